@@ -1,0 +1,114 @@
+"""What can go wrong, split by whose fault it is.
+
+    EvertickError
+    ├── DefinitionError        the user's: a job file or an argument is wrong; carries file, line, column, field
+    │   ├── CronError          ... in a cron expression
+    │   └── DurationError      ... in a duration
+    ├── SettingsError          the user's: a setting is wrong
+    ├── NotFound               the user's: no such job, run or occurrence
+    ├── Conflict               the user's: it cannot be done in this state
+    ├── InboxFull              the world's: the loop is behind; try again later
+    ├── StoreError             the world's: the ledger
+    │   ├── StoreUnavailable   ... is away; retried at the edge
+    │   ├── StoreCorrupt       ... cannot be trusted; refuses to start
+    │   ├── SchemaTooNew       ... was written by a newer Evertick
+    │   └── Fenced             ... has another owner: this node's epoch is over
+    └── SchedulerLockError     the world's: another instance holds the folder
+
+A fault of ours is an assertion: it crashes and is found.
+"""
+
+from __future__ import annotations
+
+
+class EvertickError(Exception):
+    """The root of everything Evertick raises on purpose."""
+
+
+class DefinitionError(EvertickError):
+    """A definition is wrong: says where, what, why, and what to write instead."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        hint: str | None = None,
+        field: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        super().__init__(reason, hint, field, file, line, column)
+        self.reason = reason
+        self.hint = hint
+        self.field = field
+        self.file = file
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        text = f"{place}: {self.reason}" if place else self.reason
+        return f"{text} {self.hint}" if self.hint else text
+
+
+class CronError(DefinitionError):
+    """A cron expression that cannot be read, or can never fire."""
+
+
+class DurationError(DefinitionError):
+    """A duration that cannot be read."""
+
+
+class SettingsError(EvertickError):
+    """A setting that cannot be used."""
+
+
+class NotFound(EvertickError):
+    """Nothing of that name; `suggestions` holds the nearest ones."""
+
+    def __init__(self, reason: str, suggestions: tuple[str, ...] = ()) -> None:
+        super().__init__(reason, suggestions)
+        self.reason = reason
+        self.suggestions = suggestions
+
+    def __str__(self) -> str:
+        if not self.suggestions:
+            return self.reason
+        return f"{self.reason} Did you mean {' or '.join(repr(name) for name in self.suggestions)}?"
+
+
+class Conflict(EvertickError):
+    """The request is understood and cannot be carried out in the present state."""
+
+
+class InboxFull(EvertickError):
+    """The loop is behind; the message was not taken and may be sent again."""
+
+
+class StoreError(EvertickError):
+    """The root of what a store raises."""
+
+
+class StoreUnavailable(StoreError):
+    """The store did not answer; the outcome of the call may be unknown, and it is safe to repeat it."""
+
+
+class StoreCorrupt(StoreError):
+    """The store failed its integrity check; the text says how to restore it."""
+
+
+class SchemaTooNew(StoreError):
+    """The store was written by a newer Evertick; this one must not touch it."""
+
+
+class Fenced(StoreError):
+    """Somebody else owns these buckets now; nothing was written."""
+
+    def __init__(self, buckets: tuple[int, ...]) -> None:
+        super().__init__(f"this node no longer owns bucket {', '.join(map(str, buckets))}")
+        self.buckets = buckets
+
+
+class SchedulerLockError(EvertickError):
+    """Another instance holds the folder or the database."""

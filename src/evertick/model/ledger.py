@@ -1,0 +1,114 @@
+"""What is written to the ledger and read back from it, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from evertick.model.instant import Instant
+from evertick.model.run import Change, Entry, LedgerRow, RunKey
+
+
+class JobRecord(NamedTuple):
+    """What the ledger keeps about a job's planning.
+
+    Every occurrence up to and including `watermark` is in the ledger. While a job is not `held`, its bucket's
+    floor counts too: the later of the two is its watermark, so that a tick writes what is due, not what exists.
+    """
+
+    job_id: str
+    watermark: Instant
+    held: bool = False
+    """Paused, disabled or in error: nothing is planned, and the floor does not lift the watermark."""
+    fingerprint: str = ""
+    paused_at: Instant | None = None
+    pause_note: str = ""
+    retired_at: Instant | None = None
+    """When its definition went away; None while it is there."""
+    last_success_at: Instant | None = None
+    """The time for which the newest successful run was due."""
+    error: str = ""
+
+
+class ScheduleLine(NamedTuple):
+    """From `since` on, a job's occurrences are those of `specs` (JSON; empty: none). `verify` reads them back."""
+
+    job_id: str
+    since: Instant
+    specs: str
+
+
+class RequestKind(StrEnum):
+    TRIGGER = "trigger"
+    CANCEL = "cancel"
+    PAUSE = "pause"
+    RESUME = "resume"
+    BACKFILL = "backfill"
+
+
+class Request(NamedTuple):
+    """Something a person or a program asked for; durable, so that any process may submit it."""
+
+    id: str
+    kind: RequestKind
+    job_id: str
+    payload: str
+    """JSON."""
+    submitted_at: Instant
+    submitted_by: str = ""
+    answer: str | None = None
+    """JSON, once it was carried out; None until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one `commit` writes."""
+
+    by: str
+    """Node, incarnation and number of the batch: an entry found with the same `by` was written by a lost call."""
+    entries: Sequence[Entry] = ()
+    jobs: Sequence[JobRecord] = ()
+    """Inserted or replaced; a watermark only moves forward, except by `rewinds`."""
+    rewinds: Mapping[str, Instant] = field(default_factory=dict)
+    """Watermarks to set back, together with the entries in `withdrawn`."""
+    withdrawn: Sequence[RunKey] = ()
+    """Entries to remove because they had not come due; only those still `planned` are removed."""
+    changes: Sequence[Change] = ()
+    """Changes that must be there together with the entries."""
+    schedules: Sequence[ScheduleLine] = ()
+    floors: Mapping[int, Instant] = field(default_factory=dict)
+    """Per bucket: planned through this instant; only moves forward."""
+    epochs: Mapping[int, int] = field(default_factory=dict)
+    """Per bucket: the epoch that must still be the lease's; otherwise `Fenced`, and nothing is written."""
+    requests: Sequence[Request] = ()
+    """Requests submitted; one that is there already is left as it is."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """Per request id: its answer, JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    refused: frozenset[RunKey] = frozenset()
+    """Entries that somebody else had decided already: theirs stand, ours were not written."""
+
+
+class Lease(NamedTuple):
+    name: str
+    holder: str
+    epoch: int
+    """Grows each time the lease changes hands or is taken after it expired."""
+    expires_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that a node needs to own buckets."""
+
+    jobs: Sequence[JobRecord] = ()
+    open_runs: Sequence[LedgerRow] = ()
+    """Every run that has not ended, oldest first."""
+    floors: Mapping[int, Instant] = field(default_factory=dict)
+    notices: Sequence[str] = ()
+    """What the operator must know about this state, such as a file that was set aside."""

@@ -1,0 +1,117 @@
+"""What states a run can be in, and how it may move between them.
+
+The table below is the only place that says so: the check, the diagram in the docs and the tests read it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class RunState(StrEnum):
+    PLANNED = "planned"
+    WAITING = "waiting"
+    LAUNCHING = "launching"
+    RUNNING = "running"
+    RETRYING = "retrying"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    SKIPPED = "skipped"
+
+
+class SkipReason(StrEnum):
+    """Why an occurrence did not become a run."""
+
+    OVERLAP = "overlap"
+    SUPERSEDED = "superseded"
+    MISSED = "missed"
+    LATE = "late"
+    PAUSED = "paused"
+    ALREADY_SUCCEEDED = "already-succeeded"
+    CONDITION = "condition"
+    CAP = "cap"
+    DISABLED = "disabled"
+    NO_EXECUTOR = "no-executor"
+    SATURATED = "saturated"
+
+
+class Trigger(StrEnum):
+    """Why a run exists."""
+
+    SCHEDULER = "scheduler"
+    CATCHUP = "catchup"
+    BACKFILL = "backfill"
+    MANUAL = "manual"
+    API = "api"
+    WEBHOOK = "webhook"
+    RETRY = "retry"
+    CHAINED = "chained"
+    SUBJOB = "subjob"
+
+
+class JobStatus(StrEnum):
+    """How a job is shown."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    PAUSED = "paused"
+    ERROR = "error"
+    DISABLED = "disabled"
+    FINISHED = "finished"
+
+
+PLANNED, WAITING, LAUNCHING, RUNNING, RETRYING = (
+    RunState.PLANNED,
+    RunState.WAITING,
+    RunState.LAUNCHING,
+    RunState.RUNNING,
+    RunState.RETRYING,
+)
+SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, LOST, SKIPPED = (
+    RunState.SUCCEEDED,
+    RunState.FAILED,
+    RunState.TIMED_OUT,
+    RunState.CANCELLED,
+    RunState.LOST,
+    RunState.SKIPPED,
+)
+
+# launching -> waiting: the executor refused (full, away); the entry is tried again and never lost.
+# running -> launching is absent on purpose: a second try of a run passes through `retrying`.
+TRANSITIONS: Final[dict[RunState, frozenset[RunState]]] = {
+    PLANNED: frozenset({WAITING, LAUNCHING, SKIPPED, CANCELLED}),
+    WAITING: frozenset({LAUNCHING, SKIPPED, CANCELLED}),
+    LAUNCHING: frozenset({WAITING, RUNNING, RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, LOST}),
+    RUNNING: frozenset({RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, LOST}),
+    RETRYING: frozenset({LAUNCHING, FAILED, TIMED_OUT, CANCELLED, LOST}),
+    SUCCEEDED: frozenset(),
+    FAILED: frozenset(),
+    TIMED_OUT: frozenset(),
+    CANCELLED: frozenset(),
+    LOST: frozenset(),
+    SKIPPED: frozenset(),
+}
+
+TERMINAL: Final = frozenset(state for state, following in TRANSITIONS.items() if not following)
+OPEN: Final = frozenset(TRANSITIONS) - TERMINAL
+ACTIVE: Final = frozenset({LAUNCHING, RUNNING, RETRYING})
+"""States in which a run occupies its job, as the overlap rule counts it."""
+
+
+def may_move(old: RunState, new: RunState) -> bool:
+    """Whether a run in state `old` may become `new`."""
+    return new in TRANSITIONS[old]
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram."""
+    lines = ["stateDiagram-v2", f"    [*] --> {PLANNED}"]
+    for old, following in TRANSITIONS.items():
+        lines += [f"    {old} --> {new}" for new in RunState if new in following]
+        if not following:
+            lines.append(f"    {old} --> [*]")
+    return "\n".join(lines)

@@ -1,0 +1,94 @@
+"""What a job wants done about time going wrong: missed, overlapping, late and failed runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from evertick.model.instant import DAY, MINUTE, SECOND
+
+GRACE_US = 30 * SECOND
+"""An occurrence this late is still on time."""
+MISFIRE_GRACE_US = 5 * SECOND
+"""The same, for a job that names a misfire strategy."""
+BACKLOG_MAX = 1_000
+"""Waiting entries per job: a month of every-minute runs must not become 43,200 launches."""
+
+
+class Missed(StrEnum):
+    """Which missed occurrences are kept."""
+
+    NONE = "none"
+    FIRST = "first"
+    LATEST = "latest"
+    ALL = "all"
+
+
+class OverlapKind(StrEnum):
+    """What an occurrence does when its job is already active."""
+
+    SKIP = "skip"
+    WAIT = "wait"
+    LATEST = "latest"
+    REPLACE = "replace"
+    PARALLEL = "parallel"
+
+
+class Scope(StrEnum):
+    """Where the overlap rule looks for active runs."""
+
+    CLUSTER = "cluster"
+    EXECUTOR = "executor"
+
+
+class Backoff(StrEnum):
+    FIXED = "fixed"
+    LINEAR = "linear"
+    EXPONENTIAL = "exponential"
+
+
+class OnExecutorLost(StrEnum):
+    """At-least-once (`retry`) or at-most-once (`fail`)."""
+
+    RETRY = "retry"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    kind: OverlapKind = OverlapKind.SKIP
+    limit: int = 1
+    """How many runs may be active at once; more than one only with `parallel`."""
+    scope: Scope = Scope.CLUSTER
+
+    def __str__(self) -> str:
+        return f"parallel({self.limit})" if self.kind is OverlapKind.PARALLEL else str(self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """`max_retries` counts the tries after the first."""
+
+    max_retries: int = 0
+    delay_us: int = MINUTE
+    backoff: Backoff = Backoff.LINEAR
+    cap_us: int = DAY
+    jitter: float = 0.0
+    """Up to this share of the wait is added, 0 to 1, by a hash of the run and attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    missed: Missed = Missed.NONE
+    catchup_window_us: int | None = None
+    """How far back missed occurrences are kept; None: no bound."""
+    run_missed_one_off: bool = True
+    """A missed `at` runs late whatever the rest says; false where `missed: none` is written."""
+    overlap: Overlap = field(default_factory=Overlap)
+    grace_us: int = GRACE_US
+    max_delay_us: int | None = None
+    """An occurrence later than this is skipped, also when caught up."""
+    skip_if_successful: bool = False
+    retry: Retry = field(default_factory=Retry)
+    on_executor_lost: OnExecutorLost = OnExecutorLost.RETRY
+    backlog_max: int = BACKLOG_MAX

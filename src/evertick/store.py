@@ -1,0 +1,131 @@
+"""What a ledger must be able to do: the contract of every store.
+
+Three rules hold for all of them, and one suite proves it (`tests/stores/contract.py`):
+
+- `commit` is one transaction: entries, watermarks, floors and answers are all there, or none is.
+- No occurrence is decided twice: an entry is refused when its occurrence has a line already, or lies inside a gap
+  (`scheduled_for` .. `through`) of another line; a gap is refused when any line of the schedule lies inside it.
+- Every call may be repeated after `StoreUnavailable`, whose outcome is unknown: an entry that is there already
+  with the same `by` is ours, a change that is there already is applied, a lease that is held is renewed.
+
+Stores are synchronous and used by one thread at a time, except `query`, which any thread may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from evertick.model.instant import Instant
+from evertick.model.ledger import (
+    Batch,
+    Committed,
+    JobRecord,
+    Lease,
+    Request,
+    RequestKind,
+    ScheduleLine,
+    Snapshot,
+)
+from evertick.model.lifecycle import RunState, SkipReason, Trigger
+from evertick.model.run import Change, LedgerRow, RunKey
+
+__all__ = [
+    "Batch",
+    "Committed",
+    "JobRecord",
+    "Lease",
+    "Page",
+    "Request",
+    "RequestKind",
+    "RunFilter",
+    "ScheduleLine",
+    "Snapshot",
+    "Store",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which lines of the ledger to read; an empty collection means any."""
+
+    job_ids: Collection[str] = ()
+    states: Collection[RunState] = ()
+    triggers: Collection[Trigger] = ()
+    reasons: Collection[SkipReason] = ()
+    since: Instant | None = None
+    """Lines whose stretch ends at or after this instant."""
+    until: Instant | None = None
+    """Lines scheduled before this instant."""
+    occurrences_only: bool = False
+    """Leave out requested runs."""
+    oldest_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    rows: Sequence[LedgerRow]
+    after: RunKey | None
+    """Where the next page begins; None: this was the last."""
+
+
+class Store(Protocol):
+    """A ledger: seven verbs that scheduling needs, and three that only read for people."""
+
+    def load(self, buckets: Collection[int] | None = None) -> Snapshot:
+        """Everything about the jobs of these buckets that planning needs; None: of all."""
+        ...
+
+    def commit(self, batch: Batch) -> Committed:
+        """Write the batch in one transaction."""
+        ...
+
+    def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
+        """Apply what became of runs; answers the keys that were refused.
+
+        Refused is a change to a run that has ended, with an older fence than the ledger's, or to a run that is
+        not there. Several changes to one run apply in order.
+        """
+        ...
+
+    def claim(self, buckets: Collection[int] | None, limit: int) -> Sequence[Request]:
+        """The oldest unanswered requests about jobs of these buckets; None: of all."""
+        ...
+
+    def query(self, where: RunFilter, after: RunKey | None = None, limit: int = 100) -> Page:
+        """One page of the ledger, newest first unless `where` says otherwise, by (scheduled_for, job, origin)."""
+        ...
+
+    def lease(self, names: Collection[str], holder: str, ttl_us: int, now: Instant) -> Sequence[Lease]:
+        """Take or renew what is free of `names`, and answer all leases that have not expired.
+
+        A ttl of zero gives up what the holder has of `names`. A store with a clock of its own uses that instead
+        of `now`, so that nodes with wrong clocks agree.
+        """
+        ...
+
+    def compact(self, before: Mapping[str, Instant], default_before: Instant | None, limit: int) -> int:
+        """Remove at most `limit` ended lines older than their job's bound, oldest first; answers how many.
+
+        The job's schedule lines move up with it, so that `verify` does not look for what was removed.
+        """
+        ...
+
+    def schedules(self, job_ids: Collection[str] | None = None) -> Sequence[ScheduleLine]:
+        """Schedule lines, by job and time."""
+        ...
+
+    def requests(self, ids: Collection[str]) -> Sequence[Request]:
+        """The requests of these ids, with their answers."""
+        ...
+
+    def counters(self) -> Mapping[str, int]:
+        """How many lines were ever written, by outcome, without counting rows.
+
+        `entries.<trigger>` counts lines as they are entered, `ended.<state>` runs as they end,
+        `skipped.<reason>` occurrences that were skipped (a gap counts all of its occurrences).
+        """
+        ...
+
+    def close(self) -> None: ...
