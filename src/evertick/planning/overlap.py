@@ -1,0 +1,51 @@
+"""What does an occurrence do when its job is already active?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from evertick.model.policy import Overlap, OverlapKind
+
+
+class Admission(Enum):
+    START = auto()
+    WAIT = auto()
+    """Behind those that wait already."""
+    SKIP = auto()
+    SUPERSEDE = auto()
+    """Take the place of the ones that wait: they are skipped, this one waits."""
+    REPLACE = auto()
+    """End the active runs, drop those that wait, and start when the old ones have really ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """What a job is busy with."""
+
+    active: int = 0
+    waiting: int = 0
+
+
+def admit(overlap: Overlap, occupancy: Occupancy) -> Admission:
+    """The one rule for live, caught-up, manual and API runs alike."""
+    limit = overlap.limit if overlap.kind is OverlapKind.PARALLEL else 1
+    is_free = occupancy.active < limit
+    match overlap.kind:
+        case OverlapKind.SKIP:
+            # A kept missed occurrence that still waits for its turn counts as active: it will be, in a moment.
+            return Admission.START if is_free and not occupancy.waiting else Admission.SKIP
+        case OverlapKind.WAIT | OverlapKind.PARALLEL:
+            # Nobody overtakes: with others waiting, a newcomer goes to the end even when there is room.
+            return Admission.START if is_free and not occupancy.waiting else Admission.WAIT
+        case OverlapKind.LATEST:
+            if is_free and not occupancy.waiting:
+                return Admission.START
+            return Admission.SUPERSEDE if occupancy.waiting else Admission.WAIT
+        case OverlapKind.REPLACE:
+            return Admission.START if is_free and not occupancy.waiting else Admission.REPLACE
+
+
+def may_leave_queue(overlap: Overlap, active: int) -> bool:
+    """Whether the oldest waiting run may start now."""
+    return active < (overlap.limit if overlap.kind is OverlapKind.PARALLEL else 1)

@@ -1,0 +1,264 @@
+"""Given a job, what the ledger knows of it and the time: what is entered, what is skipped and why, and until when.
+
+One path for live, late, caught-up and resumed occurrences. Every occurrence after the watermark, up to the new one,
+ends in the result exactly once: as an entry to run, or inside a skip with its reason.
+
+    watermark ........ replay_from ........ late_through ........ missed_through .... now .... now + preread
+              missed                 late               by `missed`            on time: planned
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from evertick.model.instant import Instant, to_text
+from evertick.model.job import Job
+from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
+from evertick.model.policy import Missed
+from evertick.model.run import Change, Entry, RunKey
+from evertick.model.schedule import AtSpec
+from evertick.planning.catchup import REASON_NOT_KEPT, keep_missed, replay_from
+from evertick.planning.misfire import missed_through
+from evertick.planning.schedules import (
+    Schedule,
+    compile_all,
+    count_of,
+    first_of,
+    next_of,
+    occurrences,
+    previous_of,
+)
+from evertick.planning.window import is_too_late
+
+GAP_FROM = 11
+"""Skips next to each other, from this many on, are entered as one gap; fewer are easier to read one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """What the ledger knows of a job when it is planned."""
+
+    job: Job
+    watermark: Instant
+    planned: tuple[Instant, ...] = ()
+    """Occurrences entered ahead as on time that were not fired; the late ones among them are settled anew."""
+    waiting: tuple[RunKey, ...] = ()
+    """The backlog, oldest first."""
+    idle_reason: SkipReason = SkipReason.MISSED
+    """Why nothing was planned since the watermark: the scheduler was away, or the job was paused or disabled."""
+    keep: Missed | None = None
+    """What a person chose on resuming, instead of the job's own policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    entries: tuple[Entry, ...]
+    """To commit, oldest first: runs to be (`planned`), skips, and gaps."""
+    changes: tuple[Change, ...]
+    """To entries that are in the ledger already."""
+    watermark: Instant
+    wake_at: Instant | None
+    """When there is something to plan again; None: never."""
+
+    @property
+    def kept(self) -> int:
+        """How many missed occurrences will run."""
+        return sum(entry.trigger is Trigger.CATCHUP and entry.state is PLANNED for entry in self.entries) + sum(
+            change.state is PLANNED for change in self.changes
+        )
+
+    @property
+    def skipped(self) -> int:
+        return sum(occurrences for _, _, occurrences in self.skips())
+
+    def skips(self) -> Iterator[tuple[RunKey, SkipReason, int]]:
+        """Where each skipped stretch begins, why, and how many occurrences it has."""
+        for skip in (*self.changes, *self.entries):
+            if skip.state is SKIPPED:
+                assert skip.reason is not None, "a skip is a result, with a reason"
+                yield skip.key, skip.reason, skip.occurrences if isinstance(skip, Entry) else 1
+
+
+def plan(view: JobView, now: Instant, preread_us: int) -> Plan:
+    """Settle every occurrence after the watermark, up to `now + preread`."""
+    job = view.job
+    schedules = compile_all(job.schedules)
+    # A clock that went backward must not decide anything a second time, nor call the future missed.
+    through = max(now + preread_us, view.watermark)
+    missed_end = max(missed_through(now, job.policy.grace_us), view.watermark)
+    late_planned = tuple(at for at in view.planned if at <= missed_through(now, job.policy.grace_us))
+
+    settled = _settle_missed(view, schedules, late_planned, missed_end, now)
+    entries = [*settled.entries, *_enter_on_time(job.id, schedules, missed_end, through, now)]
+    changes = [*settled.changes, *_cap_backlog(view, settled.kept, now)]
+    wake_at = next_of(schedules, through)
+    return Plan(
+        entries=tuple(entries),
+        changes=tuple(changes),
+        watermark=through,
+        wake_at=None if wake_at is None else wake_at - preread_us,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    entries: list[Entry]
+    changes: list[Change]
+    kept: int
+
+
+def _settle_missed(
+    view: JobView,
+    schedules: Sequence[Schedule],
+    late_planned: tuple[Instant, ...],
+    end: Instant,
+    now: Instant,
+) -> _Settled:
+    """Decide about everything that is too late to be on time."""
+    job, policy = view.job, view.job.policy
+    keep = policy.missed if view.keep is None else view.keep
+    if not late_planned and first_of(schedules, view.watermark, end) is None:
+        return _Settled([], [], 0)
+
+    # A window shorter than the grace must not reach into the stretch that is on time.
+    window_start = min(replay_from(now, view.watermark, policy.catchup_window_us), end)
+    # `late` only speaks for occurrences that would otherwise run.
+    late_end = window_start
+    if policy.max_delay_us is not None and keep is not Missed.NONE:
+        late_end = max(window_start, min(now - policy.max_delay_us - 1, end))
+
+    in_time_planned = [
+        at
+        for at in late_planned
+        if not (_is_outside(at, now, policy.catchup_window_us) or is_too_late(at, now, policy.max_delay_us))
+    ]
+    kept = keep_missed(keep, in_time_planned, schedules, late_end, end, policy.backlog_max)
+    if view.job.policy.run_missed_one_off:
+        kept = sorted({*kept, *_one_offs(view, late_planned, end, now)})
+
+    entries: list[Entry] = []
+    stretches = (
+        (view.watermark, window_start, view.idle_reason),
+        (window_start, late_end, SkipReason.LATE),
+        (late_end, end, view.idle_reason if keep is Missed.NONE else REASON_NOT_KEPT[keep]),
+    )
+    planned_before = set(late_planned)
+    fresh_kept = [at for at in kept if at not in planned_before]
+    for start, stop, reason in stretches:
+        holes = [at for at in fresh_kept if start < at <= stop]
+        entries += _skip(job.id, schedules, start, stop, holes, reason, _reason_in_words(reason, view, keep), now)
+    entries += (
+        Entry(RunKey(job.id, at), PLANNED, Trigger.CATCHUP, now, detail=f"missed; kept by missed: {keep}")
+        for at in fresh_kept
+    )
+    entries.sort(key=lambda entry: entry.key.scheduled_for)
+
+    kept_before = planned_before.intersection(kept)
+    changes = [
+        Change(
+            RunKey(job.id, at),
+            PLANNED if at in kept_before else SKIPPED,
+            now,
+            trigger=Trigger.CATCHUP if at in kept_before else None,
+            reason=None if at in kept_before else _reason_for_planned(at, now, view, keep),
+            detail="entered ahead, but its instant was missed",
+        )
+        for at in late_planned
+    ]
+    return _Settled(entries, changes, len(kept))
+
+
+def _one_offs(view: JobView, late_planned: Iterable[Instant], end: Instant, now: Instant) -> set[Instant]:
+    """Missed `at` instants: they run late whatever the window, except beyond the job's own delay bound."""
+    late = set(late_planned)
+    return {
+        spec.instant
+        for spec in view.job.schedules
+        if isinstance(spec, AtSpec)
+        and (view.watermark < spec.instant <= end or spec.instant in late)
+        and not is_too_late(spec.instant, now, view.job.policy.max_delay_us)
+    }
+
+
+def _is_outside(at: Instant, now: Instant, window_us: int | None) -> bool:
+    # The window is open on its left, like every stretch here.
+    return window_us is not None and now - at >= window_us
+
+
+def _reason_for_planned(at: Instant, now: Instant, view: JobView, keep: Missed) -> SkipReason:
+    policy = view.job.policy
+    if keep is Missed.NONE or _is_outside(at, now, policy.catchup_window_us):
+        return view.idle_reason
+    if is_too_late(at, now, policy.max_delay_us):
+        return SkipReason.LATE
+    return REASON_NOT_KEPT[keep]
+
+
+def _skip(
+    job_id: str,
+    schedules: Sequence[Schedule],
+    start: Instant,
+    end: Instant,
+    holes: Sequence[Instant],
+    reason: SkipReason,
+    detail: str,
+    now: Instant,
+) -> list[Entry]:
+    """Entries for every occurrence in `(start, end]` except the holes, long stretches as gaps."""
+    entries: list[Entry] = []
+    edges = [start, *holes, end + 1]
+    for left, right in pairwise(edges):
+        first = first_of(schedules, left, right - 1)
+        if first is None:
+            continue
+        occurrences_in = count_of(schedules, left, right - 1)
+        if occurrences_in < GAP_FROM:
+            entries += (
+                Entry(RunKey(job_id, at), SKIPPED, Trigger.SCHEDULER, now, reason=reason, detail=detail)
+                for at in occurrences(schedules, left, right - 1)
+            )
+        else:
+            entries.append(
+                Entry(
+                    RunKey(job_id, first),
+                    SKIPPED,
+                    Trigger.SCHEDULER,
+                    now,
+                    reason=reason,
+                    through=previous_of(schedules, right),
+                    occurrences=occurrences_in,
+                    detail=detail,
+                )
+            )
+    return entries
+
+
+def _enter_on_time(
+    job_id: str, schedules: Sequence[Schedule], start: Instant, end: Instant, now: Instant
+) -> list[Entry]:
+    return [Entry(RunKey(job_id, at), PLANNED, Trigger.SCHEDULER, now) for at in occurrences(schedules, start, end)]
+
+
+def _cap_backlog(view: JobView, kept: int, now: Instant) -> list[Change]:
+    """Make room for what was kept: beyond the cap, the oldest of those that wait are skipped."""
+    excess = len(view.waiting) + kept - view.job.policy.backlog_max
+    if excess <= 0:
+        return []
+    detail = f"more than {view.job.policy.backlog_max} entries were waiting"
+    return [Change(key, SKIPPED, now, reason=SkipReason.CAP, detail=detail) for key in view.waiting[:excess]]
+
+
+def _reason_in_words(reason: SkipReason, view: JobView, keep: Missed) -> str:
+    match reason:
+        case SkipReason.LATE:
+            return "later than the job's window allows"
+        case SkipReason.PAUSED | SkipReason.DISABLED:
+            return f"the job was {reason} since {to_text(view.watermark)}"
+        case SkipReason.MISSED if keep is not Missed.NONE:
+            return "missed, and older than the catch-up window"
+        case SkipReason.CAP:
+            return f"missed; more than {view.job.policy.backlog_max} were missed, and the newest are kept"
+        case _:
+            return f"missed; not kept by missed: {keep}"

@@ -1,0 +1,17 @@
+"""Has the work of this occurrence been done already?"""
+
+from __future__ import annotations
+
+from evertick.model.instant import Instant
+from evertick.model.lifecycle import Trigger
+
+
+def already_succeeded(trigger: Trigger, previous_for: Instant | None, last_success_at: Instant | None) -> bool:
+    """Whether a run succeeded since the previous occurrence.
+
+    Only a live occurrence is asked: a caught-up or backfilled one stands for work of its own time, and somebody who
+    asks for a run wants one. `previous_for` is the due time before this one, None when this is the first.
+    """
+    if trigger is not Trigger.SCHEDULER or last_success_at is None:
+        return False
+    return previous_for is None or last_success_at >= previous_for
