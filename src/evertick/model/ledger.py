@@ -46,6 +46,8 @@ class RequestKind(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     BACKFILL = "backfill"
+    REPORT = "report"
+    """How a run ended, said by the node that ran it to whoever owns its job by now."""
 
 
 class Request(NamedTuple):

@@ -1,0 +1,227 @@
+"""The loop: what to do, given what is known, what was said, and the time.
+
+An iteration has a fixed order: drain messages, plan, fire what is due, settle what that ended, clean up after the
+grace, report statistics. It reads no clock, touches no disk and never waits; the same code runs in production and
+in the simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evertick.loop import jobs, ownership, requests, settle
+from evertick.loop.effects import Decision, Resync
+from evertick.loop.enter import drop, plan_ahead, report_missed
+from evertick.loop.fire import ask_to_stop, fire_due
+from evertick.loop.messages import (
+    AskActiveRuns,
+    AskJob,
+    AskRun,
+    AskStatistics,
+    BackfillJob,
+    BatchCommitted,
+    BatchFenced,
+    BucketsGained,
+    BucketsLost,
+    CancelRun,
+    ChangesRecorded,
+    DefinitionsChanged,
+    DefinitionsDoubtful,
+    DefinitionsResynced,
+    ForwardedReport,
+    LaunchRefused,
+    LeaseRenewed,
+    Message,
+    NodesSeen,
+    PauseJob,
+    ResumeJob,
+    RunFinished,
+    RunHeartbeat,
+    RunLost,
+    RunStarted,
+    RunUnknown,
+    Shutdown,
+    TimePassed,
+    TriggerJob,
+)
+from evertick.loop.state import State
+from evertick.loop.turn import Turn
+from evertick.model.instant import Instant, to_text
+from evertick.model.lifecycle import PLANNED, Trigger
+from evertick.model.run import Entry, RunKey
+from evertick.planning.misfire import is_missed
+
+
+def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """One iteration."""
+    turn = Turn(state, now)
+    state.statistics.iterations += 1
+    _note_time(state, turn)
+    for message in messages:
+        _take(state, turn, message)
+    plan_ahead(state, turn)
+    for run in fire_due(state, turn):
+        settle.lose(state, turn, state.jobs[run.key.job_id], run, "its executor sent no sign of life in time")
+    report_missed(turn)
+    _fire_stops(state, turn)
+    _clean_up(state, turn)
+    return Decision(turn.effects(), _wake_at(state, now))
+
+
+def _take(state: State, turn: Turn, message: Message) -> None:
+    match message:
+        case RunStarted():
+            settle.started(state, turn, message)
+        case RunFinished():
+            settle.finished(state, turn, message)
+        case RunHeartbeat():
+            settle.heartbeat(state, turn, message)
+        case ChangesRecorded():
+            _recorded(state, turn, message)
+        case BatchCommitted():
+            _committed(state, message)
+        case BatchFenced():
+            _fenced(state, turn, message)
+        case TimePassed(monotonic_us):
+            _compare_clocks(state, turn, monotonic_us)
+        case RunLost():
+            settle.lost(state, turn, message)
+        case RunUnknown():
+            settle.unknown(state, turn, message)
+        case LaunchRefused():
+            settle.refused(state, turn, message)
+        case DefinitionsChanged():
+            jobs.changed(state, turn, message)
+        case DefinitionsResynced():
+            jobs.resynced(state, turn, message)
+        case DefinitionsDoubtful():
+            turn.do(Resync())
+        case BucketsGained():
+            ownership.gained(state, turn, message)
+        case BucketsLost():
+            ownership.lost(state, turn, message)
+        case LeaseRenewed(until):
+            state.lease_until = until
+        case NodesSeen():
+            settle.seen(state, turn, message)
+        case ForwardedReport():
+            settle.forwarded(state, turn, message)
+        case TriggerJob():
+            requests.trigger(state, turn, message)
+        case CancelRun():
+            requests.cancel_runs(state, turn, message)
+        case PauseJob():
+            requests.pause(state, turn, message)
+        case ResumeJob():
+            requests.resume(state, turn, message)
+        case BackfillJob():
+            requests.backfill(state, turn, message)
+        case AskActiveRuns():
+            requests.active_runs(state, turn, message)
+        case AskRun():
+            requests.one_run(state, turn, message)
+        case AskJob():
+            requests.one_job(state, turn, message)
+        case AskStatistics():
+            requests.statistics(state, turn, message)
+        case Shutdown():
+            state.is_stopping = True
+
+
+# --- time
+
+
+def _note_time(state: State, turn: Turn) -> None:
+    """A clock that went backward: timers count from now again, and nothing at or before the watermark is redone."""
+    if turn.now < state.last_now:
+        state.next_plan_at = turn.now
+        state.next_flush_at = turn.now
+    state.last_now = turn.now
+
+
+def _compare_clocks(state: State, turn: Turn, monotonic_us: int) -> None:
+    """Tell a stall from a jump: a stall moves both clocks, a jump only the wall's."""
+    before, state.last_monotonic_us = state.last_monotonic_us, (turn.now, monotonic_us)
+    if before is None:
+        return
+    wall_us, steady_us = turn.now - before[0], monotonic_us - before[1]
+    if abs(wall_us - steady_us) > state.settings.clock_jump_us:
+        state.statistics.clock_jumps += 1
+        turn.log("clock.jumped", is_alarming=True, by_us=wall_us - steady_us, now=to_text(turn.now))
+    if steady_us > state.settings.stall_us:
+        state.statistics.stalls += 1
+        turn.log("loop.stalled", is_alarming=True, for_us=steady_us)
+
+
+# --- the ledger's answers
+
+
+def _committed(state: State, message: BatchCommitted) -> None:
+    """The entries are durable: from now on they may be fired."""
+    for run in state.batches.pop(message.number, ()):
+        job = state.jobs.get(run.key.job_id)
+        if job is None:
+            continue
+        if run.key in message.refused:
+            if job.find(run.key) is run:
+                drop(job, run)  # somebody else decided this occurrence, and theirs stands
+            continue
+        run.in_ledger = True
+        state.ring.put(run.key.scheduled_for, run)
+
+
+def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:
+    """The buckets are another node's; so is everything we had decided about them."""
+    state.statistics.fenced += 1
+    state.batches.pop(message.number, None)
+    ownership.lost(state, turn, BucketsLost(message.buckets, is_fenced=True))
+
+
+def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
+    state.changes_in_flight -= message.changes
+    for key in message.refused:
+        turn.log("run.change_refused", run=key.run_id)
+
+
+# --- stop and restart schedules: when due, within the grace, or not at all
+
+
+def _fire_stops(state: State, turn: Turn) -> None:
+    if state.is_stopping or state.is_lease_over(turn.now):
+        return
+    for instant, members in state.stops.advance(turn.now):
+        for member in members:
+            kind, _, job_id = member.partition(":")
+            job = state.jobs.get(job_id)
+            if job is None or job.hold is not None or is_missed(instant, turn.now, job.job.policy.grace_us):
+                continue
+            own = (job.lanes or {}).get("")
+            for active in list(own.active.values()) if own else ():
+                ask_to_stop(turn, active, f"stopped by its {kind} schedule at {to_text(instant)}")
+            if kind == "restart":
+                key = RunKey(job_id, instant, "restart")
+                run = turn.enter(Entry(key, PLANNED, Trigger.SCHEDULER, turn.now, detail="by its restart schedule"))
+                assert run is not None
+                if job.planned is None:
+                    job.planned = {}
+                job.planned[key] = run
+
+
+# --- the end of an iteration
+
+
+def _clean_up(state: State, turn: Turn) -> None:
+    while state.recent and state.recent[0][0] <= turn.now:
+        state.recent.popleft()
+    if state.retiring:
+        jobs.end_retired(state, turn)
+
+
+def _wake_at(state: State, now: Instant) -> Instant:
+    """The next instant at which there is something to do; at the latest one loop interval from now."""
+    wake_at = min(max(state.next_plan_at, now), now + state.settings.loop_interval_us)
+    if not (state.is_stopping or state.is_lease_over(now)):
+        for at in (state.ring.next_at(), state.stops.next_at()):
+            if at is not None and at < wake_at:
+                wake_at = at
+    return max(wake_at, now)

@@ -1,0 +1,85 @@
+"""What the loop wants done in the world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from evertick.loop.messages import ReplySlot
+from evertick.model.instant import Instant
+from evertick.model.job import Job
+from evertick.model.ledger import Batch
+from evertick.model.lifecycle import Trigger
+from evertick.model.run import Change, RunKey
+
+
+class Commit(NamedTuple):
+    """Write the batch, in the order of the numbers; answered by `BatchCommitted` or `BatchFenced`."""
+
+    number: int
+    batch: Batch
+
+
+class Record(NamedTuple):
+    """Write what became of runs, behind every commit asked for before; answered by `ChangesRecorded`."""
+
+    changes: Sequence[Change]
+
+
+class Launch(NamedTuple):
+    """Start an attempt now; answered by `RunStarted`, `RunFinished`, `RunLost` or `LaunchRefused`."""
+
+    key: RunKey
+    attempt: int
+    fence: int
+    job: Job
+    trigger: Trigger
+    params: str
+    previous_success_at: Instant | None
+
+
+class Stop(NamedTuple):
+    """End an attempt; the executor reports its end as for any other."""
+
+    key: RunKey
+    attempt: int
+    detail: str
+
+
+class Reconcile(NamedTuple):
+    """Ask the executors what became of these attempts, which another incarnation may have started."""
+
+    runs: Sequence[tuple[RunKey, int, str]]
+    """Key, attempt, executor."""
+
+
+class Release(NamedTuple):
+    """Let others have these buckets, once everything asked for before is written."""
+
+    buckets: Sequence[int]
+
+
+class Reply(NamedTuple):
+    slot: ReplySlot
+    value: object
+
+
+class Log(NamedTuple):
+    """Something happened: an event in the words of the glossary."""
+
+    event: str
+    fields: Mapping[str, object]
+    is_alarming: bool = False
+
+
+class Resync(NamedTuple):
+    """Read all definitions again; answered by `DefinitionsResynced`."""
+
+
+Effect: TypeAlias = Commit | Record | Launch | Stop | Reconcile | Release | Reply | Log | Resync
+
+
+class Decision(NamedTuple):
+    effects: Sequence[Effect]
+    wake_at: Instant
+    """Call again then, or when there is a message."""

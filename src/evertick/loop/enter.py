@@ -1,0 +1,188 @@
+"""Entering occurrences in the ledger, ahead of their time or after it."""
+
+from __future__ import annotations
+
+from evertick.loop.state import Catchup, Hold, JobState, OpenRun, State
+from evertick.loop.turn import Missing, Turn
+from evertick.model.instant import Instant, to_text
+from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
+from evertick.model.run import Entry, RunKey
+from evertick.planning.planner import JobView, Plan, plan
+
+
+def plan_ahead(state: State, turn: Turn) -> None:
+    """Enter what falls due until `preread` from now, and settle the jobs that must be planned by themselves."""
+    if state.is_stopping:
+        return
+    if is_ledger_behind(state):
+        # The watermark stays, so nothing is lost: what is late by then goes the way of everything that is late.
+        state.statistics.planning_held_back += 1
+        return
+    settings, index = state.settings, state.index
+    if turn.now >= state.next_plan_at or index.horizon < turn.now:
+        until = turn.now + settings.preread_us
+        if index.horizon >= turn.now:
+            _enter_on_time(state, turn, until)
+        else:
+            _settle_stretch(state, turn, until)
+        state.next_plan_at = turn.now + settings.loop_interval_us
+        if turn.now >= state.next_flush_at:
+            turn.wants_floor = bool(state.epochs)
+            state.next_flush_at = turn.now + settings.flush_interval_us
+    if state.to_plan:
+        _plan_singly(state, turn)
+
+
+def is_ledger_behind(state: State) -> bool:
+    return (
+        len(state.batches) >= state.settings.batches_in_flight_max
+        or state.changes_in_flight >= state.settings.changes_in_flight_max
+    )
+
+
+def _enter_on_time(state: State, turn: Turn, until: Instant) -> None:
+    """Nothing is late: every occurrence becomes an entry, without asking any policy."""
+    now, jobs, index = turn.now, state.jobs, state.index
+    entries: list[Entry] = []
+    runs: list[OpenRun] = []
+    while index.horizon < until:
+        for instant, members in index.advance(until):
+            for job_id in members:
+                key = RunKey(job_id, instant)
+                run = OpenRun(key, Trigger.SCHEDULER, now)
+                entries.append(Entry(key, PLANNED, Trigger.SCHEDULER, now))
+                runs.append(run)
+                job = jobs[job_id]
+                if job.planned is None:
+                    job.planned = {}
+                job.planned[key] = run
+    if entries:
+        turn.enter_on_time(entries, runs)
+
+
+def _settle_stretch(state: State, turn: Turn, until: Instant) -> None:
+    """The loop was away longer than it plans ahead: each job that was due meanwhile is settled by its policy."""
+    before = state.index.horizon
+    for job_id in state.index.skip(until):
+        job = state.jobs[job_id]
+        if not settle_job(state, turn, job, before, until):
+            job.watermark = before
+
+
+def _plan_singly(state: State, turn: Turn) -> None:
+    for job_id in list(state.to_plan):
+        job = state.jobs.get(job_id)
+        if job is None or job.hold is not None:
+            continue
+        if settle_job(state, turn, job, job.watermark, state.index.horizon):
+            job.idle_reason, job.keep = SkipReason.MISSED, None
+            state.index.add(job_id, job.job.schedules)
+            turn.keep_job(job)
+    state.to_plan.clear()
+
+
+def settle_job(state: State, turn: Turn, job: JobState, watermark: Instant, through: Instant) -> bool:
+    """Plan one job up to `through`; answers whether that worked. A job that cannot be planned stops nobody else."""
+    view = JobView(
+        job.job,
+        watermark,
+        planned=tuple(sorted(key.scheduled_for for key, run in (job.planned or {}).items() if _is_undecided(run))),
+        waiting=_backlog(job),
+        idle_reason=job.idle_reason,
+        keep=job.keep,
+    )
+    try:
+        result = plan(view, turn.now, max(through - turn.now, 0))
+    except Exception as error:
+        hold_in_error(state, turn, job, watermark, f"{type(error).__name__}: {error}")
+        return False
+    _apply(state, turn, job, result)
+    if result.kept or result.skipped:
+        turn.missed.append(Missing(job.job.id, job.keep or job.job.policy.missed, watermark, result))
+    return True
+
+
+def report_missed(turn: Turn) -> None:
+    """Say what was found missed in this turn: all of it in one line, then job by job. Nothing missed, nothing said."""
+    if not turn.missed:
+        return
+    turn.log(
+        "catchup.found",
+        jobs=len(turn.missed),
+        candidates=sum(one.plan.kept + one.plan.skipped for one in turn.missed),
+        since=to_text(min(one.since for one in turn.missed)),
+        until=to_text(turn.now),
+    )
+    for one in turn.missed:
+        turn.log("catchup.planned", job=one.job_id, missed=one.keep, kept=one.plan.kept, skipped=one.plan.skipped)
+        for key, reason, occurrences in one.plan.skips():
+            turn.log(
+                "run.skipped",
+                job=one.job_id,
+                scheduled_for=to_text(key.scheduled_for),
+                reason=reason,
+                occurrences=occurrences,
+            )
+
+
+def hold_in_error(state: State, turn: Turn, job: JobState, watermark: Instant, error: str) -> None:
+    job.hold, job.error, job.watermark = Hold.ERROR, error, watermark
+    state.index.remove(job.job.id)
+    turn.keep_job(job, may_rewind=True)
+    turn.log("job.error", is_alarming=True, job=job.job.id, error=error)
+
+
+def _is_undecided(run: OpenRun) -> bool:
+    """Whether an entry made ahead was neither fired nor kept as a caught-up one."""
+    return run.trigger is Trigger.SCHEDULER and not run.key.origin
+
+
+def _backlog(job: JobState) -> tuple[RunKey, ...]:
+    own = (job.lanes or {}).get("")
+    return tuple(run.key for run in own.waiting) if own else ()
+
+
+def _apply(state: State, turn: Turn, job: JobState, result: Plan) -> None:
+    if job.planned is None:
+        job.planned = {}
+    for entry in result.entries:
+        run = turn.enter(entry)
+        if run is not None:
+            job.planned[entry.key] = run
+            if run.trigger is Trigger.CATCHUP:
+                _catchup(state, turn).outstanding.add(run.key)
+    for change in result.changes:
+        turn.change_with_batch(change)
+        run = job.find(change.key)
+        assert run is not None, "a plan only speaks of entries it was shown"
+        if change.state is SKIPPED:
+            assert change.reason is not None
+            drop(job, run)
+            run.state = SKIPPED
+            state.statistics.skipped[change.reason] += 1
+        else:
+            run.trigger = Trigger.CATCHUP
+            _catchup(state, turn).outstanding.add(run.key)
+            if run.in_ledger:
+                state.ring.put(turn.now, run)
+    if state.catchup is not None:
+        state.catchup.skipped += result.skipped
+
+
+def _catchup(state: State, turn: Turn) -> Catchup:
+    if state.catchup is None:
+        state.catchup = Catchup(turn.now)
+    return state.catchup
+
+
+def drop(job: JobState, run: OpenRun) -> None:
+    """Take a run out of wherever the job has it."""
+    if job.planned:
+        job.planned.pop(run.key, None)
+    for origin, lane in list((job.lanes or {}).items()):
+        lane.active.pop(run.key, None)
+        if run in lane.waiting:
+            lane.waiting.remove(run)
+        if origin and lane.is_empty:
+            assert job.lanes is not None
+            del job.lanes[origin]

@@ -1,0 +1,238 @@
+"""Starting what is due: the overlap rule, the waiting, the launching."""
+
+from __future__ import annotations
+
+from evertick.loop.enter import drop, settle_job
+from evertick.loop.state import JobState, Lane, OpenRun, State
+from evertick.loop.turn import Turn
+from evertick.model.instant import to_text
+from evertick.model.lifecycle import (
+    CANCELLED,
+    LAUNCHING,
+    PLANNED,
+    RETRYING,
+    RUNNING,
+    SKIPPED,
+    WAITING,
+    SkipReason,
+    Trigger,
+)
+from evertick.planning.misfire import is_missed
+from evertick.planning.overlap import Admission, Occupancy, admit, may_leave_queue
+from evertick.planning.schedules import compile_all, previous_of
+from evertick.planning.success import already_succeeded
+from evertick.planning.window import is_too_late
+
+FENCE_BITS = 16
+"""A fence is the epoch, then the attempt: any token of a later owner is greater than any of an earlier one."""
+
+
+def fire_due(state: State, turn: Turn) -> list[OpenRun]:
+    """Take the oldest instant that has come due off the ring; answers the running ones whose lease has run out."""
+    late_jobs: dict[str, JobState] = {}
+    expired: list[OpenRun] = []
+    if state.is_lease_over(turn.now):
+        return expired  # somebody else may be launching these at this very moment
+    runs = state.ring.take(turn.now)
+    if len(runs) > 1:
+        runs.sort(key=lambda run: _turn_of(state, run))
+    for run in runs:
+        job = state.jobs.get(run.key.job_id)
+        if job is None:
+            continue
+        if run.state is PLANNED:
+            if not job.planned or job.planned.get(run.key) is not run:
+                continue  # withdrawn, or skipped meanwhile
+            if _is_late(job, run, turn):
+                late_jobs[run.key.job_id] = job
+            else:
+                offer(state, turn, job, run)
+        elif run.state is RETRYING:
+            if run.retry_at is not None and run.retry_at <= turn.now and not state.is_stopping:
+                start(state, turn, job, job.lane_of(run.key), run)
+        elif run.state is WAITING:
+            drain(state, turn, job, job.lane_of(run.key))
+        elif run.state is RUNNING and run.lease_until is not None:
+            # Its place was kept for the end of the lease, which may have been renewed since.
+            if run.lease_until <= turn.now:
+                expired.append(run)
+            else:
+                state.ring.put(run.lease_until, run)
+    for job in late_jobs.values():
+        settle_job(state, turn, job, state.watermark_of(job), state.watermark_of(job))
+    return expired
+
+
+def _turn_of(state: State, run: OpenRun) -> tuple[int, int]:
+    """Within one instant: higher priority first, then the job that has waited longest since its last start."""
+    job = state.jobs.get(run.key.job_id)
+    return (-job.job.priority, job.last_started_at) if job else (0, 0)
+
+
+def _is_late(job: JobState, run: OpenRun, turn: Turn) -> bool:
+    return (
+        run.trigger is Trigger.SCHEDULER
+        and not run.key.origin
+        and is_missed(run.key.scheduled_for, turn.now, job.job.policy.grace_us)
+    )
+
+
+def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
+    """An occurrence has come: start it, let it wait, or skip it."""
+    if state.is_stopping:
+        return  # it stays `planned`; whoever starts next finds it
+    assert job.planned is not None
+    if job.hold is not None and is_of_schedule(run):
+        _wait(state, turn, job, job.lane_of(run.key), run)
+        return
+    reason = _reason_to_skip(job, run, turn)
+    if reason is not None:
+        skip(state, turn, job, run, *reason)
+        return
+    lane = job.lane_of(run.key)
+    match admit(job.overlap_of(lane), Occupancy(len(lane.active), len(lane.waiting))):
+        case Admission.START:
+            del job.planned[run.key]
+            start(state, turn, job, lane, run)
+        case Admission.WAIT:
+            _wait(state, turn, job, lane, run)
+        case Admission.SKIP:
+            holder = next(iter(lane.active.values()), None) or lane.waiting[0]
+            detail = f"the run of {to_text(holder.key.scheduled_for)} was still {holder.state}"
+            skip(state, turn, job, run, SkipReason.OVERLAP, detail)
+        case Admission.SUPERSEDE:
+            _supersede(state, turn, job, lane, run)
+            _wait(state, turn, job, lane, run)
+        case Admission.REPLACE:
+            _supersede(state, turn, job, lane, run)
+            for active in lane.active.values():
+                ask_to_stop(turn, active, f"replaced by the run of {to_text(run.key.scheduled_for)}")
+            _wait(state, turn, job, lane, run)
+            drop_waiting_retries(state, turn, job, lane)
+
+
+def _reason_to_skip(job: JobState, run: OpenRun, turn: Turn) -> tuple[SkipReason, str] | None:
+    policy, at = job.job.policy, run.key.scheduled_for
+    if run.trigger in (Trigger.SCHEDULER, Trigger.CATCHUP):
+        if is_too_late(at, turn.now, policy.max_delay_us):
+            return SkipReason.LATE, "later than the job's window allows"
+        if policy.skip_if_successful and run.trigger is Trigger.SCHEDULER:
+            previous_for = previous_of(compile_all(job.job.schedules), at)
+            if already_succeeded(run.trigger, previous_for, job.last_success_at):
+                assert job.last_success_at is not None
+                return SkipReason.ALREADY_SUCCEEDED, f"a run succeeded for {to_text(job.last_success_at)}"
+    return None
+
+
+def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> None:
+    """Launch the next attempt of a run."""
+    lane.active[run.key] = run
+    lane.next_start_at = turn.now + lane.gap_us
+    run.attempt += 1
+    run.fence = state.epochs.get(job.bucket, 0) << FENCE_BITS | run.attempt
+    run.retry_at = None
+    run.executor = state.local_executor
+    job.last_started_at = turn.now
+    turn.move(run, LAUNCHING)
+    turn.launch(run, job)
+    if run.trigger is Trigger.CATCHUP and run.attempt == 1:
+        settle_catchup(state, turn, run, is_dispatched=True)
+
+
+def skip(state: State, turn: Turn, job: JobState, run: OpenRun, reason: SkipReason, detail: str) -> None:
+    drop(job, run)
+    turn.move(run, SKIPPED, reason=reason, detail=detail)
+    turn.log("run.skipped", job=job.job.id, scheduled_for=to_text(run.key.scheduled_for), reason=reason)
+    settle_catchup(state, turn, run, is_dispatched=False)
+
+
+def cancel(state: State, turn: Turn, job: JobState, run: OpenRun, detail: str) -> None:
+    """End a run that has not been launched, or is between two attempts."""
+    drop(job, run)
+    turn.move(run, CANCELLED, detail=detail, finished_at=turn.now)
+    turn.log("run.cancelled", job=job.job.id, scheduled_for=to_text(run.key.scheduled_for), detail=detail)
+    settle_catchup(state, turn, run, is_dispatched=False)
+
+
+def ask_to_stop(turn: Turn, run: OpenRun, detail: str) -> None:
+    """Ask the executor to end an active run; asking again is harmless."""
+    if run.stop_detail is not None:
+        return
+    run.stop_detail = detail
+    turn.note(run, detail)
+    if run.state is not RETRYING:
+        turn.stop(run)
+
+
+def drop_waiting_retries(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
+    """Runs between two attempts have nothing to end: whoever asked them to stop has their place at once."""
+    for run in [run for run in lane.active.values() if run.state is RETRYING and run.stop_detail is not None]:
+        cancel(state, turn, job, run, run.stop_detail or "")
+    drain(state, turn, job, lane)
+
+
+def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
+    """Start those that wait, as far as the overlap rule lets them."""
+    while lane.waiting and may_leave_queue(job.overlap_of(lane), len(lane.active)):
+        run = lane.waiting[0]
+        if (
+            state.is_stopping
+            or state.is_lease_over(turn.now)
+            or not run.in_ledger
+            or (job.hold is not None and is_of_schedule(run))
+        ):
+            return
+        not_before = max(run.not_before, lane.next_start_at)
+        if not_before > turn.now:
+            state.ring.put(not_before, run)
+            return
+        reason = _reason_to_skip(job, run, turn) if run.trigger is Trigger.CATCHUP else None
+        if reason is not None:
+            skip(state, turn, job, run, *reason)
+            continue
+        lane.waiting.popleft()
+        start(state, turn, job, lane, run)
+
+
+def is_of_schedule(run: OpenRun) -> bool:
+    """Whether a run exists because of the schedule, not because somebody asked for it."""
+    return not run.key.origin
+
+
+def _wait(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> None:
+    assert job.planned is not None
+    del job.planned[run.key]
+    lane.waiting.append(run)
+    turn.move(run, WAITING)
+    while len(lane.waiting) > job.job.policy.backlog_max:
+        detail = f"more than {job.job.policy.backlog_max} runs were waiting"
+        skip(state, turn, job, lane.waiting[0], SkipReason.CAP, detail)
+    # A waiting run that is already free to go: behind a finished one, or under a rate.
+    drain(state, turn, job, lane)
+
+
+def _supersede(state: State, turn: Turn, job: JobState, lane: Lane, newer: OpenRun) -> None:
+    for run in list(lane.waiting):
+        detail = f"the newer run of {to_text(newer.key.scheduled_for)} took its place"
+        skip(state, turn, job, run, SkipReason.SUPERSEDED, detail)
+
+
+def settle_catchup(state: State, turn: Turn, run: OpenRun, *, is_dispatched: bool) -> None:
+    """Count a caught-up run towards its catch-up, and say so when that was the last."""
+    catchup = state.catchup
+    if catchup is None or run.key not in catchup.outstanding:
+        return
+    catchup.outstanding.discard(run.key)
+    if is_dispatched:
+        catchup.dispatched += 1
+        turn.log("catchup.dispatched", job=run.key.job_id, scheduled_for=to_text(run.key.scheduled_for))
+    else:
+        catchup.skipped += 1
+    if not catchup.outstanding:
+        turn.log(
+            "catchup.completed",
+            dispatched=catchup.dispatched,
+            skipped=catchup.skipped,
+            duration_us=turn.now - catchup.began_at,
+        )
+        state.catchup = None

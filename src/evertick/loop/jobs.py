@@ -1,0 +1,213 @@
+"""Jobs that come, change, go, pause and resume."""
+
+from __future__ import annotations
+
+from evertick.loop.enter import drop, hold_in_error
+from evertick.loop.fire import cancel, drain, is_of_schedule, skip
+from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced
+from evertick.loop.state import Hold, JobState, OpenRun, State
+from evertick.loop.turn import Turn
+from evertick.model.instant import Instant
+from evertick.model.job import Job
+from evertick.model.lifecycle import SKIPPED, SkipReason, Trigger
+from evertick.model.policy import Missed
+from evertick.model.run import Entry, RunKey
+from evertick.model.schedule import AtSpec, specs_to_text
+from evertick.planning.schedules import compile_all
+
+
+def changed(state: State, turn: Turn, message: DefinitionsChanged) -> None:
+    for job_id in message.removed:
+        _remove(state, turn, job_id)
+    for job in message.jobs:
+        _put(state, turn, job)
+
+
+def resynced(state: State, turn: Turn, message: DefinitionsResynced) -> None:
+    """The jobs are exactly these, whatever was said before."""
+    present = {job.id for job in message.jobs}
+    for job_id in [job_id for job_id in state.definitions if job_id not in present]:
+        _remove(state, turn, job_id)
+    for job in message.jobs:
+        if state.definitions.get(job.id) != job:
+            _put(state, turn, job)
+
+
+def _put(state: State, turn: Turn, job: Job) -> None:
+    state.definitions[job.id] = job
+    if not state.owns(job.id):
+        return
+    known = state.jobs.get(job.id)
+    if known is None:
+        meet(state, turn, job)
+    elif known.hold is Hold.RETIRED:
+        _return(state, turn, known, job)
+    else:
+        _edit(state, turn, known, job)
+
+
+def meet(state: State, turn: Turn, definition: Job) -> None:
+    """A job seen for the first time: what lies before now is not its history."""
+    job = JobState(definition, turn.now)
+    state.jobs[definition.id] = job
+    turn.begin_schedule(job, turn.now, specs_to_text(definition.schedules))
+    turn.keep_job(job)
+    turn.log("job.added", job=definition.id)
+    for spec in definition.schedules:
+        if isinstance(spec, AtSpec) and spec.instant <= turn.now:
+            turn.enter(
+                Entry(
+                    RunKey(definition.id, spec.instant),
+                    SKIPPED,
+                    Trigger.SCHEDULER,
+                    turn.now,
+                    reason=SkipReason.MISSED,
+                    detail="it was past already when the job was first seen",
+                )
+            )
+    activate(state, turn, job)
+
+
+def activate(state: State, turn: Turn, job: JobState) -> None:
+    """Plan a job from its watermark on, unless it is disabled or cannot be."""
+    try:
+        compile_all(job.job.schedules)
+        _watch_stops(state, job.job)
+    except Exception as error:
+        hold_in_error(state, turn, job, job.watermark, f"{type(error).__name__}: {error}")
+        return
+    if not job.job.enabled:
+        job.hold = Hold.DISABLED
+        job.idle_reason = SkipReason.DISABLED
+        turn.keep_job(job, may_rewind=True)
+        return
+    job.hold = None
+    job.error = ""
+    state.to_plan[job.job.id] = None
+    for lane in list((job.lanes or {}).values()):
+        drain(state, turn, job, lane)
+
+
+def _watch_stops(state: State, job: Job) -> None:
+    for kind, specs in (("stop", job.stops), ("restart", job.restarts)):
+        if specs:
+            state.stops.add(f"{kind}:{job.id}", specs)
+        else:
+            state.stops.remove(f"{kind}:{job.id}")
+
+
+def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
+    old, known.job = known.job, job
+    was_disabled = known.hold is Hold.DISABLED
+    if old.schedules != job.schedules or known.hold is Hold.ERROR:
+        replan(state, turn, known)
+    elif old.enabled != job.enabled and known.hold in (None, Hold.DISABLED):
+        if job.enabled:
+            activate(state, turn, known)
+        else:
+            hold(state, turn, known, Hold.DISABLED)
+    elif old.stops != job.stops or old.restarts != job.restarts:
+        _watch_stops(state, job)
+    turn.log("job.changed", job=job.id, schedule_changed=old.schedules != job.schedules, was_disabled=was_disabled)
+
+
+def replan(state: State, turn: Turn, job: JobState) -> None:
+    """The schedule is another: what was entered ahead is withdrawn, what waits is superseded and planned anew."""
+    watermark = _withdraw(state, turn, job)
+    job.last_success_at = None  # a success under the old schedule says nothing about the new one
+    turn.begin_schedule(job, watermark, specs_to_text(job.job.schedules))
+    waiting = [run for run in _own_waiting(job) if is_of_schedule(run)]
+    if waiting:
+        # From the earliest of them on, the new expression says what should have run.
+        watermark = min(watermark, waiting[0].key.scheduled_for - 1)
+        for run in waiting:
+            skip(state, turn, job, run, SkipReason.SUPERSEDED, "the schedule was edited while it waited")
+    if job.hold is None or job.hold is Hold.ERROR:
+        job.watermark = watermark
+        activate(state, turn, job)
+    turn.keep_job(job, may_rewind=True)
+
+
+def _own_waiting(job: JobState) -> list[OpenRun]:
+    own = (job.lanes or {}).get("")
+    return list(own.waiting) if own else []
+
+
+def _withdraw(state: State, turn: Turn, job: JobState) -> Instant:
+    """Take back what was entered ahead and has not come due; answers the watermark that leaves: at most now."""
+    watermark = min(state.watermark_of(job), turn.now)
+    for run in list((job.planned or {}).values()):
+        if run.key.scheduled_for > turn.now and is_of_schedule(run):
+            drop(job, run)
+            turn.withdraw(run.key)
+    state.index.remove(job.job.id)
+    state.to_plan.pop(job.job.id, None)
+    return watermark
+
+
+def hold(state: State, turn: Turn, job: JobState, why: Hold) -> None:
+    """Stop planning a job; its watermark stays where time is now."""
+    if job.hold is None:
+        job.watermark = _withdraw(state, turn, job)
+    job.hold = why
+    job.idle_reason = {Hold.PAUSED: SkipReason.PAUSED, Hold.DISABLED: SkipReason.DISABLED}.get(why, SkipReason.MISSED)
+    turn.keep_job(job, may_rewind=True)
+    turn.log("job.held", job=job.job.id, why=why)
+
+
+def release(state: State, turn: Turn, job: JobState, keep: Missed | None) -> None:
+    """Plan a paused job again; the stretch in between is settled by its policy, or by what was chosen."""
+    job.keep = keep
+    job.paused_at, job.pause_note = None, ""
+    activate(state, turn, job)
+    turn.log("job.resumed", job=job.job.id, keep=keep)
+
+
+def _remove(state: State, turn: Turn, job_id: str) -> None:
+    state.definitions.pop(job_id, None)
+    job = state.jobs.get(job_id)
+    if job is not None and job.hold is not Hold.RETIRED:
+        retire(state, turn, job)
+
+
+def retire(state: State, turn: Turn, job: JobState) -> None:
+    """The definition went away: keep its place for a while, in case it is only being rewritten."""
+    for kind in ("stop", "restart"):
+        state.stops.remove(f"{kind}:{job.job.id}")
+    job.retired_at = turn.now
+    hold(state, turn, job, Hold.RETIRED)
+    state.retiring[job.job.id] = turn.now + state.settings.retire_grace_us
+
+
+def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
+    """The definition is back within the grace: it goes on from its watermark."""
+    state.retiring.pop(definition.id, None)
+    job.retired_at = None
+    old, job.job = job.job, definition
+    if job.paused_at is not None:
+        job.hold = Hold.PAUSED
+        job.idle_reason = SkipReason.PAUSED
+        turn.keep_job(job)
+        return
+    job.hold = None
+    if old.schedules != definition.schedules:
+        replan(state, turn, job)
+    else:
+        activate(state, turn, job)
+    turn.log("job.returned", job=definition.id)
+
+
+def end_retired(state: State, turn: Turn) -> None:
+    """Those whose grace is over are gone: what waits is cancelled, and nothing more is expected of them."""
+    for job_id in [job_id for job_id, at in state.retiring.items() if at <= turn.now]:
+        job = state.jobs[job_id]
+        for run in job.open_runs():
+            if job.active_run(run.key) is None:
+                cancel(state, turn, job, run, "its job was deleted")
+        if any(lane.active for lane in (job.lanes or {}).values()):
+            state.retiring[job_id] = turn.now + state.settings.retire_grace_us  # its last runs are still going
+            continue
+        del state.retiring[job_id], state.jobs[job_id]
+        turn.begin_schedule(job, job.watermark, "[]")
+        turn.keep_job(job, may_rewind=True)
+        turn.log("job.removed", job=job_id)

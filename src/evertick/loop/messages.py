@@ -1,0 +1,242 @@
+"""What can be said to the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from evertick.model.instant import Instant
+from evertick.model.job import Job
+from evertick.model.ledger import Snapshot
+from evertick.model.lifecycle import Trigger
+from evertick.model.policy import Missed, Overlap
+from evertick.model.report import LaunchRefused, RunFinished, RunHeartbeat, RunLost, RunStarted, RunUnknown
+from evertick.model.run import RunKey
+
+__all__ = [
+    "AskActiveRuns",
+    "AskJob",
+    "AskRun",
+    "AskStatistics",
+    "BackfillJob",
+    "BatchCommitted",
+    "BatchFenced",
+    "BucketsGained",
+    "BucketsLost",
+    "CancelRun",
+    "ChangesRecorded",
+    "DefinitionsChanged",
+    "DefinitionsDoubtful",
+    "DefinitionsResynced",
+    "ForwardedReport",
+    "LaunchRefused",
+    "LeaseRenewed",
+    "Message",
+    "NodesSeen",
+    "PauseJob",
+    "ReplySlot",
+    "ResumeJob",
+    "RunFinished",
+    "RunHeartbeat",
+    "RunLost",
+    "RunStarted",
+    "RunUnknown",
+    "Shutdown",
+    "TimePassed",
+    "TriggerJob",
+]
+
+ReplySlot: TypeAlias = int
+"""Names the place where an asker waits; the loop only hands it back."""
+
+
+# --- time and the world
+
+
+class TimePassed(NamedTuple):
+    """The monotonic clock beside the wall clock, so that a jump can be told from a stall."""
+
+    monotonic_us: int
+
+
+class Shutdown(NamedTuple):
+    """Plan and start nothing more."""
+
+
+# --- definitions
+
+
+class DefinitionsChanged(NamedTuple):
+    """Some jobs were added, changed or removed."""
+
+    jobs: Sequence[Job] = ()
+    removed: Sequence[str] = ()
+
+
+class DefinitionsResynced(NamedTuple):
+    """These are all the jobs there are."""
+
+    jobs: Sequence[Job]
+
+
+class DefinitionsDoubtful(NamedTuple):
+    """Events may have been lost: ask for all of them."""
+
+
+# --- ownership
+
+
+class BucketsGained(NamedTuple):
+    """This node owns these buckets, under these epochs; the snapshot is what the ledger knows of their jobs."""
+
+    epochs: Mapping[int, int]
+    snapshot: Snapshot
+
+
+class BucketsLost(NamedTuple):
+    """These buckets are no longer this node's: given up on purpose, or taken while it was not looking."""
+
+    buckets: Sequence[int]
+    is_fenced: bool = False
+    """Taken: whoever has them may have given up its runs already, so they are ended."""
+
+
+class LeaseRenewed(NamedTuple):
+    """The buckets are this node's until then; afterwards nothing may be launched, whatever was planned."""
+
+    until: Instant
+
+
+class NodesSeen(NamedTuple):
+    """The nodes that gave a sign of life."""
+
+    nodes: frozenset[str]
+
+
+# --- the ledger answers
+
+
+class BatchCommitted(NamedTuple):
+    number: int
+    refused: frozenset[RunKey] = frozenset()
+
+
+class BatchFenced(NamedTuple):
+    """The batch was not written, because these buckets have another owner."""
+
+    number: int
+    buckets: Sequence[int]
+
+
+class ChangesRecorded(NamedTuple):
+    changes: int
+    refused: frozenset[RunKey] = frozenset()
+
+
+# --- people ask
+
+
+class TriggerJob(NamedTuple):
+    request_id: str
+    job_id: str
+    submitted_at: Instant
+    trigger: Trigger = Trigger.MANUAL
+    params: str = ""
+    slot: ReplySlot | None = None
+
+
+class CancelRun(NamedTuple):
+    """One run, or every open run of the job."""
+
+    request_id: str
+    job_id: str
+    key: RunKey | None = None
+    by: str = ""
+    slot: ReplySlot | None = None
+
+
+class PauseJob(NamedTuple):
+    request_id: str
+    job_id: str
+    note: str = ""
+    slot: ReplySlot | None = None
+
+
+class ResumeJob(NamedTuple):
+    request_id: str
+    job_id: str
+    keep: Missed | None = None
+    """What to do with what was missed; None: what the job's own policy says."""
+    slot: ReplySlot | None = None
+
+
+class BackfillJob(NamedTuple):
+    """Run these instants under their own overlap rule, beside the job's live runs."""
+
+    request_id: str
+    job_id: str
+    instants: Sequence[Instant]
+    overlap: Overlap
+    gap_us: int = 0
+    """At least this long between two starts."""
+    slot: ReplySlot | None = None
+
+
+class ForwardedReport(NamedTuple):
+    """A report about a run of ours, from the node that had its job before."""
+
+    request_id: str
+    report: RunFinished
+
+
+# --- questions, answered at once
+
+
+class AskActiveRuns(NamedTuple):
+    slot: ReplySlot
+
+
+class AskRun(NamedTuple):
+    slot: ReplySlot
+    key: RunKey
+
+
+class AskJob(NamedTuple):
+    slot: ReplySlot
+    job_id: str
+
+
+class AskStatistics(NamedTuple):
+    slot: ReplySlot
+
+
+Message: TypeAlias = (
+    TimePassed
+    | Shutdown
+    | DefinitionsChanged
+    | DefinitionsResynced
+    | DefinitionsDoubtful
+    | BucketsGained
+    | BucketsLost
+    | LeaseRenewed
+    | NodesSeen
+    | BatchCommitted
+    | BatchFenced
+    | ChangesRecorded
+    | RunStarted
+    | RunHeartbeat
+    | RunFinished
+    | RunLost
+    | RunUnknown
+    | LaunchRefused
+    | TriggerJob
+    | CancelRun
+    | PauseJob
+    | ResumeJob
+    | BackfillJob
+    | ForwardedReport
+    | AskActiveRuns
+    | AskRun
+    | AskJob
+    | AskStatistics
+)

@@ -1,0 +1,163 @@
+"""Taking over buckets with what the ledger knows of them, and giving them up."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+
+from evertick.loop.effects import Reconcile, Release
+from evertick.loop.jobs import activate, meet, replan, retire
+from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen
+from evertick.loop.settle import seen
+from evertick.loop.state import Hold, JobState, Lane, OpenRun, State
+from evertick.loop.turn import Turn
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import Instant
+from evertick.model.job import Job
+from evertick.model.ledger import JobRecord
+from evertick.model.lifecycle import PLANNED, RETRYING, WAITING, SkipReason, Trigger
+from evertick.model.policy import Overlap, OverlapKind
+from evertick.model.run import LedgerRow
+
+_To_ask = list[tuple[OpenRun, str]]
+
+
+def gained(state: State, turn: Turn, message: BucketsGained) -> None:
+    """Own these buckets: take up every job, every waiting run, and ask after every run that may be going on."""
+    taken_over = [bucket for bucket in message.epochs if bucket in state.epochs]
+    if taken_over:
+        _forget(state, turn, taken_over, is_fenced=False)
+    state.epochs.update(message.epochs)
+    rows: defaultdict[str, list[LedgerRow]] = defaultdict(list)
+    for row in message.snapshot.open_runs:
+        rows[row.key.job_id].append(row)
+    to_ask: _To_ask = []
+    known: set[str] = set()
+    for record in message.snapshot.jobs:
+        floor = message.snapshot.floors.get(bucket_of(record.job_id), 0)
+        if _take_up(state, turn, record, floor, rows[record.job_id], to_ask):
+            known.add(record.job_id)
+    for job_id, definition in state.definitions.items():
+        if job_id not in known and bucket_of(job_id) in message.epochs:
+            meet(state, turn, definition)
+    if state.foreign and state.live_nodes is not None:
+        seen(state, turn, NodesSeen(state.live_nodes))
+    if to_ask:
+        turn.do(Reconcile([(run.key, run.attempt, executor) for run, executor in to_ask]))
+    for notice in message.snapshot.notices:
+        turn.log("store.notice", is_alarming=True, notice=notice)
+    turn.log("buckets.gained", buckets=len(message.epochs), jobs=len(known), open_runs=len(message.snapshot.open_runs))
+
+
+def _take_up(
+    state: State, turn: Turn, record: JobRecord, floor: Instant, rows: Sequence[LedgerRow], to_ask: _To_ask
+) -> bool:
+    """Go on with a job where the ledger stands; answers False for one that is to be met as new."""
+    definition = state.definitions.get(record.job_id)
+    is_gone = record.retired_at is not None and turn.now - record.retired_at > state.settings.retire_grace_us
+    if is_gone and not rows:
+        return definition is None
+    watermark = record.watermark if record.held else max(record.watermark, floor)
+    job = JobState(definition or Job(record.job_id), watermark)
+    job.last_success_at = record.last_success_at
+    job.paused_at, job.pause_note = record.paused_at, record.pause_note
+    state.jobs[record.job_id] = job
+    for row in rows:
+        _restore(state, turn, job, row, to_ask)
+    if definition is None:
+        retire(state, turn, job)
+        job.retired_at = record.retired_at or turn.now
+    elif record.fingerprint != definition.fingerprint:
+        _hold_if_paused(job)
+        replan(state, turn, job)
+    elif not _hold_if_paused(job):
+        job.idle_reason = SkipReason.DISABLED if record.held and not definition.enabled else SkipReason.MISSED
+        activate(state, turn, job)
+    return True
+
+
+def _hold_if_paused(job: JobState) -> bool:
+    if job.paused_at is None:
+        return False
+    job.hold, job.idle_reason = Hold.PAUSED, SkipReason.PAUSED
+    return True
+
+
+def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _To_ask) -> None:
+    run = OpenRun(row.key, row.trigger, row.decided_at)
+    run.state, run.attempt, run.fence = row.state, row.attempt, row.fence
+    run.params, run.executor, run.started_at, run.retry_at = row.params, row.executor, row.started_at, row.retry_at
+    run.in_ledger = True
+    if row.trigger is Trigger.BACKFILL:
+        _open_backfill_lane(job, row)
+    if row.state is PLANNED and row.key.scheduled_for > turn.now:
+        if job.planned is None:
+            job.planned = {}
+        job.planned[run.key] = run
+        state.ring.put(run.key.scheduled_for, run)
+        return
+    lane = job.lane_of(run.key)
+    if row.state is WAITING:
+        lane.waiting.append(run)
+        return
+    lane.active[run.key] = run
+    if row.state is RETRYING:
+        state.ring.put(row.retry_at or turn.now, run)
+        return
+    # Planned and due counts too: it may have been launched just before the end, and nothing written since.
+    run.attempt = max(run.attempt, 1)
+    node = row.executor.partition("@")[2]
+    if node and node != state.node:
+        state.foreign[run.key] = node  # it reports to us when the run ends, or is found to be gone
+    else:
+        to_ask.append((run, row.executor))
+
+
+def _open_backfill_lane(job: JobState, row: LedgerRow) -> None:
+    if job.lanes is None:
+        job.lanes = {}
+    if row.key.origin not in job.lanes:
+        overlap, gap_us = backfill_rule(row.params)
+        job.lanes[row.key.origin] = Lane(overlap, gap_us)
+
+
+def backfill_params(overlap: Overlap, gap_us: int) -> str:
+    """A backfill's own rule, kept with each of its runs so that it survives a restart."""
+    return json.dumps({"overlap": overlap.kind, "limit": overlap.limit, "gap_us": gap_us})
+
+
+def backfill_rule(params: str) -> tuple[Overlap, int]:
+    plain = json.loads(params)
+    return Overlap(OverlapKind(plain["overlap"]), plain["limit"]), plain["gap_us"]
+
+
+def lost(state: State, turn: Turn, message: BucketsLost) -> None:
+    mine = [bucket for bucket in message.buckets if bucket in state.epochs]
+    if mine:
+        _forget(state, turn, mine, is_fenced=message.is_fenced)
+        if not message.is_fenced:
+            turn.do(Release(mine))
+        turn.log("buckets.lost", is_alarming=message.is_fenced, buckets=len(mine), is_fenced=message.is_fenced)
+
+
+def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bool) -> None:
+    for bucket in buckets:
+        del state.epochs[bucket]
+    gone = set(buckets)
+    for job_id in [job_id for job_id, job in state.jobs.items() if job.bucket in gone]:
+        job = state.jobs.pop(job_id)
+        state.index.remove(job_id)
+        state.to_plan.pop(job_id, None)
+        state.retiring.pop(job_id, None)
+        for kind in ("stop", "restart"):
+            state.stops.remove(f"{kind}:{job_id}")
+        for lane in (job.lanes or {}).values():
+            for run in lane.active.values():
+                if run.state in (PLANNED, RETRYING) or run.key in state.foreign:
+                    state.foreign.pop(run.key, None)
+                    continue
+                if is_fenced:
+                    turn.stop(run)
+                else:
+                    state.orphans[run.key] = run

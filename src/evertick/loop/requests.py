@@ -1,0 +1,185 @@
+"""What people ask for: runs, cancellations, pauses, backfills, and answers."""
+
+from __future__ import annotations
+
+import json
+
+from evertick.loop.fire import ask_to_stop, cancel, drop_waiting_retries
+from evertick.loop.jobs import hold, release
+from evertick.loop.messages import (
+    AskActiveRuns,
+    AskJob,
+    AskRun,
+    AskStatistics,
+    BackfillJob,
+    CancelRun,
+    PauseJob,
+    ResumeJob,
+    TriggerJob,
+)
+from evertick.loop.ownership import backfill_params
+from evertick.loop.state import Hold, JobFacts, JobState, Lane, State
+from evertick.loop.turn import Turn, row_of
+from evertick.model.lifecycle import PLANNED, JobStatus, Trigger
+from evertick.model.run import Entry, LedgerRow, RunKey
+from evertick.planning.schedules import compile_all, next_of
+
+HANDLED_MAX = 10_000
+
+
+def _take(state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob) -> bool:
+    """Whether to carry a request out: not a second time, and only for a job of this node."""
+    if message.request_id in state.handled:
+        return False
+    job = state.jobs.get(message.job_id)
+    if job is None or job.hold is Hold.RETIRED:
+        _answer(state, turn, message, error="not-found", text=f"there is no job {message.job_id!r}")
+        return False
+    return True
+
+
+def _answer(
+    state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob, **answer: object
+) -> None:
+    state.handled[message.request_id] = None
+    if len(state.handled) > HANDLED_MAX:
+        del state.handled[next(iter(state.handled))]
+    turn.answer(message.request_id, json.dumps(answer))
+    turn.reply(message.slot, answer)
+
+
+def trigger(state: State, turn: Turn, message: TriggerJob) -> None:
+    if not _take(state, turn, message):
+        return
+    job = state.jobs[message.job_id]
+    key = RunKey(message.job_id, message.submitted_at, message.request_id)
+    _enter(turn, job, Entry(key, PLANNED, message.trigger, turn.now, params=message.params))
+    _answer(state, turn, message, run_id=key.run_id)
+
+
+def backfill(state: State, turn: Turn, message: BackfillJob) -> None:
+    if not _take(state, turn, message):
+        return
+    job = state.jobs[message.job_id]
+    if job.lanes is None:
+        job.lanes = {}
+    job.lanes[message.request_id] = Lane(message.overlap, message.gap_us)
+    params = backfill_params(message.overlap, message.gap_us)
+    for instant in message.instants:
+        key = RunKey(message.job_id, instant, message.request_id)
+        _enter(turn, job, Entry(key, PLANNED, Trigger.BACKFILL, turn.now, params=params))
+    _answer(state, turn, message, runs=len(message.instants))
+
+
+def _enter(turn: Turn, job: JobState, entry: Entry) -> None:
+    run = turn.enter(entry)
+    assert run is not None
+    if job.planned is None:
+        job.planned = {}
+    job.planned[entry.key] = run
+
+
+def cancel_runs(state: State, turn: Turn, message: CancelRun) -> None:
+    """Cancel one run or all of the job's; what has not started ends at once, the rest is asked to."""
+    if not _take(state, turn, message):
+        return
+    job = state.jobs[message.job_id]
+    detail = f"cancelled by {message.by}" if message.by else "cancelled"
+    chosen = [
+        run
+        for run in job.open_runs()
+        if (run.key == message.key if message.key else run.key.scheduled_for <= turn.now or run.key.origin)
+    ]
+    for run in chosen:
+        if job.active_run(run.key) is None:
+            cancel(state, turn, job, run, detail)
+        else:
+            ask_to_stop(turn, run, detail)
+    for lane in list((job.lanes or {}).values()):
+        drop_waiting_retries(state, turn, job, lane)
+    if message.key and not chosen:
+        _answer(state, turn, message, error="conflict", text=f"the run {message.key.run_id} is not open")
+    else:
+        _answer(state, turn, message, runs=[run.key.run_id for run in chosen])
+
+
+def pause(state: State, turn: Turn, message: PauseJob) -> None:
+    if not _take(state, turn, message):
+        return
+    job = state.jobs[message.job_id]
+    if job.paused_at is None:
+        job.paused_at, job.pause_note = turn.now, message.note
+        hold(state, turn, job, Hold.PAUSED)
+    _answer(state, turn, message, paused_at=job.paused_at)
+
+
+def resume(state: State, turn: Turn, message: ResumeJob) -> None:
+    if not _take(state, turn, message):
+        return
+    job = state.jobs[message.job_id]
+    if job.paused_at is not None:
+        release(state, turn, job, message.keep)
+    _answer(state, turn, message, resumed=True)
+
+
+# --- questions
+
+
+def active_runs(state: State, turn: Turn, message: AskActiveRuns) -> None:
+    rows = [row for job in state.jobs.values() if job.lanes for row in _active_rows(state, turn, job)]
+    turn.reply(message.slot, rows)
+
+
+def one_run(state: State, turn: Turn, message: AskRun) -> None:
+    job = state.jobs.get(message.key.job_id)
+    run = job.find(message.key) if job else None
+    if run is not None:
+        turn.reply(message.slot, row_of(run, state.node, turn.now))
+        return
+    turn.reply(message.slot, next((row for _, row in reversed(state.recent) if row.key == message.key), None))
+
+
+def one_job(state: State, turn: Turn, message: AskJob) -> None:
+    job = state.jobs.get(message.job_id)
+    turn.reply(message.slot, None if job is None else facts_of(state, turn, job))
+
+
+def statistics(state: State, turn: Turn, message: AskStatistics) -> None:
+    turn.reply(message.slot, state.statistics)
+
+
+def facts_of(state: State, turn: Turn, job: JobState) -> JobFacts:
+    active = tuple(_active_rows(state, turn, job))
+    is_planned = job.hold is None
+    next_at = next_of(compile_all(job.job.schedules), turn.now) if is_planned and job.job.schedules else None
+    return JobFacts(
+        job.job.id,
+        _status_of(job, has_active=bool(active), has_next=next_at is not None),
+        state.watermark_of(job),
+        next_at,
+        active,
+        sum(len(lane.waiting) for lane in (job.lanes or {}).values()),
+        job.paused_at,
+        job.pause_note,
+        job.last_success_at,
+        job.error,
+    )
+
+
+def _active_rows(state: State, turn: Turn, job: JobState) -> list[LedgerRow]:
+    return [row_of(run, state.node, turn.now) for lane in (job.lanes or {}).values() for run in lane.active.values()]
+
+
+def _status_of(job: JobState, *, has_active: bool, has_next: bool) -> JobStatus:
+    if has_active:
+        return JobStatus.RUNNING
+    match job.hold:
+        case Hold.PAUSED:
+            return JobStatus.PAUSED
+        case Hold.DISABLED | Hold.RETIRED:
+            return JobStatus.DISABLED
+        case Hold.ERROR:
+            return JobStatus.ERROR
+    if job.last_failed:
+        return JobStatus.ERROR
+    return JobStatus.IDLE if has_next or not job.job.schedules else JobStatus.FINISHED

@@ -1,0 +1,231 @@
+"""What executors report: runs that started, ended, were lost or refused."""
+
+from __future__ import annotations
+
+from evertick.loop.enter import drop
+from evertick.loop.fire import drain
+from evertick.loop.messages import (
+    ForwardedReport,
+    LaunchRefused,
+    NodesSeen,
+    RunFinished,
+    RunHeartbeat,
+    RunLost,
+    RunStarted,
+    RunUnknown,
+)
+from evertick.loop.state import JobState, OpenRun, State
+from evertick.loop.turn import Turn
+from evertick.model.instant import MINUTE, to_text
+from evertick.model.lifecycle import (
+    CANCELLED,
+    FAILED,
+    LAUNCHING,
+    LOST,
+    PLANNED,
+    RETRYING,
+    RUNNING,
+    SUCCEEDED,
+    TIMED_OUT,
+    WAITING,
+    RunState,
+)
+from evertick.model.policy import OnExecutorLost
+from evertick.planning.retry import retry_at
+
+LOSSES_MAX = 3
+"""A run that takes its executor down with it is not tried for ever."""
+
+
+def _find(
+    state: State, turn: Turn, message: RunStarted | RunHeartbeat | RunFinished | RunLost | RunUnknown | LaunchRefused
+) -> tuple[JobState, OpenRun] | None:
+    """The run a report is about, unless the report is about another attempt or the run has ended."""
+    job = state.jobs.get(message.key.job_id)
+    run = job.active_run(message.key) if job else None
+    if run is None and _settle_orphan(state, turn, message):
+        return None
+    if job is None or run is None or run.attempt != message.attempt or run.state is RETRYING:
+        state.statistics.refused_reports += 1
+        turn.log("run.report_refused", run=message.key.run_id, attempt=message.attempt, report=type(message).__name__)
+        return None
+    if run.state is PLANNED and not isinstance(message, RunUnknown):
+        turn.move(run, LAUNCHING)  # the incarnation before had launched it and did not live to say so
+    return job, run
+
+
+def _settle_orphan(state: State, turn: Turn, message: object) -> bool:
+    """A run of a job that is somebody else's now: they are told how it ended."""
+    if not isinstance(message, RunFinished):
+        return False
+    run = state.orphans.get(message.key)
+    if run is None or run.attempt != message.attempt:
+        return False
+    del state.orphans[message.key]
+    turn.forward(message)
+    return True
+
+
+def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
+    """The node that had the job before says how a run ended that we have been waiting for."""
+    finished(state, turn, message.report)
+    turn.answer(message.request_id, "{}")
+
+
+def seen(state: State, turn: Turn, message: NodesSeen) -> None:
+    """Runs of ours on nodes that are gone are lost."""
+    state.live_nodes = message.nodes
+    for key in [key for key, node in state.foreign.items() if node not in message.nodes]:
+        node = state.foreign.pop(key)
+        job = state.jobs.get(key.job_id)
+        run = job.active_run(key) if job else None
+        if job is not None and run is not None:
+            lose(state, turn, job, run, f"the node {node!r} that had it is gone")
+
+
+def started(state: State, turn: Turn, message: RunStarted) -> None:
+    found = _find(state, turn, message)
+    if found is None:
+        return
+    _, run = found
+    run.executor = message.executor or run.executor
+    run.lease_us = message.lease_us
+    if message.lease_us is not None:
+        run.lease_until = turn.now + message.lease_us
+        state.ring.put(run.lease_until, run)
+    if run.state is RUNNING:
+        return  # adopted, and said again
+    run.started_at = message.at
+    run.refusals = 0
+    turn.move(run, RUNNING)
+    if not run.key.origin and run.attempt == 1:
+        state.statistics.lateness.add(message.at - run.key.scheduled_for)
+
+
+def heartbeat(state: State, turn: Turn, message: RunHeartbeat) -> None:
+    found = _find(state, turn, message)
+    if found is not None and found[1].lease_us is not None:
+        # The ring keeps its old place for this run and looks here when it comes to it.
+        found[1].lease_until = turn.now + found[1].lease_us
+
+
+def finished(state: State, turn: Turn, message: RunFinished) -> None:
+    found = _find(state, turn, message)
+    if found is None:
+        return
+    job, run = found
+    if run.started_at is None:
+        run.started_at = message.at
+        if not run.key.origin and run.attempt == 1:
+            state.statistics.lateness.add(message.at - run.key.scheduled_for)
+    outcome = message.state
+    if run.stop_detail is not None and outcome is not SUCCEEDED:
+        _end(state, turn, job, run, CANCELLED, run.stop_detail, message)
+    elif outcome in (FAILED, TIMED_OUT) and _try_again(state, turn, job, run, message.detail):
+        return
+    else:
+        _end(state, turn, job, run, outcome, message.detail, message)
+
+
+def lose(state: State, turn: Turn, job: JobState, run: OpenRun, detail: str) -> None:
+    """An attempt is gone without a result: at-least-once jobs try again, at-most-once jobs end."""
+    run.losses += 1
+    turn.log("run.lost", is_alarming=True, run=run.key.run_id, attempt=run.attempt, detail=detail)
+    if run.stop_detail is not None:
+        _end(state, turn, job, run, CANCELLED, run.stop_detail, None)
+    elif job.job.policy.on_executor_lost is OnExecutorLost.RETRY and run.losses < LOSSES_MAX:
+        run.lease_until = None
+        run.retry_at = turn.now
+        turn.move(run, RETRYING, detail=detail)
+        state.ring.put(turn.now, run)
+    else:
+        _end(state, turn, job, run, LOST, detail, None)
+
+
+def lost(state: State, turn: Turn, message: RunLost) -> None:
+    found = _find(state, turn, message)
+    if found is not None:
+        lose(state, turn, *found, message.detail)
+
+
+def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
+    """After a restart: the executor never saw this attempt."""
+    found = _find(state, turn, message)
+    if found is None:
+        return
+    job, run = found
+    if run.state is RUNNING:
+        lose(state, turn, job, run, "its process has vanished")
+        return
+    # Decided, perhaps even on its way, but never started: go back and be judged like any other that is due.
+    drop(job, run)
+    if run.state is LAUNCHING:
+        run.attempt -= 1
+        lane = job.lane_of(run.key)
+        turn.move(run, WAITING)
+        lane.waiting.appendleft(run)
+        drain(state, turn, job, lane)
+    else:
+        assert run.state is PLANNED
+        run.attempt = 0
+        if job.planned is None:
+            job.planned = {}
+        job.planned[run.key] = run
+        state.ring.put(turn.now, run)
+
+
+def refused(state: State, turn: Turn, message: LaunchRefused) -> None:
+    """The executor did not take it: it waits in front, for a time that doubles up to a minute."""
+    found = _find(state, turn, message)
+    if found is None:
+        return
+    job, run = found
+    lane = job.lane_of(run.key)
+    del lane.active[run.key]
+    run.attempt -= 1
+    if run.stop_detail is not None:
+        turn.move(run, CANCELLED, detail=run.stop_detail, finished_at=turn.now)
+        drain(state, turn, job, lane)
+        return
+    run.not_before = turn.now + min(state.settings.launch_retry_us << min(run.refusals, 10), MINUTE)
+    run.refusals += 1
+    turn.move(run, WAITING, detail=message.detail)
+    lane.waiting.appendleft(run)
+    state.ring.put(run.not_before, run)
+    turn.log("run.launch_refused", run=run.key.run_id, detail=message.detail, tries=run.refusals)
+
+
+def _try_again(state: State, turn: Turn, job: JobState, run: OpenRun, detail: str) -> bool:
+    at = retry_at(job.job.policy.retry, run.attempt - run.losses, turn.now, run.key.run_id)
+    if at is None:
+        return False
+    run.retry_at = at
+    run.lease_until = None
+    turn.move(run, RETRYING, detail=detail)
+    turn.log("run.retrying", run=run.key.run_id, attempt=run.attempt, retry_at=to_text(at))
+    state.ring.put(at, run)
+    return True
+
+
+def _end(
+    state: State, turn: Turn, job: JobState, run: OpenRun, outcome: RunState, detail: str, message: RunFinished | None
+) -> None:
+    lane = job.lane_of(run.key)
+    del lane.active[run.key]
+    state.foreign.pop(run.key, None)
+    turn.move(
+        run,
+        outcome,
+        detail=detail,
+        finished_at=turn.now if message is None else message.at,
+        exit_code=None if message is None else message.exit_code,
+    )
+    job.last_failed = outcome not in (SUCCEEDED, CANCELLED)
+    if outcome is SUCCEEDED and (job.last_success_at is None or run.key.scheduled_for > job.last_success_at):
+        job.last_success_at = run.key.scheduled_for
+        if job.job.policy.skip_if_successful:
+            turn.keep_job(job)
+    if lane.waiting:
+        drain(state, turn, job, lane)
+    elif run.key.origin and lane.is_empty and job.lanes and run.key.origin in job.lanes:
+        del job.lanes[run.key.origin]

@@ -1,0 +1,260 @@
+"""What the loop knows. It owns all of it; nobody else reads or writes it."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import StrEnum
+from typing import NamedTuple
+
+from evertick.loop.ring import Ring
+from evertick.loop.settings import LoopSettings
+from evertick.loop.statistics import Statistics
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import Instant
+from evertick.model.job import Job
+from evertick.model.lifecycle import PLANNED, JobStatus, RunState, SkipReason, Trigger
+from evertick.model.policy import Missed, Overlap
+from evertick.model.run import LedgerRow, RunKey
+from evertick.planning.occurrences import OccurrenceIndex
+
+
+class OpenRun:
+    """A run that has not ended."""
+
+    __slots__ = (
+        "attempt",
+        "decided_at",
+        "executor",
+        "fence",
+        "in_ledger",
+        "key",
+        "lease_until",
+        "lease_us",
+        "losses",
+        "not_before",
+        "params",
+        "refusals",
+        "retry_at",
+        "started_at",
+        "state",
+        "stop_detail",
+        "trigger",
+    )
+
+    def __init__(self, key: RunKey, trigger: Trigger, decided_at: Instant) -> None:
+        self.key = key
+        self.state: RunState = PLANNED
+        self.trigger = trigger
+        self.decided_at = decided_at
+        self.in_ledger = False
+        """Whether its entry is committed; nothing is launched before."""
+        self.attempt = 0
+        """The current or last attempt; 0 before the first."""
+        self.fence = 0
+        self.params = ""
+        self.executor = ""
+        self.started_at: Instant | None = None
+        self.retry_at: Instant | None = None
+        self.not_before: Instant = 0
+        self.lease_us: int | None = None
+        self.lease_until: Instant | None = None
+        self.stop_detail: str | None = None
+        """Why it was asked to end; None: it was not."""
+        self.refusals = 0
+        self.losses = 0
+
+
+class Lane:
+    """Runs that are judged together by one overlap rule: a job's own, or those of one backfill."""
+
+    __slots__ = ("active", "gap_us", "next_start_at", "overlap", "waiting")
+
+    def __init__(self, overlap: Overlap | None = None, gap_us: int = 0) -> None:
+        self.overlap = overlap
+        """A backfill's own rule; None: the job's, as it is now."""
+        self.gap_us = gap_us
+        self.next_start_at: Instant = 0
+        self.active: dict[RunKey, OpenRun] = {}
+        self.waiting: deque[OpenRun] = deque()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.active and not self.waiting
+
+
+class Hold(StrEnum):
+    """Why nothing is planned for a job."""
+
+    PAUSED = "paused"
+    DISABLED = "disabled"
+    ERROR = "error"
+    RETIRED = "retired"
+
+
+class JobState:
+    """A job this node owns."""
+
+    __slots__ = (
+        "bucket",
+        "error",
+        "hold",
+        "idle_reason",
+        "job",
+        "keep",
+        "lanes",
+        "last_failed",
+        "last_started_at",
+        "last_success_at",
+        "pause_note",
+        "paused_at",
+        "planned",
+        "retired_at",
+        "watermark",
+    )
+
+    def __init__(self, job: Job, watermark: Instant) -> None:
+        self.job = job
+        self.bucket = bucket_of(job.id)
+        self.watermark = watermark
+        """While the job is in the index, the index's horizon is its watermark and this is older."""
+        self.hold: Hold | None = None
+        self.idle_reason = SkipReason.MISSED
+        """Why nothing was planned since the watermark."""
+        self.keep: Missed | None = None
+        """What a person chose for the stretch since the watermark."""
+        self.error = ""
+        self.paused_at: Instant | None = None
+        self.pause_note = ""
+        self.retired_at: Instant | None = None
+        self.last_success_at: Instant | None = None
+        self.last_started_at: Instant = 0
+        self.last_failed = False
+        # Made when first needed: a million idle jobs have none.
+        self.planned: dict[RunKey, OpenRun] | None = None
+        self.lanes: dict[str, Lane] | None = None
+
+    def lane_of(self, key: RunKey) -> Lane:
+        """The lane a run belongs to; a backfill's exists already, any other run goes to the job's own."""
+        lanes = self.lanes
+        if lanes is None:
+            lanes = self.lanes = {}
+        lane = lanes.get(key.origin) or lanes.get("")
+        if lane is None:
+            lane = lanes[""] = Lane()
+        return lane
+
+    def overlap_of(self, lane: Lane) -> Overlap:
+        return lane.overlap or self.job.policy.overlap
+
+    def open_runs(self) -> list[OpenRun]:
+        found = list(self.planned.values()) if self.planned else []
+        for lane in (self.lanes or {}).values():
+            found += lane.active.values()
+            found += lane.waiting
+        return found
+
+    def find(self, key: RunKey) -> OpenRun | None:
+        if self.planned and (run := self.planned.get(key)):
+            return run
+        for lane in (self.lanes or {}).values():
+            if run := lane.active.get(key):
+                return run
+            for run in lane.waiting:
+                if run.key == key:
+                    return run
+        return None
+
+    def active_run(self, key: RunKey) -> OpenRun | None:
+        """The run under this key if it occupies its job."""
+        lanes = self.lanes
+        if not lanes:
+            return None
+        own = lanes.get("")
+        if own is not None and (run := own.active.get(key)):
+            return run
+        lane = lanes.get(key.origin)
+        return lane.active.get(key) if lane else None
+
+
+class JobFacts(NamedTuple):
+    """What is told about a job."""
+
+    job_id: str
+    status: JobStatus
+    watermark: Instant
+    next_at: Instant | None
+    active: tuple[LedgerRow, ...]
+    waiting: int
+    paused_at: Instant | None
+    pause_note: str
+    last_success_at: Instant | None
+    error: str
+
+
+class Catchup:
+    """A catch-up under way, for its summary."""
+
+    __slots__ = ("began_at", "dispatched", "outstanding", "skipped")
+
+    def __init__(self, began_at: Instant) -> None:
+        self.began_at = began_at
+        self.outstanding: set[RunKey] = set()
+        self.dispatched = 0
+        self.skipped = 0
+
+
+class State:
+    """Everything the loop knows."""
+
+    def __init__(self, settings: LoopSettings, node: str, incarnation: str, now: Instant) -> None:
+        self.settings = settings
+        self.node = node
+        self.incarnation = incarnation
+        """Differs at each start of the process, so that its entries can be told from those of the one before."""
+        self.definitions: dict[str, Job] = {}
+        self.jobs: dict[str, JobState] = {}
+        self.epochs: dict[int, int] = {}
+        self.lease_until: Instant | None = None
+        """Beyond this instant the buckets may be somebody else's; None: this node is the only one."""
+        self.index = OccurrenceIndex(now)
+        self.stops = OccurrenceIndex(now)
+        """Occurrences of stop and restart schedules, under `stop:<job>` and `restart:<job>`."""
+        self.ring: Ring[OpenRun] = Ring()
+        self.to_plan: dict[str, None] = {}
+        """Jobs that must be planned by themselves before they join the index."""
+        self.retiring: dict[str, Instant] = {}
+        self.batches: dict[int, list[OpenRun]] = {}
+        """Commits that are not answered yet, and the runs that wait for them."""
+        self.next_batch = 1
+        self.changes_in_flight = 0
+        self.recent: deque[tuple[Instant, LedgerRow]] = deque()
+        """Runs that ended within the grace."""
+        self.live_nodes: frozenset[str] | None = None
+        """The nodes that gave a sign of life lately; None: nobody has said yet."""
+        self.foreign: dict[RunKey, str] = {}
+        """Runs of our jobs that another node started and still has: key to node."""
+        self.orphans: dict[RunKey, OpenRun] = {}
+        """Runs this node started for jobs it no longer owns; it tells the owner how they end."""
+        self.handled: dict[str, None] = {}
+        """Requests carried out lately: a request claimed twice is carried out once."""
+        self.catchup: Catchup | None = None
+        self.statistics = Statistics()
+        self.is_stopping = False
+        self.next_plan_at: Instant = now
+        self.next_flush_at: Instant = now
+        self.last_now = now
+        self.last_monotonic_us: tuple[Instant, int] | None = None
+        """The wall and the monotonic clock when they were last compared."""
+
+    @property
+    def local_executor(self) -> str:
+        return f"local@{self.node}"
+
+    def is_lease_over(self, now: Instant) -> bool:
+        return self.lease_until is not None and now >= self.lease_until
+
+    def owns(self, job_id: str) -> bool:
+        return bucket_of(job_id) in self.epochs
+
+    def watermark_of(self, job: JobState) -> Instant:
+        return self.index.horizon if job.job.id in self.index else job.watermark

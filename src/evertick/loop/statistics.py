@@ -1,0 +1,72 @@
+"""What the loop has done so far, in numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from evertick.model.instant import MILLISECOND
+
+
+class Lateness:
+    """How late runs started, as percentiles: a histogram whose steps grow by an eighth, so any answer is that exact."""
+
+    __slots__ = ("_counts", "count", "worst_us")
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+        self.count = 0
+        self.worst_us = 0
+
+    def add(self, late_us: int) -> None:
+        late_us = max(late_us, 0)
+        self._counts[_step_of(late_us)] += 1
+        self.count += 1
+        self.worst_us = max(self.worst_us, late_us)
+
+    def percentile_us(self, percent: float) -> int:
+        """At least this share of the runs started no later than that."""
+        wanted = self.count * percent / 100
+        seen = 0
+        for step in sorted(self._counts):
+            seen += self._counts[step]
+            if seen >= wanted:
+                return min(_top_of(step), self.worst_us)
+        return 0
+
+
+def _step_of(late_us: int) -> int:
+    """Eight steps to each doubling, from a hundredth of a millisecond up."""
+    units = late_us // (MILLISECOND // 100)
+    if units < 8:
+        return units
+    doublings = units.bit_length() - 4
+    return 8 * (doublings + 1) + (units >> doublings) - 8
+
+
+def _top_of(step: int) -> int:
+    if step < 8:
+        return (step + 1) * (MILLISECOND // 100)
+    doublings, eighth = divmod(step, 8)
+    return ((eighth + 8 + 1) << (doublings - 1)) * (MILLISECOND // 100)
+
+
+@dataclass(slots=True)
+class Statistics:
+    iterations: int = 0
+    entered: int = 0
+    """Occurrences entered in the ledger as runs to be."""
+    launched: int = 0
+    ended: Counter[str] = field(default_factory=Counter)
+    """Runs that ended, by state."""
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Occurrences skipped, by reason."""
+    refused_reports: int = 0
+    """Reports that came too late to count: of another attempt, or about a run that had ended."""
+    clock_jumps: int = 0
+    stalls: int = 0
+    planning_held_back: int = 0
+    """Iterations that did not plan because the ledger was behind."""
+    fenced: int = 0
+    """Batches refused because this node had lost the buckets."""
+    lateness: Lateness = field(default_factory=Lateness)

@@ -1,0 +1,279 @@
+"""What one iteration of the loop has decided so far."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from evertick.loop.effects import Commit, Effect, Launch, Log, Record, Reply, Stop
+from evertick.loop.messages import ReplySlot
+from evertick.loop.state import JobState, OpenRun, State
+from evertick.model.instant import Instant
+from evertick.model.ledger import Batch, JobRecord, Request, RequestKind, ScheduleLine
+from evertick.model.lifecycle import PLANNED, SKIPPED, TERMINAL, RunState, SkipReason, may_move
+from evertick.model.policy import Missed
+from evertick.model.report import RunFinished
+from evertick.model.run import Change, Entry, LedgerRow, RunKey
+from evertick.planning.planner import Plan
+
+
+class Missing(NamedTuple):
+    """A job of which occurrences were missed, and what becomes of them."""
+
+    job_id: str
+    keep: Missed
+    since: Instant
+    plan: Plan
+
+
+class Turn:
+    """Collects effects; what belongs into one transaction is gathered into one batch."""
+
+    __slots__ = (
+        "_answers",
+        "_batch_changes",
+        "_changes",
+        "_effects",
+        "_entered",
+        "_entries",
+        "_jobs",
+        "_rewound",
+        "_schedules",
+        "_withdrawn",
+        "missed",
+        "now",
+        "state",
+        "wants_floor",
+    )
+
+    def __init__(self, state: State, now: Instant) -> None:
+        self.state = state
+        self.now = now
+        self.wants_floor = False
+        """Whether the ledger should learn how far planning has come, even with nothing else to write."""
+        self.missed: list[Missing] = []
+        self._effects: list[Effect] = []
+        self._entries: list[Entry] = []
+        self._entered: list[OpenRun] = []
+        self._jobs: dict[str, JobState] = {}
+        self._rewound: set[str] = set()
+        self._withdrawn: list[RunKey] = []
+        self._batch_changes: list[Change] = []
+        self._schedules: list[ScheduleLine] = []
+        self._answers: dict[str, str] = {}
+        self._changes: list[Change] = []
+
+    # --- what goes into the transaction
+
+    def enter(self, entry: Entry) -> OpenRun | None:
+        """Put an entry into the ledger; answers the run that will come of it, if one will."""
+        self._entries.append(entry)
+        if entry.state is not PLANNED:
+            assert entry.reason is not None
+            self.state.statistics.skipped[entry.reason] += entry.occurrences
+            return None
+        run = OpenRun(entry.key, entry.trigger, entry.decided_at)
+        run.params = entry.params
+        self._entered.append(run)
+        self.state.statistics.entered += 1
+        return run
+
+    def enter_on_time(self, entries: list[Entry], runs: list[OpenRun]) -> None:
+        """The same for many at once that are all on time: the hot path of a storm."""
+        self._entries += entries
+        self._entered += runs
+        self.state.statistics.entered += len(runs)
+
+    def keep_job(self, job: JobState, *, may_rewind: bool = False) -> None:
+        """Write down where the job's planning stands at the end of this turn; its watermark may go back to now."""
+        self._jobs[job.job.id] = job
+        if may_rewind:
+            self._rewound.add(job.job.id)
+
+    def withdraw(self, key: RunKey) -> None:
+        self._withdrawn.append(key)
+
+    def change_with_batch(self, change: Change) -> None:
+        self._batch_changes.append(change)
+
+    def begin_schedule(self, job: JobState, since: Instant, specs: str) -> None:
+        """From `since` on, these schedules say what the ledger must account for."""
+        self._schedules.append(ScheduleLine(job.job.id, since, specs))
+
+    def answer(self, request_id: str, answer: str) -> None:
+        self._answers[request_id] = answer
+
+    # --- what becomes of runs
+
+    def move(
+        self,
+        run: OpenRun,
+        state: RunState,
+        *,
+        reason: SkipReason | None = None,
+        detail: str | None = None,
+        finished_at: Instant | None = None,
+        exit_code: int | None = None,
+    ) -> None:
+        """Change a run's state, here and in the ledger."""
+        assert may_move(run.state, state), f"{run.key.run_id}: {run.state} -> {state}"
+        run.state = state
+        self._changes.append(
+            Change(
+                run.key,
+                state,
+                self.now,
+                run.fence,
+                run.attempt,
+                reason,
+                run.trigger,
+                run.executor or None,
+                run.started_at,
+                finished_at,
+                run.retry_at,
+                exit_code,
+                detail,
+            )
+        )
+        if state in TERMINAL:
+            self._remember(run, reason, detail or "", finished_at, exit_code)
+
+    def note(self, run: OpenRun, detail: str) -> None:
+        """Add words to a run that goes on as it is."""
+        self._changes.append(Change(run.key, run.state, self.now, run.fence, run.attempt, detail=detail))
+
+    def _remember(
+        self, run: OpenRun, reason: SkipReason | None, detail: str, finished_at: Instant | None, exit_code: int | None
+    ) -> None:
+        statistics = self.state.statistics
+        if run.state is SKIPPED:
+            assert reason is not None
+            statistics.skipped[reason] += 1
+        else:
+            statistics.ended[run.state] += 1
+        row = row_of(run, self.state.node, self.now, reason, detail, finished_at, exit_code)
+        self.state.recent.append((self.now + self.state.settings.grace_us, row))
+
+    # --- effects that are no writing
+
+    def launch(self, run: OpenRun, job: JobState) -> None:
+        self.state.statistics.launched += 1
+        self._effects.append(
+            Launch(run.key, run.attempt, run.fence, job.job, run.trigger, run.params, job.last_success_at)
+        )
+
+    def stop(self, run: OpenRun) -> None:
+        self._effects.append(Stop(run.key, run.attempt, run.stop_detail or ""))
+
+    def forward(self, report: RunFinished) -> None:
+        """Tell the owner of a run that is no longer ours how it ended; by the ledger, so that it is not lost."""
+        payload = {
+            "run_id": report.key.run_id,
+            "attempt": report.attempt,
+            "at": report.at,
+            "state": report.state,
+            "exit_code": report.exit_code,
+            "detail": report.detail,
+        }
+        request_id = f"report/{report.key.run_id}/{report.attempt}"
+        request = Request(request_id, RequestKind.REPORT, report.key.job_id, json.dumps(payload), self.now)
+        # By itself, without epochs: it is true whoever owns what.
+        number = self.state.next_batch
+        self.state.next_batch += 1
+        self.state.batches[number] = []
+        self._effects.append(Commit(number, Batch(by=self._by(number), requests=[request])))
+
+    def reply(self, slot: ReplySlot | None, value: object) -> None:
+        if slot is not None:
+            self._effects.append(Reply(slot, value))
+
+    def do(self, effect: Effect) -> None:
+        self._effects.append(effect)
+
+    def log(self, event: str, *, is_alarming: bool = False, **fields: object) -> None:
+        self._effects.append(Log(event, fields, is_alarming))
+
+    # --- the end of it
+
+    def effects(self) -> list[Effect]:
+        """Everything, commits first: a launch or a change never overtakes the entry it is about."""
+        writes: list[Effect] = []
+        if self._has_batch():
+            writes.append(self._commit())
+        if self._changes:
+            self.state.changes_in_flight += len(self._changes)
+            writes.append(Record(self._changes))
+        return writes + self._effects
+
+    def _has_batch(self) -> bool:
+        return self.wants_floor or bool(
+            self._entries or self._jobs or self._withdrawn or self._batch_changes or self._schedules or self._answers
+        )
+
+    def _commit(self) -> Commit:
+        state = self.state
+        number = state.next_batch
+        state.next_batch += 1
+        state.batches[number] = self._entered
+        return Commit(
+            number,
+            Batch(
+                by=self._by(number),
+                entries=self._entries,
+                jobs=[self._record_of(job) for job in self._jobs.values()],
+                rewinds={job_id: state.watermark_of(self._jobs[job_id]) for job_id in self._rewound},
+                withdrawn=self._withdrawn,
+                changes=self._batch_changes,
+                schedules=self._schedules,
+                floors=dict.fromkeys(state.epochs, state.index.horizon),
+                epochs=dict(state.epochs),
+                answers=self._answers,
+            ),
+        )
+
+    def _by(self, number: int) -> str:
+        return f"{self.state.node}/{self.state.incarnation}#{number}"
+
+    def _record_of(self, job: JobState) -> JobRecord:
+        # A job that is not in the index has not been planned through the floor, which must then not speak for it.
+        return JobRecord(
+            job.job.id,
+            self.state.watermark_of(job),
+            held=job.job.id not in self.state.index,
+            fingerprint=job.job.fingerprint,
+            paused_at=job.paused_at,
+            pause_note=job.pause_note,
+            retired_at=job.retired_at,
+            last_success_at=job.last_success_at,
+            error=job.error,
+        )
+
+
+def row_of(
+    run: OpenRun,
+    node: str,
+    now: Instant,
+    reason: SkipReason | None = None,
+    detail: str = "",
+    finished_at: Instant | None = None,
+    exit_code: int | None = None,
+) -> LedgerRow:
+    """A run as a line of the ledger, for answers."""
+    return LedgerRow(
+        run.key,
+        run.state,
+        run.trigger,
+        run.decided_at,
+        node,
+        reason=reason,
+        detail=detail,
+        params=run.params,
+        fence=run.fence,
+        attempt=run.attempt,
+        executor=run.executor,
+        started_at=run.started_at,
+        finished_at=finished_at,
+        retry_at=run.retry_at,
+        exit_code=exit_code,
+        changed_at=now,
+    )

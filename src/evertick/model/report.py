@@ -1,0 +1,59 @@
+"""What executors report about the attempts they were given."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from evertick.model.instant import Instant
+from evertick.model.lifecycle import RunState
+from evertick.model.run import RunKey
+
+
+class RunStarted(NamedTuple):
+    key: RunKey
+    attempt: int
+    at: Instant
+    executor: str = ""
+    lease_us: int | None = None
+    """Without a heartbeat for this long the attempt is lost; None: the executor says itself when it is."""
+
+
+class RunHeartbeat(NamedTuple):
+    key: RunKey
+    attempt: int
+
+
+class RunFinished(NamedTuple):
+    key: RunKey
+    attempt: int
+    at: Instant
+    state: RunState
+    """Succeeded, failed, timed out, or cancelled."""
+    exit_code: int | None = None
+    detail: str = ""
+
+
+class RunLost(NamedTuple):
+    """Nobody knows what became of the attempt, and it will not report any more."""
+
+    key: RunKey
+    attempt: int
+    detail: str = ""
+
+
+class RunUnknown(NamedTuple):
+    """Asked after a restart: the executor is there, and has never been given this attempt."""
+
+    key: RunKey
+    attempt: int
+
+
+class LaunchRefused(NamedTuple):
+    """The executor did not take the attempt; nothing was started."""
+
+    key: RunKey
+    attempt: int
+    detail: str = ""
+
+
+Report: TypeAlias = RunStarted | RunHeartbeat | RunFinished | RunLost | RunUnknown | LaunchRefused
