@@ -1,0 +1,26 @@
+"""What time it is: the only place that asks the machine."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from evertick.model.instant import Instant
+
+
+class Clock(Protocol):
+    def now(self) -> Instant:
+        """The wall clock."""
+        ...
+
+    def monotonic_us(self) -> int:
+        """A clock that nobody sets."""
+        ...
+
+
+class SystemClock:
+    def now(self) -> Instant:
+        return time.time_ns() // 1_000
+
+    def monotonic_us(self) -> int:
+        return time.monotonic_ns() // 1_000

@@ -1,0 +1,141 @@
+"""Where the loop meets the world: calls `decide`, carries out what it wants, and waits for what comes next."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from evertick.dispatch.clock import Clock
+from evertick.dispatch.inbox import Inbox
+from evertick.dispatch.writer import Ask, Writer
+from evertick.executor import Executor
+from evertick.loop.decide import decide
+from evertick.loop.effects import Commit, Effect, Launch, Log, Reconcile, Record, Release, Reply, Resync, Stop
+from evertick.loop.messages import LaunchRefused, Message, ReplySlot, RunLost, Shutdown, TimePassed
+from evertick.loop.state import State
+from evertick.model.instant import SECOND
+from evertick.model.run import RunKey
+
+log = logging.getLogger("evertick")
+
+LOCAL = "local"
+SLEEP_MAX_SECONDS = 5.0
+"""No single sleep is longer: a suspended machine must notice soon after it wakes."""
+
+
+class Dispatcher:
+    """Drives one loop. Everything here runs in one asyncio task; executors and the writer report from their threads."""
+
+    def __init__(
+        self,
+        state: State,
+        inbox: Inbox,
+        writer: Writer,
+        executors: Mapping[str, Executor],
+        clock: Clock,
+        *,
+        resync: Callable[[], None],
+        release: Callable[[Sequence[int]], None],
+    ) -> None:
+        self._state = state
+        self._inbox = inbox
+        self._writer = writer
+        self._executors = executors
+        self._clock = clock
+        self._resync = resync
+        self._give_away = release
+        self._replies: dict[ReplySlot, asyncio.Future[object]] = {}
+        self._next_slot = 1
+
+    async def run(self) -> None:
+        """Until it is told to shut down and nothing more is active, or it is cancelled."""
+        self._inbox.attach()
+        for executor in self._executors.values():
+            executor.open(self._inbox.report)
+        while True:
+            if self._writer.failure is not None:
+                raise RuntimeError("the ledger's writer has failed; stopping before anything is lost") from (
+                    self._writer.failure
+                )
+            messages = self._inbox.drain()
+            messages.append(TimePassed(self._clock.monotonic_us()))
+            decision = decide(self._state, messages, self._clock.now())
+            for effect in decision.effects:
+                self._carry_out(effect)
+            if self._state.is_stopping and not self._state.batches and not self._has_active():
+                return
+            wait = (decision.wake_at - self._clock.now()) / SECOND
+            await self._inbox.wait(min(wait, SLEEP_MAX_SECONDS))
+
+    async def ask(self, build: Callable[[ReplySlot], Message]) -> object:
+        """Send a message with a reply slot and wait for the answer; `InboxFull` when the loop is behind."""
+        slot = self._next_slot
+        self._next_slot += 1
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._replies[slot] = future
+        try:
+            self._inbox.ask(build(slot))
+            return await future
+        finally:
+            self._replies.pop(slot, None)
+
+    def shut_down(self) -> None:
+        self._inbox.report(Shutdown())
+
+    def _has_active(self) -> bool:
+        return any(lane.active for job in self._state.jobs.values() if job.lanes for lane in job.lanes.values())
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Launch():
+                self._launch(effect)
+            case Commit() | Record():
+                self._writer.write(effect)
+            case Log(event, fields, is_alarming):
+                if is_alarming or log.isEnabledFor(logging.INFO):
+                    words = " ".join(f"{name}={value}" for name, value in fields.items())
+                    log.log(logging.WARNING if is_alarming else logging.INFO, "%s %s", event, words)
+            case Stop(key, attempt, detail):
+                for executor in self._executors.values():
+                    executor.stop(key, attempt, detail)
+            case Reply(slot, value):
+                future = self._replies.get(slot)
+                if future is not None and not future.done():
+                    future.set_result(value)
+            case Reconcile(runs):
+                self._reconcile(runs)
+            case Release(buckets):
+                # Behind everything that is being written: the next owner must read it all.
+                self._writer.write(Ask(lambda _: self._release(buckets)))
+            case Resync():
+                self._resync()
+
+    def _release(self, buckets: Sequence[int]) -> Sequence[Message]:
+        self._give_away(buckets)
+        return ()
+
+    def _launch(self, launch: Launch) -> None:
+        executor = self._executors.get(LOCAL)
+        if executor is None:
+            self._inbox.report(LaunchRefused(launch.key, launch.attempt, "there is no executor"))
+            return
+        try:
+            executor.launch(launch)
+        except Exception as error:
+            # An executor that raises has not taken the attempt; the run waits and is offered again.
+            log.exception("executor.raised executor=%s", LOCAL)
+            self._inbox.report(LaunchRefused(launch.key, launch.attempt, f"{type(error).__name__}: {error}"))
+
+    def _reconcile(self, runs: Sequence[tuple[RunKey, int, str]]) -> None:
+        by_executor: defaultdict[str, list[tuple[RunKey, int]]] = defaultdict(list)
+        for key, attempt, name in runs:
+            by_executor[name.partition("@")[0] or LOCAL].append((key, attempt))
+        for name, attempts in by_executor.items():
+            executor = self._executors.get(name)
+            if executor is not None:
+                executor.reconcile(attempts)
+                continue
+            for key, attempt in attempts:
+                self._inbox.report(RunLost(key, attempt, f"its executor {name!r} is not here any more"))

@@ -1,0 +1,162 @@
+"""Which buckets this node may schedule, and until when."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from evertick.dispatch.clock import Clock
+from evertick.errors import StoreError, StoreUnavailable
+from evertick.loop.balance import share_of
+from evertick.loop.messages import BucketsGained, BucketsLost, LeaseRenewed, Message, NodesSeen
+from evertick.model.bucket import BUCKETS
+from evertick.model.instant import SECOND
+from evertick.model.ledger import Lease
+from evertick.store import Store
+
+log = logging.getLogger("evertick.leadership")
+
+LEASE_US = 6 * SECOND
+"""A dead node's buckets are free after this, and taken within another renewal: under ten seconds in all."""
+RENEWALS_PER_LEASE = 3
+NODE_PREFIX = "node:"
+
+
+def bucket_lease(bucket: int) -> str:
+    return f"bucket:{bucket}"
+
+
+class Leadership:
+    """A thread with a store handle of its own, so that a slow commit does not cost the node its leases.
+
+    Each round renews the node's sign of life and its buckets, gives up what should be another's, and takes what is
+    free of its share. Correctness does not rest on it: every commit checks the epoch in its own transaction, and
+    nothing is launched beyond the last instant this thread has vouched for.
+    """
+
+    def __init__(
+        self, store: Store, holder: str, clock: Clock, report: Callable[[Message], None], lease_us: int = LEASE_US
+    ) -> None:
+        self._store = store
+        self._holder = holder
+        self._clock = clock
+        self._report = report
+        self._lease_us = lease_us
+        self._epochs: dict[int, int] = {}
+        self._leaving: set[int] = set()
+        self._released: deque[int] = deque()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="evertick-leadership", daemon=True)
+
+    @property
+    def epochs(self) -> dict[int, int]:
+        return dict(self._epochs)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Give everything up, so that others need not wait for the lease to run out."""
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join()
+        try:
+            self._store.lease(self._names(range(BUCKETS)), self._holder, 0, self._clock.now())
+        except StoreError as error:
+            log.warning("lease.not_released reason=%s", error)
+
+    def _run(self) -> None:
+        pause = self._lease_us / SECOND / RENEWALS_PER_LEASE
+        while True:
+            try:
+                self.renew()
+            except StoreUnavailable as error:
+                # Nothing to do: without a renewal the loop stops launching when the lease is over.
+                log.warning("lease.not_renewed reason=%s", error)
+            if self._wake.wait(pause) and self._stopping.is_set():
+                return
+            self._wake.clear()
+
+    def renew(self) -> None:
+        """One round."""
+        self._let_go()
+        asked_at = self._clock.now()
+        held = self._store.lease(self._names([*self._epochs, *self._leaving]), self._holder, self._lease_us, asked_at)
+        holders = [lease.name.removeprefix(NODE_PREFIX) for lease in held if _is_node(lease)]
+        share = share_of(self._holder, holders)
+        self._drop_lost(held)
+        self._report(LeaseRenewed(asked_at + self._lease_us))
+        self._report(NodesSeen(frozenset(holder.partition("/")[0] for holder in holders)))
+        self._give_up([bucket for bucket in self._epochs if bucket not in share])
+        taken = {lease.name for lease in held}
+        self._take([bucket for bucket in sorted(share) if bucket_lease(bucket) not in taken])
+
+    def _drop_lost(self, held: Sequence[Lease]) -> None:
+        """Buckets whose lease changed hands while this node was not looking."""
+        current = {lease.name: lease for lease in held}
+        lost = [
+            bucket
+            for bucket, epoch in self._epochs.items()
+            if (lease := current.get(bucket_lease(bucket))) is None
+            or lease.holder != self._holder
+            or lease.epoch != epoch
+        ]
+        if lost:
+            for bucket in lost:
+                del self._epochs[bucket]
+            self._report(BucketsLost(lost, is_fenced=True))
+            # What another node let go of again in between is ours by lease, but its jobs must be read anew.
+            mine = [bucket for bucket in lost if _holder_of(current, bucket) == self._holder]
+            self._store.lease(self._bucket_names(mine), self._holder, 0, self._clock.now())
+
+    def _give_up(self, buckets: list[int]) -> None:
+        """Ask the loop to let go; the lease is kept until it has, and until all it decided is written."""
+        if buckets:
+            for bucket in buckets:
+                self._leaving.add(bucket)
+                del self._epochs[bucket]
+            self._report(BucketsLost(buckets))
+
+    def released(self, buckets: Iterable[int]) -> None:
+        """The loop has let go of these, and everything about them is written; from any thread."""
+        self._released.extend(buckets)
+        self._wake.set()
+
+    def _let_go(self) -> None:
+        gone = {self._released.popleft() for _ in range(len(self._released))} & self._leaving
+        if gone:
+            self._leaving -= gone
+            self._store.lease(self._bucket_names(sorted(gone)), self._holder, 0, self._clock.now())
+
+    def _take(self, buckets: list[int]) -> None:
+        if not buckets:
+            return
+        asked_at = self._clock.now()
+        names = {bucket_lease(bucket): bucket for bucket in buckets}
+        held = self._store.lease([*names, NODE_PREFIX + self._holder], self._holder, self._lease_us, asked_at)
+        gained = {
+            names[lease.name]: lease.epoch for lease in held if lease.name in names and lease.holder == self._holder
+        }
+        if gained:
+            # Read after the lease: whatever the owner before had committed is there, and it can add nothing more.
+            snapshot = self._store.load(gained.keys())
+            self._epochs.update(gained)
+            self._report(BucketsGained(gained, snapshot))
+
+    def _names(self, buckets: Iterable[int]) -> list[str]:
+        return [NODE_PREFIX + self._holder, *self._bucket_names(buckets)]
+
+    def _bucket_names(self, buckets: Iterable[int]) -> list[str]:
+        return [bucket_lease(bucket) for bucket in buckets]
+
+
+def _holder_of(leases: Mapping[str, Lease], bucket: int) -> str | None:
+    lease = leases.get(bucket_lease(bucket))
+    return lease.holder if lease else None
+
+
+def _is_node(lease: Lease) -> bool:
+    return lease.name.startswith(NODE_PREFIX)

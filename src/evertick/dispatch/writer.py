@@ -1,0 +1,138 @@
+"""Writing to the ledger: one thread, in order, retried until it is done."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from evertick.errors import Fenced, StoreUnavailable
+from evertick.loop.effects import Commit, Record
+from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, Message
+from evertick.model.run import Change, RunKey
+from evertick.store import Store
+
+log = logging.getLogger("evertick.writer")
+
+
+class Ask(NamedTuple):
+    """Use the store in its turn, and report what comes of it."""
+
+    question: Callable[[Store], Sequence[Message]]
+
+
+Write: TypeAlias = Commit | Record | Ask
+_Result = TypeVar("_Result")
+
+RETRY_FIRST_SECONDS = 0.05
+RETRY_MAX_SECONDS = 5.0
+TOGETHER_MAX = 50_000
+"""Changes written in one call at most."""
+
+
+class Writer:
+    """A thread that owns a store handle and writes what the loop decided, in the order it was decided.
+
+    It never drops anything: while the store is away it waits and tries again, and the loop, seeing no answers, stops
+    planning. Changes to the same run that wait together are folded into one.
+    """
+
+    def __init__(self, store: Store, report: Callable[[Message], None]) -> None:
+        self._store = store
+        self._report = report
+        self._queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="evertick-writer", daemon=True)
+        self.failure: BaseException | None = None
+        """What ended the thread before its time; the service must not go on without it."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def write(self, write: Write) -> None:
+        self._queue.put(write)
+
+    def stop(self, timeout: float) -> bool:
+        """Write what waits, then end; answers whether all of it was written in time."""
+        self._queue.put(None)
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self._stopping.set()
+            self._thread.join(RETRY_MAX_SECONDS + 1)
+            return False
+        return self.failure is None
+
+    def _run(self) -> None:
+        try:
+            write = self._queue.get()
+            while write is not None and not self._stopping.is_set():
+                match write:
+                    case Commit():
+                        self._commit(write)
+                        write = self._queue.get()
+                    case Record():
+                        write = self._record_with_following(write)
+                    case Ask(question):
+                        for message in self._insist(lambda: question(self._store)) or ():
+                            self._report(message)
+                        write = self._queue.get()
+        except BaseException as error:
+            self.failure = error
+            log.exception("writer.failed")
+
+    def _record_with_following(self, first: Record) -> Write | None:
+        """Write the changes that wait behind one another, up to the next commit, in one call."""
+        changes: list[Change] = list(first.changes)
+        has_following, following = False, None
+        while len(changes) < TOGETHER_MAX and not self._queue.empty():
+            following = self._queue.get()
+            if not isinstance(following, Record):
+                has_following = True
+                break
+            changes += following.changes
+        folded = fold(changes)
+        refused = self._insist(lambda: self._store.record(folded))
+        if refused is not None:
+            self._report(ChangesRecorded(len(changes), refused))
+        return following if has_following else self._queue.get()
+
+    def _commit(self, commit: Commit) -> None:
+        try:
+            committed = self._insist(lambda: self._store.commit(commit.batch))
+        except Fenced as fenced:
+            self._report(BatchFenced(commit.number, fenced.buckets))
+            return
+        if committed is not None:
+            self._report(BatchCommitted(commit.number, committed.refused))
+
+    def _insist(self, call: Callable[[], _Result]) -> _Result | None:
+        """Do it until it is done; None only when the writer was told to give up."""
+        wait = RETRY_FIRST_SECONDS
+        is_away = False
+        while True:
+            try:
+                result = call()
+            except StoreUnavailable as error:
+                if not is_away:
+                    log.warning("store.away reason=%s", error)
+                    is_away = True
+                if self._stopping.wait(wait):
+                    return None
+                wait = min(wait * 2, RETRY_MAX_SECONDS)
+            else:
+                if is_away:
+                    log.warning("store.back")
+                return result
+
+
+def fold(changes: Sequence[Change]) -> list[Change]:
+    """One change per run: the newest, with what the earlier ones knew and it does not say."""
+    folded: dict[RunKey, Change] = {}
+    for change in changes:
+        before = folded.get(change.key)
+        if before is not None:
+            change = Change._make(new if new is not None else old for new, old in zip(change, before, strict=True))
+        folded[change.key] = change
+    return list(folded.values())

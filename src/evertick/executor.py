@@ -1,0 +1,68 @@
+"""What a place that runs attempts must be able to do: the contract of every executor.
+
+None of the verbs waits: what becomes of an attempt is reported when it is known, through the `report` an executor was
+opened with, in any order and from any thread. A launch of an attempt that the executor has already is answered by
+saying again what is known of it; so a launch may be repeated after a crash, and never starts anything twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from evertick.model.instant import Instant
+from evertick.model.job import Job
+from evertick.model.lifecycle import Trigger
+from evertick.model.report import Report
+from evertick.model.run import RunKey
+
+
+class Attempt(Protocol):
+    """One try of a run: everything the executor is told about it."""
+
+    @property
+    def key(self) -> RunKey: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def fence(self) -> int: ...
+    @property
+    def job(self) -> Job: ...
+    @property
+    def trigger(self) -> Trigger: ...
+    @property
+    def params(self) -> str: ...
+    @property
+    def previous_success_at(self) -> Instant | None: ...
+
+
+class Member(NamedTuple):
+    """A machine or process that runs attempts."""
+
+    name: str
+    is_healthy: bool
+    running: int
+
+
+class Executor(Protocol):
+    name: str
+
+    def open(self, report: Callable[[Report], None]) -> None:
+        """Begin; `report` may be called from any thread until `close` returns."""
+        ...
+
+    def launch(self, attempt: Attempt) -> None:
+        """Start an attempt; answered by a report, at the latest that it was refused."""
+        ...
+
+    def stop(self, key: RunKey, attempt: int, detail: str) -> None:
+        """End an attempt: politely, then by force. One that is not there is no error."""
+        ...
+
+    def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+        """Report what is known of each: started, finished, lost, or never seen (`RunUnknown`)."""
+        ...
+
+    def members(self) -> Sequence[Member]: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,162 @@
+"""A scheduler put together: settings in, a running node out. The only place that picks stores and executors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+
+from evertick.dispatch.clock import Clock, SystemClock
+from evertick.dispatch.dispatcher import Dispatcher
+from evertick.dispatch.inbox import Inbox
+from evertick.dispatch.leadership import LEASE_US, NODE_PREFIX, Leadership, bucket_lease
+from evertick.dispatch.writer import Ask, Writer
+from evertick.executor import Executor
+from evertick.loop.messages import BucketsGained, DefinitionsResynced, Message, NodesSeen
+from evertick.loop.settings import LoopSettings
+from evertick.loop.state import State
+from evertick.model.bucket import BUCKETS
+from evertick.model.instant import DAY, SECOND
+from evertick.model.job import Job
+from evertick.operations import message_of
+from evertick.store import Store
+from evertick.stores import lock_path, open_store
+from evertick.stores.lock import HEARTBEAT_US, FolderLock
+
+log = logging.getLogger("evertick")
+
+CLAIM_MAX = 200
+CLAIM_SECONDS = 1.0
+FOR_EVER_US = 36_500 * DAY
+
+
+class Service:
+    """One node: it owns all jobs of a store of its own, or its share of a store it has in common with others."""
+
+    def __init__(
+        self,
+        store_url: str,
+        definitions: Callable[[], Sequence[Job]],
+        executors: Mapping[str, Executor],
+        *,
+        node: str,
+        settings: LoopSettings | None = None,
+        clock: Clock | None = None,
+        lease_us: int = LEASE_US,
+    ) -> None:
+        self._store_url = store_url
+        self._definitions = definitions
+        self._clock = clock or SystemClock()
+        self._lease_us = lease_us
+        self.node = node
+        self.incarnation = secrets.token_hex(4)
+        self.state = State(settings or LoopSettings(), node, self.incarnation, self._clock.now())
+        self.inbox = Inbox(self.state.settings.inbox_max)
+        self._executors = executors
+        self._lock: FolderLock | None = None
+        self._stores: list[Store] = []
+        self._leadership: Leadership | None = None
+        self._is_claiming = False
+        self.dispatcher: Dispatcher | None = None
+        self._writer: Writer | None = None
+
+    async def run(self, stop_timeout: float = 30.0) -> None:
+        """Schedule until `shut_down`; whatever was decided is in the ledger before this returns."""
+        self._open()
+        assert self.dispatcher is not None
+        assert self._writer is not None
+        helpers = [asyncio.create_task(self._claim()), asyncio.create_task(self._keep_lock())]
+        try:
+            await self.dispatcher.run()
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+            await asyncio.to_thread(self._close, stop_timeout)
+
+    def shut_down(self) -> None:
+        if self.dispatcher is not None:
+            self.dispatcher.shut_down()
+
+    def _open(self) -> None:
+        path = lock_path(self._store_url)
+        if path is not None:
+            self._lock = FolderLock(path).acquire(self._clock.now())
+        store = self._open_store()
+        self._writer = Writer(store, self.inbox.report)
+        self.dispatcher = Dispatcher(
+            self.state,
+            self.inbox,
+            self._writer,
+            self._executors,
+            self._clock,
+            resync=self.resync,
+            release=self._released,
+        )
+        self.resync()
+        if self._lock is None and not self._store_url.startswith("memory:"):
+            holder = f"{self.node}/{self.incarnation}"
+            self._leadership = Leadership(self._open_store(), holder, self._clock, self.inbox.report, self._lease_us)
+            self._leadership.start()
+        else:
+            self.inbox.report(NodesSeen(frozenset({self.node})))
+            self.inbox.report(self._own_everything(store))
+        self._writer.start()
+
+    def _open_store(self) -> Store:
+        store = open_store(self._store_url)
+        self._stores.append(store)
+        return store
+
+    def resync(self) -> None:
+        """Tell the loop all the definitions there are."""
+        self.inbox.report(DefinitionsResynced(self._definitions()))
+
+    def _released(self, buckets: Sequence[int]) -> None:
+        if self._leadership is not None:
+            self._leadership.released(buckets)
+
+    def _own_everything(self, store: Store) -> Message:
+        """The lock says that nobody else is here: take all buckets, under new epochs, without end."""
+        names = [NODE_PREFIX + self.node, *map(bucket_lease, range(BUCKETS))]
+        now = self._clock.now()
+        store.lease(names, self.node, 0, now)
+        leases = store.lease(names, self.node, FOR_EVER_US, now)
+        epochs = {
+            int(lease.name.partition(":")[2]): lease.epoch for lease in leases if lease.name.startswith("bucket:")
+        }
+        return BucketsGained(epochs, store.load())
+
+    async def _claim(self) -> None:
+        """Bring durable requests to the loop."""
+        assert self._writer is not None
+        while True:
+            await asyncio.sleep(CLAIM_SECONDS)
+            if self.state.epochs and not self._is_claiming:
+                self._is_claiming = True
+                self._writer.write(Ask(self._claimed))
+
+    def _claimed(self, store: Store) -> Sequence[Message]:
+        try:
+            return [message_of(request) for request in store.claim(tuple(self.state.epochs), CLAIM_MAX)]
+        finally:
+            self._is_claiming = False
+
+    async def _keep_lock(self) -> None:
+        while self._lock is not None:
+            await asyncio.sleep(HEARTBEAT_US / SECOND)
+            await asyncio.to_thread(self._lock.heartbeat, self._clock.now())
+
+    def _close(self, timeout: float) -> None:
+        assert self._writer is not None
+        if not self._writer.stop(timeout):
+            log.warning("service.stopped_with_unwritten_changes")
+        for executor in self._executors.values():
+            executor.close()
+        if self._leadership is not None:
+            self._leadership.stop()
+        for store in self._stores:
+            store.close()
+        if self._lock is not None:
+            self._lock.release()

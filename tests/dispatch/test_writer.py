@@ -1,0 +1,168 @@
+"""The writer writes in order, insists while the store is away, and folds what waits together."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Sequence
+from threading import Event
+
+import pytest
+
+from evertick.dispatch import writer as writing
+from evertick.dispatch.writer import Ask, Writer, fold
+from evertick.errors import Fenced, StoreUnavailable
+from evertick.loop.effects import Commit, Record
+from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, Message, Shutdown
+from evertick.model.ledger import Batch, Committed
+from evertick.model.lifecycle import LAUNCHING, PLANNED, RUNNING, SUCCEEDED, Trigger
+from evertick.model.run import Change, Entry, RunKey
+from evertick.stores.memory import MemoryStore
+
+KEY = RunKey("report", 1_000_000)
+
+
+class Faulty(MemoryStore):
+    """A memory store that fails as often as it is told to, before or after it did its work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: list[Exception] = []
+        self.calls: list[str] = []
+        self.gate = Event()
+        self.gate.set()
+
+    def commit(self, batch: Batch) -> Committed:
+        self.gate.wait(5)
+        self.calls.append("commit")
+        committed = super().commit(batch)
+        if self.faults:
+            raise self.faults.pop(0)
+        return committed
+
+    def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
+        self.gate.wait(5)
+        self.calls.append(f"record {len(changes)}")
+        refused = super().record(changes)
+        if self.faults:
+            raise self.faults.pop(0)
+        return refused
+
+
+@pytest.fixture
+def store():
+    return Faulty()
+
+
+@pytest.fixture
+def answers(store):
+    return queue.Queue()
+
+
+@pytest.fixture
+def writer(store, answers, monkeypatch):
+    monkeypatch.setattr(writing, "RETRY_FIRST_SECONDS", 0.001)
+    writer = Writer(store, answers.put)
+    writer.start()
+    yield writer
+    store.gate.set()
+    writer.stop(5)
+
+
+def commit(number: int, *keys: RunKey) -> Commit:
+    entries = [Entry(key, PLANNED, Trigger.SCHEDULER, 0) for key in keys]
+    return Commit(number, Batch(by=f"a/1#{number}", entries=entries))
+
+
+def change(state, key=KEY, **known) -> Change:
+    return Change(key, state, 5, fence=1, **known)
+
+
+def get(answers) -> Message:
+    return answers.get(timeout=5)
+
+
+def test_a_commit_is_answered(writer, answers):
+    writer.write(commit(1, KEY))
+    assert get(answers) == BatchCommitted(1)
+
+
+def test_a_commit_whose_outcome_is_unknown_is_repeated_and_ours(writer, answers, store):
+    store.faults = [StoreUnavailable("the reply was lost"), StoreUnavailable("and again")]
+    writer.write(commit(1, KEY))
+    assert get(answers) == BatchCommitted(1, frozenset())
+    assert store.calls == ["commit"] * 3
+
+
+def test_a_fenced_commit_is_said_so_and_the_next_goes_on(writer, answers, store):
+    store.faults = [Fenced((7,))]
+    writer.write(commit(1))
+    writer.write(commit(2, KEY))
+    assert get(answers) == BatchFenced(1, (7,))
+    assert get(answers) == BatchCommitted(2)
+
+
+def test_changes_that_wait_together_are_written_together_and_counted_in_full(writer, answers, store):
+    writer.write(commit(1, KEY))
+    assert get(answers) == BatchCommitted(1)
+    store.gate.clear()
+    writer.write(commit(2))
+    for state in (LAUNCHING, RUNNING, SUCCEEDED):
+        writer.write(Record([change(state)]))
+    store.gate.set()
+    assert get(answers) == BatchCommitted(2)
+    assert get(answers) == ChangesRecorded(3, frozenset())
+    assert store.calls == ["commit", "commit", "record 1"]
+
+
+def test_a_change_never_overtakes_a_commit(writer, answers, store):
+    store.gate.clear()
+    writer.write(commit(1, KEY))
+    writer.write(Record([change(LAUNCHING)]))
+    writer.write(commit(2))
+    writer.write(Record([change(RUNNING)]))
+    store.gate.set()
+    said = [type(get(answers)).__name__ for _ in range(4)]
+    assert said == ["BatchCommitted", "ChangesRecorded", "BatchCommitted", "ChangesRecorded"]
+
+
+def test_a_question_is_asked_in_its_turn(writer, answers):
+    writer.write(commit(1, KEY))
+    writer.write(Ask(lambda store: [Shutdown()] if store.load().open_runs else []))
+    assert [get(answers), get(answers)] == [BatchCommitted(1), Shutdown()]
+
+
+def test_stopping_writes_what_waits(writer, answers, store):
+    store.gate.clear()
+    writer.write(commit(1, KEY))
+    writer.write(Record([change(LAUNCHING)]))
+    store.gate.set()
+    assert writer.stop(5)
+    assert store.load().open_runs[0].state is LAUNCHING
+
+
+def test_a_store_that_never_returns_does_not_keep_the_writer_for_ever(writer, store):
+    store.faults = [StoreUnavailable("away")] * 1_000_000
+    writer.write(commit(1, KEY))
+    assert writer.stop(0.05) is False
+
+
+def test_a_fault_of_ours_ends_the_writer_and_is_kept(writer, store):
+    store.faults = [ZeroDivisionError()]
+    writer.write(commit(1, KEY))
+    assert writer.stop(5) is False
+    assert isinstance(writer.failure, ZeroDivisionError)
+
+
+def test_folding_keeps_the_newest_state_and_all_that_was_known():
+    folded = fold(
+        [
+            change(LAUNCHING, attempt=1),
+            change(RUNNING, started_at=7, executor="local"),
+            change(LAUNCHING, RunKey("other", 1)),
+            change(SUCCEEDED, finished_at=9, exit_code=0),
+        ]
+    )
+    assert folded == [
+        change(SUCCEEDED, attempt=1, started_at=7, executor="local", finished_at=9, exit_code=0),
+        change(LAUNCHING, RunKey("other", 1)),
+    ]
