@@ -1,0 +1,85 @@
+"""Evertick, a job scheduler in which every tick is accounted for: the public names.
+
+They are imported when they are first used, so that `import evertick` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evertick.definitions.parser import Parsed, parse_definition
+    from evertick.definitions.source import Folder, load_folder
+    from evertick.errors import (
+        Conflict,
+        CronError,
+        DefinitionError,
+        DurationError,
+        EvertickError,
+        NotFound,
+        SchedulerLockError,
+        SettingsError,
+        StoreError,
+        StoreUnavailable,
+    )
+    from evertick.model.duration import format_duration, parse_duration
+    from evertick.model.job import Job, Step
+    from evertick.model.policy import Policy
+    from evertick.planning.cron import Cron
+    from evertick.settings import Settings
+
+__all__ = [
+    "Conflict",
+    "Cron",
+    "CronError",
+    "DefinitionError",
+    "DurationError",
+    "EvertickError",
+    "Folder",
+    "Job",
+    "NotFound",
+    "Parsed",
+    "Policy",
+    "SchedulerLockError",
+    "Settings",
+    "SettingsError",
+    "Step",
+    "StoreError",
+    "StoreUnavailable",
+    "format_duration",
+    "load_folder",
+    "parse_definition",
+    "parse_duration",
+]
+
+_HOMES = {
+    "evertick.definitions.parser": ("Parsed", "parse_definition"),
+    "evertick.definitions.source": ("Folder", "load_folder"),
+    "evertick.errors": (
+        *("Conflict", "CronError", "DefinitionError", "DurationError", "EvertickError", "NotFound"),
+        *("SchedulerLockError", "SettingsError", "StoreError", "StoreUnavailable"),
+    ),
+    "evertick.model.duration": ("format_duration", "parse_duration"),
+    "evertick.model.job": ("Job", "Step"),
+    "evertick.model.policy": ("Policy",),
+    "evertick.planning.cron": ("Cron",),
+    "evertick.settings": ("Settings",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("evertick")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'evertick' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

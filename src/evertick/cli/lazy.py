@@ -1,0 +1,70 @@
+"""How a command is found: by name, imported only when it is used, and the nearest one named when there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by `module:attribute` and a line of help, and imports none to list them."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str], summaries: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lazy = lazy
+        self._summaries = summaries
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self._lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = self._lazy.get(cmd_name)
+        if place is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = place.partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command), f"{place} is not a command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, self._summary(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def _summary(self, ctx: click.Context, name: str) -> str:
+        if name in self._summaries:
+            return self._summaries[name]
+        command = self.get_command(ctx, name)
+        return command.get_short_help_str(100) if command else ""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            ctx.fail(unknown("command", name, self.list_commands(ctx)))
+        return super().resolve_command(ctx, args)
+
+
+class SuggestingGroup(click.Group):
+    """A plain group that names the nearest command too."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            ctx.fail(unknown("command", name, self.list_commands(ctx)))
+        return super().resolve_command(ctx, args)
+
+
+def unknown(what: str, name: str, known: list[str]) -> str:
+    """An error that names the nearest of the known names."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(known)}."
+    return f"unknown {what} '{name}'. {hint}"

@@ -1,0 +1,64 @@
+"""How instants and waits are written for people, and read from them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import click
+
+from evertick.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Instant, from_datetime, to_datetime
+
+
+class MomentType(click.ParamType[Instant]):
+    """RFC 3339 with an offset, or without one for UTC; or `now`."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Instant:
+        if isinstance(value, int):
+            return value
+        if value == "now":
+            return now()
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a time. Write for example 2027-03-01T09:00:00+01:00.", param, ctx)
+        if not 1970 < moment.year < 2200:
+            self.fail(f"{value!r} is out of range. Write a year from 1971 to 2199.", param, ctx)
+        return from_datetime(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+MOMENT = MomentType()
+
+
+def now() -> Instant:
+    return from_datetime(datetime.now(UTC))
+
+
+def local_text(instant: Instant, zone: str, *, seconds: bool = True) -> str:
+    """`Mon 2026-03-02 09:00:00`, on the clocks of a zone."""
+    pattern = "%a %Y-%m-%d %H:%M:%S" if seconds else "%a %Y-%m-%d %H:%M"
+    moment = to_datetime(instant).astimezone(ZoneInfo(zone))
+    fraction = instant % SECOND
+    return moment.strftime(pattern) + (f".{fraction:06d}".rstrip("0") if seconds and fraction else "")
+
+
+def wait_text(wait_us: int) -> str:
+    """How long that is, in the two largest units: `3h 20m`, `10s`."""
+    if wait_us < SECOND:
+        return f"{max(wait_us, 0) // MILLISECOND}ms"
+    parts = []
+    for unit, unit_us in (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND)):
+        amount, wait_us = divmod(wait_us, unit_us)
+        if amount:
+            parts.append(f"{amount}{unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def offset_text(instant: Instant, zone: str) -> str:
+    """`+01:00`: what the clocks of a zone show beyond UTC then."""
+    text = to_datetime(instant).astimezone(ZoneInfo(zone)).strftime("%z")
+    return f"{text[:3]}:{text[3:5]}"

@@ -1,0 +1,1 @@
+"""Which fields a definition has, one module per group of fields that are read together."""

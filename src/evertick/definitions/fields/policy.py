@@ -1,0 +1,264 @@
+"""What a job wants done about missed, overlapping, late and failed runs: written fields to effective policy."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final, Protocol, TypeVar
+
+from evertick.definitions.fields.retry import read_retry
+from evertick.definitions.fields.schedule import Form
+from evertick.definitions.fields.values import choice_of, duration_of, flag_of, integer_of
+from evertick.definitions.nodes import Node, ScalarNode, kind_of
+from evertick.definitions.report import Report, Section, section_of
+from evertick.model.instant import MINUTE
+from evertick.model.policy import (
+    GRACE_US,
+    MISFIRE_GRACE_US,
+    Missed,
+    OnExecutorLost,
+    Overlap,
+    OverlapKind,
+    Policy,
+    Scope,
+)
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+PARALLEL_MAX = 10_000
+
+# overlapPolicy answers both questions at once, for a job that catches up.
+OVERLAP_POLICIES: Final = {
+    "skip": (Missed.FIRST, Overlap(OverlapKind.SKIP)),
+    "all": (Missed.ALL, Overlap(OverlapKind.WAIT)),
+    "latest": (Missed.LATEST, Overlap(OverlapKind.LATEST)),
+}
+MISFIRES: Final = {"DO_NOTHING": Missed.NONE, "FIRE_ONCE_NOW": Missed.LATEST}
+MISSED_EXECUTIONS: Final = {"run": Missed.LATEST, "skip": Missed.NONE}
+BLOCK_STRATEGIES: Final = {
+    "SERIAL": OverlapKind.WAIT,
+    "DISCARD": OverlapKind.SKIP,
+    "COVER": OverlapKind.REPLACE,
+    "CONCURRENT": OverlapKind.PARALLEL,
+}
+OVERLAPS: Final = {str(kind): kind for kind in OverlapKind}
+
+_KEPT = "both say which missed occurrences are kept"
+_ACTIVE = "both say what happens while the job is active"
+# In the order in which they are told. A dotted name stands inside the schedule block.
+CONTRADICTIONS: Final = (
+    ("missed", "overlapPolicy", _KEPT),
+    ("missed", "misfire", _KEPT),
+    ("missed", "schedule.missedExecution", _KEPT),
+    ("misfire", "catchupWindow", "a misfire strategy has no window"),
+    ("misfire", "overlapPolicy", _KEPT),
+    ("misfire", "schedule.missedExecution", _KEPT),
+    ("schedule.missedExecution", "catchupWindow", _KEPT),
+    ("schedule.missedExecution", "overlapPolicy", _KEPT),
+    ("overlapPolicy", "overlap", _ACTIVE),
+    ("overlapPolicy", "blockStrategy", _ACTIVE),
+    ("overlap", "blockStrategy", _ACTIVE),
+    ("window", "schedule.window", "it is written in two places"),
+    ("enabled", "schedule.enabled", "it is written in two places"),
+    ("retryPolicy", "schedule.retryPolicy", "it is written in two places"),
+    ("maxRetries", "retryPolicy", "both say how often to retry"),
+    ("maxRetries", "schedule.retryPolicy", "both say how often to retry"),
+    ("command", "steps", "a job has one command, or steps"),
+)
+
+_CALL: Final = re.compile(r"([A-Za-z]+)(?:[ ]?\([ ]*([0-9]{1,9})[ ]*\))?")
+
+
+class _Read(Protocol[T_co]):
+    def __call__(self, node: Node, field: str, report: Report, /) -> T_co | None: ...
+
+
+def report_contradictions(job: Section, block: Section | None, report: Report) -> None:
+    for first, second, why in CONTRADICTIONS:
+        one, two = _key(job, block, first), _key(job, block, second)
+        if one is None or two is None:
+            continue
+        early, late = sorted((one, two), key=lambda key: (key.line, key.column))
+        reason = (
+            f"'{early.text}' on line {early.line} and '{late.text}' on line {late.line} contradict each other: {why}."
+        )
+        report.error(late, late.text, reason, "Remove one of them.")
+
+
+def _key(job: Section, block: Section | None, name: str) -> ScalarNode | None:
+    section, field = (block, name.removeprefix("schedule.")) if name.startswith("schedule.") else (job, name)
+    return section.key(field) if section is not None and field in section else None
+
+
+def read_policy(job: Section, block: Section | None, form: Form, report: Report) -> tuple[Policy, dict[str, str]]:
+    """The effective policy, and where each of its values came from."""
+    reader = _Reader(job, block, form, report)
+    missed, window_us = reader.missed()
+    overlap = reader.overlap()
+    retry, retry_origins = read_retry(job, block, form is Form.BLOCK, report)
+    policy = Policy(
+        missed=missed,
+        catchup_window_us=window_us,
+        # None written out holds for one-offs too; none by default does not.
+        run_missed_one_off=missed is not Missed.NONE or not reader.is_missed_written,
+        overlap=overlap,
+        grace_us=reader.grace(),
+        max_delay_us=reader.max_delay(),
+        skip_if_successful=reader.simple("skipIfSuccessful", "skip_if_successful", flag_of, default=False),
+        retry=retry,
+        on_executor_lost=reader.choice(
+            "onExecutorLost", "on_executor_lost", {str(word): word for word in OnExecutorLost}, OnExecutorLost.RETRY
+        ),
+    )
+    return policy, {**reader.origins, **retry_origins}
+
+
+class _Reader:
+    def __init__(self, job: Section, block: Section | None, form: Form, report: Report) -> None:
+        self._job, self._block, self._form, self._report = job, block, form, report
+        self.origins: dict[str, str] = {}
+        self._catchup_overlap: Overlap | None = None
+        self._form_default = "default" if form is Form.NONE else f"default of {form}"
+        # Each is taken, and so checked, whether or not another one decides.
+        self._window_us = self._read("catchupWindow", duration_of)
+        self._policy = self._chosen(job, "overlapPolicy", OVERLAP_POLICIES)
+        self._misfire = self._chosen(job, "misfire", MISFIRES)
+        self._missed = self._chosen(job, "missed", {str(word): word for word in Missed})
+        self._execution = self._chosen(block, "missedExecution", MISSED_EXECUTIONS) if block else None
+
+    @property
+    def is_missed_written(self) -> bool:
+        return any(value is not None for value in (self._missed, self._misfire, self._execution))
+
+    def missed(self) -> tuple[Missed, int | None]:
+        """Which missed occurrences are kept, and how far back."""
+        window_us = self._window_us
+        self.origins["catchup_window"] = self._line("catchupWindow") if window_us else "default: no bound"
+        for name, section, value in (
+            ("missed", self._job, self._missed),
+            ("misfire", self._job, self._misfire),
+            ("missedExecution", self._block, self._execution),
+        ):
+            if value is not None and section is not None:
+                self.origins["missed"] = self._report.origin(section.key(name))
+                if name == "missed" and value is Missed.NONE and "catchupWindow" in self._job:
+                    self._nothing_in_window()
+                return value, window_us
+        if window_us is not None:
+            return self._caught_up(), window_us
+        if self._policy is not None and "catchupWindow" not in self._job:
+            self._report.warn(
+                self._job.key("overlapPolicy"),
+                "overlapPolicy",
+                "'overlapPolicy' has no effect without 'catchupWindow'.",
+                "Add 'catchupWindow', or use 'overlap' for a rule that always holds.",
+            )
+        self.origins["missed"] = self._form_default
+        return (Missed.LATEST if self._form is Form.BLOCK else Missed.NONE), None
+
+    def _caught_up(self) -> Missed:
+        if self._policy is None:
+            missed, self._catchup_overlap = OVERLAP_POLICIES["skip"]
+            self.origins["missed"] = self.origins["overlap"] = "default of catchupWindow"
+        else:
+            missed, self._catchup_overlap = self._policy
+            self.origins["missed"] = self.origins["overlap"] = self._line("overlapPolicy")
+        return missed
+
+    def _nothing_in_window(self) -> None:
+        one, two = self._job.key("missed"), self._job.key("catchupWindow")
+        reason = f"'missed: none' on line {one.line} and 'catchupWindow' on line {two.line} contradict each other."
+        self._report.error(one, "missed", reason, "Remove one of them.")
+
+    def overlap(self) -> Overlap:
+        """What an occurrence does when its job is active; called after `missed`, which may decide it."""
+        overlap = self._catchup_overlap
+        for name, words in (("overlap", OVERLAPS), ("blockStrategy", BLOCK_STRATEGIES)):
+            node = self._job.take(name)
+            written = _read_overlap(node, name, words, self._report) if node else None
+            if written is not None:
+                overlap = written
+                self.origins["overlap"] = self._line(name)
+        if overlap is None:
+            overlap = Overlap()
+            self.origins["overlap"] = self._form_default
+        scope = self.choice("scope", "scope", {str(word): word for word in Scope}, Scope.CLUSTER)
+        return replace(overlap, scope=scope)
+
+    def grace(self) -> int:
+        default = (MISFIRE_GRACE_US, "default of misfire") if self._misfire is not None else (GRACE_US, "default")
+        grace_us = self._read("grace", duration_of)
+        self.origins["grace"] = self._line("grace") if grace_us else default[1]
+        return grace_us or default[0]
+
+    def max_delay(self) -> int | None:
+        """`window: {maxDelayMinutes: 30}`, in the job or in its schedule block."""
+        delay_us = None
+        self.origins["max_delay"] = "default: no bound"
+        for section in (self._job, self._block):
+            node = section.take("window") if section else None
+            if section is None or node is None:
+                continue
+            window = section_of(node, section.field("window"), self._report, "window: {maxDelayMinutes: 30}")
+            if window is None:
+                continue
+            minutes = window.take("maxDelayMinutes")
+            if minutes is not None:
+                count = integer_of(minutes, window.field("maxDelayMinutes"), self._report, 1, 5_256_000)
+                delay_us = count * MINUTE if count else None
+                self.origins["max_delay"] = self._report.origin(minutes)
+            elif not window.node.entries:
+                hint = "Write window: {maxDelayMinutes: 30}."
+                self._report.error(node, window.path, f"'{window.path}' does not say how late is too late.", hint)
+            window.finish(f"'{window.path}'")
+        return delay_us
+
+    def choice(self, field: str, origin: str, words: dict[str, T], default: T) -> T:
+        value = self._chosen(self._job, field, words)
+        self.origins[origin] = self._line(field) if value is not None else "default"
+        return default if value is None else value
+
+    def simple(self, field: str, origin: str, read: _Read[T], default: T) -> T:
+        value = self._read(field, read)
+        self.origins[origin] = self._line(field) if value is not None else "default"
+        return default if value is None else value
+
+    def _chosen(self, section: Section, field: str, words: dict[str, T]) -> T | None:
+        node = section.take(field)
+        return choice_of(node, section.field(field), self._report, words) if node else None
+
+    def _read(self, field: str, read: _Read[T]) -> T | None:
+        node = self._job.take(field)
+        return read(node, field, self._report) if node else None
+
+    def _line(self, field: str) -> str:
+        return self._report.origin(self._job.key(field))
+
+
+def _read_overlap(node: Node, field: str, words: dict[str, OverlapKind], report: Report) -> Overlap | None:
+    """A word, and for the parallel one how many: `parallel(3)`."""
+    many = next(word for word, kind in words.items() if kind is OverlapKind.PARALLEL)
+    shown = ", ".join(f"{word}(n)" if word == many else word for word in words)
+    if not isinstance(node, ScalarNode):
+        report.error(node, field, f"'{field}' must be one of {shown}, not {kind_of(node)}.")
+        return None
+    call = _CALL.fullmatch(node.text.strip())
+    kinds = {word.lower(): kind for word, kind in words.items()}
+    kind = kinds.get(call[1].lower()) if call else None
+    if call is None or kind is None:
+        hint = report.suggest(node.text, words) or f"Write one of {shown}."
+        report.error(node, field, f"'{field}' cannot be '{node.text[:60]}'; it is one of {shown}.", hint)
+        return None
+    limit = int(call[2]) if call[2] else None
+    if kind is not OverlapKind.PARALLEL:
+        if limit is None:
+            return Overlap(kind)
+        report.error(node, field, f"'{field}: {call[1]}' takes no number.", f"Write {call[1]}, or {many}({limit}).")
+        return None
+    if limit is None or not 1 <= limit <= PARALLEL_MAX:
+        report.error(
+            node, field, f"'{field}: {call[1]}' needs a number from 1 to {PARALLEL_MAX:,}.", f"Write {many}(2)."
+        )
+        return None
+    return Overlap(kind, limit)

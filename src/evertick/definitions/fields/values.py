@@ -1,0 +1,108 @@
+"""How one value of a definition is read: each reader returns it, or reports why not and returns None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from evertick.definitions.nodes import ListNode, Node, ScalarNode, kind_of
+from evertick.definitions.report import Report
+from evertick.errors import DefinitionError
+from evertick.model.duration import parse_duration
+
+T = TypeVar("T")
+
+TEXT_MAX = 10_000
+
+
+def text_of(node: Node, field: str, report: Report, *, longest: int = TEXT_MAX) -> str | None:
+    """Any scalar, as it was written: `name: 007` is the text 007."""
+    if not isinstance(node, ScalarNode) or node.value is None:
+        report.error(node, field, f"'{field}' must be a text, not {kind_of(node)}.")
+        return None
+    if not node.text.strip():
+        report.error(node, field, f"'{field}' is empty.", "Write a text, or remove the field.")
+        return None
+    if len(node.text) > longest:
+        report.error(node, field, f"'{field}' has {len(node.text):,} characters; {longest:,} are allowed.")
+        return None
+    return node.text
+
+
+def line_of(node: Node, field: str, report: Report, *, longest: int) -> str | None:
+    """A text that fits on one line and holds nothing that a terminal or a log would obey."""
+    text = text_of(node, field, report, longest=longest)
+    if text is not None and not text.isprintable():
+        report.error(node, field, f"'{field}' holds a line break or a control character.", "Write it on one line.")
+        return None
+    return text
+
+
+def texts_of(node: Node, field: str, report: Report) -> tuple[tuple[Node, str], ...] | None:
+    """One text, or a list of them, each with its place."""
+    items = node.items if isinstance(node, ListNode) else (node,)
+    found = [(item, text_of(item, field, report)) for item in items]
+    kept = tuple((item, text) for item, text in found if text is not None)
+    return kept if len(kept) == len(found) else None
+
+
+def flag_of(node: Node, field: str, report: Report) -> bool | None:
+    if isinstance(node, ScalarNode) and isinstance(node.value, bool):
+        return node.value
+    report.error(node, field, f"'{field}' must be true or false, not {kind_of(node)}.", "Write true or false.")
+    return None
+
+
+def integer_of(node: Node, field: str, report: Report, low: int, high: int) -> int | None:
+    if isinstance(node, ScalarNode) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        if low <= node.value <= high:
+            return node.value
+        report.error(node, field, f"'{field}' is {node.text[:40]}; it must be from {low:,} to {high:,}.")
+        return None
+    report.error(node, field, f"'{field}' must be a whole number, not {kind_of(node)}.", f"Write {low:,} to {high:,}.")
+    return None
+
+
+def share_of(node: Node, field: str, report: Report) -> float | None:
+    """A number from 0 to 1."""
+    if isinstance(node, ScalarNode) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        if 0 <= node.value <= 1:
+            return float(node.value)
+        report.error(node, field, f"'{field}' is {node.text[:40]}; it must be from 0 to 1.", "Write 0.1 for a tenth.")
+        return None
+    report.error(node, field, f"'{field}' must be a number, not {kind_of(node)}.", "Write 0.1 for a tenth.")
+    return None
+
+
+def choice_of(node: Node, field: str, report: Report, choices: Mapping[str, T]) -> T | None:
+    """One of a few words, in any letter case."""
+    words = ", ".join(choices)
+    if not isinstance(node, ScalarNode) or node.value is None:
+        report.error(node, field, f"'{field}' must be one of {words}, not {kind_of(node)}.")
+        return None
+    folded = {word.lower(): value for word, value in choices.items()}
+    if node.text.lower() in folded:
+        return folded[node.text.lower()]
+    hint = report.suggest(node.text, choices) or f"Write one of {words}."
+    report.error(node, field, f"'{field}' cannot be '{node.text[:60]}'; it is one of {words}.", hint)
+    return None
+
+
+def duration_of(node: Node, field: str, report: Report, *, allow_subsecond: bool = False) -> int | None:
+    """Microseconds."""
+    text = node.text if isinstance(node, ScalarNode) and node.value is not None else None
+    if text is None:
+        report.error(
+            node, field, f"'{field}' must be a duration, not {kind_of(node)}.", "Write for example 6h or 2d12h."
+        )
+        return None
+    return attempt(lambda: parse_duration(text, allow_subsecond=allow_subsecond), node, field, report)
+
+
+def attempt(read: Callable[[], T], node: Node, field: str, report: Report) -> T | None:
+    """What a deeper reader returns; what it raises is reported with the place of the value."""
+    try:
+        return read()
+    except DefinitionError as error:
+        report.adopt(error, node, field)
+        return None

@@ -1,0 +1,224 @@
+"""What job a file defines: its text goes in, a job or all of its errors come out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from evertick.definitions.fields.identity import NAME_MAX, job_id_of
+from evertick.definitions.fields.policy import read_policy, report_contradictions
+from evertick.definitions.fields.schedule import Form, Timetable, read_schedule
+from evertick.definitions.fields.steps import ONLY_STEP, read_command, read_steps
+from evertick.definitions.fields.values import flag_of, integer_of, line_of, text_of, texts_of
+from evertick.definitions.fields.zone import Zone, read_zone
+from evertick.definitions.nodes import MapNode, Node, kind_of, plain_data
+from evertick.definitions.report import Report, Section
+from evertick.definitions.yaml import read_yaml
+from evertick.errors import DefinitionError
+from evertick.model.job import Job, Step
+from evertick.settings import Settings
+
+PRIORITY_MAX = 1_000_000
+TAGS_MAX = 50
+TAG_MAX = 50
+
+PIPELINE_NAMES: Final = ("pipeline.yaml", "pipeline.yml")
+PIPELINE_FIELDS: Final = ("input", "map", "reduce", "filter", "job", "parameters", "workingDirectory")
+
+# Understood, and not there yet. To pass over them would run a job that its author meant to hold back.
+LATER: Final = {
+    "after": "running one job after another",
+    "condition": "running a job on a condition",
+    "notify": "notifying people",
+    "env": "setting the environment of a job",
+    "timeout": "ending a run that takes too long",
+    "params": "giving parameters to a run",
+    "executor": "choosing where a job runs",
+    "routing": "choosing where a job runs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What came of one file; a job only when there is no error."""
+
+    job: Job | None
+    errors: tuple[DefinitionError, ...] = ()
+    warnings: tuple[DefinitionError, ...] = ()
+
+
+class _Source(NamedTuple):
+    """What the place of a file says about its job."""
+
+    stem: str
+    folder: str
+    """Empty unless it is a pipeline."""
+    is_pipeline: bool
+
+
+def parse_definition(
+    source: str | bytes, file: str, settings: Settings | None = None, *, folder: str | None = None
+) -> Parsed:
+    """The job of one file. `file` is shown in errors, and gives the id where the text gives none.
+
+    A file called `pipeline.yaml` is a pipeline: the folder it lies in gives its id. `folder` names that folder
+    where `file` does not.
+    """
+    report = Report(file)
+    document = read_yaml(source)
+    for problem in document.problems:
+        error = DefinitionError(problem.reason, hint=problem.hint, file=file, line=problem.line, column=problem.column)
+        report.add(error)
+    root = document.root
+    if root is None:
+        if not document.problems:
+            report.error(None, "", "the file is empty.", "A job needs at least a 'schedule' and a 'command'.")
+        return Parsed(None, report.errors)
+    if not isinstance(root, MapNode):
+        hint = "Write fields such as 'schedule: ...' and 'command: ...'."
+        report.error(root, "", f"a job must be a map of fields, not {kind_of(root)}.", hint)
+        return Parsed(None, report.errors)
+    path = PurePath(file)
+    is_pipeline = path.name in PIPELINE_NAMES
+    place = _Source(path.stem, (folder or path.parent.name) if is_pipeline else "", is_pipeline)
+    job = _read_job(Section(root, "", report), place, settings or Settings(), report)
+    # Warnings rest on a whole reading: with an error in the file some would be false.
+    return Parsed(None, report.errors) if report.errors else Parsed(job, (), report.warnings)
+
+
+def _read_job(section: Section, source: _Source, settings: Settings, report: Report) -> Job:
+    stem, folder, is_pipeline = source
+    name_node = section.take("name")
+    name = line_of(name_node, "name", report, longest=NAME_MAX) if name_node else None
+    job_id = _read_id(folder or name or stem, name_node if not folder else None, report)
+    description = section.take("description")
+    zone = _read_zone(section, settings, report)
+    node = section.take("schedule")
+    timetable = read_schedule(node, zone, job_id, report) if node else Timetable()
+    block = timetable.block
+    report_contradictions(section, block, report)
+    policy, policy_origins = read_policy(section, block, timetable.form, report)
+    enabled, enabled_origin = _read_enabled(section, block, report)
+    priority = section.take("priority")
+    steps = _read_work(section, report)
+    pipeline = _read_pipeline(section, is_pipeline, bool(steps), report)
+    job = Job(
+        id=job_id,
+        name=name or _shown(folder or stem, job_id),
+        schedules=timetable.starts,
+        stops=timetable.stops,
+        restarts=timetable.restarts,
+        policy=policy,
+        priority=(integer_of(priority, "priority", report, -PRIORITY_MAX, PRIORITY_MAX) or 0) if priority else 0,
+        enabled=enabled,
+        timezone=zone.name,
+        steps=steps,
+        tags=_read_tags(section, report),
+        description=(text_of(description, "description", report) or "") if description else "",
+        pipeline=pipeline,
+        file=report.file,
+        origins=MappingProxyType(
+            {
+                "id": "the folder"
+                if folder
+                else (report.origin(name_node) if name and name_node else "the file's name"),
+                "timezone": zone.origin,
+                "schedule": report.origin(node) if node else "not written",
+                "enabled": enabled_origin,
+                "priority": report.origin(priority) if priority else "default",
+                **timetable.origins,
+                **policy_origins,
+            }
+        ),
+    )
+    for scope in (block, section):
+        if scope is not None:
+            _finish(scope, job_id)
+    if not steps and pipeline is None and not _mentions_work(section):
+        report.warn(None, "steps", f"job '{job_id}' has nothing to run.", "Add 'command' or 'steps'.")
+    if timetable.form is Form.PLAIN and not timetable.starts:
+        report.warn(node, "schedule", f"job '{job_id}' never starts by itself.", "Add 'start' to its schedule.")
+    return job
+
+
+def _finish(section: Section, job_id: str) -> None:
+    for name, what in LATER.items():
+        reason = f"'{section.field(name)}' is not supported by this version: {what} comes later."
+        section.refuse(name, reason, "Remove it; it would have no effect.")
+    if section.path:
+        section.finish(f"the schedule of job '{job_id}'")
+        return
+    hint = "Write it inside the block: 'schedule: {cron: ..., missedExecution: run}'."
+    section.refuse("missedExecution", "'missedExecution' belongs to the block form of 'schedule'.", hint)
+    section.finish(f"job '{job_id}'")
+
+
+def _read_id(written: str, node: Node | None, report: Report) -> str:
+    job_id = job_id_of(written)
+    if not job_id:
+        reason = f"no id can be made of '{written[:60]}': it has no letter a-z and no digit."
+        report.error(node, "name", reason, "Write a 'name' with some, for example 'report-2'.")
+    return job_id
+
+
+def _shown(written: str, job_id: str) -> str:
+    """A file's name may hold anything; what people are shown may not."""
+    return written if written.isprintable() else job_id
+
+
+def _read_zone(section: Section, settings: Settings, report: Report) -> Zone:
+    node = section.take("timezone")
+    named = read_zone(node, "timezone", report) if node else None
+    return named or Zone(settings.timezone, settings.timezone_origin)
+
+
+def _read_enabled(section: Section, block: Section | None, report: Report) -> tuple[bool, str]:
+    """Written at the job or in its schedule block; in both it is a contradiction, reported elsewhere."""
+    enabled, origin = True, "default"
+    for scope in (section, block):
+        node = scope.take("enabled") if scope else None
+        if scope is None or node is None:
+            continue
+        flag = flag_of(node, scope.field("enabled"), report)
+        if flag is not None:
+            enabled, origin = flag, report.origin(node)
+    return enabled, origin
+
+
+def _read_tags(section: Section, report: Report) -> tuple[str, ...]:
+    node = section.take("tags")
+    found = texts_of(node, "tags", report) if node else None
+    tags = [line_of(place, "tags", report, longest=TAG_MAX) for place, _text in found or ()]
+    if node and len(tags) > TAGS_MAX:
+        report.error(node, "tags", f"'tags' has {len(tags):,} tags; {TAGS_MAX} are allowed.")
+    return tuple(dict.fromkeys(tag for tag in tags if tag is not None))
+
+
+def _read_work(section: Section, report: Report) -> tuple[Step, ...]:
+    command, steps = section.take("command"), section.take("steps")
+    single = read_command(command, "command", report) if command else None
+    several = read_steps(steps, report) if steps else ()
+    return (Step(ONLY_STEP, *single),) if single else several
+
+
+def _read_pipeline(section: Section, is_pipeline: bool, has_steps: bool, report: Report) -> dict[str, object] | None:
+    """What a pipeline says about its items is kept as it is; the part that carries it out reads it."""
+    written = [name for name in PIPELINE_FIELDS if name in section]
+    if written and not is_pipeline:
+        for name in written:
+            reason = f"'{name}' belongs to a pipeline, and this file is not one."
+            section.refuse(name, reason, "Move it to a folder of its own, as <name>/pipeline.yaml.")
+        return None
+    if written and has_steps:
+        key = section.key(written[0])
+        reason = f"'{written[0]}' on line {key.line} contradicts the steps of this job: a pipeline has none."
+        report.error(key, written[0], reason, "Make two jobs of it.")
+    taken = {name: section.take(name) for name in PIPELINE_FIELDS}
+    data = {name: plain_data(node) for name, node in taken.items() if node is not None}
+    return data or None
+
+
+def _mentions_work(section: Section) -> bool:
+    return any(name in section for name in ("command", "steps", *PIPELINE_FIELDS))

@@ -1,0 +1,110 @@
+"""Whether the command line finds its commands, ends with the right code, and starts fast."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from evertick import errors
+from evertick.cli.app import COMMANDS, SUMMARIES, evertick, exit_code
+
+HEAVY = ("yaml", "sqlalchemy", "alembic", "rich", "zoneinfo", "evertick.planning", "evertick.definitions")
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(evertick, arguments, prog_name="evertick")
+
+
+def commands():
+    context = click.Context(evertick)
+    for name in COMMANDS:
+        command = evertick.get_command(context, name)
+        yield name, command
+        for inner in getattr(command, "commands", {}).values():
+            yield f"{name} {inner.name}", inner
+
+
+def test_help_lists_every_command_with_its_summary():
+    result = run("--help")
+    assert result.exit_code == 0
+    assert all(name in result.output for name in COMMANDS)
+    assert all(SUMMARIES[name] in result.output for name in SUMMARIES)
+
+
+def test_the_summaries_are_the_first_lines_of_the_commands_own_help():
+    found = {name: str(command.help).split("\n")[0] for name, command in commands() if " " not in name}
+    assert {name: found[name] for name in SUMMARIES} == SUMMARIES
+
+
+@pytest.mark.parametrize("name", [name for name, _command in commands()])
+def test_the_help_of_every_command_has_an_example(name):
+    result = run(*name.split(), "--help")
+    assert result.exit_code == 0
+    assert "Example" in result.output
+    assert f"evertick {name.split()[0]}" in result.output.partition("Example")[2]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
+def test_the_outermost_options_import_nothing_heavy(arguments):
+    code = (
+        "import sys, runpy\n"
+        f"sys.argv = ['evertick', *{arguments!r}]\n"
+        "try:\n    runpy.run_module('evertick', run_name='__main__')\n"
+        "except SystemExit as end:\n    assert not end.code\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "evertick" in result.stdout
+    assert not set(HEAVY) & set(result.stderr.split())
+
+
+def test_the_version_is_shown():
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.output.startswith("evertick 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(["upcomng"], "unknown command 'upcomng'. Did you mean 'upcoming'?", id="a mistyped command"),
+        pytest.param(
+            ["cron", "nxt"], "unknown command 'nxt'. Did you mean 'next'?", id="a mistyped command of a group"
+        ),
+        pytest.param(["qqq"], f"There are: {', '.join(sorted(COMMANDS))}.", id="a command like no other"),
+        pytest.param(["upcoming", "--cuont", "3"], "--count", id="a mistyped option"),
+    ],
+)
+def test_a_mistake_ends_with_2_and_names_the_nearest(arguments, words):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert words in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        pytest.param(errors.DefinitionError("x"), 2, id="a definition"),
+        pytest.param(errors.CronError("x"), 2, id="a cron expression"),
+        pytest.param(errors.SettingsError("x"), 2, id="a setting"),
+        pytest.param(errors.NotFound("x"), 3, id="nothing of that name"),
+        pytest.param(errors.StoreUnavailable("x"), 5, id="the store is away"),
+        pytest.param(errors.Conflict("x"), 6, id="a conflict"),
+        pytest.param(errors.EvertickError("x"), 1, id="anything else"),
+    ],
+)
+def test_an_error_has_its_exit_code(error, code):
+    assert exit_code(error) == code
+
+
+def test_an_error_is_one_line_on_stderr():
+    result = subprocess.run(
+        [sys.executable, "-m", "evertick", "upcoming", "no\x1b[31mwhere"], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stdout) == (3, "")
+    assert result.stderr == "evertick: there is no folder 'no\\x1b[31mwhere'.\n"

@@ -1,0 +1,117 @@
+"""What `evertick upcoming` shows of a folder."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from evertick.cli.app import evertick
+from evertick.errors import NotFound
+
+NEW_YEAR = ["--after", "2027-01-01T00:00:00Z"]
+
+
+def run(*arguments: object, **environ: str):
+    return CliRunner(env={"EVERTICK_TIMEZONE": "UTC", **environ}).invoke(evertick, ["upcoming", *map(str, arguments)])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    files = {
+        "often.yaml": "schedule: [{every: 20m}, '*/20 * * * *']\ncommand: x\n",
+        "berlin.yaml": "description: Noon\ntimezone: Europe/Berlin\nschedule: '0 12 * * *'\ncommand: x\n",
+        "service.yaml": "schedule: {start: '0 1 * * *', stop: '30 1 * * *'}\ncommand: x\n",
+        "off.yaml": "enabled: false\nschedule: '* * * * *'\ncommand: x\n",
+        "manual.yaml": "command: x\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def fires(result):
+    return [(row["scheduled_for"][11:16], row["job"], row["action"]) for row in json.loads(result.stdout)["upcoming"]]
+
+
+def test_fires_of_all_jobs_come_in_the_order_of_time_and_two_at_one_instant_are_one(folder):
+    result = run(folder, *NEW_YEAR, "--count", "6", "-o", "json")
+    assert result.exit_code == 0
+    assert fires(result) == [
+        ("00:20", "often", "start"),
+        ("00:40", "often", "start"),
+        ("01:00", "often", "start"),
+        ("01:00", "service", "start"),
+        ("01:20", "often", "start"),
+        ("01:30", "service", "stop"),
+    ]
+
+
+def test_until_ends_the_list(folder):
+    assert len(fires(run(folder, *NEW_YEAR, "--until", "2027-01-01T00:40:00Z", "-o", "json"))) == 2
+
+
+def test_a_fire_is_told_in_its_own_zone_and_in_utc(folder):
+    result = run(folder, "--after", "2027-01-01T10:59:59Z", "--count", "9", "-o", "json")
+    (row,) = [row for row in json.loads(result.stdout)["upcoming"] if row["job"] == "berlin"]
+    assert row == {
+        "job": "berlin",
+        "action": "start",
+        "scheduled_for": "2027-01-01T11:00:00Z",
+        "local": "Fri 2027-01-01 12:00:00",
+        "offset": "+01:00",
+        "timezone": "Europe/Berlin",
+        "wait_seconds": 1.0,
+    }
+
+
+def test_every_job_is_described_with_its_next_fire(folder):
+    jobs = {job["job"]: job for job in json.loads(run(folder, *NEW_YEAR, "-o", "json").stdout)["jobs"]}
+    assert list(jobs) == ["berlin", "manual", "off", "often", "service"]
+    assert jobs["berlin"]["next"] == "2027-01-01T11:00:00Z"
+    assert jobs["berlin"]["start"] == [{"cron": "0 12 * * *", "timezone": "Europe/Berlin"}]
+    assert (jobs["off"]["next"], jobs["manual"]["next"]) == (None, None)
+
+
+def test_without_a_terminal_the_tables_are_aligned_text(folder):
+    result = run(folder, *NEW_YEAR, "--count", "1")
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"What runs next in {folder}"
+    assert lines[1].split() == ["IN", "JOB", "WHAT", "LOCAL", "TIME", "ZONE", "UTC"]
+    assert lines[2].split() == [
+        *("20m", "often", "start", "Fri", "2027-01-01", "00:20:00", "UTC", "+00:00", "2027-01-01T00:20:00Z")
+    ]
+    assert "disabled" in result.stdout
+    assert "when asked" in result.stdout
+    assert "0 1 * * *, stop 30 1 * * * (UTC)" in result.stdout
+    assert "\x1b" not in result.stdout
+    assert "comes with a later version" in result.stderr
+
+
+def test_a_bad_file_is_told_on_stderr_and_ends_with_2_and_the_others_are_shown(folder):
+    (folder / "bad.yaml").write_text("schedule: '* *'\ncommand: x\n", encoding="utf-8")
+    result = run(folder, *NEW_YEAR, "-o", "json")
+    assert result.exit_code == 2
+    assert len(fires(result)) == 12
+    assert "bad.yaml:1:11" in result.stderr
+    assert "1 of 6 files left out" in result.stderr
+
+
+def test_an_empty_folder_says_what_to_do_next(tmp_path):
+    result = run(tmp_path)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "No job files" in result.stderr
+    assert "Next: write one" in result.stderr
+    assert json.loads(run(tmp_path, "-o", "json").stdout) == {"upcoming": [], "jobs": []}
+
+
+def test_a_folder_where_nothing_is_due_says_so(tmp_path):
+    (tmp_path / "manual.yaml").write_text("command: x\n", encoding="utf-8")
+    result = run(tmp_path)
+    assert "Nothing is due" in result.stderr
+    assert "manual" in result.stdout
+
+
+def test_a_folder_that_is_not_there_is_not_found(tmp_path):
+    assert isinstance(run(tmp_path / "nowhere").exception, NotFound)

@@ -1,0 +1,58 @@
+"""Whether the examples that people start from load, and show what they say they show."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from evertick.definitions.source import load_folder
+from evertick.model.instant import MINUTE, from_text
+from evertick.model.policy import Missed, OverlapKind
+from evertick.planning.schedules import compile_all, next_of
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NOON = from_text("2027-03-01T12:00:00Z")
+
+
+@pytest.fixture(scope="module")
+def examples():
+    return load_folder(EXAMPLES)
+
+
+def test_all_of_them_load_without_an_error_or_a_warning(examples):
+    assert dict(examples.errors) == {}
+    assert dict(examples.warnings) == {}
+    assert len(examples.jobs) == len(examples.files) >= 7
+
+
+def test_each_says_in_a_line_what_it_shows(examples):
+    assert all(job.description and "\n" not in job.description for job in examples.jobs.values())
+
+
+def test_two_of_them_fire_within_a_minute_of_any_time(examples):
+    soon = [
+        job.id
+        for job in examples.jobs.values()
+        if job.schedules and (next_of(compile_all(job.schedules), NOON + 1) or 0) <= NOON + 1 + MINUTE
+    ]
+    assert len(soon) >= 2
+
+
+def test_what_they_show_is_there(examples):
+    jobs = examples.jobs.values()
+    assert any(len(job.steps) >= 3 and any(len(step.depends) > 1 for step in job.steps) for job in jobs), "a DAG"
+    assert any(job.policy.retry.max_retries > 0 and job.steps for job in jobs), "a retry"
+    assert any(job.policy.missed is Missed.ALL and job.policy.catchup_window_us for job in jobs), "a catch-up"
+    assert any("overlap" in job.origins and job.origins["overlap"].endswith("slow-sync.yaml:5") for job in jobs)
+    assert any(job.policy.overlap.kind is OverlapKind.WAIT for job in jobs), "a queue"
+    assert any(job.stops and job.restarts for job in jobs), "a stop schedule"
+
+
+def test_the_pipeline_has_the_rows_that_it_asks_about(examples):
+    pipeline = examples.jobs["bug-triage"].pipeline
+    with (EXAMPLES / "bug-triage" / pipeline["input"]["from"]["path"]).open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) >= 2
+    assert all("{{" + name + "}}" in pipeline["map"]["prompt"] for name in rows[0])

@@ -1,0 +1,30 @@
+"""Whether the page about definitions is true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from evertick.definitions.parser import LATER, PIPELINE_FIELDS, parse_definition
+
+PAGE = (Path(__file__).parents[2] / "docs" / "definitions.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_page_has_examples():
+    assert len(EXAMPLES) >= 8
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_every_example_loads_without_an_error_or_a_warning(text):
+    result = parse_definition(text, "docs/example.yaml")
+    assert (result.errors, result.warnings) == ((), ())
+
+
+def test_every_field_that_is_known_or_will_be_is_on_the_page():
+    (error,) = parse_definition("command: x\nqqq: 1\n", "docs/example.yaml").errors
+    known = str(error.hint).removeprefix("Known are: ").removesuffix(".").split(", ")
+    assert len(known) > 20
+    assert [name for name in (*known, *LATER, *PIPELINE_FIELDS) if f"`{name}" not in PAGE] == []

@@ -1,0 +1,48 @@
+"""Whether `import evertick` offers what it says, and costs nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import evertick
+
+
+@pytest.mark.parametrize("name", evertick.__all__)
+def test_every_public_name_resolves(name):
+    assert getattr(evertick, name) is not None
+
+
+def test_all_is_sorted_and_is_what_dir_shows():
+    assert evertick.__all__ == sorted(evertick.__all__)
+    assert set(evertick.__all__) <= set(dir(evertick))
+
+
+def test_the_names_for_type_checkers_are_the_public_names():
+    tree = ast.parse(Path(evertick.__file__).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    shown = {
+        (node.module, alias.name) for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert {name for _module, name in shown} == set(evertick.__all__)
+    assert all(getattr(evertick, name) is getattr(sys.modules[str(module)], name) for module, name in shown)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Corn'"):
+        _ = evertick.Corn
+
+
+def test_the_version_is_that_of_the_package():
+    assert evertick.__version__ == version("evertick")
+
+
+def test_importing_the_package_imports_none_of_its_parts():
+    code = "import sys, evertick; print(*[name for name in sys.modules if name.startswith('evertick.')])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
