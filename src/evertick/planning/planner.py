@@ -9,7 +9,7 @@ ends in the result exactly once: as an entry to run, or inside a skip with its r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -45,11 +45,15 @@ class JobView:
     planned: tuple[Instant, ...] = ()
     """Occurrences entered ahead as on time that were not fired; the late ones among them are settled anew."""
     waiting: tuple[RunKey, ...] = ()
-    """The backlog, oldest first."""
+    """The backlog, oldest first: it is in the ledger, also where it lies after the watermark."""
     idle_reason: SkipReason = SkipReason.MISSED
     """Why nothing was planned since the watermark: the scheduler was away, or the job was paused or disabled."""
     keep: Missed | None = None
     """What a person chose on resuming, instead of the job's own policy."""
+
+    @property
+    def waiting_instants(self) -> frozenset[Instant]:
+        return frozenset(key.scheduled_for for key in self.waiting if not key.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +91,11 @@ def plan(view: JobView, now: Instant, preread_us: int) -> Plan:
     schedules = compile_all(job.schedules)
     # A clock that went backward must not decide anything a second time, nor call the future missed.
     through = max(now + preread_us, view.watermark)
-    missed_end = max(missed_through(now, job.policy.grace_us), view.watermark)
+    missed_end = min(max(missed_through(now, job.policy.grace_us), view.watermark), through)
     late_planned = tuple(at for at in view.planned if at <= missed_through(now, job.policy.grace_us))
 
     settled = _settle_missed(view, schedules, late_planned, missed_end, now)
-    entries = [*settled.entries, *_enter_on_time(job.id, schedules, missed_end, through, now)]
+    entries = [*settled.entries, *_enter_on_time(view, schedules, missed_end, through, now)]
     changes = [*settled.changes, *_cap_backlog(view, settled.kept, now)]
     wake_at = next_of(schedules, through)
     return Plan(
@@ -135,8 +139,9 @@ def _settle_missed(
         if not (_is_outside(at, now, policy.catchup_window_us) or is_too_late(at, now, policy.max_delay_us))
     ]
     kept = keep_missed(keep, in_time_planned, schedules, late_end, end, policy.backlog_max)
-    if view.job.policy.run_missed_one_off:
-        kept = sorted({*kept, *_one_offs(view, late_planned, end, now)})
+    one_offs = _one_offs(view, late_planned, end) if policy.run_missed_one_off else set()
+    late_one_offs = {at for at in one_offs if is_too_late(at, now, policy.max_delay_us)}
+    kept = sorted({*kept, *(one_offs - late_one_offs)})
 
     entries: list[Entry] = []
     stretches = (
@@ -145,13 +150,27 @@ def _settle_missed(
         (late_end, end, view.idle_reason if keep is Missed.NONE else REASON_NOT_KEPT[keep]),
     )
     planned_before = set(late_planned)
-    fresh_kept = [at for at in kept if at not in planned_before]
+    in_ledger = planned_before | view.waiting_instants
+    fresh_kept = [at for at in kept if at not in in_ledger]
+    fresh_late = sorted(late_one_offs - in_ledger)
+    apart = sorted({*fresh_kept, *fresh_late, *in_ledger})
     for start, stop, reason in stretches:
-        holes = [at for at in fresh_kept if start < at <= stop]
+        holes = [at for at in apart if start < at <= stop]
         entries += _skip(job.id, schedules, start, stop, holes, reason, _reason_in_words(reason, view, keep), now)
     entries += (
         Entry(RunKey(job.id, at), PLANNED, Trigger.CATCHUP, now, detail=f"missed; kept by missed: {keep}")
         for at in fresh_kept
+    )
+    entries += (
+        Entry(
+            RunKey(job.id, at),
+            SKIPPED,
+            Trigger.SCHEDULER,
+            now,
+            reason=SkipReason.LATE,
+            detail=_reason_in_words(SkipReason.LATE, view, keep),
+        )
+        for at in fresh_late
     )
     entries.sort(key=lambda entry: entry.key.scheduled_for)
 
@@ -162,23 +181,21 @@ def _settle_missed(
             PLANNED if at in kept_before else SKIPPED,
             now,
             trigger=Trigger.CATCHUP if at in kept_before else None,
-            reason=None if at in kept_before else _reason_for_planned(at, now, view, keep),
+            reason=None if at in kept_before else _reason_for_planned(at, now, view, keep, late_one_offs),
             detail="entered ahead, but its instant was missed",
         )
         for at in late_planned
     ]
-    return _Settled(entries, changes, len(kept))
+    return _Settled(entries, changes, len(fresh_kept) + len(kept_before))
 
 
-def _one_offs(view: JobView, late_planned: Iterable[Instant], end: Instant, now: Instant) -> set[Instant]:
+def _one_offs(view: JobView, late_planned: Iterable[Instant], end: Instant) -> set[Instant]:
     """Missed `at` instants: they run late whatever the window, except beyond the job's own delay bound."""
     late = set(late_planned)
     return {
         spec.instant
         for spec in view.job.schedules
-        if isinstance(spec, AtSpec)
-        and (view.watermark < spec.instant <= end or spec.instant in late)
-        and not is_too_late(spec.instant, now, view.job.policy.max_delay_us)
+        if isinstance(spec, AtSpec) and (view.watermark < spec.instant <= end or spec.instant in late)
     }
 
 
@@ -187,8 +204,12 @@ def _is_outside(at: Instant, now: Instant, window_us: int | None) -> bool:
     return window_us is not None and now - at >= window_us
 
 
-def _reason_for_planned(at: Instant, now: Instant, view: JobView, keep: Missed) -> SkipReason:
+def _reason_for_planned(
+    at: Instant, now: Instant, view: JobView, keep: Missed, late_one_offs: Collection[Instant]
+) -> SkipReason:
     policy = view.job.policy
+    if at in late_one_offs:
+        return SkipReason.LATE
     if keep is Missed.NONE or _is_outside(at, now, policy.catchup_window_us):
         return view.idle_reason
     if is_too_late(at, now, policy.max_delay_us):
@@ -236,9 +257,14 @@ def _skip(
 
 
 def _enter_on_time(
-    job_id: str, schedules: Sequence[Schedule], start: Instant, end: Instant, now: Instant
+    view: JobView, schedules: Sequence[Schedule], start: Instant, end: Instant, now: Instant
 ) -> list[Entry]:
-    return [Entry(RunKey(job_id, at), PLANNED, Trigger.SCHEDULER, now) for at in occurrences(schedules, start, end)]
+    in_ledger = view.waiting_instants
+    return [
+        Entry(RunKey(view.job.id, at), PLANNED, Trigger.SCHEDULER, now)
+        for at in occurrences(schedules, start, end)
+        if at not in in_ledger
+    ]
 
 
 def _cap_backlog(view: JobView, kept: int, now: Instant) -> list[Change]:

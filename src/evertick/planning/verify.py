@@ -1,0 +1,244 @@
+"""Is every occurrence of every job in the ledger, once?
+
+It rests on nothing the planner believes: the schedules that were in force, the watermarks and the lines are read back,
+every occurrence is computed anew, and each must have a line of its own or lie inside a gap.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import Instant, to_text
+from evertick.model.ledger import JobRecord, ScheduleLine
+from evertick.model.lifecycle import SKIPPED
+from evertick.model.run import LedgerRow, RunKey
+from evertick.model.schedule import specs_from_text
+from evertick.planning.schedules import Schedule, compile_all, count_of, first_of, occurrences, previous_of
+
+PIECE = 50_000
+"""Occurrences looked at together: a year of a job that is due every second must not fill the memory."""
+
+
+class Stretch(NamedTuple):
+    """The occurrences of `schedules` in `(start, end]` belong into the ledger."""
+
+    start: Instant
+    end: Instant
+    schedules: tuple[Schedule, ...]
+
+
+class Lost(NamedTuple):
+    """Occurrences next to each other that no line speaks of."""
+
+    job_id: str
+    first: Instant
+    through: Instant
+    occurrences: int
+
+    def __str__(self) -> str:
+        if self.occurrences == 1:
+            return f"{self.job_id}: {to_text(self.first)} is not in the ledger"
+        return f"{self.job_id}: {self.occurrences} from {to_text(self.first)} to {to_text(self.through)} are not there"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the ledger was found to hold."""
+
+    occurrences: int = 0
+    """How many the schedules have, up to the watermarks."""
+    runs: int = 0
+    """Lines of the schedule that became a run, or will."""
+    skips: Mapping[str, int] = field(default_factory=dict)
+    """Occurrences skipped, by reason; those inside gaps count one by one."""
+    gaps: int = 0
+    lost: tuple[Lost, ...] = ()
+    duplicates: tuple[RunKey, ...] = ()
+    """Lines about an occurrence that another line speaks of already."""
+    miscounted: tuple[RunKey, ...] = ()
+    """Gaps that say another number of occurrences than their schedule has."""
+    strays: tuple[RunKey, ...] = ()
+    """Lines at an instant that no schedule of the job ever had."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing was lost and nothing decided twice."""
+        return not (self.lost or self.duplicates or self.miscounted or self.strays)
+
+
+def verify_ledger(
+    schedules: Iterable[ScheduleLine],
+    jobs: Iterable[JobRecord],
+    floors: Mapping[int, Instant],
+    rows: Iterable[LedgerRow],
+) -> Report:
+    """Compare what should be in the ledger with what is; requested runs among the rows are passed over."""
+    lines_of: defaultdict[str, list[ScheduleLine]] = defaultdict(list)
+    for line in schedules:
+        lines_of[line.job_id].append(line)
+    rows_of: defaultdict[str, list[LedgerRow]] = defaultdict(list)
+    for row in rows:
+        if not row.key.origin:
+            rows_of[row.key.job_id].append(row)
+    watermarks = {job.job_id: watermark_of(job, floors) for job in jobs}
+
+    expected = runs = gaps = 0
+    skips: Counter[str] = Counter()
+    lost: list[Lost] = []
+    duplicates: list[RunKey] = []
+    miscounted: list[RunKey] = []
+    strays: list[RunKey] = []
+    for job_id in sorted({*lines_of, *rows_of}):
+        lines, found = lines_of[job_id], sorted(rows_of[job_id], key=lambda row: row.key)
+        cover = Cover(found)
+        duplicates += duplicates_of(found)
+        for stretch in stretches(lines, watermarks.get(job_id)):
+            expected += count_of(stretch.schedules, stretch.start, stretch.end)
+            lost += uncovered(job_id, stretch, cover)
+        said = [_schedules_of(line) for line in sorted(lines, key=lambda line: line.since)]
+        for row in found:
+            is_gap = row.through is not None
+            gaps += is_gap
+            if row.state is SKIPPED:
+                skips[row.reason or "unknown"] += row.occurrences
+            else:
+                runs += 1
+            if not any(_is_due(one, row.key.scheduled_for) for one in said):
+                strays.append(row.key)
+            elif is_gap and not _is_counted_right(row, lines, said):
+                miscounted.append(row.key)
+    return Report(
+        expected,
+        runs,
+        dict(sorted(skips.items())),
+        gaps,
+        tuple(lost),
+        tuple(duplicates),
+        tuple(miscounted),
+        tuple(strays),
+    )
+
+
+def watermark_of(job: JobRecord, floors: Mapping[int, Instant]) -> Instant:
+    """Up to where a job's occurrences must be in the ledger."""
+    if job.held:
+        return job.watermark
+    return max(job.watermark, floors.get(bucket_of(job.job_id), job.watermark))
+
+
+def stretches(lines: Iterable[ScheduleLine], watermark: Instant | None) -> Iterator[Stretch]:
+    """Which schedules were in force when: each line until the next one begins, the last up to the watermark."""
+    if watermark is None:
+        return
+    ordered = sorted(lines, key=lambda line: line.since)
+    ends = [*(line.since for line in ordered[1:]), watermark]
+    for line, end in zip(ordered, ends, strict=True):
+        if line.since < min(end, watermark):
+            yield Stretch(line.since, min(end, watermark), _schedules_of(line))
+
+
+class Cover:
+    """What the lines of one job speak of."""
+
+    __slots__ = ("_ends", "_starts", "instants", "ordered")
+
+    def __init__(self, rows: Sequence[LedgerRow]) -> None:
+        """`rows` are sorted by time."""
+        self.ordered = [row.key.scheduled_for for row in rows]
+        self.instants = set(self.ordered)
+        gaps = [(row.key.scheduled_for, row.through) for row in rows if row.through is not None]
+        self._starts = [first for first, _ in gaps]
+        self._ends = [through for _, through in gaps]
+
+    def gaps(self, start: Instant, end: Instant) -> Iterator[tuple[Instant, Instant]]:
+        """Gaps that reach into `(start, end]`, in order; gaps of a sound ledger do not overlap."""
+        number = max(bisect_right(self._starts, start) - 1, 0)
+        while number < len(self._starts) and self._starts[number] <= end:
+            if self._ends[number] > start:
+                yield self._starts[number], self._ends[number]
+            number += 1
+
+    def has_line(self, start: Instant, end: Instant) -> bool:
+        """Whether any line begins in `(start, end]`."""
+        return bisect_right(self.ordered, start) < bisect_right(self.ordered, end)
+
+
+def uncovered(job_id: str, stretch: Stretch, cover: Cover) -> list[Lost]:
+    """The occurrences of a stretch that no line speaks of."""
+    if not stretch.schedules:
+        return []
+    lost: list[Lost] = []
+    cursor = stretch.start
+    for first, through in [*cover.gaps(stretch.start, stretch.end), (stretch.end + 1, stretch.end + 1)]:
+        if cursor < first - 1:
+            lost += _without_line(job_id, stretch.schedules, cursor, min(first - 1, stretch.end), cover)
+        cursor = max(cursor, through)
+    return lost
+
+
+def _without_line(
+    job_id: str, schedules: tuple[Schedule, ...], start: Instant, end: Instant, cover: Cover
+) -> Iterator[Lost]:
+    """The same between two gaps, piece by piece."""
+    while start < end:
+        count = count_of(schedules, start, end)
+        if not count:
+            return
+        if not cover.has_line(start, end):
+            # Counted, not listed: a ledger that lost a year must not take a year to say so.
+            first, last = first_of(schedules, start, end), previous_of(schedules, end + 1)
+            assert first is not None
+            assert last is not None
+            yield Lost(job_id, first, last, count)
+            return
+        piece_end = end if count <= PIECE else start + max((end - start) * PIECE // count, 1)
+        run: list[Instant] = []
+        for at in occurrences(schedules, start, piece_end):
+            if at not in cover.instants:
+                run.append(at)
+            elif run:
+                yield Lost(job_id, run[0], run[-1], len(run))
+                run = []
+        if run:
+            yield Lost(job_id, run[0], run[-1], len(run))
+        start = piece_end
+
+
+def duplicates_of(rows: Sequence[LedgerRow]) -> list[RunKey]:
+    """Lines of one job, sorted by time, that speak of an instant which an earlier one speaks of."""
+    found: list[RunKey] = []
+    reached: Instant | None = None
+    for row in rows:
+        if reached is not None and row.key.scheduled_for <= reached:
+            found.append(row.key)
+        end = row.key.scheduled_for if row.through is None else row.through
+        reached = end if reached is None else max(reached, end)
+    return found
+
+
+def _is_counted_right(row: LedgerRow, lines: Sequence[ScheduleLine], said: Sequence[tuple[Schedule, ...]]) -> bool:
+    """Whether a gap holds as many occurrences as it says, by the schedules in force, or by one that was replanned.
+
+    After an edit the stretch since the earliest waiting run is planned anew, under the new schedule.
+    """
+    start, end = row.key.scheduled_for - 1, row.through
+    assert end is not None
+    in_force = sum(
+        count_of(stretch.schedules, max(stretch.start, start), min(stretch.end, end))
+        for stretch in stretches(lines, end)
+        if stretch.end > start
+    )
+    return row.occurrences == in_force or any(row.occurrences == count_of(one, start, end) for one in said)
+
+
+def _is_due(schedules: tuple[Schedule, ...], at: Instant) -> bool:
+    return first_of(schedules, at - 1, at) is not None
+
+
+def _schedules_of(line: ScheduleLine) -> tuple[Schedule, ...]:
+    return compile_all(specs_from_text(line.specs)) if line.specs else ()
