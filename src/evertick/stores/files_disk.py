@@ -1,0 +1,77 @@
+"""How a file is written so that a crash leaves the old one or the new one, and nothing in between."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from evertick.errors import StoreUnavailable
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+
+
+def write_all(fd: int, content: bytes, offset: int) -> None:
+    """Write at an offset, however many calls the kernel needs for it."""
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: a rename is on disk only after this."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_beside(path: Path, content: bytes) -> Path:
+    """A durable new file next to `path`, to be renamed over it."""
+    draft = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    try:
+        write_all(fd, content, 0)
+        os.fsync(fd)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(fd)
+    return draft
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file as a whole; readers see the old or the new one."""
+    os.replace(write_beside(path, content), path)
+    sync_folder(path.parent)
+
+
+def read_if_there(path: Path) -> bytes | None:
+    """What is in a file; None if there is none. A disk that cannot read is not an empty file."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{path} cannot be read: {error.strerror}. Check its owner and the disk, then start again."
+        ) from error
+
+
+def set_aside(path: Path) -> Path:
+    """Rename what cannot be used, after the time it was last written, so that a person can look at it."""
+    written = datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y%m%dT%H%M%SZ")
+    place = path.with_name(f"{path.name}.unreadable-{written}")
+    number = 1
+    while place.exists():
+        number += 1
+        place = path.with_name(f"{path.name}.unreadable-{written}-{number}")
+    os.rename(path, place)
+    sync_folder(path.parent)
+    return place

@@ -1,0 +1,337 @@
+"""A ledger that lives as long as its process: the reference that every other store is compared with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from threading import Lock
+from types import MappingProxyType
+from typing import NamedTuple
+
+from evertick.errors import Fenced
+from evertick.model.bucket import BUCKETS, bucket_of
+from evertick.model.instant import Instant
+from evertick.model.lifecycle import PLANNED, SKIPPED, TERMINAL
+from evertick.model.run import Change, Entry, LedgerRow, RunKey
+from evertick.store import (
+    Batch,
+    Committed,
+    JobRecord,
+    Lease,
+    Page,
+    Request,
+    RunFilter,
+    ScheduleLine,
+    Snapshot,
+)
+from evertick.stores.memory_index import TimeIndex
+
+_bucket_of = lru_cache(maxsize=1 << 17)(bucket_of)
+_by_time = attrgetter("key.scheduled_for", "key.job_id", "key.origin")
+_by_age = attrgetter("submitted_at", "id")
+
+
+def lease_name(bucket: int) -> str:
+    """The lease whose epoch a commit about this bucket must hold."""
+    return f"bucket:{bucket}"
+
+
+def line_of(entry: Entry, by: str) -> LedgerRow:
+    """The line of the ledger that an entry begins as."""
+    key, state, trigger, decided_at, reason, through, occurrences, detail, params = entry
+    return LedgerRow(
+        key, state, trigger, decided_at, by, reason, through, occurrences, detail, params, changed_at=decided_at
+    )
+
+
+def changed(row: LedgerRow, change: Change) -> LedgerRow:
+    """The line after a change; None leaves a value as it is."""
+    return LedgerRow(
+        row.key,
+        change.state,
+        row.trigger if change.trigger is None else change.trigger,
+        row.decided_at,
+        row.decided_by,
+        row.reason if change.reason is None else change.reason,
+        row.through,
+        row.occurrences,
+        row.detail if change.detail is None else change.detail,
+        row.params,
+        change.fence,
+        row.attempt if change.attempt is None else change.attempt,
+        row.executor if change.executor is None else change.executor,
+        row.started_at if change.started_at is None else change.started_at,
+        row.finished_at if change.finished_at is None else change.finished_at,
+        row.retry_at if change.retry_at is None else change.retry_at,
+        row.exit_code if change.exit_code is None else change.exit_code,
+        change.at,
+    )
+
+
+class Contents(NamedTuple):
+    """All that a ledger holds, as values: what a store that keeps files writes down."""
+
+    rows: Sequence[LedgerRow] = ()
+    jobs: Sequence[JobRecord] = ()
+    floors: Mapping[int, Instant] = MappingProxyType({})
+    schedules: Sequence[ScheduleLine] = ()
+    leases: Sequence[Lease] = ()
+    requests: Sequence[Request] = ()
+    counters: Mapping[str, int] = MappingProxyType({})
+
+
+class MemoryStore:
+    def __init__(self, contents: Contents = Contents()) -> None:  # noqa: B008  # a value, never changed
+        self._lock = Lock()  # other threads may query
+        self._rows: dict[RunKey, LedgerRow] = {}
+        self._places = TimeIndex()
+        self._open: list[set[RunKey]] = [set() for _ in range(BUCKETS)]
+        self._jobs = {job.job_id: job for job in contents.jobs}
+        self._floors = dict(contents.floors)
+        self._schedules: dict[str, dict[Instant, ScheduleLine]] = {}
+        self._leases = {lease.name: lease for lease in contents.leases}
+        self._requests: dict[str, Request] = {}
+        self._unanswered: set[str] = set()
+        self._counters: Counter[str] = Counter(contents.counters)
+        for row in contents.rows:
+            self._keep(row)
+        for line in contents.schedules:
+            self._schedules.setdefault(line.job_id, {})[line.since] = line
+        for request in contents.requests:
+            self._submit(request)
+
+    def contents(self) -> Contents:
+        with self._lock:
+            return Contents(
+                rows=tuple(self._rows.values()),
+                jobs=tuple(self._jobs.values()),
+                floors=dict(self._floors),
+                schedules=tuple(line for lines in self._schedules.values() for line in lines.values()),
+                leases=tuple(self._leases.values()),
+                requests=tuple(self._requests.values()),
+                counters=dict(self._counters),
+            )
+
+    def line(self, key: RunKey) -> LedgerRow | None:
+        """The line of a run, if there is one."""
+        return self._rows.get(key)
+
+    # Scheduling
+
+    def load(self, buckets: Collection[int] | None = None) -> Snapshot:
+        wanted = frozenset(range(BUCKETS) if buckets is None else buckets)
+        with self._lock:
+            open_runs = [self._rows[key] for bucket in wanted for key in self._open[bucket]]
+            jobs = [job for job in self._jobs.values() if buckets is None or _bucket_of(job.job_id) in wanted]
+            floors = {bucket: floor for bucket, floor in self._floors.items() if bucket in wanted}
+        return Snapshot(jobs=jobs, open_runs=sorted(open_runs, key=_by_time), floors=floors)
+
+    def check_epochs(self, epochs: Mapping[int, int]) -> None:
+        """Raise `Fenced` unless every one of these epochs is still its lease's."""
+        lost = [bucket for bucket, epoch in epochs.items() if self._epoch_of(lease_name(bucket)) != epoch]
+        if lost:
+            raise Fenced(tuple(sorted(lost)))
+
+    def commit(self, batch: Batch) -> Committed:
+        with self._lock:
+            self.check_epochs(batch.epochs)
+            for key in batch.withdrawn:
+                self._withdraw(key)
+            refused = frozenset([entry.key for entry in batch.entries if not self._enter(entry, batch.by)])
+            self._apply([change for change in batch.changes if change.key not in refused])
+            for job in batch.jobs:
+                known = self._jobs.get(job.job_id)
+                backward = known is not None and known.watermark > job.watermark
+                self._jobs[job.job_id] = job._replace(watermark=known.watermark) if known and backward else job
+            for job_id, watermark in batch.rewinds.items():
+                if job_id in self._jobs:
+                    self._jobs[job_id] = self._jobs[job_id]._replace(watermark=watermark)
+            for bucket, floor in batch.floors.items():
+                self._floors[bucket] = max(floor, self._floors.get(bucket, floor))
+            for line in batch.schedules:
+                self._schedules.setdefault(line.job_id, {})[line.since] = line
+            for request in batch.requests:
+                self._submit(request)
+            for request_id, answer in batch.answers.items():
+                self._answer(request_id, answer)
+        return Committed(refused)
+
+    def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
+        with self._lock:
+            return self._apply(changes)
+
+    def claim(self, buckets: Collection[int] | None, limit: int) -> Sequence[Request]:
+        with self._lock:
+            waiting = [self._requests[request_id] for request_id in self._unanswered]
+        if buckets is not None:
+            waiting = [request for request in waiting if _bucket_of(request.job_id) in buckets]
+        return sorted(waiting, key=_by_age)[:limit]
+
+    def lease(self, names: Collection[str], holder: str, ttl_us: int, now: Instant) -> Sequence[Lease]:
+        with self._lock:
+            for name in names:
+                held = self._leases.get(name)
+                if held is None or held.expires_at <= now:
+                    if ttl_us > 0:
+                        self._leases[name] = Lease(name, holder, self._epoch_of(name) + 1, now + ttl_us)
+                elif held.holder == holder:
+                    # The epoch stays with a lease that was given up: the next holder's must be newer.
+                    self._leases[name] = held._replace(expires_at=now + ttl_us if ttl_us > 0 else 0)
+            return sorted(lease for lease in self._leases.values() if lease.expires_at > now)
+
+    # Reading, for people
+
+    def query(self, where: RunFilter, after: RunKey | None = None, limit: int = 100) -> Page:
+        rows: list[LedgerRow] = []
+        with self._lock:
+            for at, job_id, origin in self._places.walk(where.since, where.until, after, where.oldest_first):
+                row = self._rows[RunKey(job_id, at, origin)]
+                if not matches(row, where):
+                    continue
+                if len(rows) == limit:
+                    return Page(rows, rows[-1].key)
+                rows.append(row)
+        return Page(rows, None)
+
+    def schedules(self, job_ids: Collection[str] | None = None) -> Sequence[ScheduleLine]:
+        with self._lock:
+            known = self._schedules if job_ids is None else self._schedules.keys() & set(job_ids)
+            return sorted(line for job_id in known for line in self._schedules[job_id].values())
+
+    def requests(self, ids: Collection[str]) -> Sequence[Request]:
+        with self._lock:
+            return sorted((self._requests[name] for name in set(ids) if name in self._requests), key=_by_age)
+
+    def counters(self) -> Mapping[str, int]:
+        with self._lock:
+            return dict(self._counters)
+
+    # Keeping house
+
+    def compact(self, before: Mapping[str, Instant], default_before: Instant | None, limit: int) -> int:
+        bounds = [*before.values(), *([] if default_before is None else [default_before])]
+        if not bounds:
+            return 0
+        old: list[LedgerRow] = []
+        with self._lock:
+            for at, job_id, origin in self._places.walk(None, max(bounds), None, oldest_first=True):
+                bound = before.get(job_id, default_before)
+                row = self._rows[RunKey(job_id, at, origin)]
+                if bound is not None and row.state in TERMINAL and ends_at(row) < bound:
+                    old.append(row)
+                    if len(old) == limit:
+                        break
+            for row in old:
+                self._remove(row.key)
+            for job_id in sorted({row.key.job_id for row in old}):
+                bound = before.get(job_id, default_before)
+                assert bound is not None
+                self._move_up(job_id, bound)
+        return len(old)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    # The parts of a commit
+
+    def _epoch_of(self, name: str) -> int:
+        held = self._leases.get(name)
+        return 0 if held is None else held.epoch
+
+    def _enter(self, entry: Entry, by: str) -> bool:
+        """Write an entry unless it was decided already; answers whether it is ours."""
+        known = self._rows.get(entry.key)
+        if known is not None:
+            return known.decided_by == by
+        if self._places.is_taken(entry):
+            return False
+        row = line_of(entry, by)
+        self._keep(row)
+        self._counters[f"entries.{entry.trigger}"] += 1
+        if row.state in TERMINAL:
+            self._count_end(row)
+        return True
+
+    def _keep(self, row: LedgerRow) -> None:
+        self._rows[row.key] = row
+        self._places.add(row.key, row.through if row.occurrences > 1 else None)
+        if row.state not in TERMINAL:
+            self._open[_bucket_of(row.key.job_id)].add(row.key)
+
+    def _withdraw(self, key: RunKey) -> None:
+        row = self._rows.get(key)
+        if row is not None and row.state is PLANNED:
+            self._remove(key)
+
+    def _remove(self, key: RunKey) -> None:
+        del self._rows[key]
+        self._places.remove(key)
+        self._open[_bucket_of(key.job_id)].discard(key)
+
+    def _apply(self, changes: Iterable[Change]) -> frozenset[RunKey]:
+        refused: set[RunKey] = set()
+        for change in changes:
+            key = change.key
+            row = self._rows.get(key)
+            if row is None:
+                refused.add(key)
+            elif row.state in TERMINAL:
+                if row.state is change.state and row.fence == change.fence:
+                    # A repeat: what led to this end was applied the first time.
+                    refused.discard(key)
+                else:
+                    refused.add(key)
+            elif change.fence < row.fence:
+                refused.add(key)
+            else:
+                row = self._rows[key] = changed(row, change)
+                if row.state in TERMINAL:
+                    self._open[_bucket_of(key.job_id)].discard(key)
+                    self._count_end(row)
+        return frozenset(refused)
+
+    def _count_end(self, row: LedgerRow) -> None:
+        if row.state is SKIPPED:
+            self._counters[f"skipped.{row.reason or 'unknown'}"] += row.occurrences
+        else:
+            self._counters[f"ended.{row.state}"] += 1
+
+    def _submit(self, request: Request) -> None:
+        if request.id not in self._requests:
+            self._requests[request.id] = request
+            if request.answer is None:
+                self._unanswered.add(request.id)
+
+    def _answer(self, request_id: str, answer: str) -> None:
+        if request_id in self._unanswered:
+            self._unanswered.discard(request_id)
+            self._requests[request_id] = self._requests[request_id]._replace(answer=answer)
+
+    def _move_up(self, job_id: str, bound: Instant) -> None:
+        """Let the job's schedule lines begin no earlier than the bound."""
+        lines = self._schedules.get(job_id, {})
+        passed = sorted(since for since in lines if since <= bound)
+        if passed:
+            current = lines[passed[-1]]
+            for since in passed:
+                del lines[since]
+            lines[bound] = current._replace(since=bound)
+
+
+def ends_at(row: LedgerRow) -> Instant:
+    """The last occurrence that a line speaks of."""
+    return row.key.scheduled_for if row.through is None else row.through
+
+
+def matches(row: LedgerRow, where: RunFilter) -> bool:
+    return (
+        (not where.job_ids or row.key.job_id in where.job_ids)
+        and (not where.states or row.state in where.states)
+        and (not where.triggers or row.trigger in where.triggers)
+        and (not where.reasons or row.reason in where.reasons)
+        and (where.since is None or ends_at(row) >= where.since)
+        and (where.until is None or row.key.scheduled_for < where.until)
+        and not (where.occurrences_only and row.key.origin)
+    )

@@ -1,0 +1,128 @@
+"""Does every store keep the contract, and do all of them answer alike?"""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from evertick.stores import open_store
+from tests.stores import contract, contract_entries, contract_reads
+from tests.stores.differential import compare
+
+SERVERS = {"postgres": "postgres_server", "mysql": "mysql_server"}
+STORES = [
+    "memory",
+    "files",
+    "sqlite",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in SERVERS),
+]
+
+
+@pytest.fixture(scope="module")
+def databases():
+    """One database per server for all of these tests: making one takes longer than most of them."""
+    return {}
+
+
+@pytest.fixture(params=STORES)
+def url(request, tmp_path, databases):
+    """Where an empty store of each kind may be opened."""
+    match request.param:
+        case "memory":
+            return "memory:"
+        case "files":
+            return f"files://{tmp_path}/pipelines"
+        case "sqlite":
+            return f"sqlite:///{tmp_path}/evertick.db"
+        case server if server not in databases:
+            databases[server] = request.getfixturevalue(SERVERS[server]).fresh()
+            return databases[server]
+        case server:
+            empty(databases[server])
+            return databases[server]
+
+
+def empty(url):
+    """Delete all rows but the one that says which schema this is."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        for table in set(sa.inspect(connection).get_table_names()) - {"evertick_schema"}:
+            connection.execute(sa.text(f"DELETE FROM {table}"))
+
+
+@pytest.fixture
+def opened(url):
+    """The stores this test has open: one, until it reopens it."""
+    stores = [open_store(url)]
+    yield stores
+    stores[-1].close()
+
+
+@pytest.fixture
+def store(opened):
+    return opened[-1]
+
+
+@pytest.fixture
+def reopen(opened, url):
+    def closed_and_opened():
+        if url != "memory:":  # which is gone with its owner, and lives as long as it
+            opened[-1].close()
+            opened.append(open_store(url))
+        return opened[-1]
+
+    return closed_and_opened
+
+
+class TestEntries(contract_entries.EntryContract):
+    pass
+
+
+class TestGaps(contract_entries.GapContract):
+    pass
+
+
+class TestCommit(contract.CommitContract):
+    pass
+
+
+class TestRecord(contract.RecordContract):
+    pass
+
+
+class TestLeases(contract.LeaseContract):
+    pass
+
+
+class TestSkips(contract_entries.SkipContract):
+    pass
+
+
+class TestLoad(contract_reads.LoadContract):
+    pass
+
+
+class TestQuery(contract_reads.QueryContract):
+    pass
+
+
+class TestRequests(contract_reads.RequestContract):
+    pass
+
+
+class TestSchedules(contract_reads.ScheduleContract):
+    pass
+
+
+class TestCompact(contract_reads.CompactContract):
+    pass
+
+
+class TestCounters(contract_reads.CounterContract):
+    pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_random_history_is_answered_as_by_the_reference(store, reopen, seed):
+    compare(store, reopen, seed, steps=400)
