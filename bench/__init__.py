@@ -1,0 +1,1 @@
+"""How fast Evertick is, measured beside the libraries people use today."""

@@ -1,0 +1,145 @@
+"""What the loop costs: with nothing due, and with very much due in one second, written to a real database."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from bench.harness import Report, Table, Target, in_words
+from evertick.loop.decide import decide
+from evertick.loop.effects import Commit
+from evertick.loop.messages import BatchCommitted, BucketsGained, DefinitionsResynced, Message
+from evertick.loop.settings import LoopSettings
+from evertick.loop.state import State
+from evertick.model.bucket import BUCKETS
+from evertick.model.instant import DAY, MINUTE, SECOND, from_text
+from evertick.model.job import Job
+from evertick.model.ledger import Snapshot
+from evertick.model.schedule import AtSpec, CronSpec
+from evertick.stores import open_store
+
+NINE = from_text("2026-03-02T09:00:00Z")
+TICKS = 500
+IDLE_MAX_NS = 1e6
+GROWTH_MAX = 2.0
+
+
+def run(*, quick: bool) -> Report:
+    sizes = (1_000, 10_000, 100_000) if quick else (10_000, 100_000, 1_000_000)
+    idle = {size: _idle_tick_ns(size) for size in sizes}
+    due = 20_000 if quick else 100_000
+    storm = _plan_and_commit(due)
+    tick_table = Table(
+        "One iteration of the loop with nothing due",
+        ("jobs", "median", "slowest of " + str(TICKS)),
+        tuple((f"{size:,}", in_words(median), in_words(worst)) for size, (median, worst) in idle.items()),
+    )
+    raw, plan_ns, commit_ns, rows = storm
+    share = raw / commit_ns
+    commit_table = Table(
+        f"Plan and commit {rows:,} occurrences due in one second, SQLite with full sync",
+        ("part", "in all", "per occurrence"),
+        (
+            ("decide: enter them", in_words(plan_ns), in_words(plan_ns / rows)),
+            ("commit: entries, floors, epochs, in one transaction", in_words(commit_ns), in_words(commit_ns / rows)),
+            ("the limit: the same rows inserted by hand", in_words(raw), in_words(raw / rows)),
+        ),
+        (f"the commit runs at {share:.0%} of the raw insert rate into the same table",),
+    )
+    largest, smallest = idle[sizes[-1]][0], idle[sizes[0]][0]
+    return Report(
+        "loop",
+        (tick_table, commit_table),
+        (
+            Target(f"idle iteration with {sizes[-1]:,} jobs", largest / 1e6, IDLE_MAX_NS / 1e6, "ms"),
+            Target(f"idle iteration, {sizes[-1]:,} against {sizes[0]:,} jobs", largest / smallest, GROWTH_MAX, "x"),
+        ),
+        {
+            "idle_ns": largest,
+            "plan_ns_per_occurrence": plan_ns / rows,
+            "commit_ns_per_occurrence": commit_ns / rows,
+            "share_of_raw_insert_rate": share,
+        },
+    )
+
+
+def _running(jobs: list[Job], now: int) -> State:
+    """A loop that owns these jobs and has nothing left to say."""
+    state = State(LoopSettings(), "bench", "1", now)
+    messages: list[Message] = [
+        DefinitionsResynced(jobs),
+        BucketsGained(dict.fromkeys(range(BUCKETS), 1), Snapshot()),
+    ]
+    decision = decide(state, messages, now)
+    answers = [BatchCommitted(effect.number) for effect in decision.effects if isinstance(effect, Commit)]
+    decide(state, answers, now)
+    return state
+
+
+def _idle_tick_ns(size: int) -> tuple[float, float]:
+    specs = [CronSpec(f"{minute} {hour} * * *", "UTC") for hour in range(10, 22) for minute in range(60)]
+    state = _running([Job(f"job-{number}", schedules=(specs[number % len(specs)],)) for number in range(size)], NINE)
+    taken = []
+    now = NINE
+    for _ in range(TICKS):
+        now += SECOND // 10
+        began = time.perf_counter_ns()
+        decision = decide(state, (), now)
+        taken.append(time.perf_counter_ns() - began)
+        for effect in decision.effects:
+            if isinstance(effect, Commit):  # every five seconds: how far planning has come
+                assert not effect.batch.entries
+                decide(state, [BatchCommitted(effect.number)], now)
+    return statistics.median(taken), max(taken)
+
+
+def _plan_and_commit(due: int) -> tuple[float, float, float, int]:
+    at = NINE + DAY
+    state = _running([Job(f"job-{number}", schedules=(AtSpec(at),)) for number in range(due)], at - MINUTE)
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter_ns()
+        decision = decide(state, (), at - 4 * SECOND)
+        plan_ns = time.perf_counter_ns() - began
+        (batch,) = [effect.batch for effect in decision.effects if isinstance(effect, Commit)]
+        assert len(batch.entries) == due, len(batch.entries)
+        with closing(open_store(f"sqlite:///{folder}/ledger.db")) as store:
+            leases = store.lease([f"bucket:{bucket}" for bucket in range(BUCKETS)], "bench", DAY, at)
+            assert {lease.epoch for lease in leases} == {1}
+            commit_ns = _timed(lambda: store.commit(batch))
+            assert len(store.load().open_runs) == due
+        raw_ns = _raw_insert_ns(Path(folder) / "ledger.db", Path(folder) / "raw.db")
+    return raw_ns, plan_ns, commit_ns, due
+
+
+def _raw_insert_ns(source: Path, target: Path) -> float:
+    """The very same rows into the very same table, with nothing around it."""
+    import sqlite3
+
+    with closing(sqlite3.connect(source)) as ledger:
+        ddl = [
+            row[0] for row in ledger.execute("SELECT sql FROM sqlite_master WHERE tbl_name = 'evertick_runs' AND sql NOT NULL")
+        ]
+        rows = ledger.execute("SELECT * FROM evertick_runs").fetchall()
+    with closing(sqlite3.connect(target, isolation_level=None)) as raw:
+        raw.execute("PRAGMA journal_mode=WAL")
+        raw.execute("PRAGMA synchronous=FULL")
+        for statement in ddl:
+            raw.execute(statement)
+        marks = ",".join("?" * len(rows[0]))
+
+        def insert() -> None:
+            raw.execute("BEGIN IMMEDIATE")
+            raw.executemany(f"INSERT INTO evertick_runs VALUES ({marks})", rows)
+            raw.execute("COMMIT")
+
+        return _timed(insert)
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter_ns()
+    work()
+    return time.perf_counter_ns() - began

@@ -1,0 +1,224 @@
+"""Many jobs due every second, durable on SQLite, with an executor that does nothing: what fires, and how late.
+
+Each contender runs in a process of its own, one after another, on the same machine: Evertick on SQLite, then
+APScheduler 3 with its SQLite job store and with its job store in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from bench.harness import Report, Table, Target
+
+SECONDS = 20
+PROBES = 50
+AIM_PER_SECOND = 20_000
+AIM_P99_MS = 250.0
+EVERTICK, AP_SQLITE, AP_MEMORY = "Evertick, SQLite", "APScheduler 3, SQLite", "APScheduler 3, memory"
+
+
+def run(*, quick: bool) -> Report:
+    sizes = (100, 1_000) if quick else (100, 1_000, 5_000, 10_000)
+    seconds = 5 if quick else SECONDS
+    rows = []
+    figures: dict[str, float] = {}
+    for size in sizes:
+        for contender in (EVERTICK, AP_SQLITE, AP_MEMORY):
+            rows.append(_row(contender, size, _measure(contender, size, seconds), figures))
+    aim = _measure(EVERTICK, AIM_PER_SECOND, 5 if quick else SECONDS)
+    rows.append(_row(EVERTICK, AIM_PER_SECOND, aim, figures))
+    table = Table(
+        f"Storm: N jobs, each due every second for {seconds} s, with a no-op executor",
+        ("scheduler", "due per s", "due", "fired", "not fired", "p50 ms", "p99 ms", "CPU s", "RSS MB"),
+        tuple(rows),
+        (
+            "lateness: from the second a run was due to the call of the executor",
+            "CPU of the whole process, start included",
+        ),
+    )
+    return Report(
+        "storm",
+        (table,),
+        (
+            Target(f"{AIM_PER_SECOND:,} per second durable: not fired", aim["due"] - aim["fired"], 0, "occurrences"),
+            Target(f"{AIM_PER_SECOND:,} per second durable: lateness p99", aim["p99_ms"], AIM_P99_MS, "ms"),
+        ),
+        figures,
+    )
+
+
+def _row(contender: str, size: int, found: dict[str, Any], figures: dict[str, float]) -> tuple[str, ...]:
+    figures |= {f"{contender} at {size}: {name}": value for name, value in found.items()}
+    return (
+        contender,
+        f"{size:,}",
+        f"{found['due']:,}",
+        f"{found['fired']:,}",
+        f"{found['due'] - found['fired']:,}",
+        f"{found['p50_ms']:,.1f}",
+        f"{found['p99_ms']:,.1f}",
+        f"{found['cpu_s']:.1f}",
+        f"{found['rss_mb']:.0f}",
+    )
+
+
+def _measure(contender: str, size: int, seconds: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.bench_storm", contender, str(size), str(seconds), folder],
+            capture_output=True,
+            text=True,
+            timeout=seconds * 10 + 900,
+            check=False,
+        )
+    if done.returncode:
+        raise RuntimeError(f"{contender} at {size} failed:\n{done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+# --- inside the process of a contender
+
+
+class Shots:
+    """What was fired within the measured seconds, and how late."""
+
+    def __init__(self, first: float, seconds: int) -> None:
+        self.first = first
+        self.last = first + seconds - 1
+        self.seconds = seconds
+        self.late: list[float] = []
+
+    def add(self, due: float) -> None:
+        if self.first <= due <= self.last:
+            self.late.append(time.time() - due)
+
+    def report(self, size: int) -> dict[str, Any]:
+        late = sorted(self.late) or [0.0]
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "due": size * self.seconds,
+            "fired": len(self.late),
+            "p50_ms": late[len(late) // 2] * 1_000,
+            "p99_ms": late[len(late) * 99 // 100] * 1_000,
+            "cpu_s": usage.ru_utime + usage.ru_stime,
+            "rss_mb": usage.ru_maxrss / 1_024,
+        }
+
+
+def _evertick(size: int, seconds: int, folder: str) -> dict[str, Any]:
+    from evertick.executor import Attempt
+    from evertick.model.instant import SECOND
+    from evertick.model.job import Job
+    from evertick.model.schedule import EverySpec
+    from evertick.service import Service
+    from evertick.testing.instant_executor import InstantExecutor
+
+    first = float(int(time.time()) + 8 + size // 4_000)
+    shots = Shots(first, seconds)
+
+    class Measured(InstantExecutor):
+        def launch(self, attempt: Attempt) -> None:
+            shots.add(attempt.key.scheduled_for / SECOND)
+            super().launch(attempt)
+
+    async def storm() -> None:
+        jobs = [Job(f"job-{number}", schedules=(EverySpec(SECOND),)) for number in range(size)]
+        service = Service(f"sqlite:///{folder}/ledger.db", lambda: jobs, {"local": Measured()}, node="bench")
+        running = asyncio.create_task(service.run())
+        await asyncio.sleep(shots.last + 3 - time.time())
+        service.shut_down()
+        await running
+
+    asyncio.run(storm())
+    _verify(f"sqlite:///{folder}/ledger.db")
+    return shots.report(size)
+
+
+def _verify(url: str) -> None:
+    """A figure for a ledger that lost something would be worth nothing."""
+    from evertick.operations import verify
+    from evertick.stores import open_store
+
+    store = open_store(url)
+    try:
+        found = verify(store)
+    finally:
+        store.close()
+    if not found.is_sound:
+        raise AssertionError(f"the ledger is not clean after the storm: {found}")
+
+
+def _apscheduler(size: int, seconds: int, url: str | None) -> dict[str, Any]:
+    from apscheduler.executors.debug import DebugExecutor
+    from apscheduler.jobstores.memory import MemoryJobStore
+    from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+    from apscheduler.schedulers.background import BackgroundScheduler
+
+    shots = Shots(0.0, seconds)
+
+    class Measured(DebugExecutor):  # type: ignore[misc]
+        """The executor that does nothing, asked instead of the job: it knows the times that are due."""
+
+        def _do_submit_job(self, job: Any, run_times: list[datetime]) -> None:
+            for due in run_times:
+                shots.add(due.timestamp())
+            self._run_job_success(job.id, [])
+
+    store = SQLAlchemyJobStore(url=url) if url else MemoryJobStore()
+    scheduler = BackgroundScheduler(
+        jobstores={"default": store},
+        executors={"default": Measured()},
+        job_defaults={"misfire_grace_time": 3_600, "coalesce": False, "max_instances": 1_000_000},
+        timezone=UTC,
+    )
+    scheduler.start(paused=True)
+    began = time.time()
+    far = datetime.fromtimestamp(began + 86_400, UTC)
+    for number in range(PROBES):
+        scheduler.add_job(_nothing, "interval", seconds=1, start_date=far, id=f"probe-{number}")
+    # Its store adds jobs one by one: begin when they will all be there, at the speed seen with the first.
+    ready = time.time() + (time.time() - began) / PROBES * size * 1.5 + 5
+    scheduler.remove_all_jobs()
+    shots.first = float(int(ready))
+    shots.last = shots.first + seconds - 1
+    start = datetime.fromtimestamp(shots.first, UTC)
+    for number in range(size):
+        scheduler.add_job(_nothing, "interval", seconds=1, start_date=start, id=f"job-{number}")
+    scheduler.resume()
+    time.sleep(max(shots.last + 3 - time.time(), 0))
+    found = shots.report(size)
+    # It is behind by now and would not stop before it has caught up.
+    print(json.dumps(found), flush=True)
+    os._exit(0)
+
+
+def _nothing() -> None:
+    pass
+
+
+def main() -> None:
+    contender, size, seconds, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    logging.basicConfig(level=logging.WARNING)
+    match contender:
+        case "Evertick, SQLite":
+            found = _evertick(size, seconds, folder)
+        case "APScheduler 3, SQLite":
+            found = _apscheduler(size, seconds, f"sqlite:///{folder}/jobs.db")
+        case _:
+            found = _apscheduler(size, seconds, None)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""How a figure is taken: contenders in turns, the median of several rounds, and what is printed of it."""
+
+from __future__ import annotations
+
+import gc
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
+
+Work: TypeAlias = Callable[[], int]
+"""Does something and says how many operations it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [self.columns, *self.rows]
+        widths = [max(len(line[place]) for line in lines) for place in range(len(self.columns))]
+        shown = [
+            "  ".join(
+                cell.ljust(width) if place == 0 else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        rule = "-" * max(len(line) for line in shown)
+        return "\n".join([self.title, rule, shown[0], rule, *shown[1:], *(f"  * {note}" for note in self.notes)])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A figure somebody promised: at least, or at most, a limit."""
+
+    what: str
+    measured: float
+    limit: float
+    unit: str
+    at_least: bool = False
+
+    @property
+    def is_met(self) -> bool:
+        return self.measured >= self.limit if self.at_least else self.measured <= self.limit
+
+    def __str__(self) -> str:
+        verdict = "met   " if self.is_met else "MISSED"
+        bound = "at least" if self.at_least else "at most"
+        return f"{verdict}  {self.what}: {self.measured:,.1f} {self.unit} ({bound} {self.limit:,g} {self.unit})"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    name: str
+    tables: tuple[Table, ...]
+    targets: tuple[Target, ...]
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return "\n\n".join([*map(str, self.tables), "\n".join(map(str, self.targets))])
+
+    def as_json(self) -> dict[str, Any]:
+        targets = [{**asdict(target), "is_met": target.is_met} for target in self.targets]
+        return {
+            "name": self.name,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "figures": dict(self.figures),
+            "targets": targets,
+            "tables": [asdict(table) for table in self.tables],
+        }
+
+
+def race(contenders: Mapping[str, Callable[[], Work]], rounds: int) -> dict[str, float]:
+    """Nanoseconds per operation of each contender, which makes ready, untimed, and hands back its work.
+
+    They take turns, so that a busy moment of the machine falls on all of them; the first round only warms up.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(rounds + 1):
+        for name, make_ready in contenders.items():
+            spent, operations = timed(make_ready())
+            if turn:
+                taken[name].append(spent / operations)
+    return {name: statistics.median(figures) for name, figures in taken.items()}
+
+
+def timed(work: Work) -> tuple[int, int]:
+    """Nanoseconds one piece of work took, and what it returned; the collector runs before, not during."""
+    gc.collect()
+    gc.disable()
+    try:
+        began = time.perf_counter_ns()
+        operations = work()
+        return time.perf_counter_ns() - began, operations
+    finally:
+        gc.enable()
+
+
+def in_words(nanoseconds: float) -> str:
+    """With three digits and the unit that suits them."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}" if nanoseconds < 1e12 else f"{nanoseconds / size:,.0f} {unit}"
+    return f"{nanoseconds:.3g} ns"
+
+
+def times(figures: Sequence[float], ours: float) -> str:
+    """How many times as long as ours the fastest of the others took."""
+    return f"{min(figures) / ours:.1f}x"
