@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from evertick.loop import jobs, ownership, requests, settle
 from evertick.loop.effects import Decision, Resync
-from evertick.loop.enter import drop, plan_ahead, report_missed
-from evertick.loop.fire import ask_to_stop, fire_due
+from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed
+from evertick.loop.fire import RESTART, ask_to_stop, drop_waiting_retries, fire_due
 from evertick.loop.messages import (
     AskActiveRuns,
     AskJob,
@@ -137,6 +137,7 @@ def _note_time(state: State, turn: Turn) -> None:
         state.next_plan_at = turn.now
         state.next_flush_at = turn.now
     state.last_now = turn.now
+    state.furthest_now = max(state.furthest_now, turn.now)
 
 
 def _compare_clocks(state: State, turn: Turn, monotonic_us: int) -> None:
@@ -147,10 +148,23 @@ def _compare_clocks(state: State, turn: Turn, monotonic_us: int) -> None:
     wall_us, steady_us = turn.now - before[0], monotonic_us - before[1]
     if abs(wall_us - steady_us) > state.settings.clock_jump_us:
         state.statistics.clock_jumps += 1
+        _move_leases(state, wall_us - steady_us)
         turn.log("clock.jumped", is_alarming=True, by_us=wall_us - steady_us, now=to_text(turn.now))
     if steady_us > state.settings.stall_us:
         state.statistics.stalls += 1
         turn.log("loop.stalled", is_alarming=True, for_us=steady_us)
+
+
+def _move_leases(state: State, by_us: int) -> None:
+    """Leases run by the time that passes, not by what the wall clock was set to."""
+    if state.lease_until is not None:
+        state.lease_until += by_us
+    for job in state.jobs.values():
+        for lane in (job.lanes or {}).values():
+            for run in lane.active.values():
+                if run.lease_until is not None:
+                    run.lease_until += by_us
+                    state.ring.put(run.lease_until, run)
 
 
 # --- the ledger's answers
@@ -158,7 +172,9 @@ def _compare_clocks(state: State, turn: Turn, monotonic_us: int) -> None:
 
 def _committed(state: State, message: BatchCommitted) -> None:
     """The entries are durable: from now on they may be fired."""
-    for run in state.batches.pop(message.number, ()):
+    pending = state.batches.pop(message.number, None)
+    for run in pending.runs if pending else ():
+        run.early_change = None
         job = state.jobs.get(run.key.job_id)
         if job is None:
             continue
@@ -173,8 +189,10 @@ def _committed(state: State, message: BatchCommitted) -> None:
 def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:
     """The buckets are another node's; so is everything we had decided about them."""
     state.statistics.fenced += 1
-    state.batches.pop(message.number, None)
     ownership.lost(state, turn, BucketsLost(message.buckets, is_fenced=True))
+    pending = state.batches.pop(message.number, None)
+    if pending is not None and state.epochs:
+        turn.resubmit(pending, message.buckets)
 
 
 def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
@@ -196,10 +214,12 @@ def _fire_stops(state: State, turn: Turn) -> None:
             if job is None or job.hold is not None or is_missed(instant, turn.now, job.job.policy.grace_us):
                 continue
             own = (job.lanes or {}).get("")
-            for active in list(own.active.values()) if own else ():
-                ask_to_stop(turn, active, f"stopped by its {kind} schedule at {to_text(instant)}")
-            if kind == "restart":
-                key = RunKey(job_id, instant, "restart")
+            if own is not None:
+                for active in list(own.active.values()):
+                    ask_to_stop(turn, active, f"stopped by its {kind} schedule at {to_text(instant)}")
+                drop_waiting_retries(state, turn, job, own)
+            if kind == RESTART:
+                key = RunKey(job_id, instant, RESTART)
                 run = turn.enter(Entry(key, PLANNED, Trigger.SCHEDULER, turn.now, detail="by its restart schedule"))
                 assert run is not None
                 if job.planned is None:
@@ -211,7 +231,7 @@ def _fire_stops(state: State, turn: Turn) -> None:
 
 
 def _clean_up(state: State, turn: Turn) -> None:
-    while state.recent and state.recent[0][0] <= turn.now:
+    while state.recent and state.recent[0].forget_at <= turn.now:
         state.recent.popleft()
     if state.retiring:
         jobs.end_retired(state, turn)
@@ -219,7 +239,9 @@ def _clean_up(state: State, turn: Turn) -> None:
 
 def _wake_at(state: State, now: Instant) -> Instant:
     """The next instant at which there is something to do; at the latest one loop interval from now."""
-    wake_at = min(max(state.next_plan_at, now), now + state.settings.loop_interval_us)
+    wake_at = now + state.settings.loop_interval_us
+    if not (state.is_stopping or is_ledger_behind(state)):
+        wake_at = min(max(state.next_plan_at, now), wake_at)
     if not (state.is_stopping or state.is_lease_over(now)):
         for at in (state.ring.next_at(), state.stops.next_at()):
             if at is not None and at < wake_at:

@@ -9,6 +9,8 @@ from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.planning.planner import JobView, Plan, plan
 
+RESUMED = '{"resumed": true}'
+
 
 def plan_ahead(state: State, turn: Turn) -> None:
     """Enter what falls due until `preread` from now, and settle the jobs that must be planned by themselves."""
@@ -72,13 +74,20 @@ def _settle_stretch(state: State, turn: Turn, until: Instant) -> None:
 def _plan_singly(state: State, turn: Turn) -> None:
     for job_id in list(state.to_plan):
         job = state.jobs.get(job_id)
+        if job is not None and (job.asked or job.watermark > state.index.horizon):
+            # What its executor has to say belongs into the plan; and with a clock that was set back, time must first
+            # come again to where the job had been planned.
+            continue
+        del state.to_plan[job_id]
         if job is None or job.hold is not None:
             continue
         if settle_job(state, turn, job, job.watermark, state.index.horizon):
             job.idle_reason, job.keep = SkipReason.MISSED, None
+            job.paused_at, job.pause_note = None, ""
             state.index.add(job_id, job.job.schedules)
             turn.keep_job(job)
-    state.to_plan.clear()
+            if job_id in state.resuming:
+                turn.answer(state.resuming.pop(job_id), job_id, RESUMED)
 
 
 def settle_job(state: State, turn: Turn, job: JobState, watermark: Instant, through: Instant) -> bool:
@@ -92,7 +101,7 @@ def settle_job(state: State, turn: Turn, job: JobState, watermark: Instant, thro
         keep=job.keep,
     )
     try:
-        result = plan(view, turn.now, max(through - turn.now, 0))
+        result = plan(view, turn.now, through - turn.now)
     except Exception as error:
         hold_in_error(state, turn, job, watermark, f"{type(error).__name__}: {error}")
         return False
@@ -151,22 +160,23 @@ def _apply(state: State, turn: Turn, job: JobState, result: Plan) -> None:
             job.planned[entry.key] = run
             if run.trigger is Trigger.CATCHUP:
                 _catchup(state, turn).outstanding.add(run.key)
+    if state.catchup is not None:
+        state.catchup.skipped += result.skipped
     for change in result.changes:
-        turn.change_with_batch(change)
         run = job.find(change.key)
         assert run is not None, "a plan only speaks of entries it was shown"
+        turn.change_with_batch(change._replace(fence=run.fence))
         if change.state is SKIPPED:
             assert change.reason is not None
             drop(job, run)
             run.state = SKIPPED
             state.statistics.skipped[change.reason] += 1
+            settle_catchup(state, turn, run, is_dispatched=None)
         else:
             run.trigger = Trigger.CATCHUP
             _catchup(state, turn).outstanding.add(run.key)
             if run.in_ledger:
-                state.ring.put(turn.now, run)
-    if state.catchup is not None:
-        state.catchup.skipped += result.skipped
+                state.ring.put(run.key.scheduled_for, run)  # in front of those that were missed after it
 
 
 def _catchup(state: State, turn: Turn) -> Catchup:
@@ -175,14 +185,42 @@ def _catchup(state: State, turn: Turn) -> Catchup:
     return state.catchup
 
 
+def settle_catchup(state: State, turn: Turn, run: OpenRun, *, is_dispatched: bool | None) -> None:
+    """Count a caught-up run towards its catch-up, and say so when that was the last; None: it is counted already."""
+    catchup = state.catchup
+    if catchup is None or run.key not in catchup.outstanding:
+        return
+    catchup.outstanding.discard(run.key)
+    if is_dispatched:
+        catchup.dispatched += 1
+        turn.log("catchup.dispatched", job=run.key.job_id, scheduled_for=to_text(run.key.scheduled_for))
+    elif is_dispatched is False:
+        catchup.skipped += 1
+    if not catchup.outstanding:
+        turn.log(
+            "catchup.completed",
+            dispatched=catchup.dispatched,
+            skipped=catchup.skipped,
+            duration_us=turn.now - catchup.began_at,
+        )
+        state.catchup = None
+
+
 def drop(job: JobState, run: OpenRun) -> None:
     """Take a run out of wherever the job has it."""
     if job.planned:
         job.planned.pop(run.key, None)
-    for origin, lane in list((job.lanes or {}).items()):
-        lane.active.pop(run.key, None)
-        if run in lane.waiting:
-            lane.waiting.remove(run)
-        if origin and lane.is_empty:
-            assert job.lanes is not None
-            del job.lanes[origin]
+    lane = job.lane_of(run.key)
+    lane.active.pop(run.key, None)
+    if run in lane.waiting:
+        lane.waiting.remove(run)
+    close_lane(job, run.key.origin)
+
+
+def close_lane(job: JobState, origin: str) -> None:
+    """A backfill's lane goes when the last of its runs has."""
+    lanes = job.lanes
+    if not origin or not lanes or origin not in lanes or not lanes[origin].is_empty:
+        return
+    if not any(key.origin == origin for key in job.planned or ()):
+        del lanes[origin]

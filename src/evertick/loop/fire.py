@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from evertick.loop.enter import drop, settle_job
-from evertick.loop.state import JobState, Lane, OpenRun, State
+import json
+
+from evertick.loop.enter import drop, settle_catchup, settle_job
+from evertick.loop.state import Hold, JobState, Lane, OpenRun, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import to_text
 from evertick.model.lifecycle import (
@@ -17,12 +19,15 @@ from evertick.model.lifecycle import (
     SkipReason,
     Trigger,
 )
+from evertick.model.policy import Overlap, OverlapKind
 from evertick.planning.misfire import is_missed
 from evertick.planning.overlap import Admission, Occupancy, admit, may_leave_queue
 from evertick.planning.schedules import compile_all, previous_of
 from evertick.planning.success import already_succeeded
 from evertick.planning.window import is_too_late
 
+RESTART = "restart"
+"""The origin of a run that a restart schedule asked for."""
 FENCE_BITS = 16
 """A fence is the epoch, then the attempt: any token of a later owner is greater than any of an earlier one."""
 
@@ -43,15 +48,21 @@ def fire_due(state: State, turn: Turn) -> list[OpenRun]:
         if run.state is PLANNED:
             if not job.planned or job.planned.get(run.key) is not run:
                 continue  # withdrawn, or skipped meanwhile
-            if _is_late(job, run, turn):
-                late_jobs[run.key.job_id] = job
-            else:
+            if not _is_late(job, run, turn):
                 offer(state, turn, job, run)
-        elif run.state is RETRYING:
-            if run.retry_at is not None and run.retry_at <= turn.now and not state.is_stopping:
-                start(state, turn, job, job.lane_of(run.key), run)
+            elif state.index.horizon < turn.now or (job.hold is None and run.key.job_id not in state.index):
+                # What came after it is not planned yet; it is settled together with that.
+                state.ring.put(turn.now + state.settings.loop_interval_us, run)
+            else:
+                late_jobs[run.key.job_id] = job
         elif run.state is WAITING:
-            drain(state, turn, job, job.lane_of(run.key))
+            if job.is_waiting(run):
+                drain(state, turn, job, job.lane_of(run.key))
+        elif job.active_run(run.key) is not run:
+            continue  # it is another's by now, or ended
+        elif run.state is RETRYING:
+            if run.retry_at is not None and run.retry_at <= turn.now:
+                _start_retry(state, turn, job, run)
         elif run.state is RUNNING and run.lease_until is not None:
             # Its place was kept for the end of the lease, which may have been renewed since.
             if run.lease_until <= turn.now:
@@ -61,6 +72,12 @@ def fire_due(state: State, turn: Turn) -> list[OpenRun]:
     for job in late_jobs.values():
         settle_job(state, turn, job, state.watermark_of(job), state.watermark_of(job))
     return expired
+
+
+def _start_retry(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
+    # Without a definition there is nothing to run; it goes on when the job returns, or ends with its grace.
+    if not state.is_stopping and job.hold is not Hold.RETIRED:
+        start(state, turn, job, job.lane_of(run.key), run)
 
 
 def _turn_of(state: State, run: OpenRun) -> tuple[int, int]:
@@ -90,7 +107,10 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         skip(state, turn, job, run, *reason)
         return
     lane = job.lane_of(run.key)
-    match admit(job.overlap_of(lane), Occupancy(len(lane.active), len(lane.waiting))):
+    admission = admit(_overlap_for(job, lane, run), Occupancy(len(lane.active), len(lane.waiting)))
+    if admission is Admission.START and lane.next_start_at > turn.now and lane.gap_us:
+        admission = Admission.WAIT
+    match admission:
         case Admission.START:
             del job.planned[run.key]
             start(state, turn, job, lane, run)
@@ -109,6 +129,11 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
                 ask_to_stop(turn, active, f"replaced by the run of {to_text(run.key.scheduled_for)}")
             _wait(state, turn, job, lane, run)
             drop_waiting_retries(state, turn, job, lane)
+
+
+def _overlap_for(job: JobState, lane: Lane, run: OpenRun) -> Overlap:
+    """The lane's rule, except for a run by a restart schedule, which takes the place of the one before."""
+    return Overlap(OverlapKind.REPLACE) if run.key.origin == RESTART else job.overlap_of(lane)
 
 
 def _reason_to_skip(job: JobState, run: OpenRun, turn: Turn) -> tuple[SkipReason, str] | None:
@@ -150,8 +175,18 @@ def cancel(state: State, turn: Turn, job: JobState, run: OpenRun, detail: str) -
     """End a run that has not been launched, or is between two attempts."""
     drop(job, run)
     turn.move(run, CANCELLED, detail=detail, finished_at=turn.now)
+    note_cancelled(state, turn, run)
     turn.log("run.cancelled", job=job.job.id, scheduled_for=to_text(run.key.scheduled_for), detail=detail)
     settle_catchup(state, turn, run, is_dispatched=False)
+
+
+def note_cancelled(state: State, turn: Turn, run: OpenRun) -> None:
+    """A run has ended: requests that asked for it are answered when it was the last they wait for."""
+    for request_id, (job_id, keys) in list(state.cancelling.items()):
+        keys.discard(run.key)
+        if not keys:
+            del state.cancelling[request_id]
+            turn.answer(request_id, job_id, json.dumps(state.handled[request_id].answer))
 
 
 def ask_to_stop(turn: Turn, run: OpenRun, detail: str) -> None:
@@ -186,9 +221,8 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
         if not_before > turn.now:
             state.ring.put(not_before, run)
             return
-        reason = _reason_to_skip(job, run, turn) if run.trigger is Trigger.CATCHUP else None
-        if reason is not None:
-            skip(state, turn, job, run, *reason)
+        if is_of_schedule(run) and is_too_late(run.key.scheduled_for, turn.now, job.job.policy.max_delay_us):
+            skip(state, turn, job, run, SkipReason.LATE, "it waited longer than the job's window allows")
             continue
         lane.waiting.popleft()
         start(state, turn, job, lane, run)
@@ -202,7 +236,7 @@ def is_of_schedule(run: OpenRun) -> bool:
 def _wait(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> None:
     assert job.planned is not None
     del job.planned[run.key]
-    lane.waiting.append(run)
+    enqueue(lane, run)
     turn.move(run, WAITING)
     while len(lane.waiting) > job.job.policy.backlog_max:
         detail = f"more than {job.job.policy.backlog_max} runs were waiting"
@@ -211,28 +245,15 @@ def _wait(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     drain(state, turn, job, lane)
 
 
+def enqueue(lane: Lane, run: OpenRun) -> None:
+    """Put a run among those that wait, by its due time: a caught-up one goes before the live ones behind it."""
+    place = len(lane.waiting)
+    while place and lane.waiting[place - 1].key.scheduled_for > run.key.scheduled_for:
+        place -= 1
+    lane.waiting.insert(place, run)
+
+
 def _supersede(state: State, turn: Turn, job: JobState, lane: Lane, newer: OpenRun) -> None:
     for run in list(lane.waiting):
         detail = f"the newer run of {to_text(newer.key.scheduled_for)} took its place"
         skip(state, turn, job, run, SkipReason.SUPERSEDED, detail)
-
-
-def settle_catchup(state: State, turn: Turn, run: OpenRun, *, is_dispatched: bool) -> None:
-    """Count a caught-up run towards its catch-up, and say so when that was the last."""
-    catchup = state.catchup
-    if catchup is None or run.key not in catchup.outstanding:
-        return
-    catchup.outstanding.discard(run.key)
-    if is_dispatched:
-        catchup.dispatched += 1
-        turn.log("catchup.dispatched", job=run.key.job_id, scheduled_for=to_text(run.key.scheduled_for))
-    else:
-        catchup.skipped += 1
-    if not catchup.outstanding:
-        turn.log(
-            "catchup.completed",
-            dispatched=catchup.dispatched,
-            skipped=catchup.skipped,
-            duration_us=turn.now - catchup.began_at,
-        )
-        state.catchup = None

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from evertick.loop.enter import drop, hold_in_error
-from evertick.loop.fire import cancel, drain, is_of_schedule, skip
+from evertick.loop.fire import ask_to_stop, cancel, drain, is_of_schedule, skip
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced
 from evertick.loop.state import Hold, JobState, OpenRun, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.lifecycle import SKIPPED, SkipReason, Trigger
-from evertick.model.policy import Missed
+from evertick.model.lifecycle import RETRYING, SKIPPED, SkipReason, Trigger
+from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Entry, RunKey
 from evertick.model.schedule import AtSpec, specs_to_text
-from evertick.planning.schedules import compile_all
+from evertick.planning.schedules import compile_all, next_of
 
 
 def changed(state: State, turn: Turn, message: DefinitionsChanged) -> None:
@@ -38,7 +38,7 @@ def _put(state: State, turn: Turn, job: Job) -> None:
     if not state.owns(job.id):
         return
     known = state.jobs.get(job.id)
-    if known is None:
+    if known is None or known.is_gone:
         meet(state, turn, job)
     elif known.hold is Hold.RETIRED:
         _return(state, turn, known, job)
@@ -49,6 +49,10 @@ def _put(state: State, turn: Turn, job: Job) -> None:
 def meet(state: State, turn: Turn, definition: Job) -> None:
     """A job seen for the first time: what lies before now is not its history."""
     job = JobState(definition, turn.now)
+    gone = state.jobs.get(definition.id)
+    if gone is not None:
+        job.lanes = gone.lanes  # its last runs are still going, and count
+        state.retiring.pop(definition.id, None)
     state.jobs[definition.id] = job
     turn.begin_schedule(job, turn.now, specs_to_text(definition.schedules))
     turn.keep_job(job)
@@ -70,22 +74,39 @@ def meet(state: State, turn: Turn, definition: Job) -> None:
 
 def activate(state: State, turn: Turn, job: JobState) -> None:
     """Plan a job from its watermark on, unless it is disabled or cannot be."""
-    try:
-        compile_all(job.job.schedules)
-        _watch_stops(state, job.job)
-    except Exception as error:
-        hold_in_error(state, turn, job, job.watermark, f"{type(error).__name__}: {error}")
+    if not _can_be_read(state, turn, job):
         return
     if not job.job.enabled:
-        job.hold = Hold.DISABLED
-        job.idle_reason = SkipReason.DISABLED
+        if job.hold is not Hold.DISABLED:
+            job.watermark = _withdraw(state, turn, job)
+        job.hold, job.idle_reason = Hold.DISABLED, SkipReason.DISABLED
         turn.keep_job(job, may_rewind=True)
         return
     job.hold = None
     job.error = ""
     state.to_plan[job.job.id] = None
+    turn.keep_job(job, may_rewind=True)
+    drain_all(state, turn, job)
+
+
+def drain_all(state: State, turn: Turn, job: JobState) -> None:
     for lane in list((job.lanes or {}).values()):
+        if lane.waiting and lane.active and job.overlap_of(lane).kind is OverlapKind.REPLACE:
+            for run in lane.active.values():
+                ask_to_stop(turn, run, "replaced by a newer run")
         drain(state, turn, job, lane)
+
+
+def _can_be_read(state: State, turn: Turn, job: JobState) -> bool:
+    """Whether the schedules make sense; if not, the job is held in error."""
+    try:
+        compile_all(job.job.schedules)
+        _watch_stops(state, job.job)
+    except Exception as error:
+        watermark = state.watermark_of(job) if job.job.id in state.index else job.watermark
+        hold_in_error(state, turn, job, watermark, f"{type(error).__name__}: {error}")
+        return False
+    return True
 
 
 def _watch_stops(state: State, job: Job) -> None:
@@ -106,8 +127,10 @@ def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
             activate(state, turn, known)
         else:
             hold(state, turn, known, Hold.DISABLED)
-    elif old.stops != job.stops or old.restarts != job.restarts:
-        _watch_stops(state, job)
+    elif known.hold is None:
+        if (old.stops, old.restarts) != (job.stops, job.restarts):
+            _can_be_read(state, turn, known)
+        drain_all(state, turn, known)  # another overlap rule may let some of them go
     turn.log("job.changed", job=job.id, schedule_changed=old.schedules != job.schedules, was_disabled=was_disabled)
 
 
@@ -121,11 +144,19 @@ def replan(state: State, turn: Turn, job: JobState) -> None:
         # From the earliest of them on, the new expression says what should have run.
         watermark = min(watermark, waiting[0].key.scheduled_for - 1)
         for run in waiting:
-            skip(state, turn, job, run, SkipReason.SUPERSEDED, "the schedule was edited while it waited")
-    if job.hold is None or job.hold is Hold.ERROR:
-        job.watermark = watermark
+            if not _is_due_at(job.job, run.key.scheduled_for):
+                skip(state, turn, job, run, SkipReason.SUPERSEDED, "the schedule was edited while it waited")
+    job.watermark = watermark
+    if job.hold in (None, Hold.ERROR, Hold.DISABLED):
         activate(state, turn, job)
     turn.keep_job(job, may_rewind=True)
+
+
+def _is_due_at(job: Job, instant: Instant) -> bool:
+    try:
+        return next_of(compile_all(job.schedules), instant - 1) == instant
+    except Exception:  # it is about to be held in error for this
+        return False
 
 
 def _own_waiting(job: JobState) -> list[OpenRun]:
@@ -135,9 +166,9 @@ def _own_waiting(job: JobState) -> list[OpenRun]:
 
 def _withdraw(state: State, turn: Turn, job: JobState) -> Instant:
     """Take back what was entered ahead and has not come due; answers the watermark that leaves: at most now."""
-    watermark = min(state.watermark_of(job), turn.now)
+    watermark = min(state.watermark_of(job), state.furthest_now)
     for run in list((job.planned or {}).values()):
-        if run.key.scheduled_for > turn.now and is_of_schedule(run):
+        if run.key.scheduled_for > state.furthest_now and is_of_schedule(run):
             drop(job, run)
             turn.withdraw(run.key)
     state.index.remove(job.job.id)
@@ -158,8 +189,10 @@ def hold(state: State, turn: Turn, job: JobState, why: Hold) -> None:
 def release(state: State, turn: Turn, job: JobState, keep: Missed | None) -> None:
     """Plan a paused job again; the stretch in between is settled by its policy, or by what was chosen."""
     job.keep = keep
-    job.paused_at, job.pause_note = None, ""
     activate(state, turn, job)
+    if job.hold is not None:
+        # Disabled or in error: no longer paused, but not planned either.
+        job.paused_at, job.pause_note = None, ""
     turn.log("job.resumed", job=job.job.id, keep=keep)
 
 
@@ -190,6 +223,9 @@ def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
         turn.keep_job(job)
         return
     job.hold = None
+    for run in job.open_runs():
+        if run.state is RETRYING:
+            state.ring.put(max(turn.now, run.retry_at or 0), run)
     if old.schedules != definition.schedules:
         replan(state, turn, job)
     else:
@@ -202,12 +238,14 @@ def end_retired(state: State, turn: Turn) -> None:
     for job_id in [job_id for job_id, at in state.retiring.items() if at <= turn.now]:
         job = state.jobs[job_id]
         for run in job.open_runs():
-            if job.active_run(run.key) is None:
+            if run.state is RETRYING or job.active_run(run.key) is None:
                 cancel(state, turn, job, run, "its job was deleted")
+        if not job.is_gone:
+            job.is_gone = True
+            turn.begin_schedule(job, job.watermark, "[]")
+            turn.keep_job(job, may_rewind=True)
+            turn.log("job.removed", job=job_id)
         if any(lane.active for lane in (job.lanes or {}).values()):
             state.retiring[job_id] = turn.now + state.settings.retire_grace_us  # its last runs are still going
-            continue
-        del state.retiring[job_id], state.jobs[job_id]
-        turn.begin_schedule(job, job.watermark, "[]")
-        turn.keep_job(job, may_rewind=True)
-        turn.log("job.removed", job=job_id)
+        else:
+            del state.retiring[job_id], state.jobs[job_id]

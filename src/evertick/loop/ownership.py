@@ -29,6 +29,9 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
     if taken_over:
         _forget(state, turn, taken_over, is_fenced=False)
     state.epochs.update(message.epochs)
+    # How late it was when the owner before planned last, in case the clock was set back since.
+    come = max(message.snapshot.floors.values(), default=0) - state.settings.preread_us
+    state.furthest_now = max(state.furthest_now, come)
     rows: defaultdict[str, list[LedgerRow]] = defaultdict(list)
     for row in message.snapshot.open_runs:
         rows[row.key.job_id].append(row)
@@ -111,6 +114,8 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     if node and node != state.node:
         state.foreign[run.key] = node  # it reports to us when the run ends, or is found to be gone
     else:
+        run.was_asked = True
+        job.asked += 1
         to_ask.append((run, row.executor))
 
 
@@ -145,11 +150,16 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
     for bucket in buckets:
         del state.epochs[bucket]
     gone = set(buckets)
+    # A request about their jobs that is not answered in the ledger is claimed by whoever owns them next.
+    for request_id in [key for key, handled in state.handled.items() if bucket_of(handled.job_id) in gone]:
+        del state.handled[request_id]
+        state.cancelling.pop(request_id, None)
     for job_id in [job_id for job_id, job in state.jobs.items() if job.bucket in gone]:
         job = state.jobs.pop(job_id)
         state.index.remove(job_id)
         state.to_plan.pop(job_id, None)
         state.retiring.pop(job_id, None)
+        state.resuming.pop(job_id, None)
         for kind in ("stop", "restart"):
             state.stops.remove(f"{kind}:{job_id}")
         for lane in (job.lanes or {}).values():

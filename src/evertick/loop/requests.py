@@ -18,7 +18,7 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.loop.ownership import backfill_params
-from evertick.loop.state import Hold, JobFacts, JobState, Lane, State
+from evertick.loop.state import Handled, Hold, JobFacts, JobState, Lane, State
 from evertick.loop.turn import Turn, row_of
 from evertick.model.lifecycle import PLANNED, JobStatus, Trigger
 from evertick.model.run import Entry, LedgerRow, RunKey
@@ -29,7 +29,9 @@ HANDLED_MAX = 10_000
 
 def _take(state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob) -> bool:
     """Whether to carry a request out: not a second time, and only for a job of this node."""
-    if message.request_id in state.handled:
+    handled = state.handled.get(message.request_id)
+    if handled is not None:
+        turn.reply(message.slot, handled.answer)
         return False
     job = state.jobs.get(message.job_id)
     if job is None or job.hold is Hold.RETIRED:
@@ -41,10 +43,22 @@ def _take(state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob |
 def _answer(
     state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob, **answer: object
 ) -> None:
-    state.handled[message.request_id] = None
+    _note(state, turn, message, answer)
+    turn.answer(message.request_id, message.job_id, json.dumps(answer))
+
+
+def _note(
+    state: State,
+    turn: Turn,
+    message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob,
+    answer: dict[str, object],
+) -> None:
+    """Tell the asker; the ledger is told when it is done, so that a crash in between lets it be done again."""
+    state.handled[message.request_id] = Handled(message.job_id, answer)
     if len(state.handled) > HANDLED_MAX:
-        del state.handled[next(iter(state.handled))]
-    turn.answer(message.request_id, json.dumps(answer))
+        oldest = next(iter(state.handled))
+        if oldest not in state.cancelling:
+            del state.handled[oldest]
     turn.reply(message.slot, answer)
 
 
@@ -90,6 +104,9 @@ def cancel_runs(state: State, turn: Turn, message: CancelRun) -> None:
         for run in job.open_runs()
         if (run.key == message.key if message.key else run.key.scheduled_for <= turn.now or run.key.origin)
     ]
+    if message.key and not chosen:
+        _answer(state, turn, message, error="conflict", text=f"the run {message.key.run_id} is not open")
+        return
     for run in chosen:
         if job.active_run(run.key) is None:
             cancel(state, turn, job, run, detail)
@@ -97,10 +114,13 @@ def cancel_runs(state: State, turn: Turn, message: CancelRun) -> None:
             ask_to_stop(turn, run, detail)
     for lane in list((job.lanes or {}).values()):
         drop_waiting_retries(state, turn, job, lane)
-    if message.key and not chosen:
-        _answer(state, turn, message, error="conflict", text=f"the run {message.key.run_id} is not open")
+    answer: dict[str, object] = {"runs": [run.key.run_id for run in chosen]}
+    going_on = {run.key for run in chosen if job.active_run(run.key) is run}
+    if going_on:
+        _note(state, turn, message, answer)
+        state.cancelling[message.request_id] = (message.job_id, going_on)
     else:
-        _answer(state, turn, message, runs=[run.key.run_id for run in chosen])
+        _answer(state, turn, message, **answer)
 
 
 def pause(state: State, turn: Turn, message: PauseJob) -> None:
@@ -117,9 +137,15 @@ def resume(state: State, turn: Turn, message: ResumeJob) -> None:
     if not _take(state, turn, message):
         return
     job = state.jobs[message.job_id]
-    if job.paused_at is not None:
-        release(state, turn, job, message.keep)
-    _answer(state, turn, message, resumed=True)
+    if job.paused_at is None:
+        _answer(state, turn, message, resumed=True)
+        return
+    release(state, turn, job, message.keep)
+    if job.paused_at is None:
+        _answer(state, turn, message, resumed=True)
+    else:
+        _note(state, turn, message, {"resumed": True})
+        state.resuming[message.job_id] = message.request_id
 
 
 # --- questions
@@ -136,7 +162,8 @@ def one_run(state: State, turn: Turn, message: AskRun) -> None:
     if run is not None:
         turn.reply(message.slot, row_of(run, state.node, turn.now))
         return
-    turn.reply(message.slot, next((row for _, row in reversed(state.recent) if row.key == message.key), None))
+    ended = next((ended for ended in reversed(state.recent) if ended.run.key == message.key), None)
+    turn.reply(message.slot, None if ended is None else row_of(ended.run, state.node, *ended[2:]))
 
 
 def one_job(state: State, turn: Turn, message: AskJob) -> None:

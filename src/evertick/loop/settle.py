@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evertick.loop.enter import drop
-from evertick.loop.fire import drain
+from evertick.loop.enter import close_lane
+from evertick.loop.fire import cancel, drain, enqueue, note_cancelled
 from evertick.loop.messages import (
     ForwardedReport,
     LaunchRefused,
@@ -49,6 +49,9 @@ def _find(
         state.statistics.refused_reports += 1
         turn.log("run.report_refused", run=message.key.run_id, attempt=message.attempt, report=type(message).__name__)
         return None
+    if run.was_asked:
+        run.was_asked = False
+        job.asked -= 1
     if run.state is PLANNED and not isinstance(message, RunUnknown):
         turn.move(run, LAUNCHING)  # the incarnation before had launched it and did not live to say so
     return job, run
@@ -69,7 +72,7 @@ def _settle_orphan(state: State, turn: Turn, message: object) -> bool:
 def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
     """The node that had the job before says how a run ended that we have been waiting for."""
     finished(state, turn, message.report)
-    turn.answer(message.request_id, "{}")
+    turn.answer(message.request_id, message.report.key.job_id, "{}")
 
 
 def seen(state: State, turn: Turn, message: NodesSeen) -> None:
@@ -158,20 +161,23 @@ def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
         lose(state, turn, job, run, "its process has vanished")
         return
     # Decided, perhaps even on its way, but never started: go back and be judged like any other that is due.
-    drop(job, run)
+    run.attempt -= 1
+    lane = job.lane_of(run.key)
+    if run.stop_detail is not None:
+        cancel(state, turn, job, run, run.stop_detail)
+        drain(state, turn, job, lane)
+        return
+    del lane.active[run.key]
     if run.state is LAUNCHING:
-        run.attempt -= 1
-        lane = job.lane_of(run.key)
         turn.move(run, WAITING)
-        lane.waiting.appendleft(run)
+        enqueue(lane, run)
         drain(state, turn, job, lane)
     else:
         assert run.state is PLANNED
-        run.attempt = 0
         if job.planned is None:
             job.planned = {}
         job.planned[run.key] = run
-        state.ring.put(turn.now, run)
+        state.ring.put(run.key.scheduled_for, run)
 
 
 def refused(state: State, turn: Turn, message: LaunchRefused) -> None:
@@ -184,13 +190,13 @@ def refused(state: State, turn: Turn, message: LaunchRefused) -> None:
     del lane.active[run.key]
     run.attempt -= 1
     if run.stop_detail is not None:
-        turn.move(run, CANCELLED, detail=run.stop_detail, finished_at=turn.now)
+        cancel(state, turn, job, run, run.stop_detail)
         drain(state, turn, job, lane)
         return
     run.not_before = turn.now + min(state.settings.launch_retry_us << min(run.refusals, 10), MINUTE)
     run.refusals += 1
     turn.move(run, WAITING, detail=message.detail)
-    lane.waiting.appendleft(run)
+    enqueue(lane, run)
     state.ring.put(run.not_before, run)
     turn.log("run.launch_refused", run=run.key.run_id, detail=message.detail, tries=run.refusals)
 
@@ -213,6 +219,7 @@ def _end(
     lane = job.lane_of(run.key)
     del lane.active[run.key]
     state.foreign.pop(run.key, None)
+    note_cancelled(state, turn, run)
     turn.move(
         run,
         outcome,
@@ -227,5 +234,4 @@ def _end(
             turn.keep_job(job)
     if lane.waiting:
         drain(state, turn, job, lane)
-    elif run.key.origin and lane.is_empty and job.lanes and run.key.origin in job.lanes:
-        del job.lanes[run.key.origin]
+    close_lane(job, run.key.origin)

@@ -12,9 +12,10 @@ from evertick.loop.statistics import Statistics
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
+from evertick.model.ledger import Batch
 from evertick.model.lifecycle import PLANNED, JobStatus, RunState, SkipReason, Trigger
 from evertick.model.policy import Missed, Overlap
-from evertick.model.run import LedgerRow, RunKey
+from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.planning.occurrences import OccurrenceIndex
 
 
@@ -24,6 +25,7 @@ class OpenRun:
     __slots__ = (
         "attempt",
         "decided_at",
+        "early_change",
         "executor",
         "fence",
         "in_ledger",
@@ -39,6 +41,7 @@ class OpenRun:
         "state",
         "stop_detail",
         "trigger",
+        "was_asked",
     )
 
     def __init__(self, key: RunKey, trigger: Trigger, decided_at: Instant) -> None:
@@ -62,6 +65,10 @@ class OpenRun:
         """Why it was asked to end; None: it was not."""
         self.refusals = 0
         self.losses = 0
+        self.was_asked = False
+        """Whether its executor was asked what became of it and has not answered yet."""
+        self.early_change: Change | None = None
+        """What it became before its entry was known to be in the ledger."""
 
 
 class Lane:
@@ -95,10 +102,12 @@ class JobState:
     """A job this node owns."""
 
     __slots__ = (
+        "asked",
         "bucket",
         "error",
         "hold",
         "idle_reason",
+        "is_gone",
         "job",
         "keep",
         "lanes",
@@ -126,12 +135,19 @@ class JobState:
         self.paused_at: Instant | None = None
         self.pause_note = ""
         self.retired_at: Instant | None = None
+        self.is_gone = False
+        """Its grace is over; only its last runs are waited for."""
+        self.asked = 0
+        """Runs whose executor was asked what became of them and has not answered; planning waits for it."""
         self.last_success_at: Instant | None = None
         self.last_started_at: Instant = 0
         self.last_failed = False
         # Made when first needed: a million idle jobs have none.
         self.planned: dict[RunKey, OpenRun] | None = None
         self.lanes: dict[str, Lane] | None = None
+
+    def is_waiting(self, run: OpenRun) -> bool:
+        return run in self.lane_of(run.key).waiting
 
     def lane_of(self, key: RunKey) -> Lane:
         """The lane a run belongs to; a backfill's exists already, any other run goes to the job's own."""
@@ -191,6 +207,35 @@ class JobFacts(NamedTuple):
     error: str
 
 
+class PendingBatch(NamedTuple):
+    """A commit that is not answered yet."""
+
+    batch: Batch
+    runs: list[OpenRun]
+    """The runs that wait for it: one for each of its planned entries."""
+    request_jobs: dict[str, str]
+    """The job of each request it answers."""
+
+
+class Handled(NamedTuple):
+    """A request that was carried out."""
+
+    job_id: str
+    answer: dict[str, object]
+
+
+class EndedRun(NamedTuple):
+    """A run that ended, kept until `forget_at` for questions about it."""
+
+    forget_at: Instant
+    run: OpenRun
+    at: Instant
+    reason: SkipReason | None
+    detail: str
+    finished_at: Instant | None
+    exit_code: int | None
+
+
 class Catchup:
     """A catch-up under way, for its summary."""
 
@@ -223,11 +268,10 @@ class State:
         self.to_plan: dict[str, None] = {}
         """Jobs that must be planned by themselves before they join the index."""
         self.retiring: dict[str, Instant] = {}
-        self.batches: dict[int, list[OpenRun]] = {}
-        """Commits that are not answered yet, and the runs that wait for them."""
+        self.batches: dict[int, PendingBatch] = {}
         self.next_batch = 1
         self.changes_in_flight = 0
-        self.recent: deque[tuple[Instant, LedgerRow]] = deque()
+        self.recent: deque[EndedRun] = deque()
         """Runs that ended within the grace."""
         self.live_nodes: frozenset[str] | None = None
         """The nodes that gave a sign of life lately; None: nobody has said yet."""
@@ -235,14 +279,20 @@ class State:
         """Runs of our jobs that another node started and still has: key to node."""
         self.orphans: dict[RunKey, OpenRun] = {}
         """Runs this node started for jobs it no longer owns; it tells the owner how they end."""
-        self.handled: dict[str, None] = {}
+        self.handled: dict[str, Handled] = {}
         """Requests carried out lately: a request claimed twice is carried out once."""
+        self.cancelling: dict[str, tuple[str, set[RunKey]]] = {}
+        """Requests to cancel that are answered when these runs of their job have ended."""
+        self.resuming: dict[str, str] = {}
+        """Requests to resume that are answered when their job is planned again: job to request."""
         self.catchup: Catchup | None = None
         self.statistics = Statistics()
         self.is_stopping = False
         self.next_plan_at: Instant = now
         self.next_flush_at: Instant = now
         self.last_now = now
+        self.furthest_now = now
+        """The latest time seen: a watermark never goes back behind it, whatever the clock was set to."""
         self.last_monotonic_us: tuple[Instant, int] | None = None
         """The wall and the monotonic clock when they were last compared."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import NamedTuple
 
 from evertick.loop.effects import Commit, Effect, Launch, Log, Record, Reply, Stop
 from evertick.loop.messages import ReplySlot
-from evertick.loop.state import JobState, OpenRun, State
+from evertick.loop.state import EndedRun, JobState, OpenRun, PendingBatch, State
+from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.ledger import Batch, JobRecord, Request, RequestKind, ScheduleLine
 from evertick.model.lifecycle import PLANNED, SKIPPED, TERMINAL, RunState, SkipReason, may_move
@@ -37,6 +39,8 @@ class Turn:
         "_entered",
         "_entries",
         "_jobs",
+        "_request_jobs",
+        "_resubmitted",
         "_rewound",
         "_schedules",
         "_withdrawn",
@@ -61,6 +65,8 @@ class Turn:
         self._batch_changes: list[Change] = []
         self._schedules: list[ScheduleLine] = []
         self._answers: dict[str, str] = {}
+        self._request_jobs: dict[str, str] = {}
+        self._resubmitted: list[tuple[PendingBatch, frozenset[int]]] = []
         self._changes: list[Change] = []
 
     # --- what goes into the transaction
@@ -100,10 +106,15 @@ class Turn:
         """From `since` on, these schedules say what the ledger must account for."""
         self._schedules.append(ScheduleLine(job.job.id, since, specs))
 
-    def answer(self, request_id: str, answer: str) -> None:
+    def answer(self, request_id: str, job_id: str, answer: str) -> None:
         self._answers[request_id] = answer
+        self._request_jobs[request_id] = job_id
 
     # --- what becomes of runs
+
+    def resubmit(self, pending: PendingBatch, lost: Collection[int]) -> None:
+        """A batch was fenced for some buckets: write what it says about the others."""
+        self._resubmitted.append((pending, frozenset(lost)))
 
     def move(
         self,
@@ -118,23 +129,24 @@ class Turn:
         """Change a run's state, here and in the ledger."""
         assert may_move(run.state, state), f"{run.key.run_id}: {run.state} -> {state}"
         run.state = state
-        self._changes.append(
-            Change(
-                run.key,
-                state,
-                self.now,
-                run.fence,
-                run.attempt,
-                reason,
-                run.trigger,
-                run.executor or None,
-                run.started_at,
-                finished_at,
-                run.retry_at,
-                exit_code,
-                detail,
-            )
+        change = Change(
+            run.key,
+            state,
+            self.now,
+            run.fence,
+            run.attempt,
+            reason,
+            run.trigger,
+            run.executor or None,
+            run.started_at,
+            finished_at,
+            run.retry_at,
+            exit_code,
+            detail,
         )
+        self._changes.append(change)
+        if not run.in_ledger:
+            run.early_change = change
         if state in TERMINAL:
             self._remember(run, reason, detail or "", finished_at, exit_code)
 
@@ -151,8 +163,8 @@ class Turn:
             statistics.skipped[reason] += 1
         else:
             statistics.ended[run.state] += 1
-        row = row_of(run, self.state.node, self.now, reason, detail, finished_at, exit_code)
-        self.state.recent.append((self.now + self.state.settings.grace_us, row))
+        ended = EndedRun(self.now + self.state.settings.grace_us, run, self.now, reason, detail, finished_at, exit_code)
+        self.state.recent.append(ended)
 
     # --- effects that are no writing
 
@@ -180,8 +192,9 @@ class Turn:
         # By itself, without epochs: it is true whoever owns what.
         number = self.state.next_batch
         self.state.next_batch += 1
-        self.state.batches[number] = []
-        self._effects.append(Commit(number, Batch(by=self._by(number), requests=[request])))
+        batch = Batch(by=self._by(number), requests=[request])
+        self.state.batches[number] = PendingBatch(batch, [], {})
+        self._effects.append(Commit(number, batch))
 
     def reply(self, slot: ReplySlot | None, value: object) -> None:
         if slot is not None:
@@ -197,7 +210,7 @@ class Turn:
 
     def effects(self) -> list[Effect]:
         """Everything, commits first: a launch or a change never overtakes the entry it is about."""
-        writes: list[Effect] = []
+        writes: list[Effect] = [self._commit_again(pending, lost) for pending, lost in self._resubmitted]
         if self._has_batch():
             writes.append(self._commit())
         if self._changes:
@@ -214,22 +227,60 @@ class Turn:
         state = self.state
         number = state.next_batch
         state.next_batch += 1
-        state.batches[number] = self._entered
-        return Commit(
-            number,
-            Batch(
-                by=self._by(number),
-                entries=self._entries,
-                jobs=[self._record_of(job) for job in self._jobs.values()],
-                rewinds={job_id: state.watermark_of(self._jobs[job_id]) for job_id in self._rewound},
-                withdrawn=self._withdrawn,
-                changes=self._batch_changes,
-                schedules=self._schedules,
-                floors=dict.fromkeys(state.epochs, state.index.horizon),
-                epochs=dict(state.epochs),
-                answers=self._answers,
-            ),
+        # A bucket with a job that is not planned yet has not come as far as the index.
+        unplanned = {state.jobs[job_id].bucket for job_id in state.to_plan if job_id in state.jobs}
+        batch = Batch(
+            by=self._by(number),
+            entries=self._entries,
+            jobs=[self._record_of(job) for job in self._jobs.values()],
+            rewinds={job_id: state.watermark_of(self._jobs[job_id]) for job_id in self._rewound},
+            withdrawn=self._withdrawn,
+            changes=self._batch_changes,
+            schedules=self._schedules,
+            floors={bucket: state.index.horizon for bucket in state.epochs if bucket not in unplanned},
+            epochs=dict(state.epochs),
+            answers=self._answers,
         )
+        state.batches[number] = PendingBatch(batch, self._entered, self._request_jobs)
+        return Commit(number, batch)
+
+    def _commit_again(self, pending: PendingBatch, lost: frozenset[int]) -> Commit:
+        """What a fenced batch said about jobs that are still ours; where they stand is said as of now."""
+        state, old = self.state, pending.batch
+        number = state.next_batch
+        state.next_batch += 1
+        runs: list[OpenRun] = []
+        dropped: set[RunKey] = set()
+        changes = [change for change in old.changes if _is_kept(change.key.job_id, lost)]
+        for run in pending.runs:
+            job = state.jobs.get(run.key.job_id)
+            if job is None:
+                continue
+            if run.early_change is not None:
+                changes.append(run.early_change)
+            elif job.find(run.key) is not run:
+                dropped.add(run.key)  # withdrawn since
+                continue
+            runs.append(run)
+        jobs = [job for record in old.jobs if (job := state.jobs.get(record.job_id))]
+        batch = Batch(
+            by=self._by(number),
+            entries=[entry for entry in old.entries if _is_kept(entry.key.job_id, lost) and entry.key not in dropped],
+            jobs=[self._record_of(job) for job in jobs],
+            rewinds={job.job.id: state.watermark_of(job) for job in jobs if job.job.id in old.rewinds},
+            withdrawn=[key for key in old.withdrawn if _is_kept(key.job_id, lost)],
+            changes=changes,
+            schedules=[line for line in old.schedules if _is_kept(line.job_id, lost)],
+            floors={bucket: floor for bucket, floor in old.floors.items() if bucket in state.epochs},
+            epochs=dict(state.epochs),
+            answers={
+                request_id: answer
+                for request_id, answer in old.answers.items()
+                if _is_kept(pending.request_jobs.get(request_id, ""), lost)
+            },
+        )
+        state.batches[number] = PendingBatch(batch, runs, pending.request_jobs)
+        return Commit(number, batch)
 
     def _by(self, number: int) -> str:
         return f"{self.state.node}/{self.state.incarnation}#{number}"
@@ -247,6 +298,10 @@ class Turn:
             last_success_at=job.last_success_at,
             error=job.error,
         )
+
+
+def _is_kept(job_id: str, lost: Collection[int]) -> bool:
+    return bucket_of(job_id) not in lost
 
 
 def row_of(
