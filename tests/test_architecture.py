@@ -32,14 +32,14 @@ store        errors model
 stores       errors model store
 executor     errors model
 kinds        errors model executor
-executors    errors model executor kinds
+executors    errors model planning executor kinds routing
 dispatch     errors model settings planning routing loop definitions store executor
 operations   errors model settings planning loop definitions store dispatch
 service      errors model settings planning routing loop definitions store stores executor executors kinds \
              dispatch operations
 web          errors model settings operations
 api          errors model settings operations web
-cli          errors model settings planning definitions operations service api
+cli          errors model settings planning definitions operations service api stores
 testing      errors model settings planning routing loop definitions store stores executor dispatch operations
 evertick     errors model settings planning definitions store executor operations service
 __main__     cli
@@ -48,7 +48,12 @@ ALLOWED = {row.split()[0]: set(row.split()[1:]) for row in ARROWS.strip().splitl
 
 # Who may name a concrete store or executor: the composition root, and the simulator the one without a disk.
 CONCRETE_ROOMS = {"stores", "executors"}
-MAY_NAME = {"service": ("evertick.",), "testing": ("evertick.stores.memory.",)}
+# `evertick db` looks after a database as such, whatever is kept in it.
+MAY_NAME = {
+    "service": ("evertick.",),
+    "testing": ("evertick.stores.memory.",),
+    "cli": ("evertick.stores.sql_care.",),
+}
 
 CORE = {"model", "planning", "loop", "routing"}
 

@@ -12,6 +12,7 @@ from evertick.dispatch.clock import Clock, SystemClock
 from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.leadership import LEASE_US, NODE_PREFIX, Leadership, bucket_lease
+from evertick.dispatch.maintenance import RETENTION_US, Maintenance
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor
 from evertick.loop.messages import BucketsGained, DefinitionsResynced, Message, NodesSeen
@@ -29,6 +30,7 @@ log = logging.getLogger("evertick")
 
 CLAIM_MAX = 200
 CLAIM_SECONDS = 1.0
+MAINTENANCE_SECONDS = 600.0
 FOR_EVER_US = 36_500 * DAY
 
 
@@ -45,11 +47,13 @@ class Service:
         settings: LoopSettings | None = None,
         clock: Clock | None = None,
         lease_us: int = LEASE_US,
+        retention_us: int | None = RETENTION_US,
     ) -> None:
         self._store_url = store_url
         self._definitions = definitions
         self._clock = clock or SystemClock()
         self._lease_us = lease_us
+        self._maintenance = Maintenance(self._clock, retention_us)
         self.node = node
         self.incarnation = secrets.token_hex(4)
         self.state = State(settings or LoopSettings(), node, self.incarnation, self._clock.now())
@@ -68,7 +72,7 @@ class Service:
         assert self.dispatcher is not None
         assert self._writer is not None
         _calm_the_collector()
-        helpers = [asyncio.create_task(self._claim()), asyncio.create_task(self._keep_lock())]
+        helpers = [asyncio.create_task(task()) for task in (self._claim, self._keep_lock, self._maintain)]
         try:
             await self.dispatcher.run()
         finally:
@@ -144,6 +148,12 @@ class Service:
             return [message_of(request) for request in store.claim(tuple(self.state.epochs), CLAIM_MAX)]
         finally:
             self._is_claiming = False
+
+    async def _maintain(self) -> None:
+        assert self._writer is not None
+        while True:
+            self._writer.write(Ask(self._maintenance))
+            await asyncio.sleep(CLAIM_SECONDS if self._maintenance.has_more else MAINTENANCE_SECONDS)
 
     async def _keep_lock(self) -> None:
         while self._lock is not None:

@@ -25,14 +25,18 @@ EXIT_CODES: Final = (
 # name -> where the command is. It is imported when it is used, so that `--help` stays fast.
 COMMANDS: Final[dict[str, str]] = {
     "cron": "evertick.cli.commands.cron:cron",
+    "db": "evertick.cli.commands.db:db",
     "upcoming": "evertick.cli.commands.upcoming:upcoming",
     "validate": "evertick.cli.commands.validate:validate",
+    "verify": "evertick.cli.commands.verify:verify",
 }
 # name -> its line in `evertick --help`; without one the command is imported to ask it.
 SUMMARIES: Final[dict[str, str]] = {
     "cron": "Read a cron expression: its next fires, and what it means.",
+    "db": "Look after the ledger's database: migrate, check, back up.",
     "upcoming": "Show what runs next, over all jobs of a folder.",
     "validate": "Check job files and report every error with its line.",
+    "verify": "Prove that no occurrence was lost and none decided twice.",
 }
 
 

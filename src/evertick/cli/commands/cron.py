@@ -91,10 +91,11 @@ def explain(expression: str, timezone: str | None, after: int, name: str, output
       evertick cron explain "30 2 * * *" --timezone Europe/Berlin
     """
     from evertick.model.instant import from_datetime, to_datetime, to_text
-    from evertick.planning.cron_grammar import read_expression
+    from evertick.planning.cron_grammar import ALIASES
 
     parsed = _parsed(expression, timezone, name)
-    written = read_expression(expression, name).fields
+    words = ALIASES.get(parsed.text, parsed.text).split()
+    written = words if len(words) == len(FIELDS) else ["0", *words]
     notes = [
         (from_datetime(note.at), note.text)
         for note in parsed.dst_notes(to_datetime(after), to_datetime(after + YEAR_US))

@@ -1,0 +1,82 @@
+"""`evertick db`: look after the ledger's database."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from evertick.cli.lazy import SuggestingGroup
+from evertick.cli.output import output_option, show_json, show_text
+
+store_option = click.option(
+    "--store",
+    required=True,
+    envvar="EVERTICK_STORE",
+    metavar="URL",
+    help="The ledger: sqlite:///evertick.db, postgresql://user@host/evertick, mysql://user@host/evertick.",
+)
+
+
+@click.group(cls=SuggestingGroup)
+def db() -> None:
+    """Look after the ledger's database: migrate, check, back up.
+
+    The exit code is 0 when all is well, 2 when the command is wrong, 5 when the ledger is away or damaged.
+
+    \b
+    Example:
+      evertick db check --store sqlite:///evertick.db
+    """
+
+
+@db.command()
+@store_option
+def migrate(store: str) -> None:
+    """Bring the database to this version's schema, making it where there is none.
+
+    Evertick does so by itself when it starts; this is for those who want to see it done first.
+
+    \b
+    Example:
+      evertick db migrate --store postgresql://evertick@db.example/evertick
+    """
+    from evertick.stores import sql_care
+
+    show_text(sql_care.migrate(store))
+
+
+@db.command()
+@store_option
+@output_option
+def check(store: str, output: str) -> None:
+    """Check the database: whole, readable, of the right version, backed up.
+
+    \b
+    Example:
+      evertick db check --store sqlite:///evertick.db -o json
+    """
+    from evertick.stores import sql_care
+
+    findings = sql_care.check(store)
+    if output == "json":
+        show_json([finding._asdict() for finding in findings])
+        return
+    for finding in findings:
+        show_text(f"{'ok     ' if finding.is_fine else 'notice '} {finding.text}")
+
+
+@db.command()
+@store_option
+def backup(store: str) -> None:
+    """Copy a SQLite ledger beside itself, while Evertick may be running.
+
+    Evertick does so by itself once a day. Servers have tools of their own; the message names them.
+
+    \b
+    Example:
+      evertick db backup --store sqlite:///evertick.db
+    """
+    from evertick.stores import sql_care
+
+    show_text(str(sql_care.backup(store, time.time_ns() // 1_000)))

@@ -1,0 +1,34 @@
+"""How a migration step makes things: with Alembic's operations, and only what is not there yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
+
+
+class Making:
+    """What a step may do to a database."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self.operations = Operations(MigrationContext.configure(connection))
+
+    def table(self, name: str, *columns: sa.Column[Any], **options: Any) -> None:
+        if not sa.inspect(self._connection).has_table(name):
+            self.operations.create_table(name, *columns, **options, **self._mysql_options())
+
+    def _mysql_options(self) -> dict[str, Any]:
+        """Byte-wise comparison without padding; the two servers name that collation differently."""
+        is_mariadb = getattr(self._connection.dialect, "is_mariadb", False)
+        collation = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
+        return {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": collation}
+
+    def index(self, name: str, table: str, columns: list[str], *, where: str | None = None) -> None:
+        """An index; partial where the database can."""
+        if name in {index["name"] for index in sa.inspect(self._connection).get_indexes(table)}:
+            return
+        partial: dict[str, Any] = {"sqlite_where": sa.text(where), "postgresql_where": sa.text(where)} if where else {}
+        self.operations.create_index(name, table, columns, **partial)

@@ -1,0 +1,63 @@
+"""Who holds which lease: taken, renewed and given up under row locks, so that two nodes never share an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import sqlalchemy as sa
+
+from evertick.model.instant import Instant
+from evertick.store import Lease
+from evertick.stores.sql_statements import Statements
+
+
+def lease(
+    connection: sa.Connection,
+    statements: Statements,
+    names: Collection[str],
+    holder: str,
+    ttl_us: int,
+    clock: Callable[[], Instant],
+) -> Sequence[Lease]:
+    """The rule of `Store.lease`, in one transaction."""
+    # Seen without a lock first: the leases of others are not waited for while their owners commit under them.
+    now, seen = clock(), {held.name: held for held in _all(connection)}
+    wanted = sorted(name for name in set(names) if _may_change(seen.get(name), holder, ttl_us, now))
+    if wanted:
+        _make(connection, statements, [name for name in wanted if name not in seen])
+        statement = statements.lease_rows(len(wanted), statements.tongue.row_lock.format(alias="evertick_leases"))
+        locked = [Lease(*row) for row in connection.exec_driver_sql(statement, tuple(wanted))]
+        now = clock()  # the locks may have been waited for
+        changed = [after(held, holder, ttl_us, now) for held in locked]
+        rows = [(new.holder, new.epoch, new.expires_at, new.name) for new in changed if new is not None]
+        if rows:
+            connection.exec_driver_sql(statements.set_lease, rows)
+        seen = {held.name: held for held in _all(connection)}
+    return sorted(held for held in seen.values() if held.expires_at > now)
+
+
+def after(held: Lease, holder: str, ttl_us: int, now: Instant) -> Lease | None:
+    """The lease after the holder asked for it; None where it stays as it is."""
+    if held.expires_at <= now:
+        return Lease(held.name, holder, held.epoch + 1, now + ttl_us) if ttl_us > 0 else None
+    if held.holder != holder:
+        return None
+    # The epoch stays with a lease that was given up: the next holder's must be newer.
+    return held._replace(expires_at=now + ttl_us if ttl_us > 0 else 0)
+
+
+def _may_change(held: Lease | None, holder: str, ttl_us: int, now: Instant) -> bool:
+    if held is None:
+        return ttl_us > 0
+    return after(held, holder, ttl_us, now) is not None
+
+
+def _all(connection: sa.Connection) -> list[Lease]:
+    rows = connection.exec_driver_sql("SELECT name, holder, epoch, expires_at FROM evertick_leases")
+    return [Lease(*row) for row in rows]
+
+
+def _make(connection: sa.Connection, statements: Statements, names: Sequence[str]) -> None:
+    """Rows that nobody holds yet; another node may make them at the same time."""
+    if names:
+        connection.exec_driver_sql(statements.insert_lease, [(name, "", 0, 0) for name in names])

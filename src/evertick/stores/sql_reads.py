@@ -1,0 +1,165 @@
+"""How the ledger is read: whole for a node that takes buckets over, by pages for people."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import sqlalchemy as sa
+
+from evertick.model.lifecycle import OPEN
+from evertick.model.run import LedgerRow, RunKey
+from evertick.store import JobRecord, Page, Request, RunFilter, ScheduleLine, Snapshot
+from evertick.stores.sql_rows import chunks, to_job, to_line, to_request
+from evertick.stores.sql_schema import COUNTERS, FLOORS, GAPS, JOBS, REQUESTS, RUNS, SCHEDULES
+from evertick.stores.sql_statements import JOB_COLUMNS, LINE_COLUMNS, REQUEST_COLUMNS
+
+NAMES_PER_QUERY = 500
+
+_LINE = [RUNS.c[name] for name in LINE_COLUMNS]
+_PLACE = (RUNS.c.scheduled_for, RUNS.c.job_id, RUNS.c.origin)
+_REQUEST = [REQUESTS.c[name] for name in REQUEST_COLUMNS]
+
+
+def load(connection: sa.Connection, buckets: Collection[int] | None) -> Snapshot:
+    wanted = None if buckets is None else sorted(set(buckets))
+    jobs = sa.select(*(JOBS.c[name] for name in JOB_COLUMNS)).where(_in(JOBS.c.bucket, wanted))
+    # No order by the database: sorting a million lines there would read the open ones through the key instead.
+    open_runs = select_open_runs(wanted)
+    floors = sa.select(FLOORS.c.bucket, FLOORS.c.planned_through).where(_in(FLOORS.c.bucket, wanted))
+    return Snapshot(
+        jobs=_jobs(connection, jobs),
+        open_runs=sorted(map(to_line, connection.execute(open_runs)), key=_place_of),
+        floors={int(row[0]): int(row[1]) for row in connection.execute(floors)},
+    )
+
+
+def select_open_runs(buckets: Sequence[int] | None) -> sa.Select[Any]:
+    statement = sa.select(*_LINE).where(RUNS.c.is_open == sa.literal_column("1"), _in(RUNS.c.bucket, buckets))
+    # MySQL's statistics lag behind the share of runs that are open, which falls from all to few within a minute.
+    return statement.with_hint(RUNS, "FORCE INDEX (evertick_runs_open)", "mysql")
+
+
+def _jobs(connection: sa.Connection, statement: sa.Select[Any]) -> Sequence[JobRecord]:
+    return [to_job(row) for row in connection.execute(statement)]
+
+
+def claim(connection: sa.Connection, buckets: Collection[int] | None, limit: int) -> Sequence[Request]:
+    statement = (
+        sa.select(*_REQUEST)
+        .where(REQUESTS.c.is_open == sa.literal_column("1"))
+        .where(_in(REQUESTS.c.bucket, None if buckets is None else sorted(set(buckets))))
+        .order_by(REQUESTS.c.submitted_at, REQUESTS.c.id)
+        .limit(limit)
+    )
+    return [to_request(row) for row in connection.execute(statement)]
+
+
+def requests(connection: sa.Connection, ids: Collection[str]) -> Sequence[Request]:
+    found = [
+        to_request(row)
+        for some in chunks(set(ids), NAMES_PER_QUERY)
+        for row in connection.execute(sa.select(*_REQUEST).where(REQUESTS.c.id.in_(some)))
+    ]
+    return sorted(found, key=lambda request: (request.submitted_at, request.id))
+
+
+def schedules(connection: sa.Connection, job_ids: Collection[str] | None) -> Sequence[ScheduleLine]:
+    columns = (SCHEDULES.c.job_id, SCHEDULES.c.since, SCHEDULES.c.specs)
+    if job_ids is None:
+        return sorted(ScheduleLine(*row) for row in connection.execute(sa.select(*columns)))
+    return sorted(
+        ScheduleLine(*row)
+        for some in chunks(set(job_ids), NAMES_PER_QUERY)
+        for row in connection.execute(sa.select(*columns).where(SCHEDULES.c.job_id.in_(some)))
+    )
+
+
+def counters(connection: sa.Connection) -> Mapping[str, int]:
+    statement = sa.select(COUNTERS.c.name, sa.func.sum(COUNTERS.c.value)).group_by(COUNTERS.c.name)
+    return {name: int(value) for name, value in connection.execute(statement)}
+
+
+def query(connection: sa.Connection, where: RunFilter, after: RunKey | None, limit: int) -> Page:
+    """One page: as many lines as asked for, and one more to know whether there is another page."""
+    found = list(islice(_lines(connection, where, after, limit + 1), limit + 1))
+    rows = found[:limit]
+    return Page(rows, rows[-1].key if len(found) > limit and rows else None)
+
+
+def _lines(connection: sa.Connection, where: RunFilter, after: RunKey | None, limit: int) -> Iterator[LedgerRow]:
+    """Lines in the order of the filter, from statements that each walk an index and stop."""
+    parts = select_pages(where, after, limit)
+    for statements in parts:
+        found = [to_line(row) for statement in statements for row in connection.execute(statement)]
+        if len(statements) > 1:
+            found.sort(key=_place_of, reverse=not where.oldest_first)
+        yield from found
+        if len(found) >= limit:
+            return
+
+
+def select_pages(where: RunFilter, after: RunKey | None, limit: int) -> list[list[sa.Select[Any]]]:
+    """The statements of a page: parts that follow each other, each a statement per so many jobs.
+
+    A gap may begin before `since` and reach past it. Found by its own table, such gaps all lie before the other
+    lines, so that neither part has to read the whole past.
+    """
+    parts = [select_lines(where)] if where.since is None else [select_reaching_gaps(where), select_lines(where)]
+    order = [column if where.oldest_first else column.desc() for column in _PLACE]
+    behind = sa.true() if after is None else follows(after, where.oldest_first)
+    pages = [part.where(behind).order_by(*order).limit(limit) for part in parts]
+    by_jobs: list[sa.ColumnElement[bool]] = [
+        RUNS.c.job_id.in_(some) for some in chunks(set(where.job_ids), NAMES_PER_QUERY)
+    ]
+    by_jobs = by_jobs or [sa.true()]
+    return [[page.where(jobs) for jobs in by_jobs] for page in (pages if where.oldest_first else reversed(pages))]
+
+
+def select_lines(where: RunFilter) -> sa.Select[Any]:
+    """The lines that a filter finds, but for gaps that began before `since`."""
+    statement = _filtered(sa.select(*_LINE), where)
+    return statement if where.since is None else statement.where(RUNS.c.scheduled_for >= where.since)
+
+
+def select_reaching_gaps(where: RunFilter) -> sa.Select[Any]:
+    """The gaps that began before `since` and reach it."""
+    same = sa.and_(*(RUNS.c[name] == GAPS.c[name] for name in ("scheduled_for", "job_id", "origin")))
+    statement = _filtered(sa.select(*_LINE).join_from(GAPS, RUNS, same), where)
+    return statement.where(GAPS.c.through >= where.since, GAPS.c.scheduled_for < where.since)
+
+
+def _filtered(statement: sa.Select[Any], where: RunFilter) -> sa.Select[Any]:
+    if where.states:
+        statement = statement.where(RUNS.c.state.in_([state.value for state in where.states]))
+        if OPEN.issuperset(where.states):
+            statement = statement.where(RUNS.c.is_open == sa.literal_column("1"))
+    if where.triggers:
+        statement = statement.where(RUNS.c.trigger_kind.in_([trigger.value for trigger in where.triggers]))
+    if where.reasons:
+        statement = statement.where(RUNS.c.reason.in_([reason.value for reason in where.reasons]))
+    if where.until is not None:
+        statement = statement.where(RUNS.c.scheduled_for < where.until)
+    if where.occurrences_only:
+        statement = statement.where(RUNS.c.origin == "")
+    return statement
+
+
+def follows(mark: RunKey, oldest_first: bool) -> sa.ColumnElement[bool]:
+    """The lines behind a key. The bound on the time alone is there for MySQL, which ranges over no tuples."""
+    at, job_id, origin = RUNS.c.scheduled_for, RUNS.c.job_id, RUNS.c.origin
+    place = sa.tuple_(at, job_id, origin)
+    values = (mark.scheduled_for, mark.job_id, mark.origin)
+    key = sa.tuple_(*(sa.literal(value, column.type) for value, column in zip(values, _PLACE, strict=True)))
+    if oldest_first:
+        return sa.and_(at >= mark.scheduled_for, place > key)
+    return sa.and_(at <= mark.scheduled_for, place < key)
+
+
+def _in(column: sa.Column[Any], wanted: Sequence[int] | None) -> sa.ColumnElement[bool]:
+    return sa.true() if wanted is None else column.in_(wanted)
+
+
+def _place_of(line: LedgerRow) -> tuple[int, str, str]:
+    return line.key.scheduled_for, line.key.job_id, line.key.origin

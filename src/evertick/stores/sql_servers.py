@@ -1,0 +1,80 @@
+"""How a ledger on a database server is reached: engines whose every connection is checked before its first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final
+
+import sqlalchemy as sa
+from sqlalchemy import event, exc
+
+from evertick.errors import StoreError
+from evertick.stores.sql import SqlStore, unavailable
+
+CONNECT_SECONDS: Final = 10
+READERS: Final = 8
+
+
+class ServerStore(SqlStore):
+    """What PostgreSQL and MySQL have in common beside the SQL."""
+
+    deadlocks: ClassVar[frozenset[object]]
+    """The codes of errors that end a transaction for the sake of another."""
+
+    lost_errors: ClassVar[tuple[type[Exception], ...]]
+    """The driver's errors that mean: the server is away, or does not want to."""
+
+    def __init__(
+        self, url: sa.URL, defaults: Mapping[str, Any], prepare: Callable[[Any], None], *, migrate: bool
+    ) -> None:
+        engine = sa.create_engine(
+            url, isolation_level="READ COMMITTED", pool_size=READERS, max_overflow=READERS, pool_timeout=30
+        )
+        event.listen(engine, "do_connect", _connecting(defaults, prepare))
+        super().__init__(
+            url.render_as_string(hide_password=True),
+            engine,
+            # One statement is one transaction: no round trips to begin and end it.
+            engine.execution_options(isolation_level="AUTOCOMMIT"),
+        )
+        try:
+            with self._naming_errors(), engine.connect():
+                pass
+            if migrate:
+                self.migrate()
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sa.Connection]:
+        engine = self._writer.execution_options(isolation_level="REPEATABLE READ")
+        with engine.begin() as connection:
+            yield connection
+
+    def _named(self, error: Exception) -> StoreError | None:
+        cause = error.orig if isinstance(error, exc.DBAPIError) else error
+        if isinstance(error, exc.TimeoutError) or isinstance(cause, self.lost_errors):
+            return unavailable(self.place, error)
+        return None
+
+    def _is_deadlock(self, error: Exception) -> bool:
+        cause = error.orig if isinstance(error, exc.DBAPIError) else error
+        return self._code(cause) in self.deadlocks
+
+    def _code(self, cause: BaseException | None) -> object:
+        raise NotImplementedError
+
+
+def _connecting(defaults: Mapping[str, Any], prepare: Callable[[Any], None]) -> Callable[..., Any]:
+    def connect(dialect: Any, _record: Any, args: list[Any], options: dict[str, Any]) -> Any:
+        connection = dialect.loaded_dbapi.connect(*args, **{**defaults, **options})
+        try:
+            prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    return connect

@@ -1,0 +1,130 @@
+"""Does a database of any age become one that this Evertick can use, whoever else starts at the same time?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from evertick.errors import SchemaTooNew
+from evertick.stores import migrations, open_store
+from evertick.stores.sql_schema import METADATA
+from tests.stores.building import enter, keys, occurrence, planned
+
+SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}
+
+
+@pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.slow) for name in SERVERS)])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/evertick.db"
+    return request.getfixturevalue(SERVERS[request.param])()
+
+
+@pytest.fixture
+def store(url):
+    opened = open_store(url)
+    yield opened
+    opened.close()
+
+
+def execute(store, *statements: str) -> None:
+    with store._writer.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
+def test_an_empty_database_gets_the_newest_schema(store):
+    assert store.schema_version()[0] == migrations.NEWEST == len(migrations.STEPS)
+
+
+def test_the_steps_make_the_tables_that_the_statements_use(store):
+    def is_ours(thing, name, kind, *_) -> bool:
+        return kind != "table" or name.startswith("evertick_")
+
+    with store._writer.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"include_object": is_ours})
+        assert compare_metadata(context, METADATA) == []
+
+
+def test_opening_again_changes_nothing(url, store):
+    enter(store, planned(occurrence()))
+    assert store.migrate() == 0
+    again = open_store(url)
+    try:
+        assert again.schema_version() == store.schema_version()
+        assert keys(again) == [occurrence()]
+    finally:
+        again.close()
+
+
+def test_a_database_of_a_newer_evertick_is_refused_and_named(url, store):
+    newer = migrations.NEWEST + 1
+    execute(store, f"INSERT INTO evertick_schema (version, evertick) VALUES ({newer}, '9.8.7')")
+    with pytest.raises(SchemaTooNew) as refused:
+        open_store(url)
+    assert f"schema version {newer}" in str(refused.value)
+    assert "pip install 'evertick>=9.8.7'" in str(refused.value)
+
+
+def test_a_step_that_was_cut_short_is_taken_up_where_it_stopped(url, store):
+    """MySQL commits after every table: what a crash leaves behind is some of them, and no version."""
+    enter(store, planned(occurrence()))
+    on = " ON evertick_runs" if "mysql" in url else ""
+    execute(
+        store,
+        "DELETE FROM evertick_schema",
+        "DROP TABLE evertick_requests",
+        f"DROP INDEX evertick_runs_by_job{on}",
+    )
+    assert store.migrate() == migrations.NEWEST
+    with store._writer.connect() as connection:
+        tables = sa.inspect(connection).get_table_names()
+        indexes = {index["name"] for index in sa.inspect(connection).get_indexes("evertick_runs")}
+    assert "evertick_requests" in tables
+    assert "evertick_runs_by_job" in indexes
+    assert keys(store) == [occurrence()]
+
+
+START = """
+import sys
+from evertick.stores import open_store
+sys.stdin.readline()
+store = open_store(sys.argv[1])
+print(*store.schema_version())
+store.close()
+"""
+
+
+@pytest.mark.slow
+def test_nodes_that_start_together_migrate_once(url):
+    folder = Path(__file__).parent.parent.parent
+    nodes = [
+        subprocess.Popen(
+            [sys.executable, "-c", START, url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+        )
+        for _ in range(4)
+    ]
+    for node in nodes:
+        assert node.stdin is not None
+        node.stdin.write("\n")
+        node.stdin.flush()
+    answers = [node.communicate(timeout=120) for node in nodes]
+    assert [errors for _, errors in answers] == [""] * len(nodes)
+    assert len({answer for answer, _ in answers}) == 1
+    store = open_store(url)
+    try:
+        rows = store.read(lambda connection: connection.exec_driver_sql("SELECT version FROM evertick_schema").all())
+        assert [version for (version,) in rows] == list(range(1, migrations.NEWEST + 1))
+    finally:
+        store.close()

@@ -1,0 +1,126 @@
+"""Does `evertick db` look after a database, and say in words what it found?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from evertick.cli.app import exit_code
+from evertick.cli.commands.db import db
+from evertick.errors import EvertickError
+from evertick.model.lifecycle import SUCCEEDED
+from evertick.store import Batch, JobRecord
+from evertick.stores import open_store
+from tests.stores.building import NINE, TEN, asked, enter, occurrence, planned
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/evertick.db"
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """The exit code and the text that a person would see."""
+    result = CliRunner().invoke(db, arguments)
+    if isinstance(result.exception, EvertickError):
+        return exit_code(result.exception), str(result.exception)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+def fill(url: str) -> None:
+    store = open_store(url)
+    enter(store, planned(occurrence(NINE)), planned(occurrence(TEN), SUCCEEDED))
+    store.commit(Batch(by="node-1", jobs=[JobRecord("report", NINE)], requests=[asked()]))
+    store.close()
+
+
+def test_migrate_makes_a_ledger_and_then_has_nothing_to_do(url):
+    assert run("migrate", "--store", url) == (0, f"{url}: took 1 step; schema version 1, made by Evertick 0.1.0.\n")
+    assert run("migrate", "--store", url) == (0, f"{url}: nothing to do; schema version 1, made by Evertick 0.1.0.\n")
+
+
+def test_check_says_what_there_is(url, tmp_path):
+    fill(url)
+    (tmp_path / "evertick.db").chmod(0o644)
+    code, text = run("check", "--store", url)
+    assert code == 0
+    assert text.splitlines() == [
+        "ok      the file passed its integrity check",
+        f"notice  others may read the file (mode 644). Next: chmod 600 {tmp_path}/evertick.db",
+        "notice  there is no backup. Next: evertick db backup --store URL, or let Evertick run for a day",
+        "ok      schema version 1, made by Evertick 0.1.0",
+        "ok      2 lines, 1 of them open; 1 jobs; 1 unanswered requests",
+    ]
+
+
+def test_check_answers_programs_too(url):
+    fill(url)
+    code, text = run("check", "--store", url, "-o", "json")
+    findings = json.loads(text)
+    assert code == 0
+    assert {finding["is_fine"] for finding in findings} == {True, False}
+
+
+def test_check_of_a_ledger_that_is_not_migrated_says_so(url, tmp_path):
+    (tmp_path / "evertick.db").touch(0o600)
+    code, text = run("check", "--store", url)
+    assert code == 0
+    assert "notice  schema version 0 of 1. Next: evertick db migrate" in text
+
+
+def test_check_makes_no_ledger_where_there_is_none(url, tmp_path):
+    code, text = run("check", "--store", url)
+    assert (code, "there is no ledger" in text) == (5, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_check_of_a_damaged_ledger_tells_the_way_out(url, tmp_path):
+    fill(url)
+    code, made = run("backup", "--store", url)
+    assert code == 0
+    (tmp_path / "evertick.db").write_bytes(b"\xff" * 9_000)
+    code, text = run("check", "--store", url)
+    assert code == 5
+    assert f"cp -p {made.strip()}" in text
+
+
+def test_a_backup_is_made_whenever_it_is_asked_for(url):
+    fill(url)
+    made = [run("backup", "--store", url)[1].strip() for _ in range(2)]
+    assert all(file.endswith("Z.db") for file in made)
+    code, text = run("check", "--store", url)
+    assert (code, "newest backup of 20" in text) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        pytest.param("postgresql://u@127.0.0.1:1/x", "pg_dump", id="PostgreSQL"),
+        pytest.param("mysql://u@127.0.0.1:1/x", "mysqldump", id="MySQL"),
+        pytest.param("files:///srv", "is not a database", id="files"),
+        pytest.param("sqlite://", "names no file", id="no file"),
+    ],
+)
+def test_a_backup_that_is_not_ours_to_make_is_refused_in_words(url, says):
+    code, text = run("backup", "--store", url)
+    assert (code, says in text) == (2, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["postgres", "mysql"])
+def test_a_server_is_migrated_and_checked(kind, request):
+    url = request.getfixturevalue(f"fresh_{kind}")()
+    assert "schema version 0" in run("check", "--store", url)[1]
+    code, text = run("migrate", "--store", url)
+    assert (code, "took 1 step; schema version 1" in text, "***" in text) == (0, True, True)
+    code, text = run("check", "--store", url)
+    assert (code, "0 lines" in text) == (0, True)
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
+def test_a_server_that_is_away_is_said(scheme):
+    code, text = run("check", "--store", f"{scheme}://u@127.0.0.1:1/x")
+    assert (code, "did not answer" in text) == (5, True)

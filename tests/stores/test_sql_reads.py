@@ -1,0 +1,64 @@
+"""Do questions about very many jobs, which take several statements, get one answer?"""
+
+from __future__ import annotations
+
+import pytest
+
+from evertick.model.lifecycle import SUCCEEDED
+from evertick.store import Batch, RunFilter, ScheduleLine
+from evertick.stores import open_store
+from evertick.stores.memory import MemoryStore
+from evertick.stores.sql_compact import JOBS_PER_QUERY
+from evertick.stores.sql_reads import NAMES_PER_QUERY
+from tests.stores.building import DAY, ELEVEN, EVERYTHING, NINE, NOON, TEN, asked, enter, gap, occurrence, planned
+
+NAMES = [f"job-{n:04}" for n in range(2 * NAMES_PER_QUERY + 7)]
+
+
+@pytest.fixture
+def twins(tmp_path):
+    """The same history in a database and in memory."""
+    stores = [open_store(f"sqlite:///{tmp_path}/evertick.db"), MemoryStore()]
+    for store in stores:
+        entries = [planned(occurrence(at, name), SUCCEEDED) for name in NAMES for at in (NINE, TEN, ELEVEN)]
+        enter(store, *entries, *(gap(NINE - DAY, NINE - 1, 9, job=name) for name in NAMES[::50]))
+        store.commit(Batch(by="node-1", schedules=[ScheduleLine(name, NINE - DAY, "[]") for name in NAMES]))
+        store.commit(Batch(by="node-1", requests=[asked(name, name) for name in NAMES]))
+    yield stores
+    for store in stores:
+        store.close()
+
+
+@pytest.mark.parametrize("oldest_first", [True, False], ids=["oldest first", "newest first"])
+@pytest.mark.parametrize("since", [None, NINE - 1, TEN])
+def test_pages_about_very_many_jobs(twins, since, oldest_first):
+    where = RunFilter(job_ids=NAMES[1:], since=since, until=NOON, oldest_first=oldest_first)
+    database, memory = twins
+    after = None
+    for _ in range(4):
+        page, expected = database.query(where, after, 400), memory.query(where, after, 400)
+        assert list(page.rows) == list(expected.rows)
+        assert page.after == expected.after
+        after = page.after
+        if after is None:
+            break
+    assert len(page.rows) > 0
+
+
+def test_schedules_and_requests_of_very_many(twins):
+    database, memory = twins
+    assert list(database.schedules(NAMES[3:])) == list(memory.schedules(NAMES[3:]))
+    assert list(database.requests(NAMES[3:])) == list(memory.requests(NAMES[3:]))
+
+
+@pytest.mark.parametrize("own", [3, JOBS_PER_QUERY + 10], ids=["few jobs have their own bound", "many have"])
+def test_compaction_with_bounds_of_their_own(twins, own):
+    bounds = {name: NINE if number % 2 else NOON for number, name in enumerate(NAMES[:own])}
+    database, memory = twins
+    while True:
+        removed = memory.compact(bounds, TEN, 700)
+        assert database.compact(bounds, TEN, 700) == removed
+        assert list(database.query(EVERYTHING, limit=9_999).rows) == list(memory.query(EVERYTHING, limit=9_999).rows)
+        assert list(database.schedules()) == list(memory.schedules())
+        if not removed:
+            return

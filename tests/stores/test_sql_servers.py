@@ -1,0 +1,186 @@
+"""What is special about each database server: its clock, its refusals, its wake-ups, its plans."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from evertick.errors import SettingsError, StoreError, StoreUnavailable
+from evertick.model.instant import DAY, MINUTE
+from evertick.model.lifecycle import FAILED, SUCCEEDED
+from evertick.model.run import RunKey
+from evertick.store import Batch, JobRecord, RunFilter
+from evertick.stores import open_store
+from evertick.stores.mysql import refuse_old
+from evertick.stores.sql_reads import select_open_runs, select_pages
+from tests.stores.building import NINE, SECOND, asked, became, enter, gap, occurrence, planned, row
+
+SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}
+slow_servers = [pytest.param(name, marks=pytest.mark.slow) for name in SERVERS]
+
+
+@pytest.fixture
+def url(kind, request, tmp_path):
+    if kind == "sqlite":
+        return f"sqlite:///{tmp_path}/evertick.db"
+    return request.getfixturevalue(SERVERS[kind])()
+
+
+@pytest.fixture
+def store(url):
+    opened = open_store(url)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("kind", slow_servers)
+def test_leases_are_judged_by_the_clock_of_the_server(store):
+    (lease,) = store.lease(["a"], "node-1", 30 * MINUTE, now=NINE - 365 * DAY)
+    assert abs(lease.expires_at - 30 * MINUTE - time.time_ns() // 1_000) < 5 * MINUTE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["postgres"])
+class TestPostgres:
+    def test_a_read_only_database_is_refused(self, url, postgres_server):
+        open_store(url).close()
+        name = url.rpartition("/")[2]
+        postgres_server.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        with pytest.raises(StoreUnavailable, match=r"is read-only\. Point the store at the primary"):
+            open_store(url)
+
+    def test_a_database_that_turns_read_only_is_refused_on_reconnect(self, url, store, postgres_server):
+        name = url.rpartition("/")[2]
+        postgres_server.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        enter(store, planned(occurrence()))  # sessions that exist keep their setting
+        postgres_server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+        with pytest.raises(StoreUnavailable, match="did not answer"):
+            store.load()
+        with pytest.raises(StoreUnavailable, match="is read-only"):
+            store.load()
+
+    def test_whoever_waits_is_told_of_a_request(self, url, store):
+        assert store.wait_for_requests(0)  # the first time: what came before was told to nobody
+        assert not store.wait_for_requests(0)
+        told: list[bool] = []
+        waiting = threading.Thread(target=lambda: told.append(store.wait_for_requests(60)))
+        waiting.start()
+        other = open_store(url)
+        enter(other, planned(occurrence()))
+        other.commit(Batch(by="cli", requests=[asked()]))
+        waiting.join(60)
+        other.close()
+        assert told == [True]
+
+    def test_a_request_told_between_two_waits_is_not_missed(self, store):
+        store.wait_for_requests(0)
+        store.commit(Batch(by="cli", requests=[asked()]))
+        assert store.wait_for_requests(60)
+
+    def test_a_listener_that_lost_its_server_listens_again(self, store, postgres_server):
+        store.wait_for_requests(0)
+        postgres_server.kill()
+        postgres_server.start()
+        with pytest.raises(StoreUnavailable):
+            store.wait_for_requests(60)
+        assert store.wait_for_requests(0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mysql"])
+class TestMysql:
+    def test_a_read_only_server_is_refused(self, url, mysql_server):
+        mysql_server.execute("SET GLOBAL read_only = 1")
+        try:
+            with pytest.raises(StoreUnavailable, match=r"is read-only\. Point the store at the primary"):
+                open_store(url)
+        finally:
+            mysql_server.execute("SET GLOBAL read_only = 0")
+
+    def test_a_name_that_does_not_fit_is_refused_in_words_and_never_cut(self, store):
+        with pytest.raises(StoreError, match="255"):
+            enter(store, planned(occurrence(job="x" * 256)))
+        assert enter(store, planned(occurrence(job="x" * 255))) == frozenset()
+
+    def test_blanks_at_the_end_of_a_name_count(self, store):
+        enter(store, planned(occurrence(job="a")), planned(occurrence(job="a ")))
+        store.record([became(occurrence(job="a "), FAILED)])
+        assert row(store, occurrence(job="a ")).state is FAILED
+        assert row(store, occurrence(job="a")).state is not FAILED
+
+
+@pytest.mark.parametrize(
+    ("version", "product"),
+    [
+        pytest.param("8.0.36", "MySQL", id="MySQL 8.0"),
+        pytest.param("9.1.0-log", "MySQL", id="MySQL 9"),
+        pytest.param("10.6.0-MariaDB", "MariaDB", id="MariaDB 10.6"),
+        pytest.param("5.5.5-10.11.19-MariaDB-0+deb12u1", "MariaDB", id="MariaDB behind an old prefix"),
+        pytest.param("11.4.2-MariaDB", "MariaDB", id="MariaDB 11"),
+    ],
+)
+def test_a_server_that_is_new_enough(version, product):
+    assert refuse_old(version) == product
+
+
+@pytest.mark.parametrize("version", ["5.7.44", "8.0.16", "10.5.9-MariaDB", "5.5.5-10.3.1-MariaDB"])
+def test_a_server_that_is_too_old_is_refused_in_words(version):
+    with pytest.raises(SettingsError, match=r"needs (MySQL 8\.0\.17|MariaDB 10\.6) or newer"):
+        refuse_old(version)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", *slow_servers])
+def test_text_that_no_database_takes_is_kept_readable(store):
+    broken = "a\0b\udcffc é"
+    store.commit(
+        Batch(
+            by="node-1", entries=[planned(occurrence(), detail=broken)], jobs=[JobRecord("report", NINE, error=broken)]
+        )
+    )
+    store.record([became(occurrence(), FAILED, detail=broken)])
+    assert row(store, occurrence()).detail == "a\ufffdb?c é" == store.load().jobs[0].error
+
+
+def plan_of(store, statement) -> str:
+    def explain(connection) -> str:
+        text = statement.compile(connection, compile_kwargs={"literal_binds": True})
+        how = "EXPLAIN QUERY PLAN" if connection.dialect.name == "sqlite" else "EXPLAIN"
+        return "\n".join(map(str, connection.exec_driver_sql(f"{how} {text}")))
+
+    return store.read(explain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", *slow_servers])
+def test_a_long_history_is_read_through_indexes(store, kind):
+    wanted = [RunKey(f"job-{n % 500:03}", NINE + n // 500 * SECOND) for n in range(100_000)]
+    open_runs = 1_000
+    enter(store, *(planned(key, SUCCEEDED) for key in wanted[:-open_runs]), *map(planned, wanted[-open_runs:]))
+    enter(store, *(gap(NINE - DAY, NINE - 1, 9, job=f"job-{n:03}") for n in range(500)))
+    middle = wanted[50_000]
+    one_job = RunFilter(job_ids=["job-007"])
+    recent = RunFilter(since=wanted[-200].scheduled_for)
+    statements = {
+        "open": (select_open_runs(None), "evertick_runs_open"),
+        "open of a bucket": (select_open_runs([3, 4]), "evertick_runs_open"),
+        "one job": (select_pages(one_job, None, 100)[0][0], "evertick_runs_by_job"),
+        "one job, behind": (select_pages(one_job, middle, 100)[0][0], "evertick_runs_by_job"),
+        "newest": (select_pages(RunFilter(), None, 100)[0][0], None),
+        "behind": (select_pages(RunFilter(), middle, 100)[0][0], None),
+        "oldest": (select_pages(RunFilter(oldest_first=True), middle, 100)[0][0], None),
+        "recent": (select_pages(recent, None, 100)[0][0], None),
+        "gaps that reach": (select_pages(recent, None, 100)[1][0], "evertick_gaps"),
+    }
+    primary = {"sqlite": "PRIMARY KEY", "postgres": "evertick_runs_pkey", "mysql": "PRIMARY"}[kind]
+    sorting = {"sqlite": "TEMP B-TREE", "postgres": "Sort", "mysql": "filesort"}[kind]
+    whole_table = {"sqlite": "SCAN evertick_runs\n", "postgres": "Seq Scan on evertick_runs", "mysql": "'ALL'"}[kind]
+    for name, (statement, index) in statements.items():
+        plan = plan_of(store, statement)
+        assert whole_table not in plan, (name, plan)
+        if index is None:
+            assert primary in plan or (kind == "sqlite" and "SCAN evertick_runs" in plan), (name, plan)
+            assert sorting not in plan, (name, plan)
+        else:
+            assert index in plan, (name, plan)

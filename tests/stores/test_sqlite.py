@@ -1,0 +1,277 @@
+"""Is the ledger in a file safe: private, durable, checked, backed up, and shared without errors?"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from evertick.errors import SettingsError, StoreCorrupt, StoreUnavailable
+from evertick.model.lifecycle import SUCCEEDED
+from evertick.store import Batch, JobRecord
+from evertick.stores import open_store, sqlite, sqlite_backup
+from evertick.stores.sqlite import SqliteStore
+from evertick.stores.sqlite_place import file_system_of
+from tests.stores.building import DAY, HOUR, NINE, SECOND, became, enter, keys, occurrence, planned
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ledger" / "evertick.db"
+
+
+@pytest.fixture
+def store(path):
+    opened = SqliteStore(path)
+    yield opened
+    opened.close()
+
+
+def filled(path, lines: int = 2_000) -> None:
+    """A closed ledger of some size."""
+    store = SqliteStore(path)
+    enter(store, *(planned(occurrence(NINE + n * SECOND)) for n in range(lines)))
+    store.close()
+
+
+class TestTheFile:
+    def test_only_its_owner_may_read_it_and_what_lies_beside_it(self, store, path):
+        enter(store, planned(occurrence()))
+        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+        assert modes == {"evertick.db": 0o600, "evertick.db-wal": 0o600, "evertick.db-shm": 0o600}
+
+    def test_a_power_cut_takes_back_nothing_that_was_acknowledged(self, store):
+        with store._writer.connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+
+    def test_readers_cannot_write(self, store):
+        with store._naming_errors(), store._reader.connect() as connection, pytest.raises(Exception, match="readonly"):
+            connection.exec_driver_sql("DELETE FROM evertick_runs")
+
+    def test_a_folder_that_cannot_be_made_is_said(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(StoreUnavailable, match="cannot be opened"):
+            SqliteStore(tmp_path / "file" / "evertick.db")
+
+
+class TestDamage:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_a_damaged_file_is_refused_with_the_way_out(self, path, seed):
+        filled(path)
+        damage = random.Random(seed)
+        content = bytearray(path.read_bytes())
+        for page in range(1, len(content) // 4096):  # the header of every page but the first, which names the format
+            content[page * 4096 : page * 4096 + 12] = damage.randbytes(12)
+        path.write_bytes(content)
+        with pytest.raises(StoreCorrupt) as refused:
+            SqliteStore(path)
+        assert f"{path} failed its integrity check" in str(refused.value)
+        assert f"no backup in {path}.backups" in str(refused.value)
+        assert ".recover" in str(refused.value)
+        assert path.read_bytes() == bytes(content)
+
+    def test_a_file_that_is_something_else_is_refused(self, path):
+        path.parent.mkdir()
+        path.write_bytes(b"not a database, but long enough to be taken for one " * 100)
+        with pytest.raises(StoreCorrupt, match="not a database"):
+            SqliteStore(path)
+
+    def test_the_way_out_names_the_newest_backup_and_works(self, path):
+        filled(path)
+        for day in (0, 1):
+            assert sqlite_backup.backup(path, NINE + day * DAY) is not None
+        path.write_bytes(b"\xff" * 50_000)
+        with pytest.raises(StoreCorrupt) as refused:
+            SqliteStore(path)
+        command = str(refused.value).splitlines()[2].strip()
+        assert "20260303T090000Z.db" in command
+        subprocess.run(["sh", "-c", command], check=True)
+        restored = SqliteStore(path)
+        assert len(keys(restored)) == 2_000
+        restored.close()
+        assert path.with_name("evertick.db.damaged").read_bytes() == b"\xff" * 50_000
+        assert path.stat().st_mode & 0o777 == 0o600
+
+    def test_a_file_cut_to_nothing_does_not_pass_for_a_new_one(self, path):
+        filled(path)
+        sqlite_backup.backup(path, NINE)
+        os.truncate(path, 0)
+        with pytest.raises(StoreCorrupt, match="it is empty"):
+            SqliteStore(path)
+
+    def test_damage_found_while_running_is_named_too(self, path):
+        filled(path)
+        store = SqliteStore(path, check=False)  # which would have read the pages before they break
+        content = bytearray(path.read_bytes())
+        content[4096:] = b"\xff" * (len(content) - 4096)
+        path.write_bytes(content)
+        with pytest.raises(StoreCorrupt, match="failed its integrity check"):
+            keys(store)
+        store.close()
+
+
+@contextmanager
+def files_no_larger_than(size: int):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class TestAFullDisk:
+    def test_a_commit_that_finds_no_room_changes_nothing_and_works_when_there_is(self, store, path):
+        store.commit(Batch(by="node-1", entries=[planned(occurrence())], jobs=[JobRecord("report", NINE)]))
+        counted = dict(store.counters())
+        large = Batch(
+            by="node-1",
+            entries=[planned(occurrence(NINE + n * SECOND), detail="x" * 500) for n in range(1, 4_000)],
+            jobs=[JobRecord("report", NINE + HOUR)],
+        )
+        with files_no_larger_than(path.with_name("evertick.db-wal").stat().st_size + 200_000):
+            with pytest.raises(StoreUnavailable, match="may be repeated"):
+                store.commit(large)
+            assert keys(store) == [occurrence()]
+            assert [job.watermark for job in store.load().jobs] == [NINE]
+            assert dict(store.counters()) == counted
+        assert store.commit(large).refused == frozenset()
+        assert len(keys(store)) == 4_000
+        store.check()
+
+    def test_a_backup_that_finds_no_room_leaves_none(self, store, path):
+        enter(store, *(planned(occurrence(NINE + n), detail="x" * 500) for n in range(2_000)))
+        with files_no_larger_than(100_000), pytest.raises(StoreUnavailable, match="backup"):
+            store.backup(NINE)
+        assert list(sqlite_backup.folder_of(path).iterdir()) == []
+
+
+class TestBackups:
+    def test_a_backup_is_made_once_a_day_and_holds_what_was_there(self, store, path):
+        enter(store, planned(occurrence()))
+        made = store.backup(NINE)
+        assert made == path.with_name("evertick.db.backups") / "20260302T090000Z.db"
+        assert (made.stat().st_mode & 0o777, made.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+        assert store.backup(NINE + DAY - 1) is None
+        enter(store, planned(occurrence(NINE + HOUR)))
+        assert store.backup(NINE + DAY) == made.with_name("20260303T090000Z.db")
+        copy = SqliteStore(made)
+        assert keys(copy) == [occurrence()]
+        copy.close()
+
+    def test_old_backups_go_and_the_newest_stay(self, store):
+        for day in range(12):
+            store.backup(NINE + day * DAY, keep_days=3)
+        names = [file.name for _, file in sqlite_backup.backups(store.path)]
+        assert names == [f"202603{day:02}T090000Z.db" for day in (10, 11, 12, 13)]
+
+    def test_a_backup_left_unfinished_is_not_taken_for_one(self, store):
+        folder = sqlite_backup.folder_of(store.path)
+        folder.mkdir()
+        (folder / "20260302T090000Z.part").write_text("half")
+        assert sqlite_backup.backups(store.path) == []
+        assert store.backup(NINE) is not None
+        assert [file.name for file in folder.iterdir()] == ["20260302T090000Z.db"]
+
+
+MOUNTS = [
+    "21 1 254:0 / / rw,relatime - ext4 /dev/vda rw",
+    "30 21 0:26 / /mnt/share rw - nfs4 server:/export rw",
+    "31 21 0:27 / /mnt/share/inner rw,relatime - ext4 /dev/vdb rw",
+    r"32 21 0:28 / /mnt/two\040words rw - fuse.sshfs user@host: rw",
+    "33 21 0:29 / /over rw - nfs server:/a rw",
+    "34 21 0:30 / /over rw - tmpfs tmpfs rw",
+]
+
+
+class TestTheNetwork:
+    @pytest.mark.parametrize(
+        ("file", "kind"),
+        [
+            pytest.param("/var/lib/evertick.db", "ext4", id="the root"),
+            pytest.param("/mnt/share/evertick.db", "nfs4", id="a mount"),
+            pytest.param("/mnt/share/inner/evertick.db", "ext4", id="a mount in a mount"),
+            pytest.param("/mnt/shared/evertick.db", "ext4", id="a name that only begins alike"),
+            pytest.param("/mnt/two words/evertick.db", "fuse.sshfs", id="a name with a blank"),
+            pytest.param("/over/evertick.db", "tmpfs", id="a mount over a mount"),
+        ],
+    )
+    def test_the_file_system_of_a_path(self, file, kind):
+        assert file_system_of(file, MOUNTS) == kind
+
+    def test_a_network_file_system_is_refused_unless_forced(self, path, monkeypatch):
+        monkeypatch.setattr(sqlite, "network_file_system", lambda _: "nfs4")
+        with pytest.raises(SettingsError, match=r"network file system \(nfs4\).*\?force=1"):
+            open_store(f"sqlite:///{path}")
+        assert not path.exists()
+        open_store(f"sqlite:///{path}?force=1").close()
+        assert path.exists()
+
+    def test_this_disk_is_not_taken_for_a_network(self, tmp_path):
+        assert sqlite.network_file_system(tmp_path) is None
+
+
+HAMMER = """
+import sys, time
+from pathlib import Path
+from evertick.model.lifecycle import Trigger, PLANNED, SUCCEEDED
+from evertick.model.run import Change, Entry, RunKey
+from evertick.store import Batch, RunFilter
+from evertick.stores.sqlite import SqliteStore
+
+path, node, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+store = SqliteStore(path)
+sys.stdin.readline()
+for number in range(rounds):
+    keys = [RunKey(node, number * 1_000 + n) for n in range(20)]
+    store.commit(Batch(by=node, entries=[Entry(key, PLANNED, Trigger.SCHEDULER, 0) for key in keys]))
+    store.load()
+    store.lease(["shared"], node, 1, number)
+    assert store.record([Change(key, SUCCEEDED, 1) for key in keys]) == frozenset()
+    store.query(RunFilter(), limit=10)
+store.close()
+print("done")
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_hammer_one_file_without_an_error(path):
+    rounds, nodes = 120, ["node-1", "node-2"]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", HAMMER, str(path), node, str(rounds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for node in nodes
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert [process.communicate(timeout=120)[0] for process in processes] == ["done\n"] * 2
+    store = SqliteStore(path)
+    assert store.counters()["ended.succeeded"] == len(nodes) * rounds * 20 == store.counters()["entries.scheduler"]
+    store.close()
+
+
+def test_a_writer_waits_for_another_and_a_reader_does_not(path):
+    one, other = SqliteStore(path), SqliteStore(path)
+    try:
+        enter(one, planned(occurrence()))
+        with one._writer.begin() as connection:
+            connection.exec_driver_sql("DELETE FROM evertick_runs")
+            assert keys(other) == [occurrence()]
+        assert keys(other) == []
+        assert other.record([became(occurrence(), SUCCEEDED)]) == {occurrence()}
+    finally:
+        one.close()
+        other.close()
