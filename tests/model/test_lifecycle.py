@@ -89,8 +89,8 @@ def test_no_state_moves_to_itself(state):
     assert not may_move(state, state)
 
 
-def test_only_what_was_never_launched_can_be_skipped():
-    assert entrances(SKIPPED) == {PLANNED, WAITING}
+def test_only_what_has_not_begun_to_run_can_be_skipped():
+    assert entrances(SKIPPED) == {PLANNED, WAITING, LAUNCHING}
 
 
 def test_a_run_is_launched_before_it_runs():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evertick.loop.enter import close_lane
+from evertick.loop.enter import close_lane, drop
 from evertick.loop.fire import cancel, drain, enqueue, note_cancelled
 from evertick.loop.messages import (
     ForwardedReport,
@@ -25,10 +25,12 @@ from evertick.model.lifecycle import (
     PLANNED,
     RETRYING,
     RUNNING,
+    SKIPPED,
     SUCCEEDED,
     TIMED_OUT,
     WAITING,
     RunState,
+    SkipReason,
 )
 from evertick.model.policy import OnExecutorLost
 from evertick.planning.retry import retry_at
@@ -117,6 +119,12 @@ def finished(state: State, turn: Turn, message: RunFinished) -> None:
     if found is None:
         return
     job, run = found
+    if message.state is SKIPPED:
+        drop(job, run)
+        turn.move(run, SKIPPED, reason=SkipReason.CONDITION, detail=message.detail)
+        note_cancelled(state, turn, run)
+        drain(state, turn, job, job.lane_of(run.key))
+        return
     if run.started_at is None:
         run.started_at = message.at
         if not run.key.origin and run.attempt == 1:

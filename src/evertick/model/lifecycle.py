@@ -81,11 +81,12 @@ SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, LOST, SKIPPED = (
 )
 
 # launching -> waiting: the executor refused (full, away); the entry is tried again and never lost.
+# launching -> skipped: the executor found that a precondition does not hold, and started nothing.
 # running -> launching is absent on purpose: a second try of a run passes through `retrying`.
 TRANSITIONS: Final[dict[RunState, frozenset[RunState]]] = {
     PLANNED: frozenset({WAITING, LAUNCHING, SKIPPED, CANCELLED}),
     WAITING: frozenset({LAUNCHING, SKIPPED, CANCELLED}),
-    LAUNCHING: frozenset({WAITING, RUNNING, RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, LOST}),
+    LAUNCHING: frozenset({WAITING, RUNNING, RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, LOST, SKIPPED}),
     RUNNING: frozenset({RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, LOST}),
     RETRYING: frozenset({LAUNCHING, FAILED, TIMED_OUT, CANCELLED, LOST}),
     SUCCEEDED: frozenset(),

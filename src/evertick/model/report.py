@@ -28,7 +28,7 @@ class RunFinished(NamedTuple):
     attempt: int
     at: Instant
     state: RunState
-    """Succeeded, failed, timed out, or cancelled."""
+    """Succeeded, failed, timed out, cancelled; or skipped, when a precondition did not hold."""
     exit_code: int | None = None
     detail: str = ""
 
