@@ -5,16 +5,25 @@ from __future__ import annotations
 import json
 from typing import assert_never
 
-from evertick.loop.messages import BackfillJob, CancelRun, ForwardedReport, PauseJob, ResumeJob, RunFinished, TriggerJob
+from evertick.loop.messages import (
+    BackfillJob,
+    CancelRun,
+    ChainArrived,
+    ForwardedReport,
+    PauseJob,
+    ResumeJob,
+    RunFinished,
+    TriggerJob,
+)
 from evertick.model.instant import Instant
 from evertick.model.ledger import Batch, Request, RequestKind
 from evertick.model.lifecycle import RunState, Trigger
 from evertick.model.policy import Missed, Overlap, OverlapKind
-from evertick.model.run import RunKey
+from evertick.model.run import LedgerRow, RunKey
 from evertick.planning.verify import Report, verify_ledger
 from evertick.store import RunFilter, Store
 
-RequestMessage = TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob | ForwardedReport
+RequestMessage = TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob | ChainArrived | ForwardedReport
 
 
 def submit(store: Store, request: Request) -> None:
@@ -73,6 +82,8 @@ def message_of(request: Request) -> RequestMessage:
         case RequestKind.BACKFILL:
             overlap = Overlap(OverlapKind(payload["overlap"]), payload["limit"])
             return BackfillJob(request.id, request.job_id, payload["instants"], overlap, payload["gap_us"])
+        case RequestKind.CHAIN:
+            return ChainArrived(request.id, request.job_id, payload["upstream"], payload["at"])
         case RequestKind.REPORT:
             report = RunFinished(
                 RunKey.from_run_id(payload["run_id"]),
@@ -90,7 +101,7 @@ def message_of(request: Request) -> RequestMessage:
 def verify(store: Store) -> Report:
     """Prove from the ledger alone that no occurrence was lost and none decided twice."""
     snapshot = store.load()
-    rows = []
+    rows: list[LedgerRow] = []
     after = None
     while True:
         page = store.query(RunFilter(occurrences_only=True, oldest_first=True), after, 10_000)

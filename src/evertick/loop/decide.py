@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evertick.loop import jobs, ownership, requests, settle
+from evertick.loop import chain, jobs, ownership, requests, settle
 from evertick.loop.effects import Decision, Resync
 from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed
-from evertick.loop.fire import RESTART, ask_to_stop, drop_waiting_retries, fire_due
+from evertick.loop.fire import RESTART, ask_to_stop, drain_queues, drop_waiting_retries, fire_due
 from evertick.loop.messages import (
     AskActiveRuns,
     AskJob,
@@ -24,6 +24,7 @@ from evertick.loop.messages import (
     BucketsGained,
     BucketsLost,
     CancelRun,
+    ChainArrived,
     ChangesRecorded,
     DefinitionsChanged,
     DefinitionsDoubtful,
@@ -62,6 +63,7 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     plan_ahead(state, turn)
     for run in fire_due(state, turn):
         settle.lose(state, turn, state.jobs[run.key.job_id], run, "its executor sent no sign of life in time")
+    drain_queues(state, turn)
     report_missed(turn)
     _fire_stops(state, turn)
     _clean_up(state, turn)
@@ -104,6 +106,8 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             state.lease_until = until
         case NodesSeen():
             settle.seen(state, turn, message)
+        case ChainArrived():
+            _arrived(state, turn, message)
         case ForwardedReport():
             settle.forwarded(state, turn, message)
         case TriggerJob():
@@ -199,6 +203,13 @@ def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
     state.changes_in_flight -= message.changes
     for key in message.refused:
         turn.log("run.change_refused", run=key.run_id)
+
+
+def _arrived(state: State, turn: Turn, message: ChainArrived) -> None:
+    chain.arrived(state, turn, message)
+    job = state.jobs.get(message.job_id)
+    if job is not None and job.lanes:
+        jobs.drain_all(state, turn, job)  # an occurrence may have waited for it
 
 
 # --- stop and restart schedules: when due, within the grace, or not at all

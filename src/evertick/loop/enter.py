@@ -170,6 +170,8 @@ def _apply(state: State, turn: Turn, job: JobState, result: Plan) -> None:
             assert change.reason is not None
             drop(job, run)
             run.state = SKIPPED
+            if not run.in_ledger:
+                run.early_change = change
             state.statistics.skipped[change.reason] += 1
             settle_catchup(state, turn, run, is_dispatched=None)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from evertick.loop.chain import is_held_back, use
 from evertick.loop.enter import drop, settle_catchup, settle_job
 from evertick.loop.state import Hold, JobState, Lane, OpenRun, State
 from evertick.loop.turn import Turn
@@ -108,7 +109,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         return
     lane = job.lane_of(run.key)
     admission = admit(_overlap_for(job, lane, run), Occupancy(len(lane.active), len(lane.waiting)))
-    if admission is Admission.START and lane.next_start_at > turn.now and lane.gap_us:
+    if admission is Admission.START and not _may_start(state, turn, job, lane, run):
         admission = Admission.WAIT
     match admission:
         case Admission.START:
@@ -129,6 +130,49 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
                 ask_to_stop(turn, active, f"replaced by the run of {to_text(run.key.scheduled_for)}")
             _wait(state, turn, job, lane, run)
             drop_waiting_retries(state, turn, job, lane)
+
+
+def _may_start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> bool:
+    """Whether nothing but the overlap rule stands in its way: the lane's rate, its queue, the jobs before it."""
+    if lane.gap_us and lane.next_start_at > turn.now:
+        return False
+    if is_held_back(job, run):
+        return False
+    queue = state.queue_of(job)
+    if queue is not None and not queue.has_room:
+        queue.waiting[job.job.id, run.key.origin if job.lanes and run.key.origin in job.lanes else ""] = None
+        return False
+    return True
+
+
+def leave_queue(state: State, run: OpenRun) -> None:
+    """A run is no longer active: its place in a named queue is free."""
+    for name, queue in state.queues.items():
+        if run.key in queue.active:
+            queue.active.discard(run.key)
+            state.freed_queues.add(name)
+
+
+def drain_queues(state: State, turn: Turn) -> None:
+    """Where room was made in a named queue, those go on that wait for it: by priority, then by how long they wait."""
+    while state.freed_queues:
+        queue = state.queues[state.freed_queues.pop()]
+        waiting = sorted(queue.waiting, key=lambda place: -_priority_of(state, place[0]))
+        queue.waiting.clear()
+        for job_id, origin in waiting:
+            job = state.jobs.get(job_id)
+            lane = (job.lanes or {}).get(origin) if job else None
+            if job is None or lane is None or not lane.waiting:
+                continue
+            if queue.has_room:
+                drain(state, turn, job, lane)
+            else:
+                queue.waiting[job_id, origin] = None
+
+
+def _priority_of(state: State, job_id: str) -> int:
+    job = state.jobs.get(job_id)
+    return job.job.priority if job else 0
 
 
 def _overlap_for(job: JobState, lane: Lane, run: OpenRun) -> Overlap:
@@ -153,6 +197,11 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     """Launch the next attempt of a run."""
     lane.active[run.key] = run
     lane.next_start_at = turn.now + lane.gap_us
+    queue = state.queue_of(job)
+    if queue is not None:
+        queue.active.add(run.key)
+    if job.arrivals and not run.key.origin and run.attempt == 0:
+        use(turn, job)
     run.attempt += 1
     run.fence = state.epochs.get(job.bucket, 0) << FENCE_BITS | run.attempt
     run.retry_at = None
@@ -174,6 +223,7 @@ def skip(state: State, turn: Turn, job: JobState, run: OpenRun, reason: SkipReas
 def cancel(state: State, turn: Turn, job: JobState, run: OpenRun, detail: str) -> None:
     """End a run that has not been launched, or is between two attempts."""
     drop(job, run)
+    leave_queue(state, run)
     turn.move(run, CANCELLED, detail=detail, finished_at=turn.now)
     note_cancelled(state, turn, run)
     turn.log("run.cancelled", job=job.job.id, scheduled_for=to_text(run.key.scheduled_for), detail=detail)
@@ -224,6 +274,8 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
         if is_of_schedule(run) and is_too_late(run.key.scheduled_for, turn.now, job.job.policy.max_delay_us):
             skip(state, turn, job, run, SkipReason.LATE, "it waited longer than the job's window allows")
             continue
+        if not _may_start(state, turn, job, lane, run):
+            return
         lane.waiting.popleft()
         start(state, turn, job, lane, run)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evertick.loop.chain import link, start_chained
 from evertick.loop.enter import drop, hold_in_error
 from evertick.loop.fire import ask_to_stop, cancel, drain, is_of_schedule, skip
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced
@@ -34,6 +35,7 @@ def resynced(state: State, turn: Turn, message: DefinitionsResynced) -> None:
 
 
 def _put(state: State, turn: Turn, job: Job) -> None:
+    link(state, state.definitions.get(job.id), job)
     state.definitions[job.id] = job
     if not state.owns(job.id):
         return
@@ -87,6 +89,7 @@ def activate(state: State, turn: Turn, job: JobState) -> None:
     state.to_plan[job.job.id] = None
     turn.keep_job(job, may_rewind=True)
     drain_all(state, turn, job)
+    start_chained(turn, job)
 
 
 def drain_all(state: State, turn: Turn, job: JobState) -> None:
@@ -197,7 +200,7 @@ def release(state: State, turn: Turn, job: JobState, keep: Missed | None) -> Non
 
 
 def _remove(state: State, turn: Turn, job_id: str) -> None:
-    state.definitions.pop(job_id, None)
+    link(state, state.definitions.pop(job_id, None), None)
     job = state.jobs.get(job_id)
     if job is not None and job.hold is not Hold.RETIRED:
         retire(state, turn, job)

@@ -24,6 +24,7 @@ __all__ = [
     "BucketsGained",
     "BucketsLost",
     "CancelRun",
+    "ChainArrived",
     "ChangesRecorded",
     "DefinitionsChanged",
     "DefinitionsDoubtful",
@@ -189,6 +190,15 @@ class ForwardedReport(NamedTuple):
     report: RunFinished
 
 
+class ChainArrived(NamedTuple):
+    """A job succeeded that `job_id` runs after."""
+
+    request_id: str
+    job_id: str
+    upstream: str
+    at: Instant
+
+
 # --- questions, answered at once
 
 
@@ -235,6 +245,7 @@ Message: TypeAlias = (
     | ResumeJob
     | BackfillJob
     | ForwardedReport
+    | ChainArrived
     | AskActiveRuns
     | AskRun
     | AskJob

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 from evertick.loop.effects import Reconcile, Release
+from evertick.loop.fire import leave_queue
 from evertick.loop.jobs import activate, meet, replan, retire
 from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen
 from evertick.loop.settle import seen
@@ -105,6 +106,9 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
         lane.waiting.append(run)
         return
     lane.active[run.key] = run
+    queue = state.queue_of(job)
+    if queue is not None:
+        queue.active.add(run.key)
     if row.state is RETRYING:
         state.ring.put(row.retry_at or turn.now, run)
         return
@@ -164,6 +168,7 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
             state.stops.remove(f"{kind}:{job_id}")
         for lane in (job.lanes or {}).values():
             for run in lane.active.values():
+                leave_queue(state, run)
                 if run.state in (PLANNED, RETRYING) or run.key in state.foreign:
                     state.foreign.pop(run.key, None)
                     continue

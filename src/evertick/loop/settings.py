@@ -29,6 +29,8 @@ class LoopSettings:
     changes_in_flight_max: int = 100_000
     launch_retry_us: int = SECOND
     """The first wait after an executor refused a run; it doubles up to a minute."""
+    queues: tuple[tuple[str, int], ...] = ()
+    """How many runs of the jobs in each named queue may be active at once on this node."""
     clock_jump_us: int = 2 * SECOND
     """A difference between wall and monotonic clock above this is a jump."""
     stall_us: int = 5 * SECOND

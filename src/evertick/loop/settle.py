@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from evertick.loop.chain import announce
 from evertick.loop.enter import close_lane, drop
-from evertick.loop.fire import cancel, drain, enqueue, note_cancelled
+from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled
 from evertick.loop.messages import (
     ForwardedReport,
     LaunchRefused,
@@ -121,6 +122,7 @@ def finished(state: State, turn: Turn, message: RunFinished) -> None:
     job, run = found
     if message.state is SKIPPED:
         drop(job, run)
+        leave_queue(state, run)
         turn.move(run, SKIPPED, reason=SkipReason.CONDITION, detail=message.detail)
         note_cancelled(state, turn, run)
         drain(state, turn, job, job.lane_of(run.key))
@@ -176,6 +178,7 @@ def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
         drain(state, turn, job, lane)
         return
     del lane.active[run.key]
+    leave_queue(state, run)
     if run.state is LAUNCHING:
         turn.move(run, WAITING)
         enqueue(lane, run)
@@ -196,6 +199,7 @@ def refused(state: State, turn: Turn, message: LaunchRefused) -> None:
     job, run = found
     lane = job.lane_of(run.key)
     del lane.active[run.key]
+    leave_queue(state, run)
     run.attempt -= 1
     if run.stop_detail is not None:
         cancel(state, turn, job, run, run.stop_detail)
@@ -226,15 +230,20 @@ def _end(
 ) -> None:
     lane = job.lane_of(run.key)
     del lane.active[run.key]
+    leave_queue(state, run)
     state.foreign.pop(run.key, None)
     note_cancelled(state, turn, run)
+    leads_on = outcome is SUCCEEDED and bool(state.downstream.get(run.key.job_id))
     turn.move(
         run,
         outcome,
+        is_with_batch=leads_on,
         detail=detail,
         finished_at=turn.now if message is None else message.at,
         exit_code=None if message is None else message.exit_code,
     )
+    if leads_on:
+        announce(state, turn, run)
     job.last_failed = outcome not in (SUCCEEDED, CANCELLED)
     if outcome is SUCCEEDED and (job.last_success_at is None or run.key.scheduled_for > job.last_success_at):
         job.last_success_at = run.key.scheduled_for

@@ -89,6 +89,29 @@ class Lane:
         return not self.active and not self.waiting
 
 
+class Queue:
+    """A limit that runs of several jobs share."""
+
+    __slots__ = ("active", "limit", "waiting")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.active: set[RunKey] = set()
+        self.waiting: dict[tuple[str, str], None] = {}
+        """Job and origin of the lanes that would start something if there were room, longest first."""
+
+    @property
+    def has_room(self) -> bool:
+        return len(self.active) < self.limit
+
+
+class Arrival(NamedTuple):
+    """A success of an upstream job that has not been used yet."""
+
+    request_id: str
+    at: Instant
+
+
 class Hold(StrEnum):
     """Why nothing is planned for a job."""
 
@@ -102,6 +125,7 @@ class JobState:
     """A job this node owns."""
 
     __slots__ = (
+        "arrivals",
         "asked",
         "bucket",
         "error",
@@ -143,6 +167,8 @@ class JobState:
         self.last_started_at: Instant = 0
         self.last_failed = False
         # Made when first needed: a million idle jobs have none.
+        self.arrivals: dict[str, Arrival] | None = None
+        """By upstream job."""
         self.planned: dict[RunKey, OpenRun] | None = None
         self.lanes: dict[str, Lane] | None = None
 
@@ -265,6 +291,10 @@ class State:
         self.stops = OccurrenceIndex(now)
         """Occurrences of stop and restart schedules, under `stop:<job>` and `restart:<job>`."""
         self.ring: Ring[OpenRun] = Ring()
+        self.queues: dict[str, Queue] = {name: Queue(limit) for name, limit in settings.queues}
+        self.freed_queues: set[str] = set()
+        self.downstream: dict[str, set[str]] = {}
+        """Which jobs run after a job, of all definitions there are."""
         self.to_plan: dict[str, None] = {}
         """Jobs that must be planned by themselves before they join the index."""
         self.retiring: dict[str, Instant] = {}
@@ -302,6 +332,10 @@ class State:
 
     def is_lease_over(self, now: Instant) -> bool:
         return self.lease_until is not None and now >= self.lease_until
+
+    def queue_of(self, job: JobState) -> Queue | None:
+        """The named limit of a job's runs; a name without a limit limits nothing."""
+        return self.queues.get(job.job.queue) if job.job.queue else None
 
     def owns(self, job_id: str) -> bool:
         return bucket_of(job_id) in self.epochs

@@ -40,6 +40,7 @@ class Turn:
         "_entries",
         "_jobs",
         "_request_jobs",
+        "_requests",
         "_resubmitted",
         "_rewound",
         "_schedules",
@@ -66,6 +67,7 @@ class Turn:
         self._schedules: list[ScheduleLine] = []
         self._answers: dict[str, str] = {}
         self._request_jobs: dict[str, str] = {}
+        self._requests: list[Request] = []
         self._resubmitted: list[tuple[PendingBatch, frozenset[int]]] = []
         self._changes: list[Change] = []
 
@@ -96,6 +98,10 @@ class Turn:
         if may_rewind:
             self._rewound.add(job.job.id)
 
+    def request(self, request: Request) -> None:
+        """Ask something of another job, in the same transaction as what led to it."""
+        self._requests.append(request)
+
     def withdraw(self, key: RunKey) -> None:
         self._withdrawn.append(key)
 
@@ -125,8 +131,9 @@ class Turn:
         detail: str | None = None,
         finished_at: Instant | None = None,
         exit_code: int | None = None,
+        is_with_batch: bool = False,
     ) -> None:
-        """Change a run's state, here and in the ledger."""
+        """Change a run's state, here and in the ledger; together with the batch if something there rests on it."""
         assert may_move(run.state, state), f"{run.key.run_id}: {run.state} -> {state}"
         run.state = state
         change = Change(
@@ -144,7 +151,12 @@ class Turn:
             exit_code,
             detail,
         )
-        self._changes.append(change)
+        if is_with_batch:
+            # It holds all that the earlier ones of this turn say, and they must not come after it.
+            self._changes = [earlier for earlier in self._changes if earlier.key != run.key]
+            self._batch_changes.append(change)
+        else:
+            self._changes.append(change)
         if not run.in_ledger:
             run.early_change = change
         if state in TERMINAL:
@@ -220,7 +232,13 @@ class Turn:
 
     def _has_batch(self) -> bool:
         return self.wants_floor or bool(
-            self._entries or self._jobs or self._withdrawn or self._batch_changes or self._schedules or self._answers
+            self._entries
+            or self._jobs
+            or self._withdrawn
+            or self._batch_changes
+            or self._schedules
+            or self._requests
+            or self._answers
         )
 
     def _commit(self) -> Commit:
@@ -239,6 +257,7 @@ class Turn:
             schedules=self._schedules,
             floors={bucket: state.index.horizon for bucket in state.epochs if bucket not in unplanned},
             epochs=dict(state.epochs),
+            requests=self._requests,
             answers=self._answers,
         )
         state.batches[number] = PendingBatch(batch, self._entered, self._request_jobs)
@@ -273,6 +292,7 @@ class Turn:
             schedules=[line for line in old.schedules if _is_kept(line.job_id, lost)],
             floors={bucket: floor for bucket, floor in old.floors.items() if bucket in state.epochs},
             epochs=dict(state.epochs),
+            requests=old.requests,
             answers={
                 request_id: answer
                 for request_id, answer in old.answers.items()

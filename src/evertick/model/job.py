@@ -7,22 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from evertick.model.chain import After
+from evertick.model.constraint import Constraint
+from evertick.model.notify import Route
 from evertick.model.policy import Policy
 from evertick.model.schedule import AtSpec, ScheduleSpec
+from evertick.model.work import NOTHING, Step, Work
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One part of a job; `depends` names the steps that must end first."""
-
-    name: str
-    command: tuple[str, ...] = ()
-    """The argument vector; a single text runs in the shell when `shell` is set."""
-    shell: bool = False
-    depends: tuple[str, ...] = ()
-    continue_on_failure: bool = False
+# One of each for all the jobs that say nothing else: a node may hold a million of them.
+_NO_ORIGINS: Mapping[str, str] = MappingProxyType({})
+_POLICY = Policy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +27,29 @@ class Job:
     """When it starts."""
     stops: tuple[ScheduleSpec, ...] = ()
     restarts: tuple[ScheduleSpec, ...] = ()
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = _POLICY
     priority: int = 0
     enabled: bool = True
     timezone: str = "UTC"
     """The zone its times are shown in, and that its schedules are read in unless they name their own."""
-    steps: tuple[Step, ...] = ()
+    work: Work = NOTHING
+    """What it runs."""
+    after: After | None = None
+    constraints: tuple[Constraint, ...] = ()
+    notify: tuple[Route, ...] = ()
+    queue: str | None = None
+    """The named limit that its runs share with those of other jobs; the settings say how many may run."""
+    log_retention_us: int | None = None
+    """How long the logs of its runs are kept; None: as the settings say."""
     tags: tuple[str, ...] = ()
     description: str = ""
-    pipeline: Mapping[str, object] | None = field(default=None, hash=False)
-    """What a pipeline says beside its schedule (`input`, `map`, `reduce` ...), as plain data."""
     file: str | None = None
-    origins: Mapping[str, str] = field(default_factory=lambda: _NOTHING, compare=False, repr=False)
+    origins: Mapping[str, str] = field(default_factory=lambda: _NO_ORIGINS, compare=False, repr=False)
     """Where each effective value came from: `file:line`, a default of its form, or a setting."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.work.steps
 
     @property
     def fingerprint(self) -> str:

@@ -46,6 +46,8 @@ class RequestKind(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     BACKFILL = "backfill"
+    CHAIN = "chain"
+    """A job succeeded that this one runs after."""
     REPORT = "report"
     """How a run ended, said by the node that ran it to whoever owns its job by now."""
 

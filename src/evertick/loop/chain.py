@@ -1,0 +1,94 @@
+"""Jobs that run after other jobs."""
+
+from __future__ import annotations
+
+import json
+
+from evertick.loop.messages import ChainArrived
+from evertick.loop.state import Arrival, JobState, OpenRun, State
+from evertick.loop.turn import Turn
+from evertick.model.chain import AfterMode
+from evertick.model.job import Job
+from evertick.model.ledger import Request, RequestKind
+from evertick.model.lifecycle import PLANNED, Trigger
+from evertick.model.run import Entry, RunKey
+
+USED = '{"used": true}'
+SUPERSEDED = '{"superseded": true}'
+IGNORED = '{"ignored": true}'
+
+
+def link(state: State, old: Job | None, new: Job | None) -> None:
+    """Keep track of who runs after whom, whoever owns them."""
+    if old is not None and old.after is not None:
+        for upstream in old.after.jobs:
+            state.downstream.get(upstream, set()).discard(old.id)
+    if new is not None and new.after is not None:
+        for upstream in new.after.jobs:
+            state.downstream.setdefault(upstream, set()).add(new.id)
+
+
+def announce(state: State, turn: Turn, run: OpenRun) -> None:
+    """A run succeeded: tell the jobs after it, through the ledger, in the transaction that says it succeeded."""
+    for downstream in sorted(state.downstream.get(run.key.job_id, ())):
+        payload = json.dumps({"upstream": run.key.job_id, "at": run.key.scheduled_for})
+        request_id = f"chain/{run.key.run_id}/{downstream}"
+        turn.request(Request(request_id, RequestKind.CHAIN, downstream, payload, turn.now))
+
+
+def arrived(state: State, turn: Turn, message: ChainArrived) -> None:
+    """An upstream job succeeded. It is answered when a run has used it, so a crash before lets it arrive again."""
+    job = state.jobs.get(message.job_id)
+    after = job.job.after if job else None
+    if job is None or after is None or message.upstream not in after.jobs:
+        turn.answer(message.request_id, message.job_id, IGNORED)
+        return
+    if job.arrivals is None:
+        job.arrivals = {}
+    before = job.arrivals.get(message.upstream)
+    if before is not None:
+        if before.request_id == message.request_id:
+            return
+        turn.answer(before.request_id, message.job_id, SUPERSEDED)
+    job.arrivals[message.upstream] = Arrival(message.request_id, message.at)
+    start_chained(turn, job)
+
+
+def is_satisfied(job: JobState) -> bool:
+    """Whether the jobs that this one runs after have succeeded since it last used their success."""
+    after = job.job.after
+    if after is None:
+        return True
+    arrivals = job.arrivals or {}
+    if after.mode is AfterMode.ANY:
+        return any(upstream in arrivals for upstream in after.jobs)
+    return all(upstream in arrivals for upstream in after.jobs)
+
+
+def is_held_back(job: JobState, run: OpenRun) -> bool:
+    """Whether an occurrence must wait for the jobs that its job runs after."""
+    return job.job.after is not None and not run.key.origin and run.attempt == 0 and not is_satisfied(job)
+
+
+def use(turn: Turn, job: JobState) -> None:
+    """The successes have led to a run; the next one needs new ones."""
+    for arrival in (job.arrivals or {}).values():
+        turn.answer(arrival.request_id, job.job.id, USED)
+    job.arrivals = None
+
+
+def start_chained(turn: Turn, job: JobState) -> None:
+    """For a job without a schedule of its own: a run for the newest of the successes, if all are there.
+
+    It is entered under that request's id, so that the same successes arriving again make the same run.
+    """
+    if job.hold is not None or job.job.schedules or not job.arrivals or not is_satisfied(job):
+        return
+    newest = max(job.arrivals.values(), key=lambda arrival: (arrival.at, arrival.request_id))
+    key = RunKey(job.job.id, newest.at, newest.request_id)
+    run = turn.enter(Entry(key, PLANNED, Trigger.CHAINED, turn.now, detail=f"after {', '.join(job.arrivals)}"))
+    assert run is not None
+    if job.planned is None:
+        job.planned = {}
+    job.planned[key] = run
+    use(turn, job)

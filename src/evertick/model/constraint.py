@@ -1,0 +1,91 @@
+"""What must hold before, while and after a job runs, and what is done when it does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from evertick.model.work import Value
+
+
+class ActionKind(StrEnum):
+    RETRY = "retry"
+    START_JOB = "startJob"
+    WEBHOOK = "webhook"
+    KILL = "kill"
+    SKIP_NEXT = "skipNext"
+
+
+class KillTarget(StrEnum):
+    THIS = "this"
+    """The run that broke the constraint."""
+    LATEST = "latest"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something done when a constraint is broken."""
+
+    kind: ActionKind
+    job_id: str = ""
+    """With `startJob`."""
+    url: Value = ""
+    """With `webhook`."""
+    target: KillTarget = KillTarget.THIS
+    """With `kill`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaxConcurrentRuns:
+    """At most so many runs at once. The overlap policy enforces it; this says what else happens."""
+
+    limit: int
+    on_violation: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreRunHook:
+    """The address must answer with 200 before the run starts."""
+
+    url: Value
+    on_violation: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PostRunHook:
+    """The address must answer with 200 for the run to count as a success."""
+
+    url: Value
+    on_violation: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MaxExpectedRunTime:
+    """A run that takes longer is behind schedule, and goes on."""
+
+    duration_us: int
+    on_violation: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MaxAllowedRunTime:
+    """A run that takes longer is ended. The timeout enforces it; this says what else happens."""
+
+    duration_us: int
+    on_violation: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RequirePreviousSuccess:
+    """The latest ended run of each of these jobs must have succeeded."""
+
+    jobs: tuple[str, ...] = ()
+    """Empty: of this job itself."""
+    on_violation: tuple[Action, ...] = ()
+
+
+Constraint: TypeAlias = (
+    MaxConcurrentRuns | PreRunHook | PostRunHook | MaxExpectedRunTime | MaxAllowedRunTime | RequirePreviousSuccess
+)

@@ -1,0 +1,54 @@
+"""Whom a job tells about which of its ends, and how they are reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from evertick.model.work import Env, Value
+
+
+class NotifyEvent(StrEnum):
+    FAILURE = "on_failure"
+    """A run ended badly, and no attempt is left."""
+    SUCCESS = "on_success"
+    MISSED = "on_missed"
+    """Occurrences fell due while nobody was there, and were not made up."""
+    LATE = "on_late"
+    """A run started later than its grace, or takes longer than it is expected to."""
+    RECOVERED = "on_recovered"
+    """The first success after a failure."""
+    SKIPPED_STREAK = "on_skipped_streak"
+    """Several occurrences in a row were skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A POST with the event as JSON."""
+
+    url: Value
+    headers: Env = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """A message through an incoming webhook."""
+
+    url: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A message through the SMTP server that the settings name."""
+
+    to: tuple[str, ...]
+
+
+Channel: TypeAlias = Webhook | Slack | Mail
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    event: NotifyEvent
+    channels: tuple[Channel, ...]

@@ -1,0 +1,193 @@
+"""What a job does when it runs: its steps, what each of them is, and what surrounds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from evertick.model.policy import Retry
+
+# --- values that are looked up when a run starts, never before
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A value kept elsewhere: in the scheduler's environment, or in a file. Masked wherever it would be shown."""
+
+    source: str
+    """`env` or `file`."""
+    name: str
+
+
+Value: TypeAlias = str | Secret
+Env: TypeAlias = tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A value that whoever triggers a run may give. It arrives as an environment variable, never inside shell text."""
+
+    name: str
+    default: str | None = None
+    """None: it must be given."""
+    schema: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """JSON Schema of the value; empty: any text."""
+    description: str = ""
+
+
+# --- kinds: what a step can be
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program with its arguments, or one line for the shell."""
+
+    words: tuple[str, ...]
+    """The argument vector; with `is_shell` a single text."""
+    is_shell: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Several lines for an interpreter, which reads them from a file."""
+
+    text: str
+    interpreter: tuple[str, ...] = ("/bin/sh", "-e")
+
+
+@dataclass(frozen=True, slots=True)
+class PythonCall:
+    """A function, called in a process of its own."""
+
+    target: str
+    """`module:function`."""
+    arguments: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCall:
+    url: str
+    method: str = "GET"
+    headers: Env = ()
+    body: str | None = None
+    expected_statuses: tuple[int, ...] = ()
+    """Empty: any from 200 to 299."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Items in, a prompt for each, one result out; `data` is what its file says, as plain data."""
+
+    data: Mapping[str, object] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SubJob:
+    """A run of another job; the step ends as that run does."""
+
+    job_id: str
+    params: tuple[tuple[str, str], ...] = ()
+
+
+Kind: TypeAlias = Command | Script | PythonCall | HttpCall | Pipeline | SubJob
+
+
+# --- conditions
+
+
+class ConditionKind(StrEnum):
+    FILE_EXISTS = "file_exists"
+    COMMAND = "command"
+    HTTP = "http"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that must hold: a file is there, a command exits with 0, an address answers with 200 to 299."""
+
+    kind: ConditionKind
+    value: str
+    expected: str | None = None
+    """For a command: what its output must be, or match when it begins with `re:`; None: its exit code decides."""
+
+
+# --- steps
+
+# What is not written is shared: most steps of most jobs say none of it.
+NO_RETRY = Retry()
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueOn:
+    """Which ends of a step let those behind it go on all the same."""
+
+    failure: bool = False
+    skipped: bool = False
+    exit_codes: tuple[int, ...] = ()
+    marks_success: bool = False
+    """Count the step as succeeded then."""
+
+
+STOP_ON_FAILURE = ContinueOn()
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Run a step again and again: every so often, until a condition holds, so many times at most."""
+
+    interval_us: int
+    limit: int | None = None
+    until: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One part of a job; `depends` names the steps that must end first."""
+
+    name: str
+    kind: Kind
+    depends: tuple[str, ...] = ()
+    env: Env = ()
+    working_dir: str | None = None
+    timeout_us: int | None = None
+    retry: Retry = NO_RETRY
+    repeat: Repeat | None = None
+    continue_on: ContinueOn = STOP_ON_FAILURE
+    preconditions: tuple[Condition, ...] = ()
+    output: str | None = None
+    """The variable that carries what the step prints on standard output, without the last line feed, to later ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """Steps that run after the others, by how those ended; `on_exit` always and last."""
+
+    on_success: Step | None = None
+    on_failure: Step | None = None
+    on_cancel: Step | None = None
+    on_exit: Step | None = None
+
+
+NO_HANDLERS = Handlers()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All that happens between the start of a run and its end."""
+
+    steps: tuple[Step, ...] = ()
+    env: Env = ()
+    params: tuple[Param, ...] = ()
+    working_dir: str | None = None
+    timeout_us: int | None = None
+    max_active_steps: int | None = None
+    preconditions: tuple[Condition, ...] = ()
+    """When one does not hold, the run is skipped with reason `condition`."""
+    handlers: Handlers = NO_HANDLERS
+    log_max_bytes: int = 64 * 1024 * 1024
+    """Per step; of a longer log the head and the tail are kept."""
+
+
+NOTHING = Work()

@@ -1,0 +1,153 @@
+"""How a job's work is written down as plain data, and read back to the same value.
+
+A run keeps it as the snapshot of what it carried out, and it is what another process is handed. Secrets stay
+references: their values are looked up where the run starts.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from evertick.model.work import Work
+
+Plain = dict[str, Any]
+
+_ONE_OF = (Union, types.UnionType)
+
+
+def to_plain(work: Work) -> Plain:
+    """Dicts, lists and scalars that JSON can carry; what is as by default is left out."""
+    plain: Plain = plain_of(work)
+    return plain
+
+
+def from_plain(plain: object) -> Work:
+    """The work that `to_plain` wrote; ValueError says which part cannot be one."""
+    work: Work = value_of(Work, plain)
+    return work
+
+
+def plain_of(value: object, kind: Any = None) -> Any:
+    """A value of the model as plain data; `kind` is the type of its place, where several could stand there."""
+    if is_dataclass(value) and not isinstance(value, type):
+        hints = _hints(type(value))
+        plain = {
+            field.name: plain_of(part, hints[field.name])
+            for field in fields(value)
+            if not _is_default(field, part := getattr(value, field.name))
+        }
+        return {type(value).__name__: plain} if len(_classes(kind)) > 1 else plain
+    if isinstance(value, StrEnum):
+        return str(value)
+    if isinstance(value, tuple):
+        inner = get_args(kind)
+        return [
+            plain_of(part, inner[0] if len(inner) == 2 and inner[1] is ... else inner[index])
+            for index, part in enumerate(value)
+        ]
+    if isinstance(value, Mapping):
+        return {str(name): _carried(part) for name, part in value.items()}
+    return value
+
+
+def value_of(kind: Any, plain: Any, place: str = "") -> Any:
+    """The value of a type that `plain_of` wrote."""
+    origin = get_origin(kind)
+    if origin in _ONE_OF:
+        return _one_of(kind, plain, place)
+    if origin is tuple:
+        return _tuple(get_args(kind), plain, place)
+    if origin is not None and issubclass(origin, Mapping):
+        return dict(_checked(plain, dict, place))
+    if is_dataclass(kind):
+        return _dataclass(kind, plain, place)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        try:
+            return kind(plain)
+        except ValueError:
+            raise _refused(place, f"{plain!r} is not one of {', '.join(kind)}") from None
+    if kind is float and isinstance(plain, int) and not isinstance(plain, bool):
+        return float(plain)
+    if kind is int and isinstance(plain, bool):
+        raise _refused(place, "a number was expected, not true or false")
+    return _checked(plain, kind, place)
+
+
+def _dataclass(kind: Any, plain: Any, place: str) -> Any:
+    hints = _hints(kind)
+    written = _checked(plain, dict, place)
+    strangers = [name for name in written if name not in hints]
+    if strangers:
+        raise _refused(place, f"{kind.__name__} has no field {strangers[0]!r}; a newer version may have written it")
+    values = {name: value_of(hints[name], part, f"{place}.{name}".lstrip(".")) for name, part in written.items()}
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise _refused(place, str(error)) from None
+
+
+def _one_of(kind: Any, plain: Any, place: str) -> Any:
+    """None, a text, or one of several classes, which is then named."""
+    if plain is None and type(None) in get_args(kind):
+        return None
+    classes = _classes(kind)
+    others = [one for one in get_args(kind) if one is not type(None) and not is_dataclass(one)]
+    if not isinstance(plain, dict) or not classes:
+        if not others:
+            raise _refused(place, f"{plain!r} cannot stand here")
+        return value_of(others[0], plain, place)
+    if len(classes) == 1:
+        return value_of(classes[0], plain, place)
+    if len(plain) == 1:
+        ((name, inner),) = plain.items()
+        for one in classes:
+            if one.__name__ == name:
+                return value_of(one, inner, f"{place}.{name}".lstrip("."))
+    raise _refused(place, f"one of {', '.join(one.__name__ for one in classes)} was expected")
+
+
+def _tuple(inner: tuple[Any, ...], plain: Any, place: str) -> tuple[Any, ...]:
+    parts = _checked(plain, list, place)
+    if len(inner) == 2 and inner[1] is ...:
+        return tuple(value_of(inner[0], part, f"{place}[{index}]") for index, part in enumerate(parts))
+    if len(parts) != len(inner):
+        raise _refused(place, f"{len(inner)} values were expected, not {len(parts)}")
+    return tuple(value_of(kind, part, place) for kind, part in zip(inner, parts, strict=True))
+
+
+def _checked(plain: Any, kind: Any, place: str) -> Any:
+    if not isinstance(plain, kind):
+        raise _refused(place, f"{kind.__name__} was expected, not {type(plain).__name__}")
+    return plain
+
+
+def _carried(value: object) -> object:
+    """A user's own data, without read-only views and tuples."""
+    if isinstance(value, Mapping):
+        return {str(name): _carried(part) for name, part in value.items()}
+    return [_carried(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _refused(place: str, reason: str) -> ValueError:
+    return ValueError(f"this is not the work of a job: {place or 'the whole'}: {reason}.")
+
+
+def _is_default(field: Field[Any], part: object) -> bool:
+    if field.default is not MISSING:
+        return bool(part == field.default)
+    factory: Callable[[], object] | Any = field.default_factory
+    return factory is not MISSING and part == factory()
+
+
+def _classes(kind: Any) -> tuple[Any, ...]:
+    return tuple(one for one in get_args(kind) if is_dataclass(one)) if get_origin(kind) in _ONE_OF else ()
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)

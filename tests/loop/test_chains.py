@@ -1,0 +1,137 @@
+"""Jobs that run after other jobs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from evertick.loop.messages import ChainArrived, PauseJob, ResumeJob
+from evertick.model.chain import After, AfterMode
+from evertick.model.instant import MINUTE, SECOND
+from evertick.model.ledger import RequestKind
+from evertick.model.lifecycle import FAILED
+from evertick.operations import message_of
+from tests.loop.harness import WAIT, Act, World, job, world
+
+
+def after(*upstream: str, mode: AfterMode = AfterMode.ALL, name: str = "z"):
+    """A job that only runs after others."""
+    return replace(job(name), schedules=(), after=After(upstream, mode))
+
+
+def claim(here: World) -> list[str]:
+    """What the dispatcher does each second: bring unanswered requests to the loop."""
+    requests = [request for request in here.store.claim(None, 100) if request.kind is RequestKind.CHAIN]
+    here.say(*map(message_of, requests))
+    return [request.id for request in requests]
+
+
+def test_a_success_starts_the_job_after_it():
+    here = world(job("a"), after("a"))
+    here.run_until("09:00:05")
+    claim(here)
+    here.run_for(5 * SECOND)
+    assert here.ledger("z") == ["09:00 succeeded chained"]
+    assert claim(here) == []
+
+
+def test_a_failure_does_not():
+    here = world(job("a"), after("a"))
+    here.act("a", Act(state=FAILED))
+    here.run_until("09:00:05")
+    assert claim(here) == []
+    assert here.ledger("z") == []
+
+
+def test_a_join_waits_for_all_of_them():
+    here = world(job("a"), job("b"), after("a", "b"))
+    here.act("b", Act(lasts_us=10 * MINUTE))
+    here.run_until("09:05")
+    claim(here)
+    here.run_for(SECOND)
+    assert here.ledger("z") == []
+    here.run_until("09:11")
+    claim(here)
+    here.run_for(5 * SECOND)
+    assert here.ledger("z") == ["09:00 succeeded chained"]
+
+
+def test_any_of_them_is_enough_when_it_says_so():
+    here = world(job("a"), job("b"), after("a", "b", mode=AfterMode.ANY))
+    here.act("b", Act(lasts_us=None))
+    here.run_until("09:00:05")
+    claim(here)
+    here.run_for(5 * SECOND)
+    assert here.ledger("z") == ["09:00 succeeded chained"]
+
+
+def test_a_success_claimed_again_before_it_was_used_counts_once():
+    here = world(job("a"), job("b"), after("a", "b"))
+    here.act("b", Act(lasts_us=None))
+    here.run_until("09:00:05")
+    assert claim(here) == claim(here)
+    here.finish("b")
+    claim(here)
+    claim(here)
+    here.run_for(5 * SECOND)
+    assert here.ledger("z") == ["09:00 succeeded chained"]
+
+
+def test_the_success_and_the_word_of_it_are_written_together_so_a_crash_loses_neither():
+    here = world(job("a"), after("a"))
+    here.run_until("09:00:05")
+    here.restart(after=SECOND)
+    claim(here)
+    here.run_for(5 * SECOND)
+    assert here.ledger("z") == ["09:00 succeeded chained"]
+
+
+def test_a_join_half_done_survives_a_restart():
+    here = world(job("a"), job("b"), after("a", "b"))
+    here.act("b", Act(lasts_us=10 * MINUTE))
+    here.run_until("09:05")
+    claim(here)
+    here.restart(after=SECOND)
+    here.run_until("09:11")
+    claim(here)
+    here.run_for(5 * SECOND)
+    assert here.ledger("z") == ["09:00 succeeded chained"]
+
+
+def test_a_chain_of_three():
+    here = world(job("a"), after("a", name="y"), after("y", name="z"))
+    here.run_until("09:00:05")
+    claim(here)
+    here.run_for(5 * SECOND)
+    claim(here)
+    here.run_for(5 * SECOND)
+    assert (here.ledger("y"), here.ledger("z")) == (["09:00 succeeded chained"], ["09:00 succeeded chained"])
+
+
+def test_an_occurrence_of_its_own_schedule_waits_for_the_job_before_it():
+    here = world(job("a"), replace(job("z"), after=After(("a",)), policy=replace(job("z").policy, overlap=WAIT)))
+    here.act("a", Act(lasts_us=10 * MINUTE))
+    here.run_until("09:05")
+    assert here.ledger("z") == ["09:00 waiting"]
+    here.run_until("09:10:05")
+    claim(here)
+    here.run_for(5 * SECOND)
+    assert here.ledger("z") == ["09:00 succeeded"]
+    assert claim(here) == []
+
+
+def test_a_paused_job_runs_after_it_is_resumed():
+    here = world(job("a"), after("a"))
+    here.say(PauseJob("p", "z"))
+    here.run_until("09:00:05")
+    claim(here)
+    here.run_for(SECOND)
+    assert here.ledger("z") == []
+    here.say(ResumeJob("r", "z"))
+    here.run_for(5 * SECOND)
+    assert here.ledger("z") == ["09:00 succeeded chained"]
+
+
+def test_word_for_a_job_that_no_longer_runs_after_it_is_answered_and_ignored():
+    here = world(job("a"), job("z"))
+    here.say(ChainArrived("c1", "z", "a", here.now))
+    assert here.ledger("z") == []

@@ -1,0 +1,328 @@
+"""Jobs that come, change, go, pause and come back."""
+
+from __future__ import annotations
+
+import pytest
+
+from evertick.loop import enter
+from evertick.loop.effects import Resync
+from evertick.loop.messages import AskJob, DefinitionsDoubtful, PauseJob, ResumeJob
+from evertick.model.instant import HOUR, MINUTE, SECOND
+from evertick.model.lifecycle import FAILED, JobStatus
+from evertick.model.policy import Missed
+from evertick.model.schedule import AtSpec, CronSpec, EverySpec
+from tests.loop.harness import FOREVER, WAIT, Act, at, catching_up, job, world
+
+MINUTELY = EverySpec(MINUTE)
+ALL = catching_up("all")
+BAD = CronSpec("61 * * * *", "UTC")
+
+
+# --- pausing
+
+
+def test_a_paused_job_plans_nothing_and_its_watermark_stays():
+    here = world(job("a", MINUTELY))
+    here.run_until("08:31:10")
+    here.say(PauseJob("p", "a", "maintenance"))
+    paused_at = here.now
+    here.run_for(5 * MINUTE)
+    assert here.ledger() == ["08:31 succeeded"]
+    facts = here.ask(AskJob, "a")
+    assert facts.status is JobStatus.PAUSED
+    assert facts.watermark == facts.paused_at == paused_at
+    assert facts.pause_note == "maintenance"
+
+
+def test_what_was_entered_ahead_is_withdrawn_when_the_job_is_paused():
+    here = world(job("a", MINUTELY))
+    here.run_until("08:30:57")
+    assert here.ledger() == ["08:31 planned"]
+    here.say(PauseJob("p", "a"))
+    here.run_until("08:32")
+    assert here.ledger() == []
+
+
+def test_a_pause_and_a_resume_before_the_instant_change_nothing():
+    here = world(job("a", MINUTELY))
+    here.run_until("08:30:57")
+    here.say(PauseJob("p", "a"))
+    here.say(ResumeJob("r", "a"))
+    here.run_until("08:31:10")
+    assert here.ledger() == ["08:31 succeeded"]
+
+
+def test_a_pause_survives_a_restart():
+    here = world(job("a", MINUTELY))
+    here.say(PauseJob("p", "a", "why"))
+    here.restart(after=10 * MINUTE)
+    here.run_for(2 * MINUTE)
+    assert here.ledger() == []
+    assert here.ask(AskJob, "a").pause_note == "why"
+
+
+def test_a_stretch_paused_through_a_restart_is_told_as_paused():
+    here = world(job())
+    here.say(PauseJob("p", "a"))
+    here.restart(after=3 * HOUR)
+    here.say(ResumeJob("r", "a"))
+    assert here.ledger() == ["09:00 skipped paused", "10:00 skipped paused", "11:00 skipped paused"]
+
+
+def test_a_long_pause_is_one_gap():
+    here = world(job("a", MINUTELY))
+    here.say(PauseJob("p", "a"))
+    here.stall(3 * HOUR)
+    here.say(ResumeJob("r", "a"))
+    assert here.ledger()[0] == "08:31..11:29 skipped paused x179"
+
+
+def test_a_paused_job_still_runs_when_somebody_asks():
+    here = world(job())
+    here.say(PauseJob("p", "a"))
+    here.trigger()
+    here.run_for(10 * SECOND)
+    assert here.ledger() == ["08:30 succeeded manual"]
+
+
+def test_pausing_twice_keeps_the_first_pause():
+    here = world(job())
+    here.say(PauseJob("p", "a", "first"))
+    here.run_for(MINUTE)
+    here.say(PauseJob("q", "a", "second"))
+    assert here.ask(AskJob, "a").pause_note == "first"
+
+
+def test_resuming_a_job_that_is_not_paused_is_harmless():
+    here = world(job("a", MINUTELY))
+    here.say(ResumeJob("r", "a", Missed.ALL))
+    here.run_until("08:31:10")
+    assert here.ledger() == ["08:31 succeeded"]
+
+
+# --- enabling
+
+
+def test_a_disabled_job_is_shown_so_and_plans_nothing():
+    here = world(job("a", MINUTELY, enabled=False))
+    here.run_for(2 * MINUTE)
+    assert here.ledger() == []
+    assert here.ask(AskJob, "a").status is JobStatus.DISABLED
+
+
+def test_a_job_disabled_over_a_restart_tells_the_stretch_as_disabled():
+    here = world(job())
+    here.define(job(enabled=False))
+    here.restart(after=3 * HOUR)
+    here.define(job())
+    assert here.ledger() == ["09:00 skipped disabled", "10:00 skipped disabled", "11:00 skipped disabled"]
+
+
+def test_a_job_enabled_while_the_scheduler_was_away_tells_the_stretch_by_its_policy():
+    here = world(job(enabled=False, **ALL))
+    here.restart(after=3 * HOUR, jobs=[job(**ALL)])
+    here.run_for(MINUTE)
+    assert here.started() == ["09:00", "10:00", "11:00"]
+
+
+# --- editing the schedule
+
+
+def test_an_edit_withdraws_what_was_entered_ahead_under_the_old_schedule():
+    here = world(job("a", MINUTELY))
+    here.run_until("08:30:57")
+    here.define(job("a", AtSpec(at("08:31:30"))))
+    here.run_until("08:33")
+    assert here.started() == ["08:31:30"]
+
+
+def test_an_edit_keeps_the_occurrence_that_both_schedules_have():
+    here = world(job("a", MINUTELY))
+    here.run_until("08:30:57")
+    here.define(job("a", EverySpec(30 * SECOND)))
+    here.run_until("08:31:10")
+    assert here.ledger() == ["08:31 succeeded"]
+
+
+def test_a_new_expression_is_never_due_before_the_edit_when_nothing_waits():
+    here = world(job("a", CronSpec("0 0 * * *", "UTC"), **ALL))
+    here.run_until("08:45:30")
+    here.define(job("a", MINUTELY, **ALL))
+    here.run_until("08:46:10")
+    assert here.ledger() == ["08:46 succeeded"]
+
+
+def test_an_edit_supersedes_what_waits_and_plans_it_anew():
+    here = world(job(**ALL))
+    here.act("a", FOREVER)
+    here.restart(after=3 * HOUR)
+    here.define(job("a", CronSpec("15 * * * *", "UTC"), **ALL))
+    here.act("a", Act())
+    here.finish("a")
+    here.run_for(MINUTE)
+    assert here.ledger() == [
+        "09:00 succeeded catchup",
+        "10:00 skipped superseded catchup",
+        "10:15 succeeded catchup",
+        "11:00 skipped superseded catchup",
+        "11:15 succeeded catchup",
+    ]
+
+
+def test_an_edit_while_the_job_is_paused_is_planned_from_the_pause_on_under_the_new_expression():
+    here = world(job(**ALL))
+    here.say(PauseJob("p", "a"))
+    here.stall(HOUR)
+    here.define(job("a", CronSpec("15 * * * *", "UTC"), **ALL))
+    here.stall(HOUR)
+    here.say(ResumeJob("r", "a"))
+    here.run_for(MINUTE)
+    assert here.started() == ["09:15", "10:15"]
+
+
+# --- deleting
+
+
+def test_a_job_deleted_and_created_within_the_grace_keeps_its_watermark():
+    here = world(job("a", MINUTELY, **ALL))
+    here.run_until("08:30:50")
+    here.delete("a")
+    here.run_until("08:31:40")
+    here.define(job("a", MINUTELY, **ALL))
+    here.run_until("08:32:10")
+    assert here.ledger() == ["08:31 succeeded catchup", "08:32 succeeded"]
+
+
+def test_a_job_created_again_after_the_grace_is_new():
+    here = world(job("a", MINUTELY, **ALL))
+    here.run_until("08:30:50")
+    here.delete("a")
+    here.run_until("08:35:30")
+    here.define(job("a", MINUTELY, **ALL))
+    here.run_until("08:36:10")
+    assert here.ledger() == ["08:36 succeeded"]
+    assert here.events("job.removed") == ["job.removed"]
+
+
+@pytest.mark.parametrize(
+    ("down_us", "lines"),
+    [
+        pytest.param(30 * SECOND, ["08:31 succeeded catchup"], id="within the grace it goes on"),
+        pytest.param(3 * MINUTE, ["08:31 skipped missed"], id="after it, it is new, and its time is past"),
+    ],
+)
+def test_the_grace_of_a_deleted_job_runs_on_while_the_scheduler_is_away(down_us, lines):
+    here = world(job("a", AtSpec(at("08:31")), **ALL))
+    here.run_until("08:30:50")
+    here.delete("a")
+    here.run_until("08:31:05")
+    here.restart(after=down_us, jobs=[job("a", AtSpec(at("08:31")), **ALL)])
+    here.run_for(10 * SECOND)
+    assert here.ledger() == lines
+
+
+def test_what_waits_of_a_deleted_job_is_cancelled_after_the_grace():
+    here = world(job("a", MINUTELY, overlap=WAIT))
+    here.act("a", FOREVER)
+    here.run_until("08:33:10")
+    here.delete("a")
+    here.run_for(30 * SECOND)
+    assert here.ledger()[1:] == ["08:32 waiting", "08:33 waiting"]
+    here.run_for(40 * SECOND)
+    assert here.ledger()[1:] == ["08:32 cancelled", "08:33 cancelled"]
+
+
+def test_a_deleted_job_is_not_planned():
+    here = world(job("a", MINUTELY))
+    here.delete("a")
+    here.run_for(5 * MINUTE)
+    assert here.ledger() == []
+
+
+def test_a_paused_job_deleted_and_created_again_is_still_paused():
+    here = world(job("a", MINUTELY))
+    here.say(PauseJob("p", "a"))
+    here.delete("a")
+    here.define(job("a", MINUTELY))
+    here.run_for(2 * MINUTE)
+    assert here.ask(AskJob, "a").status is JobStatus.PAUSED
+    assert here.ledger() == []
+
+
+def test_a_job_whose_definition_is_away_at_the_restart_and_back_a_moment_later_goes_on():
+    here = world(job(**ALL))
+    here.restart(after=3 * HOUR, jobs=[])
+    here.define(job(**ALL))
+    here.run_for(MINUTE)
+    assert here.started() == ["09:00", "10:00", "11:00"]
+
+
+# --- a job that cannot be planned
+
+
+def test_a_job_with_a_bad_schedule_is_in_error_and_the_others_go_on():
+    here = world(job("bad", BAD), job("good", MINUTELY))
+    here.run_until("08:31:10")
+    facts = here.ask(AskJob, "bad")
+    assert facts.status is JobStatus.ERROR
+    assert "61" in facts.error
+    assert here.started("good") == ["08:31"]
+
+
+def test_a_job_whose_planning_raises_is_in_error_and_the_others_go_on(monkeypatch):
+    def plan(view, now, preread_us):
+        if view.job.id == "bad":
+            raise RuntimeError("no more")
+        return planned(view, now, preread_us)
+
+    planned = enter.plan
+    here = world(job("bad", MINUTELY, **ALL), job("good", MINUTELY, **ALL))
+    monkeypatch.setattr(enter, "plan", plan)
+    here.stall(2 * MINUTE + 10 * SECOND)
+    here.run_for(50 * SECOND)
+    assert here.ask(AskJob, "bad").error == "RuntimeError: no more"
+    assert here.events("job.error") == ["job.error"]
+    assert here.started("good") == ["08:31", "08:32", "08:33"]
+    assert here.ledger("bad") == []
+    monkeypatch.setattr(enter, "plan", planned)
+    here.define(job("bad", MINUTELY, priority=1, **ALL))
+    here.run_for(10 * SECOND)
+    assert here.started("bad") == ["08:31", "08:32", "08:33"], "once mended, nothing of the stretch is lost"
+
+
+def test_a_job_in_error_is_mended_by_an_edit():
+    here = world(job("a", BAD))
+    here.define(job("a", MINUTELY))
+    here.run_until("08:31:10")
+    assert here.ledger() == ["08:31 succeeded"]
+    assert here.ask(AskJob, "a").status is JobStatus.IDLE
+
+
+# --- how a job is shown
+
+
+def test_a_job_is_shown_as_it_is():
+    here = world(
+        job("idle"),
+        job("busy", MINUTELY),
+        job("failed", MINUTELY),
+        job("done", AtSpec(at("08:31"))),
+    )
+    here.act("busy", FOREVER)
+    here.act("failed", Act(state=FAILED))
+    here.run_until("08:31:10")
+    shown = {name: here.ask(AskJob, name).status for name in here.jobs}
+    assert shown == {
+        "idle": JobStatus.IDLE,
+        "busy": JobStatus.RUNNING,
+        "failed": JobStatus.ERROR,
+        "done": JobStatus.FINISHED,
+    }
+    assert here.ask(AskJob, "idle").next_at == at("09:00")
+    assert here.ask(AskJob, "nobody") is None
+
+
+def test_doubt_about_the_definitions_asks_for_all_of_them():
+    here = world(job())
+    here.say(DefinitionsDoubtful())
+    assert Resync() in here.turns[-1][2]
