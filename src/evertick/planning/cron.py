@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
+from math import floor
 from typing import Any, NoReturn
 from zoneinfo import ZoneInfo
 
@@ -19,24 +20,25 @@ from evertick.planning.cron_grammar import Expression, read_expression
 from evertick.planning.cron_notes import DstNote, notes_between
 from evertick.planning.cron_pattern import Pattern, pattern_of
 from evertick.planning.cron_text import describe_expression
-from evertick.planning.zones import DAY, Reading, Stretch, find_zone, read_zone
+from evertick.planning.zones import Reading, Stretch, find_zone, read_zone
 
 __all__ = ["Cron", "DstNote"]
 
 _at = datetime.fromtimestamp
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NOWHERE = Stretch(0, 0, 0, 0)
 
 
 class _Memo:
     """Where the last search ended, so that the next one can begin there. Never more than a shortcut:
     each part is one tuple, replaced as a whole, so any thread may use or replace it."""
 
-    __slots__ = ("reading", "stretch", "window")
+    __slots__ = ("answer", "place", "reading", "window")
 
     def __init__(self) -> None:
         self.reading: Reading | None = None
-        self.stretch = _NOWHERE
+        # The last answer as it was given and in seconds: who walks from fire to fire hands it back.
+        self.answer: tuple[datetime | None, int] = (None, 0)
+        # The stretch of the last match: (start, end, offset, number).
+        self.place = (0, 0, 0, 0)
         # Fires are at `base + table[...]` for all searches from `low` up to `high`: (low, high, base, table).
         self.window: tuple[int, int, int, tuple[int, ...]] = (0, 0, 0, ())
 
@@ -74,12 +76,14 @@ class Cron:
 
     def next_after(self, moment: datetime) -> datetime | None:
         """The first fire strictly after an aware datetime, in the schedule's zone; None after the year 2200."""
-        try:
-            passed = moment - _EPOCH
-        except TypeError:
-            _refuse_naive(moment)
-        found = self.next_second(passed.days * DAY + passed.seconds)
-        return None if found is None else _at(found, self._zone)
+        memo = self._memo
+        last, second = memo.answer
+        found = self.next_second(second if moment is last else _whole_second(moment))
+        if found is None:
+            return None
+        answer = _at(found, self._zone)
+        memo.answer = (answer, found)
+        return answer
 
     def between(self, start: datetime, end: datetime) -> list[datetime]:
         """The fires after `start`, up to and including `end`."""
@@ -111,14 +115,27 @@ class Cron:
         low, high, base, table = memo.window
         if low <= after < high:
             return base + table[bisect_right(table, after - base)]
-        start, end, offset, _ = memo.stretch
+        start, end, offset, number = memo.place
         if start <= after < end:
             pattern = self._pattern
             local = pattern.at_or_after(after + 1 + offset)
-            if local is not None and local - offset < end:
-                if pattern.per_day > 1:
-                    self._remember(local, start, end, offset)
-                return local - offset
+            if local is not None:
+                found = local - offset
+                if found < end:
+                    if pattern.per_day > 1:
+                        self._remember(local, start, end, offset)
+                    return found
+                # The match stands in a later stretch, as long as local time goes on from one to the next.
+                _, stretches = self._reading()
+                local_end = end + offset
+                for later in range(number + 1, min(number + 4, len(stretches))):
+                    start, end, offset, covers_from = stretches[later]
+                    if not local_end <= covers_from <= local:
+                        break
+                    if local - offset < end:
+                        memo.place = (start, end, offset, later)
+                        return max(local - offset, start)
+                    local_end = end + offset
         return self._search_forward(after)
 
     def previous_second(self, before: int) -> int | None:
@@ -139,22 +156,22 @@ class Cron:
 
     def seconds_between(self, start: int, end: int) -> list[int]:
         """The fires after `start`, up to and including `end`, in seconds since the epoch."""
-        first, last, offset, _ = self._memo.stretch
+        first, last, offset, _ = self._memo.place
         if first <= start <= end < last:
             return self._pattern.collect(start + 1 + offset, end + 1 + offset, offset)
         found: list[int] = []
-        for stretch in self._stretches(start, end):
+        for number, stretch in self._stretches(start, end):
             if self._is_owed(stretch, start):
                 found.append(stretch.start)
             low, high = max(start + 1, stretch.start), min(end + 1, stretch.end)
             found += self._pattern.collect(low + stretch.offset, high + stretch.offset, stretch.offset)
-            self._memo.stretch = stretch
+            self._memo.place = (stretch.start, stretch.end, stretch.offset, number)
         return found
 
     def count_between(self, start: int, end: int) -> int:
         """How many fires there are after `start`, up to and including `end`, without making a list of them."""
         total = 0
-        for stretch in self._stretches(start, end):
+        for _, stretch in self._stretches(start, end):
             low, high = max(start + 1, stretch.start), min(end + 1, stretch.end)
             total += self._pattern.count(low + stretch.offset, high + stretch.offset)
             total += self._is_owed(stretch, start)
@@ -169,15 +186,14 @@ class Cron:
         found: int | None = None
         bound: int | None = None
         for index in range(earliest, len(stretches)):
-            stretch = stretches[index]
-            start, end, offset, covers_from = stretch
+            start, end, offset, covers_from = stretches[index]
             low = max(covers_from, after + 1 + offset) if after >= start else covers_from
             # What was found for an earlier stretch stands as long as local time only went forward.
             if bound is None or low < bound or (found is not None and found < low):
                 found, bound = self._pattern.at_or_after(low), low
             if found is not None and found - offset < end:
                 self._remember(found, start, end, offset)
-                self._memo.stretch = stretch
+                self._memo.place = (start, end, offset, index)
                 return max(found - offset, start)
         return None
 
@@ -196,16 +212,16 @@ class Cron:
         count = self._pattern.count
         return count(stretch.covers_from, local) > 0 and count(local, local + 1) == 0
 
-    def _stretches(self, start: int, end: int) -> tuple[Stretch, ...]:
-        """The stretches that meet the seconds after `start` up to and including `end`."""
+    def _stretches(self, start: int, end: int) -> list[tuple[int, Stretch]]:
+        """The stretches that meet the seconds after `start` up to and including `end`, with their numbers."""
         if end <= start:
-            return ()
+            return []
         starts, stretches = self._reading()
         first = max(bisect_right(starts, start + 1) - 1, 0)
         last = bisect_right(starts, end)
         if first < last and stretches[first].end <= start + 1:
             first += 1
-        return stretches[first:last]
+        return list(enumerate(stretches[first:last], first))
 
     def _reading(self) -> Reading:
         reading = self._memo.reading
@@ -226,8 +242,8 @@ class Cron:
 def _whole_second(moment: datetime) -> int:
     if moment.tzinfo is None:
         _refuse_naive(moment)
-    passed = moment - _EPOCH
-    return passed.days * DAY + passed.seconds
+    # Until the year 2242 a float tells the microseconds of a timestamp apart; it is quicker than a difference.
+    return floor(moment.timestamp())
 
 
 def _refuse_naive(moment: datetime) -> NoReturn:
