@@ -15,8 +15,6 @@ from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED, RunState
 from evertick.model.run import RunKey
 
-EXECUTOR = "local@node"
-
 
 class Clock(Protocol):
     now: Instant
@@ -47,6 +45,7 @@ class ScriptedExecutor:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        self.name = "local@node"
         self.acts: dict[str, list[Act]] = {}
         self.attempts: dict[tuple[RunKey, int], Attempt] = {}
         self.knows_nothing = False
@@ -67,7 +66,7 @@ class ScriptedExecutor:
             self._later(act.lasts_us, partial(self._end, key, number, act.state))
         if act.beat_us is not None:
             self._later(act.beat_us, partial(self._beat, key, number, act.beat_us))
-        return RunStarted(key, number, self.clock.now, EXECUTOR, act.lease_us)
+        return RunStarted(key, number, self.clock.now, self.name, act.lease_us)
 
     def stop(self, stop: Stop) -> None:
         known = self.attempts.get((stop.key, stop.attempt))
@@ -123,4 +122,4 @@ class ScriptedExecutor:
         known = self.attempts.get((key, number))
         if known is None:
             return RunUnknown(key, number)
-        return known.ended or RunStarted(key, number, self.clock.now, EXECUTOR, known.act.lease_us)
+        return known.ended or RunStarted(key, number, self.clock.now, self.name, known.act.lease_us)

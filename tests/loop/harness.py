@@ -248,9 +248,10 @@ class World:
             self.inbox += self.executor.reports()
             if not self.inbox and self.wake_at > self.now:
                 return
-            was_idle = not self.inbox
+            was_idle, ring_size = not self.inbox, len(self.state.ring)
             self.turn()
-            if was_idle and not self.turns[-1][2] and self.wake_at <= self.now:
+            is_idle = was_idle and not self.turns[-1][2] and len(self.state.ring) == ring_size
+            if is_idle and self.wake_at <= self.now:
                 # A real loop would burn a processor here.
                 self.spins += 1
                 self.wake_at = self.now + self.settings.loop_interval_us

@@ -157,9 +157,20 @@ def accounted(here: World, name: str) -> list[int]:
 
 @pytest.mark.slow
 @settings(max_examples=60)
-@given(st.lists(steps, max_size=25), st.lists(acts, min_size=1, max_size=4))
-def test_whatever_happens_every_occurrence_is_decided_once_and_comes_to_an_end(script, ways):
-    here = world(*(job(name, MINUTELY, retry=retries(1), **policy) for name, policy in POLICIES.items()))
+@given(
+    script=st.lists(steps, max_size=25),
+    ways=st.lists(acts, min_size=1, max_size=4),
+    batches_in_flight_max=st.sampled_from([1, 4]),
+    remembers_after_us=st.sampled_from([0, 3 * SECOND]),
+)
+def test_whatever_happens_every_occurrence_is_decided_once_and_comes_to_an_end(
+    script, ways, batches_in_flight_max, remembers_after_us
+):
+    here = world(
+        *(job(name, MINUTELY, retry=retries(1), **policy) for name, policy in POLICIES.items()),
+        settings=LoopSettings(batches_in_flight_max=batches_in_flight_max),
+    )
+    here.executor.remembers_after_us = remembers_after_us
     for name in POLICIES:
         here.act(name, *ways, Act())
     play(here, script)

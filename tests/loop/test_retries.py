@@ -283,3 +283,17 @@ def test_a_fence_grows_with_each_attempt_and_each_owner():
     fences = [launch.fence for _, launch in here.launches]
     assert fences == sorted(set(fences))
     assert len(fences) == 6
+
+
+def test_the_same_attempt_launched_by_a_later_owner_has_a_greater_fence():
+    here = world(job())
+    here.run_until("08:59:58")
+    here.stall(2 * SECOND)
+    here.turn()
+    here.executor.attempts.clear()  # decided and written, and it never reached the executor
+    here.executor.forget_what_is_coming()
+    here.restart(after=SECOND)
+    here.run_for(5 * SECOND)
+    (_, first), (_, second) = here.launches
+    assert (first.attempt, second.attempt) == (1, 1)
+    assert second.fence > first.fence

@@ -108,7 +108,8 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         skip(state, turn, job, run, *reason)
         return
     lane = job.lane_of(run.key)
-    admission = admit(_overlap_for(job, lane, run), Occupancy(len(lane.active), len(lane.waiting)))
+    in_line = sum(not _is_frozen(job, other) for other in lane.waiting) if job.hold else len(lane.waiting)
+    admission = admit(_overlap_for(job, lane, run), Occupancy(len(lane.active), in_line))
     if admission is Admission.START and not _may_start(state, turn, job, lane, run):
         admission = Admission.WAIT
     match admission:
@@ -259,13 +260,8 @@ def drop_waiting_retries(state: State, turn: Turn, job: JobState, lane: Lane) ->
 def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
     """Start those that wait, as far as the overlap rule lets them."""
     while lane.waiting and may_leave_queue(job.overlap_of(lane), len(lane.active)):
-        run = lane.waiting[0]
-        if (
-            state.is_stopping
-            or state.is_lease_over(turn.now)
-            or not run.in_ledger
-            or (job.hold is not None and is_of_schedule(run))
-        ):
+        run = next((run for run in lane.waiting if not _is_frozen(job, run)), None)
+        if run is None or not run.in_ledger or state.is_stopping or state.is_lease_over(turn.now):
             return
         not_before = max(run.not_before, lane.next_start_at)
         if not_before > turn.now:
@@ -276,8 +272,13 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
             continue
         if not _may_start(state, turn, job, lane, run):
             return
-        lane.waiting.popleft()
+        lane.waiting.remove(run)
         start(state, turn, job, lane, run)
+
+
+def _is_frozen(job: JobState, run: OpenRun) -> bool:
+    """Whether a run waits because its job is held; what somebody asks for does not."""
+    return job.hold is not None and is_of_schedule(run)
 
 
 def is_of_schedule(run: OpenRun) -> bool:
@@ -290,7 +291,8 @@ def _wait(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     del job.planned[run.key]
     enqueue(lane, run)
     turn.move(run, WAITING)
-    while len(lane.waiting) > job.job.policy.backlog_max:
+    # A backfill was asked for as a whole; the cap is for what gathers by itself.
+    while lane.overlap is None and len(lane.waiting) > job.job.policy.backlog_max:
         detail = f"more than {job.job.policy.backlog_max} runs were waiting"
         skip(state, turn, job, lane.waiting[0], SkipReason.CAP, detail)
     # A waiting run that is already free to go: behind a finished one, or under a rate.
@@ -306,6 +308,6 @@ def enqueue(lane: Lane, run: OpenRun) -> None:
 
 
 def _supersede(state: State, turn: Turn, job: JobState, lane: Lane, newer: OpenRun) -> None:
-    for run in list(lane.waiting):
+    for run in [run for run in lane.waiting if not _is_frozen(job, run)]:
         detail = f"the newer run of {to_text(newer.key.scheduled_for)} took its place"
         skip(state, turn, job, run, SkipReason.SUPERSEDED, detail)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from evertick.loop.chain import link, start_chained
 from evertick.loop.enter import drop, hold_in_error
 from evertick.loop.fire import ask_to_stop, cancel, drain, is_of_schedule, skip
@@ -13,7 +15,7 @@ from evertick.model.job import Job
 from evertick.model.lifecycle import RETRYING, SKIPPED, SkipReason, Trigger
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Entry, RunKey
-from evertick.model.schedule import AtSpec, specs_to_text
+from evertick.model.schedule import AtSpec, ScheduleSpec, specs_to_text
 from evertick.planning.schedules import compile_all, next_of
 
 
@@ -59,19 +61,24 @@ def meet(state: State, turn: Turn, definition: Job) -> None:
     turn.begin_schedule(job, turn.now, specs_to_text(definition.schedules))
     turn.keep_job(job)
     turn.log("job.added", job=definition.id)
-    for spec in definition.schedules:
+    _enter_past(turn, job, definition.schedules)
+    activate(state, turn, job)
+
+
+def _enter_past(turn: Turn, job: JobState, schedules: Iterable[ScheduleSpec]) -> None:
+    """One-offs that were past already when they were first seen never run, and the ledger says so."""
+    for spec in schedules:
         if isinstance(spec, AtSpec) and spec.instant <= turn.now:
             turn.enter(
                 Entry(
-                    RunKey(definition.id, spec.instant),
+                    RunKey(job.job.id, spec.instant),
                     SKIPPED,
                     Trigger.SCHEDULER,
                     turn.now,
                     reason=SkipReason.MISSED,
-                    detail="it was past already when the job was first seen",
+                    detail="it was past already when it was first seen",
                 )
             )
-    activate(state, turn, job)
 
 
 def activate(state: State, turn: Turn, job: JobState) -> None:
@@ -125,6 +132,7 @@ def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
     was_disabled = known.hold is Hold.DISABLED
     if old.schedules != job.schedules or known.hold is Hold.ERROR:
         replan(state, turn, known)
+        _enter_past(turn, known, set(job.schedules).difference(old.schedules))
     elif old.enabled != job.enabled and known.hold in (None, Hold.DISABLED):
         if job.enabled:
             activate(state, turn, known)
@@ -221,9 +229,10 @@ def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
     job.retired_at = None
     old, job.job = job.job, definition
     if job.paused_at is not None:
-        job.hold = Hold.PAUSED
-        job.idle_reason = SkipReason.PAUSED
+        job.hold, job.idle_reason = Hold.PAUSED, SkipReason.PAUSED
         turn.keep_job(job)
+        if old.schedules != definition.schedules:
+            replan(state, turn, job)
         return
     job.hold = None
     for run in job.open_runs():

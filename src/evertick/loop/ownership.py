@@ -20,6 +20,7 @@ from evertick.model.ledger import JobRecord
 from evertick.model.lifecycle import PLANNED, RETRYING, WAITING, SkipReason, Trigger
 from evertick.model.policy import Overlap, OverlapKind
 from evertick.model.run import LedgerRow
+from evertick.model.schedule import specs_to_text
 
 _To_ask = list[tuple[OpenRun, str]]
 
@@ -63,7 +64,11 @@ def _take_up(
     if is_gone and not rows:
         return definition is None
     watermark = record.watermark if record.held else max(record.watermark, floor)
+    if is_gone:
+        watermark = max(watermark, turn.now)  # only its last runs are left; a new definition begins now
     job = JobState(definition or Job(record.job_id), watermark)
+    if is_gone and definition is not None:
+        turn.begin_schedule(job, watermark, specs_to_text(definition.schedules))
     job.last_success_at = record.last_success_at
     job.paused_at, job.pause_note = record.paused_at, record.pause_note
     state.jobs[record.job_id] = job

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from evertick.loop.enter import RESUMED
 from evertick.loop.fire import ask_to_stop, cancel, drop_waiting_retries
 from evertick.loop.jobs import hold, release
 from evertick.loop.messages import (
@@ -130,6 +131,11 @@ def pause(state: State, turn: Turn, message: PauseJob) -> None:
     if job.paused_at is None:
         job.paused_at, job.pause_note = turn.now, message.note
         hold(state, turn, job, Hold.PAUSED)
+    elif job.hold is None:  # asked to resume and not planned yet: the pause goes on
+        job.keep, job.pause_note = None, message.note
+        hold(state, turn, job, Hold.PAUSED)
+        if job.job.id in state.resuming:
+            turn.answer(state.resuming.pop(job.job.id), job.job.id, RESUMED)
     _answer(state, turn, message, paused_at=job.paused_at)
 
 

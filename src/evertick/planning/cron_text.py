@@ -9,8 +9,9 @@ from evertick.planning.cron_grammar import Expression
 from evertick.planning.cron_pattern import DayRule
 
 _WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-_MONTHS = ("January", "February", "March", "April", "May", "June")
-_MONTHS += ("July", "August", "September", "October", "November", "December")
+_MONTHS = tuple(
+    "January February March April May June July August September October November December".split(),
+)
 _CLOCK_TIMES_MAX = 6
 """Times of day listed one by one; more are said as minutes and hours."""
 _EVERY_WEEKDAY = 0b1111111

@@ -79,7 +79,8 @@ class Plan:
 
     def skips(self) -> Iterator[tuple[RunKey, SkipReason, int]]:
         """Where each skipped stretch begins, why, and how many occurrences it has."""
-        for skip in (*self.changes, *self.entries):
+        told: tuple[Change | Entry, ...] = (*self.changes, *self.entries)
+        for skip in told:
             if skip.state is SKIPPED:
                 assert skip.reason is not None, "a skip is a result, with a reason"
                 yield skip.key, skip.reason, skip.occurrences if isinstance(skip, Entry) else 1
@@ -139,7 +140,8 @@ def _settle_missed(
         if not (_is_outside(at, now, policy.catchup_window_us) or is_too_late(at, now, policy.max_delay_us))
     ]
     kept = keep_missed(keep, in_time_planned, schedules, late_end, end, policy.backlog_max)
-    one_offs = _one_offs(view, late_planned, end) if policy.run_missed_one_off else set()
+    runs_one_offs = policy.run_missed_one_off and view.keep is not Missed.NONE
+    one_offs = _one_offs(view, late_planned, end) if runs_one_offs else set()
     late_one_offs = {at for at in one_offs if is_too_late(at, now, policy.max_delay_us)}
     kept = sorted({*kept, *(one_offs - late_one_offs)})
 

@@ -1,0 +1,110 @@
+"""Several nodes: a lease that may be over, runs on other nodes, and shares of the buckets."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evertick.loop.balance import share_of
+from evertick.loop.messages import ForwardedReport, LeaseRenewed, NodesSeen, RunFinished
+from evertick.model.bucket import BUCKETS
+from evertick.model.instant import MINUTE, SECOND
+from evertick.model.lifecycle import SUCCEEDED
+from evertick.model.policy import OnExecutorLost
+from evertick.model.run import RunKey
+from evertick.model.schedule import EverySpec
+from tests.loop.executor import Act
+from tests.loop.harness import FOREVER, at, catching_up, job, world
+
+MINUTELY = EverySpec(MINUTE)
+NINE = RunKey("a", at("09:00"))
+
+
+# --- the lease
+
+
+def test_nothing_is_launched_once_the_lease_may_be_over():
+    here = world(job("a", MINUTELY))
+    here.say(LeaseRenewed(at("08:30:30")))
+    here.run_until("08:33")
+    assert here.launches == []
+
+
+def test_what_fell_due_without_a_lease_is_settled_by_policy_when_it_is_renewed():
+    here = world(job("a", MINUTELY, **catching_up("all")))
+    here.say(LeaseRenewed(at("08:30:30")))
+    here.run_until("08:33:10")
+    here.say(LeaseRenewed(at("09:30")))
+    here.run_until("08:34:10")
+    assert here.started() == ["08:31", "08:32", "08:33", "08:34"]
+
+
+def test_a_lease_that_is_renewed_in_time_changes_nothing():
+    here = world(job("a", MINUTELY))
+    for minute in range(31, 34):
+        here.say(LeaseRenewed(here.now + 90 * SECOND))
+        here.run_until(f"08:{minute}:10")
+    assert here.started() == ["08:31", "08:32", "08:33"]
+
+
+# --- runs on other nodes
+
+
+def taken_over(**policy):
+    """A node takes over a job whose run is going on at another node, `east`."""
+    here = world(job(**policy))
+    here.act("a", FOREVER)
+    here.executor.name = "local@east"
+    here.run_until("09:00:10")
+    here.executor.attempts.clear()
+    here.restart(after=SECOND)
+    here.act("a", Act())
+    return here
+
+
+def test_a_run_on_another_node_goes_on_and_occupies_its_job():
+    here = taken_over()
+    here.say(NodesSeen(frozenset({"node", "east"})))
+    here.run_until("10:00:10")
+    assert here.ledger() == ["09:00 running", "10:00 skipped overlap"]
+
+
+def test_the_end_of_a_run_on_another_node_is_heard_through_the_ledger():
+    here = taken_over()
+    here.say(ForwardedReport("report/1", RunFinished(NINE, 1, here.now, SUCCEEDED)))
+    assert here.ledger() == ["09:00 succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "lines"),
+    [
+        pytest.param({}, ["09:00 succeeded"], id="at least once: it is tried again"),
+        pytest.param({"on_executor_lost": OnExecutorLost.FAIL}, ["09:00 lost"], id="at most once: it is lost"),
+    ],
+)
+def test_a_run_on_a_node_that_is_gone_is_lost(policy, lines):
+    here = taken_over(**policy)
+    here.say(NodesSeen(frozenset({"node"})))
+    here.run_for(10 * SECOND)
+    assert here.ledger() == lines
+
+
+# --- shares
+
+
+@given(st.sets(st.text(min_size=1, max_size=8), min_size=1, max_size=12))
+def test_the_shares_of_all_nodes_are_all_buckets_each_once_and_differ_by_one_at_most(nodes):
+    shares = [share_of(node, nodes) for node in nodes]
+    assert sorted(bucket for share in shares for bucket in share) == list(range(BUCKETS))
+    assert max(map(len, shares)) <= -(-BUCKETS // len(nodes))
+
+
+@given(st.sets(st.text(min_size=1, max_size=8), min_size=2, max_size=8))
+def test_every_node_computes_the_same_shares_from_the_same_list_in_any_order(nodes):
+    ordered = sorted(nodes)
+    assert [share_of(node, ordered) for node in ordered] == [share_of(node, ordered[::-1]) for node in ordered]
+
+
+def test_a_node_that_is_not_among_the_live_has_no_share():
+    assert share_of("ghost", ["a", "b"]) == frozenset()
