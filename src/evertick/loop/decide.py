@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from evertick.loop import chain, jobs, ownership, requests, settle
 from evertick.loop.effects import Decision, Resync
 from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed
-from evertick.loop.fire import RESTART, ask_to_stop, drain_queues, drop_waiting_retries, fire_due
+from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due
 from evertick.loop.messages import (
     AskActiveRuns,
     AskJob,
@@ -227,7 +227,7 @@ def _fire_stops(state: State, turn: Turn) -> None:
             own = (job.lanes or {}).get("")
             if own is not None:
                 for active in list(own.active.values()):
-                    ask_to_stop(turn, active, f"stopped by its {kind} schedule at {to_text(instant)}")
+                    turn.ask_to_stop(active, f"stopped by its {kind} schedule at {to_text(instant)}")
                 drop_waiting_retries(state, turn, job, own)
             if kind == RESTART:
                 key = RunKey(job_id, instant, RESTART)

@@ -11,6 +11,7 @@ from evertick.model.job import Job
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import Trigger
 from evertick.model.run import Change, RunKey
+from evertick.model.work import Value
 
 
 class Commit(NamedTuple):
@@ -72,11 +73,20 @@ class Log(NamedTuple):
     is_alarming: bool = False
 
 
+class Notify(NamedTuple):
+    """Tell somebody outside what happened to a run."""
+
+    job: Job
+    event: str
+    key: RunKey
+    url: Value
+
+
 class Resync(NamedTuple):
     """Read all definitions again; answered by `DefinitionsResynced`."""
 
 
-Effect: TypeAlias = Commit | Record | Launch | Stop | Reconcile | Release | Reply | Log | Resync
+Effect: TypeAlias = Commit | Record | Launch | Stop | Reconcile | Release | Reply | Log | Notify | Resync
 
 
 class Decision(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from evertick.loop.chain import is_held_back, use
+from evertick.loop.constraints import check_behind, missing_success, too_many
 from evertick.loop.enter import drop, settle_catchup, settle_job
 from evertick.loop.state import Hold, JobState, Lane, OpenRun, State
 from evertick.loop.turn import Turn
@@ -64,6 +65,8 @@ def fire_due(state: State, turn: Turn) -> list[OpenRun]:
         elif run.state is RETRYING:
             if run.retry_at is not None and run.retry_at <= turn.now:
                 _start_retry(state, turn, job, run)
+        elif run.state is RUNNING and run.expected_at is not None and run.expected_at <= turn.now:
+            check_behind(turn, job, run)
         elif run.state is RUNNING and run.lease_until is not None:
             # Its place was kept for the end of the lease, which may have been renewed since.
             if run.lease_until <= turn.now:
@@ -103,7 +106,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
     if job.hold is not None and is_of_schedule(run):
         _wait(state, turn, job, job.lane_of(run.key), run)
         return
-    reason = _reason_to_skip(job, run, turn)
+    reason = _reason_to_skip(state, turn, job, run)
     if reason is not None:
         skip(state, turn, job, run, *reason)
         return
@@ -121,6 +124,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         case Admission.SKIP:
             holder = next(iter(lane.active.values()), None) or lane.waiting[0]
             detail = f"the run of {to_text(holder.key.scheduled_for)} was still {holder.state}"
+            too_many(turn, job, run)
             skip(state, turn, job, run, SkipReason.OVERLAP, detail)
         case Admission.SUPERSEDE:
             _supersede(state, turn, job, lane, run)
@@ -128,7 +132,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         case Admission.REPLACE:
             _supersede(state, turn, job, lane, run)
             for active in lane.active.values():
-                ask_to_stop(turn, active, f"replaced by the run of {to_text(run.key.scheduled_for)}")
+                turn.ask_to_stop(active, f"replaced by the run of {to_text(run.key.scheduled_for)}")
             _wait(state, turn, job, lane, run)
             drop_waiting_retries(state, turn, job, lane)
 
@@ -181,8 +185,14 @@ def _overlap_for(job: JobState, lane: Lane, run: OpenRun) -> Overlap:
     return Overlap(OverlapKind.REPLACE) if run.key.origin == RESTART else job.overlap_of(lane)
 
 
-def _reason_to_skip(job: JobState, run: OpenRun, turn: Turn) -> tuple[SkipReason, str] | None:
+def _reason_to_skip(state: State, turn: Turn, job: JobState, run: OpenRun) -> tuple[SkipReason, str] | None:
     policy, at = job.job.policy, run.key.scheduled_for
+    if job.skip_next and is_of_schedule(run):
+        job.skip_next -= 1
+        return SkipReason.CONDITION, "a broken constraint took this occurrence away"
+    missing = missing_success(state, turn, job, run) if job.job.constraints else None
+    if missing is not None:
+        return SkipReason.CONDITION, missing
     if run.trigger in (Trigger.SCHEDULER, Trigger.CATCHUP):
         if is_too_late(at, turn.now, policy.max_delay_us):
             return SkipReason.LATE, "later than the job's window allows"
@@ -238,16 +248,6 @@ def note_cancelled(state: State, turn: Turn, run: OpenRun) -> None:
         if not keys:
             del state.cancelling[request_id]
             turn.answer(request_id, job_id, json.dumps(state.handled[request_id].answer))
-
-
-def ask_to_stop(turn: Turn, run: OpenRun, detail: str) -> None:
-    """Ask the executor to end an active run; asking again is harmless."""
-    if run.stop_detail is not None:
-        return
-    run.stop_detail = detail
-    turn.note(run, detail)
-    if run.state is not RETRYING:
-        turn.stop(run)
 
 
 def drop_waiting_retries(state: State, turn: Turn, job: JobState, lane: Lane) -> None:

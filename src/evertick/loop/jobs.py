@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from evertick.loop.chain import link, start_chained
 from evertick.loop.enter import drop, hold_in_error
-from evertick.loop.fire import ask_to_stop, cancel, drain, is_of_schedule, skip
+from evertick.loop.fire import cancel, drain, is_of_schedule, skip
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced
 from evertick.loop.state import Hold, JobState, OpenRun, State
 from evertick.loop.turn import Turn
@@ -103,7 +103,7 @@ def drain_all(state: State, turn: Turn, job: JobState) -> None:
     for lane in list((job.lanes or {}).values()):
         if lane.waiting and lane.active and job.overlap_of(lane).kind is OverlapKind.REPLACE:
             for run in lane.active.values():
-                ask_to_stop(turn, run, "replaced by a newer run")
+                turn.ask_to_stop(run, "replaced by a newer run")
         drain(state, turn, job, lane)
 
 

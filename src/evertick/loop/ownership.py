@@ -69,7 +69,7 @@ def _take_up(
     job = JobState(definition or Job(record.job_id), watermark)
     if is_gone and definition is not None:
         turn.begin_schedule(job, watermark, specs_to_text(definition.schedules))
-    job.last_success_at = record.last_success_at
+    job.last_success_at, job.last_failed = record.last_success_at, record.has_failed
     job.paused_at, job.pause_note = record.paused_at, record.pause_note
     state.jobs[record.job_id] = job
     for row in rows:

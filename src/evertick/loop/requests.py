@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from evertick.loop.enter import RESUMED
-from evertick.loop.fire import ask_to_stop, cancel, drop_waiting_retries
+from evertick.loop.fire import cancel, drop_waiting_retries
 from evertick.loop.jobs import hold, release
 from evertick.loop.messages import (
     AskActiveRuns,
@@ -112,7 +112,7 @@ def cancel_runs(state: State, turn: Turn, message: CancelRun) -> None:
         if job.active_run(run.key) is None:
             cancel(state, turn, job, run, detail)
         else:
-            ask_to_stop(turn, run, detail)
+            turn.ask_to_stop(run, detail)
     for lane in list((job.lanes or {}).values()):
         drop_waiting_retries(state, turn, job, lane)
     answer: dict[str, object] = {"runs": [run.key.run_id for run in chosen]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evertick.loop.chain import announce
+from evertick.loop.constraints import expect_end
 from evertick.loop.enter import close_lane, drop
 from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled
 from evertick.loop.messages import (
@@ -104,6 +105,8 @@ def started(state: State, turn: Turn, message: RunStarted) -> None:
     run.started_at = message.at
     run.refusals = 0
     turn.move(run, RUNNING)
+    if found[0].job.constraints:
+        expect_end(state, found[0], run, message.at)
     if not run.key.origin and run.attempt == 1:
         state.statistics.lateness.add(message.at - run.key.scheduled_for)
 
@@ -244,7 +247,10 @@ def _end(
     )
     if leads_on:
         announce(state, turn, run)
-    job.last_failed = outcome not in (SUCCEEDED, CANCELLED)
+    has_failed = outcome not in (SUCCEEDED, CANCELLED)
+    if has_failed is not job.last_failed:
+        job.last_failed = has_failed
+        turn.keep_job(job)
     if outcome is SUCCEEDED and (job.last_success_at is None or run.key.scheduled_for > job.last_success_at):
         job.last_success_at = run.key.scheduled_for
         if job.job.policy.skip_if_successful:

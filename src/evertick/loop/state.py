@@ -27,6 +27,7 @@ class OpenRun:
         "decided_at",
         "early_change",
         "executor",
+        "expected_at",
         "fence",
         "in_ledger",
         "key",
@@ -58,6 +59,8 @@ class OpenRun:
         self.executor = ""
         self.started_at: Instant | None = None
         self.retry_at: Instant | None = None
+        self.expected_at: Instant | None = None
+        """When it should have ended, if it has not and nobody was told."""
         self.not_before: Instant = 0
         self.lease_us: int | None = None
         self.lease_until: Instant | None = None
@@ -142,6 +145,7 @@ class JobState:
         "paused_at",
         "planned",
         "retired_at",
+        "skip_next",
         "watermark",
     )
 
@@ -166,6 +170,8 @@ class JobState:
         self.last_success_at: Instant | None = None
         self.last_started_at: Instant = 0
         self.last_failed = False
+        self.skip_next = 0
+        """Coming occurrences that a broken constraint takes away."""
         # Made when first needed: a million idle jobs have none.
         self.arrivals: dict[str, Arrival] | None = None
         """By upstream job."""

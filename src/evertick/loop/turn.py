@@ -12,7 +12,7 @@ from evertick.loop.state import EndedRun, JobState, OpenRun, PendingBatch, State
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.ledger import Batch, JobRecord, Request, RequestKind, ScheduleLine
-from evertick.model.lifecycle import PLANNED, SKIPPED, TERMINAL, RunState, SkipReason, may_move
+from evertick.model.lifecycle import PLANNED, RETRYING, SKIPPED, TERMINAL, RunState, SkipReason, may_move
 from evertick.model.policy import Missed
 from evertick.model.report import RunFinished
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
@@ -189,6 +189,15 @@ class Turn:
     def stop(self, run: OpenRun) -> None:
         self._effects.append(Stop(run.key, run.attempt, run.stop_detail or ""))
 
+    def ask_to_stop(self, run: OpenRun, detail: str) -> None:
+        """Ask the executor to end an active run; asking again is harmless."""
+        if run.stop_detail is not None:
+            return
+        run.stop_detail = detail
+        self.note(run, detail)
+        if run.state is not RETRYING:
+            self.stop(run)
+
     def forward(self, report: RunFinished) -> None:
         """Tell the owner of a run that is no longer ours how it ended; by the ledger, so that it is not lost."""
         payload = {
@@ -317,6 +326,7 @@ class Turn:
             retired_at=job.retired_at,
             last_success_at=job.last_success_at,
             error=job.error,
+            has_failed=job.last_failed,
         )
 
 

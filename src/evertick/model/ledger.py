@@ -30,6 +30,8 @@ class JobRecord(NamedTuple):
     last_success_at: Instant | None = None
     """The time for which the newest successful run was due."""
     error: str = ""
+    has_failed: bool = False
+    """Whether the run that ended last ended badly."""
 
 
 class ScheduleLine(NamedTuple):

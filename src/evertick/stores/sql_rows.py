@@ -87,10 +87,10 @@ def change_row(change: Change) -> Params:
 
 
 def job_row(job: JobRecord) -> Params:
-    job_id, watermark, held, fingerprint, paused_at, pause_note, retired_at, last_success_at, error = job
+    job_id, watermark, held, fingerprint, paused_at, pause_note, retired_at, last_success_at, error, failed = job
     times = (retired_at, last_success_at)
     note, error = storable(pause_note), storable(error)
-    return (job_id, watermark, int(held), fingerprint, paused_at, note, *times, error, _bucket_of(job_id))
+    return (job_id, watermark, int(held), fingerprint, paused_at, note, *times, error, int(failed), _bucket_of(job_id))
 
 
 def request_row(request: Request) -> Params:
@@ -113,8 +113,8 @@ def to_line(row: Sequence[Any]) -> LedgerRow:
 
 def to_job(row: Sequence[Any]) -> JobRecord:
     """From a row in the order of `JOB_COLUMNS`."""
-    job_id, watermark, held, *rest = row
-    return JobRecord(job_id, watermark, bool(held), *rest)
+    job_id, watermark, held, *rest, has_failed = row
+    return JobRecord(job_id, watermark, bool(held), *rest, has_failed=bool(has_failed))
 
 
 def to_request(row: Sequence[Any]) -> Request:

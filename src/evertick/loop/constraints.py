@@ -1,0 +1,105 @@
+"""What must hold for a job's runs beyond its schedule, and what is done when it does not.
+
+Some constraints are the executor's to watch (hooks, the allowed run time) and some another rule's (how many at once);
+here are those the loop can see: the previous success, and how long a run was expected to take.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TypeVar
+
+from evertick.loop.effects import Notify
+from evertick.loop.state import JobState, OpenRun, State
+from evertick.loop.turn import Turn
+from evertick.model.constraint import (
+    Action,
+    ActionKind,
+    Constraint,
+    KillTarget,
+    MaxConcurrentRuns,
+    MaxExpectedRunTime,
+    RequirePreviousSuccess,
+)
+from evertick.model.instant import Instant
+from evertick.model.ledger import Request, RequestKind
+from evertick.model.lifecycle import Trigger
+from evertick.model.run import RunKey
+
+Kind = TypeVar("Kind", bound=Constraint)
+
+
+def _of(job: JobState, kind: type[Kind]) -> Iterable[Kind]:
+    return (constraint for constraint in job.job.constraints if isinstance(constraint, kind))
+
+
+def missing_success(state: State, turn: Turn, job: JobState, run: OpenRun) -> str | None:
+    """Why a run may not start: the job whose last run must have succeeded and did not; None: it may."""
+    for constraint in _of(job, RequirePreviousSuccess):
+        for required in constraint.jobs or (job.job.id,):
+            other = state.jobs.get(required)
+            if other is not None and other.last_failed:
+                violate(turn, job, run, "requirePreviousSuccess", constraint.on_violation)
+                return f"the last run of {required!r} did not succeed"
+    return None
+
+
+def too_many(turn: Turn, job: JobState, run: OpenRun) -> None:
+    """The overlap rule has turned a run away: say so to those who want to know."""
+    for constraint in _of(job, MaxConcurrentRuns):
+        violate(turn, job, run, "maxConcurrentRuns", constraint.on_violation)
+
+
+def expect_end(state: State, job: JobState, run: OpenRun, started_at: Instant) -> None:
+    """Look at the run again when it should have ended."""
+    for constraint in _of(job, MaxExpectedRunTime):
+        run.expected_at = started_at + constraint.duration_us
+        state.ring.put(run.expected_at, run)
+
+
+def check_behind(turn: Turn, job: JobState, run: OpenRun) -> None:
+    """The run is longer than it was expected to be: it goes on, and it is told once."""
+    if run.expected_at is None or run.expected_at > turn.now:
+        return
+    run.expected_at = None
+    turn.note(run, "it takes longer than expected")
+    turn.log("run.behind", is_alarming=True, job=job.job.id, run=run.key.run_id)
+    for constraint in _of(job, MaxExpectedRunTime):
+        violate(turn, job, run, "maxExpectedRunTime", constraint.on_violation)
+
+
+def violate(turn: Turn, job: JobState, run: OpenRun, constraint: str, actions: Iterable[Action]) -> None:
+    """Do what the definition wants done about it."""
+    turn.log("constraint.violated", is_alarming=True, job=job.job.id, run=run.key.run_id, constraint=constraint)
+    for number, action in enumerate(actions):
+        match action.kind:
+            case ActionKind.START_JOB:
+                _request_start(turn, action.job_id, f"{constraint}/{run.key.run_id}/{number}")
+            case ActionKind.RETRY if not run.key.origin.startswith(f"{constraint}/"):
+                # Once: a retry that meets the same constraint again must not ask for the next one.
+                _request_start(turn, job.job.id, f"{constraint}/{run.key.run_id}/{number}")
+            case ActionKind.SKIP_NEXT:
+                job.skip_next += 1
+            case ActionKind.WEBHOOK:
+                turn.do(Notify(job.job, constraint, run.key, action.url))
+            case ActionKind.KILL:
+                _kill(turn, job, run, action.target, constraint)
+
+
+def _request_start(turn: Turn, job_id: str, request_id: str) -> None:
+    payload = json.dumps({"trigger": Trigger.RETRY, "params": ""})
+    turn.request(Request(request_id, RequestKind.TRIGGER, job_id, payload, turn.now, "constraint"))
+
+
+def _kill(turn: Turn, job: JobState, run: OpenRun, target: KillTarget, constraint: str) -> None:
+    active: dict[RunKey, OpenRun] = {}
+    for lane in (job.lanes or {}).values():
+        active |= lane.active
+    chosen: Iterable[OpenRun] = active.values()
+    if target is KillTarget.THIS:
+        chosen = [active[run.key]] if run.key in active else []
+    elif target is KillTarget.LATEST:
+        chosen = [max(active.values(), key=lambda one: one.key.scheduled_for)] if active else []
+    for one in chosen:
+        turn.ask_to_stop(one, f"ended because {constraint} was broken")
