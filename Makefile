@@ -11,7 +11,7 @@ DEV    := $(VENV)/.installed-dev
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench docs lock clean
+.PHONY: help run test check format bench soak docs lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ format: $(DEV) ## rewrite the code in the house format
 
 bench: $(DEV) ## measure, side by side with the peers; prints tables, writes bench/results/*.json
 	$(BIN)/python -m bench
+
+soak: $(RUN) ## simulate seed after seed until told to stop; SOAK_START names the first
+	$(BIN)/python -m evertick.testing.simulator --forever --start $(or $(SOAK_START),2000)
 
 docs: $(DEV) ## rewrite the generated parts of docs/
 	$(BIN)/python -m tests.generate_docs

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import Any
 
+from evertick.dispatch.dispatcher import lines_inside
 from evertick.errors import Fenced
 from evertick.loop.decide import decide
-from evertick.loop.effects import Commit, Effect, Launch, Log, Reconcile, Record, Reply, Stop
+from evertick.loop.effects import Commit, Effect, Launch, Log, Look, Reconcile, Record, Reply, Stop
 from evertick.loop.messages import (
     BatchCommitted,
     BatchFenced,
@@ -19,6 +20,7 @@ from evertick.loop.messages import (
     ChangesRecorded,
     DefinitionsChanged,
     DefinitionsResynced,
+    Looked,
     Message,
     TimePassed,
     TriggerJob,
@@ -147,7 +149,7 @@ class World:
         self.incarnation = f"start-{next(self._numbers)}"
         self.born_at = self.now
         self.state = State(self.settings, "node", self.incarnation, self.now)
-        self.writes: list[Commit | Record] = []
+        self.writes: list[Commit | Record | Look] = []
         self.turns.clear()
         self.inbox: list[Message] = [DefinitionsResynced(list(self.jobs.values())), self.gain(range(BUCKETS))]
         self.turn()
@@ -269,7 +271,7 @@ class World:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Commit() | Record():
+            case Commit() | Record() | Look():
                 self.writes.append(effect)
             case Launch():
                 self.launches.append((self.now, effect))
@@ -296,6 +298,8 @@ class World:
                         self.inbox.append(BatchFenced(number, fenced.buckets))
                 case Record(changes):
                     self.inbox.append(ChangesRecorded(len(changes), self.store.record(changes)))
+                case Look(gap):
+                    self.inbox.append(Looked(gap, lines_inside(self.store, gap)))
 
     # --- what became of it
 

@@ -139,8 +139,12 @@ def test_a_line_at_an_instant_that_was_never_due_is_named():
     assert check([run(1), run(1.25)], through=1).strays == (RunKey("report", hours(1.25)[0]),)
 
 
-def test_a_one_off_that_was_past_at_first_sight_is_no_stray():
-    lines = [line(0, specs_to_text((AtSpec(NINE - HOUR),)))]
+@pytest.mark.parametrize(
+    "schedules",
+    [pytest.param((AtSpec(NINE - HOUR),), id="as written"), pytest.param((EverySpec(3 * HOUR),), id="edited since")],
+)
+def test_a_one_off_that_was_past_at_first_sight_is_no_stray(schedules):
+    lines = [line(0, specs_to_text(schedules))]
     assert check([skip(-1, SkipReason.MISSED)], through=1, lines=lines).is_sound
 
 

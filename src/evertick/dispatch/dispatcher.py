@@ -12,11 +12,25 @@ from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor
 from evertick.loop.decide import decide
-from evertick.loop.effects import Commit, Effect, Launch, Log, Reconcile, Record, Release, Reply, Resync, Stop
-from evertick.loop.messages import LaunchRefused, Message, ReplySlot, RunLost, Shutdown, TimePassed
+from evertick.loop.effects import (
+    Commit,
+    Effect,
+    Launch,
+    Log,
+    Look,
+    Notify,
+    Reconcile,
+    Record,
+    Release,
+    Reply,
+    Resync,
+    Stop,
+)
+from evertick.loop.messages import LaunchRefused, Looked, Message, ReplySlot, RunLost, Shutdown, TimePassed
 from evertick.loop.state import State
 from evertick.model.instant import SECOND
-from evertick.model.run import RunKey
+from evertick.model.run import Entry, LedgerRow, RunKey
+from evertick.store import RunFilter, Store
 
 log = logging.getLogger("evertick")
 
@@ -38,6 +52,7 @@ class Dispatcher:
         *,
         resync: Callable[[], None],
         release: Callable[[Sequence[int]], None],
+        observe: Callable[[Message | Effect], None] | None = None,
     ) -> None:
         self._state = state
         self._inbox = inbox
@@ -46,11 +61,14 @@ class Dispatcher:
         self._clock = clock
         self._resync = resync
         self._give_away = release
+        self._observe = observe
+        self._leave_at_us: int | None = None
+        """When to stop waiting for runs that go on; whoever comes next finds them."""
         self._replies: dict[ReplySlot, asyncio.Future[object]] = {}
         self._next_slot = 1
 
     async def run(self) -> None:
-        """Until it is told to shut down and nothing more is active, or it is cancelled."""
+        """Until it is told to shut down, and nothing more is active or its patience is over."""
         self._inbox.attach()
         for executor in self._executors.values():
             executor.open(self._inbox.report)
@@ -64,7 +82,9 @@ class Dispatcher:
             decision = decide(self._state, messages, self._clock.now())
             for effect in decision.effects:
                 self._carry_out(effect)
-            if self._state.is_stopping and not self._state.batches and not self._has_active():
+            if self._observe is not None:
+                self._tell(messages, decision.effects)
+            if self._state.is_stopping and not self._state.batches and not self._waits_for_runs():
                 return
             wait = (decision.wake_at - self._clock.now()) / SECOND
             await self._inbox.wait(min(wait, SLEEP_MAX_SECONDS))
@@ -81,11 +101,24 @@ class Dispatcher:
         finally:
             self._replies.pop(slot, None)
 
-    def shut_down(self) -> None:
+    def shut_down(self, patience_seconds: float) -> None:
+        """Start nothing more, and leave when all runs have ended or patience is over; again, with less, hurries."""
+        self._leave_at_us = self._clock.monotonic_us() + int(patience_seconds * SECOND)
         self._inbox.report(Shutdown())
 
-    def _has_active(self) -> bool:
+    def _waits_for_runs(self) -> bool:
+        if self._leave_at_us is None or self._clock.monotonic_us() >= self._leave_at_us:
+            return False
         return any(lane.active for job in self._state.jobs.values() if job.lanes for lane in job.lanes.values())
+
+    def _tell(self, messages: Sequence[Message], effects: Sequence[Effect]) -> None:
+        """Let an onlooker see; what it does with it is no reason to stop scheduling."""
+        assert self._observe is not None
+        for one in (*messages, *effects):
+            try:
+                self._observe(one)
+            except Exception:
+                log.exception("observer.raised")
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -106,6 +139,10 @@ class Dispatcher:
                     future.set_result(value)
             case Reconcile(runs):
                 self._reconcile(runs)
+            case Look(gap):
+                self._writer.write(Ask(lambda store: [Looked(gap, lines_inside(store, gap))]))
+            case Notify():
+                pass  # said by whoever observes; nobody else needs to know
             case Release(buckets):
                 # Behind everything that is being written: the next owner must read it all.
                 self._writer.write(Ask(lambda _: self._release(buckets)))
@@ -139,3 +176,23 @@ class Dispatcher:
                 continue
             for key, attempt in attempts:
                 self._inbox.report(RunLost(key, attempt, f"its executor {name!r} is not here any more"))
+
+
+def lines_inside(store: Store, gap: Entry) -> list[LedgerRow]:
+    """Every line of the schedule inside a gap, page by page."""
+    assert gap.through is not None
+    where = RunFilter(
+        job_ids=(gap.key.job_id,),
+        since=gap.key.scheduled_for,
+        until=gap.through + 1,
+        occurrences_only=True,
+        oldest_first=True,
+    )
+    lines: list[LedgerRow] = []
+    after = None
+    while True:
+        page = store.query(where, after, 1_000)
+        lines += page.rows
+        if page.after is None:
+            return lines
+        after = page.after

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from evertick.dispatch.clock import Clock
 from evertick.errors import StoreError, StoreUnavailable
 from evertick.loop.balance import share_of
-from evertick.loop.messages import BucketsGained, BucketsLost, LeaseRenewed, Message, NodesSeen
+from evertick.loop.messages import BucketsGained, BucketsLost, LeaseRenewed, Message, NodesSeen, OrphansFound
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
 from evertick.model.ledger import Lease
@@ -46,6 +46,7 @@ class Leadership:
         self._lease_us = lease_us
         self._epochs: dict[int, int] = {}
         self._leaving: set[int] = set()
+        self._has_looked_back = False
         self._released: deque[int] = deque()
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -89,10 +90,20 @@ class Leadership:
         share = share_of(self._holder, holders)
         self._drop_lost(held)
         self._report(LeaseRenewed(asked_at + self._lease_us))
+        if not self._has_looked_back:
+            self._look_back()
         self._report(NodesSeen(frozenset(holder.partition("/")[0] for holder in holders)))
         self._give_up([bucket for bucket in self._epochs if bucket not in share])
         taken = {lease.name for lease in held}
         self._take([bucket for bucket in sorted(share) if bucket_lease(bucket) not in taken])
+
+    def _look_back(self) -> None:
+        """Runs that the ledger says an earlier process of this node has; this one asks its executor about them."""
+        node = self._holder.partition("/")[0]
+        mine = [row for row in self._store.load().open_runs if row.executor.partition("@")[2] == node]
+        self._has_looked_back = True
+        if mine:
+            self._report(OrphansFound(mine))
 
     def _drop_lost(self, held: Sequence[Lease]) -> None:
         """Buckets whose lease changed hands while this node was not looking."""

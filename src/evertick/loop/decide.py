@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evertick.loop import chain, jobs, ownership, requests, settle
-from evertick.loop.effects import Decision, Resync
-from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed
+from evertick.loop.effects import Decision, Look, Resync
+from evertick.loop.enter import drop, enter_around, is_ledger_behind, plan_ahead, report_missed
 from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due
 from evertick.loop.messages import (
     AskActiveRuns,
@@ -32,8 +32,10 @@ from evertick.loop.messages import (
     ForwardedReport,
     LaunchRefused,
     LeaseRenewed,
+    Looked,
     Message,
     NodesSeen,
+    OrphansFound,
     PauseJob,
     ResumeJob,
     RunFinished,
@@ -48,7 +50,7 @@ from evertick.loop.messages import (
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant, to_text
-from evertick.model.lifecycle import PLANNED, Trigger
+from evertick.model.lifecycle import PLANNED, RUNNING, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.planning.misfire import is_missed
 
@@ -62,7 +64,8 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
         _take(state, turn, message)
     plan_ahead(state, turn)
     for run in fire_due(state, turn):
-        settle.lose(state, turn, state.jobs[run.key.job_id], run, "its executor sent no sign of life in time")
+        if run.state is RUNNING:  # a run may have several places in the ring, all for the end of one lease
+            settle.lose(state, turn, state.jobs[run.key.job_id], run, "its executor sent no sign of life in time")
     drain_queues(state, turn)
     report_missed(turn)
     _fire_stops(state, turn)
@@ -81,7 +84,9 @@ def _take(state: State, turn: Turn, message: Message) -> None:
         case ChangesRecorded():
             _recorded(state, turn, message)
         case BatchCommitted():
-            _committed(state, message)
+            _committed(state, turn, message)
+        case Looked(gap, lines):
+            enter_around(state, turn, gap, lines)
         case BatchFenced():
             _fenced(state, turn, message)
         case TimePassed(monotonic_us):
@@ -104,6 +109,8 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             ownership.lost(state, turn, message)
         case LeaseRenewed(until):
             state.lease_until = until
+        case OrphansFound():
+            ownership.found(state, turn, message)
         case NodesSeen():
             settle.seen(state, turn, message)
         case ChainArrived():
@@ -174,10 +181,19 @@ def _move_leases(state: State, by_us: int) -> None:
 # --- the ledger's answers
 
 
-def _committed(state: State, message: BatchCommitted) -> None:
+def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
     """The entries are durable: from now on they may be fired."""
     pending = state.batches.pop(message.number, None)
-    for run in pending.runs if pending else ():
+    if pending is None:
+        return
+    for entry in pending.batch.entries if message.refused else ():
+        if entry.is_gap and entry.key in message.refused:
+            turn.do(Look(entry))
+    for run in pending.launches:
+        job = state.jobs.get(run.key.job_id)
+        if job is not None and job.active_run(run.key) is run:
+            turn.launch(run, job)
+    for run in pending.runs:
         run.early_change = None
         job = state.jobs.get(run.key.job_id)
         if job is None:
@@ -193,16 +209,20 @@ def _committed(state: State, message: BatchCommitted) -> None:
 def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:
     """The buckets are another node's; so is everything we had decided about them."""
     state.statistics.fenced += 1
-    ownership.lost(state, turn, BucketsLost(message.buckets, is_fenced=True))
     pending = state.batches.pop(message.number, None)
+    # The answer may be older than our regaining a bucket, under an epoch of its own.
+    epochs = pending.batch.epochs if pending else {}
+    lost = [bucket for bucket in message.buckets if state.epochs.get(bucket) == epochs.get(bucket)]
+    ownership.lost(state, turn, BucketsLost(lost, is_fenced=True))
     if pending is not None and state.epochs:
         turn.resubmit(pending, message.buckets)
 
 
 def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
     state.changes_in_flight -= message.changes
-    for key in message.refused:
+    for key in sorted(message.refused):
         turn.log("run.change_refused", run=key.run_id)
+        settle.disowned(state, turn, key)
 
 
 def _arrived(state: State, turn: Turn, message: ChainArrived) -> None:

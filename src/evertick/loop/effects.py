@@ -10,7 +10,7 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import Trigger
-from evertick.model.run import Change, RunKey
+from evertick.model.run import Change, Entry, RunKey
 from evertick.model.work import Value
 
 
@@ -54,6 +54,12 @@ class Reconcile(NamedTuple):
     """Key, attempt, executor."""
 
 
+class Look(NamedTuple):
+    """Read what is in the ledger inside a gap that was refused; answered by `Looked`."""
+
+    gap: Entry
+
+
 class Release(NamedTuple):
     """Let others have these buckets, once everything asked for before is written."""
 
@@ -86,7 +92,7 @@ class Resync(NamedTuple):
     """Read all definitions again; answered by `DefinitionsResynced`."""
 
 
-Effect: TypeAlias = Commit | Record | Launch | Stop | Reconcile | Release | Reply | Log | Notify | Resync
+Effect: TypeAlias = Commit | Record | Launch | Stop | Reconcile | Look | Release | Reply | Log | Notify | Resync
 
 
 class Decision(NamedTuple):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from evertick.loop.state import Catchup, Hold, JobState, OpenRun, State
 from evertick.loop.turn import Missing, Turn
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
-from evertick.model.run import Entry, RunKey
-from evertick.planning.planner import JobView, Plan, plan
+from evertick.model.run import Entry, LedgerRow, RunKey
+from evertick.planning.planner import JobView, Plan, plan, skip_around
+from evertick.planning.schedules import compile_all
 
 RESUMED = '{"resumed": true}'
 
@@ -21,8 +24,9 @@ def plan_ahead(state: State, turn: Turn) -> None:
         state.statistics.planning_held_back += 1
         return
     settings, index = state.settings, state.index
-    if turn.now >= state.next_plan_at or index.horizon < turn.now:
-        until = turn.now + settings.preread_us
+    if turn.now >= state.next_plan_at or index.horizon < max(turn.now, state.known_floor):
+        # Jobs that join are planned as far as the floor of their bucket says, be it by another node's clock.
+        until = max(turn.now + settings.preread_us, state.known_floor)
         if index.horizon >= turn.now:
             _enter_on_time(state, turn, until)
         else:
@@ -134,6 +138,16 @@ def report_missed(turn: Turn) -> None:
             )
 
 
+def enter_around(state: State, turn: Turn, gap: Entry, lines: Sequence[LedgerRow]) -> None:
+    """A gap was refused because somebody has decided inside it: enter what is left of it around that."""
+    job = state.jobs.get(gap.key.job_id)
+    if job is None:
+        return  # whoever owns it now plans from its watermark, which was not moved
+    held = [(row.key.scheduled_for, row.through or row.key.scheduled_for) for row in lines]
+    for entry in skip_around(gap.key.job_id, compile_all(job.job.schedules), gap, held, turn.now):
+        turn.enter(entry)
+
+
 def hold_in_error(state: State, turn: Turn, job: JobState, watermark: Instant, error: str) -> None:
     job.hold, job.error, job.watermark = Hold.ERROR, error, watermark
     state.index.remove(job.job.id)
@@ -210,10 +224,11 @@ def settle_catchup(state: State, turn: Turn, run: OpenRun, *, is_dispatched: boo
 
 def drop(job: JobState, run: OpenRun) -> None:
     """Take a run out of wherever the job has it."""
-    if job.planned:
-        job.planned.pop(run.key, None)
+    if job.planned and job.planned.get(run.key) is run:
+        del job.planned[run.key]
     lane = job.lane_of(run.key)
-    lane.active.pop(run.key, None)
+    if lane.active.get(run.key) is run:  # another of the same key may be the one that was started
+        del lane.active[run.key]
     if run in lane.waiting:
         lane.waiting.remove(run)
     close_lane(job, run.key.origin)

@@ -21,7 +21,7 @@ from evertick.model.lifecycle import (
     SkipReason,
     Trigger,
 )
-from evertick.model.policy import Overlap, OverlapKind
+from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind
 from evertick.planning.misfire import is_missed
 from evertick.planning.overlap import Admission, Occupancy, admit, may_leave_queue
 from evertick.planning.schedules import compile_all, previous_of
@@ -103,7 +103,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
     if state.is_stopping:
         return  # it stays `planned`; whoever starts next finds it
     assert job.planned is not None
-    if job.hold is not None and is_of_schedule(run):
+    if (job.hold is not None and is_of_schedule(run)) or job.asked:
         _wait(state, turn, job, job.lane_of(run.key), run)
         return
     reason = _reason_to_skip(state, turn, job, run)
@@ -218,8 +218,12 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     run.retry_at = None
     run.executor = state.local_executor
     job.last_started_at = turn.now
-    turn.move(run, LAUNCHING)
-    turn.launch(run, job)
+    if job.job.policy.on_executor_lost is OnExecutorLost.FAIL:
+        turn.move(run, LAUNCHING, is_with_batch=True)
+        turn.launch_once_written(run)
+    else:
+        turn.move(run, LAUNCHING)
+        turn.launch(run, job)
     if run.trigger is Trigger.CATCHUP and run.attempt == 1:
         settle_catchup(state, turn, run, is_dispatched=True)
 
@@ -261,7 +265,7 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
     """Start those that wait, as far as the overlap rule lets them."""
     while lane.waiting and may_leave_queue(job.overlap_of(lane), len(lane.active)):
         run = next((run for run in lane.waiting if not _is_frozen(job, run)), None)
-        if run is None or not run.in_ledger or state.is_stopping or state.is_lease_over(turn.now):
+        if run is None or job.asked or not run.in_ledger or state.is_stopping or state.is_lease_over(turn.now):
             return
         not_before = max(run.not_before, lane.next_start_at)
         if not_before > turn.now:

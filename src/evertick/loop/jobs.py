@@ -52,13 +52,17 @@ def _put(state: State, turn: Turn, job: Job) -> None:
 
 def meet(state: State, turn: Turn, definition: Job) -> None:
     """A job seen for the first time: what lies before now is not its history."""
-    job = JobState(definition, turn.now)
+    known_until = state.removed.pop(definition.id, turn.now)
+    since = max(turn.now, known_until)
+    job = JobState(definition, since)
     gone = state.jobs.get(definition.id)
     if gone is not None:
         job.lanes = gone.lanes  # its last runs are still going, and count
         state.retiring.pop(definition.id, None)
     state.jobs[definition.id] = job
-    turn.begin_schedule(job, turn.now, specs_to_text(definition.schedules))
+    if known_until < since:
+        turn.begin_schedule(job, known_until, "[]")  # nothing was expected of it while it was away
+    turn.begin_schedule(job, since, specs_to_text(definition.schedules))
     turn.keep_job(job)
     turn.log("job.added", job=definition.id)
     _enter_past(turn, job, definition.schedules)
@@ -149,7 +153,9 @@ def replan(state: State, turn: Turn, job: JobState) -> None:
     """The schedule is another: what was entered ahead is withdrawn, what waits is superseded and planned anew."""
     watermark = _withdraw(state, turn, job)
     job.last_success_at = None  # a success under the old schedule says nothing about the new one
-    turn.begin_schedule(job, watermark, specs_to_text(job.job.schedules))
+    # While it is held, the watermark may have been set back to what waits; the line before must not end up behind.
+    since = watermark if job.hold is None else max(watermark, job.since, job.paused_at or 0)
+    turn.begin_schedule(job, since, specs_to_text(job.job.schedules))
     waiting = [run for run in _own_waiting(job) if is_of_schedule(run)]
     if waiting:
         # From the earliest of them on, the new expression says what should have run.
@@ -255,6 +261,7 @@ def end_retired(state: State, turn: Turn) -> None:
         if not job.is_gone:
             job.is_gone = True
             turn.begin_schedule(job, job.watermark, "[]")
+            state.removed[job_id] = job.watermark
             turn.keep_job(job, may_rewind=True)
             turn.log("job.removed", job=job_id)
         if any(lane.active for lane in (job.lanes or {}).values()):

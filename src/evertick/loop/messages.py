@@ -11,7 +11,7 @@ from evertick.model.ledger import Snapshot
 from evertick.model.lifecycle import Trigger
 from evertick.model.policy import Missed, Overlap
 from evertick.model.report import LaunchRefused, RunFinished, RunHeartbeat, RunLost, RunStarted, RunUnknown
-from evertick.model.run import RunKey
+from evertick.model.run import Entry, LedgerRow, RunKey
 
 __all__ = [
     "AskActiveRuns",
@@ -32,8 +32,10 @@ __all__ = [
     "ForwardedReport",
     "LaunchRefused",
     "LeaseRenewed",
+    "Looked",
     "Message",
     "NodesSeen",
+    "OrphansFound",
     "PauseJob",
     "ReplySlot",
     "ResumeJob",
@@ -114,6 +116,12 @@ class NodesSeen(NamedTuple):
     nodes: frozenset[str]
 
 
+class OrphansFound(NamedTuple):
+    """Runs that the ledger says an earlier process of this node has, whoever owns their jobs."""
+
+    runs: Sequence[LedgerRow]
+
+
 # --- the ledger answers
 
 
@@ -127,6 +135,13 @@ class BatchFenced(NamedTuple):
 
     number: int
     buckets: Sequence[int]
+
+
+class Looked(NamedTuple):
+    """What the ledger holds inside a gap that was refused."""
+
+    gap: Entry
+    lines: Sequence[LedgerRow]
 
 
 class ChangesRecorded(NamedTuple):
@@ -230,9 +245,11 @@ Message: TypeAlias = (
     | BucketsLost
     | LeaseRenewed
     | NodesSeen
+    | OrphansFound
     | BatchCommitted
     | BatchFenced
     | ChangesRecorded
+    | Looked
     | RunStarted
     | RunHeartbeat
     | RunFinished

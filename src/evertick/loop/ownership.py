@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 from evertick.loop.effects import Reconcile, Release
-from evertick.loop.fire import leave_queue
+from evertick.loop.fire import FENCE_BITS, enqueue, leave_queue
 from evertick.loop.jobs import activate, meet, replan, retire
-from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen
+from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen, OrphansFound
 from evertick.loop.settle import seen
 from evertick.loop.state import Hold, JobState, Lane, OpenRun, State
 from evertick.loop.turn import Turn
@@ -18,11 +18,13 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord
 from evertick.model.lifecycle import PLANNED, RETRYING, WAITING, SkipReason, Trigger
-from evertick.model.policy import Overlap, OverlapKind
-from evertick.model.run import LedgerRow
+from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Policy
+from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_to_text
 
-_To_ask = list[tuple[OpenRun, str]]
+_NO_POLICY = Policy(on_executor_lost=OnExecutorLost.FAIL)
+"""Of a job whose definition is gone: nobody says that a lost run of it may be tried again."""
+_ToAsk = list[tuple[RunKey, int, str]]
 
 
 def gained(state: State, turn: Turn, message: BucketsGained) -> None:
@@ -31,13 +33,14 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
     if taken_over:
         _forget(state, turn, taken_over, is_fenced=False)
     state.epochs.update(message.epochs)
+    state.known_floor = max(state.known_floor, *message.snapshot.floors.values(), 0)
     # How late it was when the owner before planned last, in case the clock was set back since.
     come = max(message.snapshot.floors.values(), default=0) - state.settings.preread_us
     state.furthest_now = max(state.furthest_now, come)
     rows: defaultdict[str, list[LedgerRow]] = defaultdict(list)
     for row in message.snapshot.open_runs:
         rows[row.key.job_id].append(row)
-    to_ask: _To_ask = []
+    to_ask: _ToAsk = []
     known: set[str] = set()
     for record in message.snapshot.jobs:
         floor = message.snapshot.floors.get(bucket_of(record.job_id), 0)
@@ -49,25 +52,28 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
     if state.foreign and state.live_nodes is not None:
         seen(state, turn, NodesSeen(state.live_nodes))
     if to_ask:
-        turn.do(Reconcile([(run.key, run.attempt, executor) for run, executor in to_ask]))
+        turn.do(Reconcile(to_ask))
     for notice in message.snapshot.notices:
         turn.log("store.notice", is_alarming=True, notice=notice)
     turn.log("buckets.gained", buckets=len(message.epochs), jobs=len(known), open_runs=len(message.snapshot.open_runs))
 
 
 def _take_up(
-    state: State, turn: Turn, record: JobRecord, floor: Instant, rows: Sequence[LedgerRow], to_ask: _To_ask
+    state: State, turn: Turn, record: JobRecord, floor: Instant, rows: Sequence[LedgerRow], to_ask: _ToAsk
 ) -> bool:
     """Go on with a job where the ledger stands; answers False for one that is to be met as new."""
     definition = state.definitions.get(record.job_id)
     is_gone = record.retired_at is not None and turn.now - record.retired_at > state.settings.retire_grace_us
-    if is_gone and not rows:
-        return definition is None
     watermark = record.watermark if record.held else max(record.watermark, floor)
+    if is_gone and not rows:
+        state.removed[record.job_id] = watermark
+        return definition is None
+    known_until = watermark
     if is_gone:
         watermark = max(watermark, turn.now)  # only its last runs are left; a new definition begins now
-    job = JobState(definition or Job(record.job_id), watermark)
+    job = JobState(definition or Job(record.job_id, policy=_NO_POLICY), watermark)
     if is_gone and definition is not None:
+        turn.begin_schedule(job, known_until, "[]")
         turn.begin_schedule(job, watermark, specs_to_text(definition.schedules))
     job.last_success_at, job.last_failed = record.last_success_at, record.has_failed
     job.paused_at, job.pause_note = record.paused_at, record.pause_note
@@ -93,11 +99,16 @@ def _hold_if_paused(job: JobState) -> bool:
     return True
 
 
-def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _To_ask) -> None:
+def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _ToAsk) -> None:
     run = OpenRun(row.key, row.trigger, row.decided_at)
     run.state, run.attempt, run.fence = row.state, row.attempt, row.fence
     run.params, run.executor, run.started_at, run.retry_at = row.params, row.executor, row.started_at, row.retry_at
     run.in_ledger = True
+    # From now on only this owner's word counts: what the one before still has on its way is refused.
+    fence = state.epochs[job.bucket] << FENCE_BITS
+    if fence > run.fence:
+        run.fence = fence
+        turn.note(run, None)
     if row.trigger is Trigger.BACKFILL:
         _open_backfill_lane(job, row)
     if row.state is PLANNED and row.key.scheduled_for > turn.now:
@@ -108,7 +119,9 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
         return
     lane = job.lane_of(run.key)
     if row.state is WAITING:
-        lane.waiting.append(run)
+        # It may have been launched just before the end; until its executor has said, nobody of its job starts.
+        enqueue(lane, run)
+        _ask(job, run, row.attempt + 1, row.executor, to_ask)
         return
     lane.active[run.key] = run
     queue = state.queue_of(job)
@@ -123,9 +136,13 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     if node and node != state.node:
         state.foreign[run.key] = node  # it reports to us when the run ends, or is found to be gone
     else:
-        run.was_asked = True
-        job.asked += 1
-        to_ask.append((run, row.executor))
+        _ask(job, run, run.attempt, row.executor, to_ask)
+
+
+def _ask(job: JobState, run: OpenRun, attempt: int, executor: str, to_ask: _ToAsk) -> None:
+    run.was_asked = True
+    job.asked += 1
+    to_ask.append((run.key, attempt, executor))
 
 
 def _open_backfill_lane(job: JobState, row: LedgerRow) -> None:
@@ -144,6 +161,13 @@ def backfill_params(overlap: Overlap, gap_us: int) -> str:
 def backfill_rule(params: str) -> tuple[Overlap, int]:
     plain = json.loads(params)
     return Overlap(OverlapKind(plain["overlap"]), plain["limit"]), plain["gap_us"]
+
+
+def found(state: State, turn: Turn, message: OrphansFound) -> None:
+    """Runs that an earlier process of this node had: what became of them is told to whoever owns them."""
+    asked = [row for row in message.runs if not state.owns(row.key.job_id)]
+    if asked:
+        turn.do(Reconcile([(row.key, max(row.attempt, 1), row.executor) for row in asked]))
 
 
 def lost(state: State, turn: Turn, message: BucketsLost) -> None:
@@ -177,7 +201,6 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
                 if run.state in (PLANNED, RETRYING) or run.key in state.foreign:
                     state.foreign.pop(run.key, None)
                     continue
+                state.orphans[run.key] = run
                 if is_fenced:
                     turn.stop(run)
-                else:
-                    state.orphans[run.key] = run

@@ -34,6 +34,8 @@ def _take(state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob |
     if handled is not None:
         turn.reply(message.slot, handled.answer)
         return False
+    if not state.owns(message.job_id):
+        return False  # its owner will claim it
     job = state.jobs.get(message.job_id)
     if job is None or job.hold is Hold.RETIRED:
         _answer(state, turn, message, error="not-found", text=f"there is no job {message.job_id!r}")
@@ -150,6 +152,9 @@ def resume(state: State, turn: Turn, message: ResumeJob) -> None:
     if job.paused_at is None:
         _answer(state, turn, message, resumed=True)
     else:
+        if message.job_id in state.resuming:
+            _answer(state, turn, message, resumed=True)  # another has asked for the same already
+            return
         _note(state, turn, message, {"resumed": True})
         state.resuming[message.job_id] = message.request_id
 

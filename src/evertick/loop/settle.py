@@ -35,18 +35,20 @@ from evertick.model.lifecycle import (
     SkipReason,
 )
 from evertick.model.policy import OnExecutorLost
+from evertick.model.report import Report
+from evertick.model.run import RunKey
 from evertick.planning.retry import retry_at
 
 LOSSES_MAX = 3
 """A run that takes its executor down with it is not tried for ever."""
 
 
-def _find(
-    state: State, turn: Turn, message: RunStarted | RunHeartbeat | RunFinished | RunLost | RunUnknown | LaunchRefused
-) -> tuple[JobState, OpenRun] | None:
+def _find(state: State, turn: Turn, message: Report) -> tuple[JobState, OpenRun] | None:
     """The run a report is about, unless the report is about another attempt or the run has ended."""
     job = state.jobs.get(message.key.job_id)
     run = job.active_run(message.key) if job else None
+    if job is not None and run is None:
+        run = _adopt_waiting(turn, job, message)
     if run is None and _settle_orphan(state, turn, message):
         return None
     if job is None or run is None or run.attempt != message.attempt or run.state is RETRYING:
@@ -56,21 +58,40 @@ def _find(
     if run.was_asked:
         run.was_asked = False
         job.asked -= 1
+        if not job.asked and not isinstance(message, RunUnknown):
+            for lane in list((job.lanes or {}).values()):
+                drain(state, turn, job, lane)
     if run.state is PLANNED and not isinstance(message, RunUnknown):
         turn.move(run, LAUNCHING)  # the incarnation before had launched it and did not live to say so
     return job, run
 
 
-def _settle_orphan(state: State, turn: Turn, message: object) -> bool:
+def _adopt_waiting(turn: Turn, job: JobState, message: Report) -> OpenRun | None:
+    """After a restart: one that waits, by the ledger, may have been launched before the end."""
+    lane = job.lane_of(message.key)
+    run = next((run for run in lane.waiting if run.was_asked and run.key == message.key), None)
+    if run is None or run.attempt + 1 != message.attempt:
+        return None
+    lane.waiting.remove(run)
+    lane.active[run.key] = run
+    run.attempt += 1
+    turn.move(run, LAUNCHING)
+    return run
+
+
+def _settle_orphan(state: State, turn: Turn, message: Report) -> bool:
     """A run of a job that is somebody else's now: they are told how it ended."""
-    if not isinstance(message, RunFinished):
+    if state.owns(message.key.job_id):
         return False
-    run = state.orphans.get(message.key)
-    if run is None or run.attempt != message.attempt:
-        return False
-    del state.orphans[message.key]
-    turn.forward(message)
-    return True
+    state.orphans.pop(message.key, None)
+    if isinstance(message, RunFinished):
+        turn.forward(message)
+        return True
+    if isinstance(message, RunLost | LaunchRefused | RunUnknown):
+        detail = "it was never started" if isinstance(message, RunUnknown) else message.detail
+        turn.forward(RunFinished(message.key, message.attempt, turn.now, LOST, detail=detail))
+        return True
+    return False
 
 
 def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
@@ -135,6 +156,9 @@ def finished(state: State, turn: Turn, message: RunFinished) -> None:
         if not run.key.origin and run.attempt == 1:
             state.statistics.lateness.add(message.at - run.key.scheduled_for)
     outcome = message.state
+    if outcome is LOST:
+        lose(state, turn, job, run, message.detail)
+        return
     if run.stop_detail is not None and outcome is not SUCCEEDED:
         _end(state, turn, job, run, CANCELLED, run.stop_detail, message)
     elif outcome in (FAILED, TIMED_OUT) and _try_again(state, turn, job, run, message.detail):
@@ -162,6 +186,20 @@ def lost(state: State, turn: Turn, message: RunLost) -> None:
     found = _find(state, turn, message)
     if found is not None:
         lose(state, turn, *found, message.detail)
+
+
+def disowned(state: State, turn: Turn, key: RunKey) -> None:
+    """The ledger refused what we wrote about a run: it ended by somebody else's word, and that stands."""
+    job = state.jobs.get(key.job_id)
+    run = job.find(key) if job else None
+    if job is None or run is None:
+        return
+    if job.active_run(key) is not None and run.state is not RETRYING:
+        turn.stop(run)
+    lane = job.lane_of(key)
+    drop(job, run)
+    state.foreign.pop(key, None)
+    drain(state, turn, job, lane)
 
 
 def unknown(state: State, turn: Turn, message: RunUnknown) -> None:

@@ -145,6 +145,7 @@ class JobState:
         "paused_at",
         "planned",
         "retired_at",
+        "since",
         "skip_next",
         "watermark",
     )
@@ -162,6 +163,8 @@ class JobState:
         self.error = ""
         self.paused_at: Instant | None = None
         self.pause_note = ""
+        self.since: Instant = 0
+        """From when on its present schedules count, as far as this process has written it."""
         self.retired_at: Instant | None = None
         self.is_gone = False
         """Its grace is over; only its last runs are waited for."""
@@ -247,6 +250,8 @@ class PendingBatch(NamedTuple):
     """The runs that wait for it: one for each of its planned entries."""
     request_jobs: dict[str, str]
     """The job of each request it answers."""
+    launches: tuple[OpenRun, ...] = ()
+    """Runs that may be started at most once: when the ledger has it that they are being launched."""
 
 
 class Handled(NamedTuple):
@@ -327,6 +332,10 @@ class State:
         self.next_plan_at: Instant = now
         self.next_flush_at: Instant = now
         self.last_now = now
+        self.known_floor: Instant = 0
+        """How far somebody has planned the buckets of this node, by whatever clock; planning goes as far."""
+        self.removed: dict[str, Instant] = {}
+        """Jobs that were here once, and how far the ledger knows of them."""
         self.furthest_now = now
         """The latest time seen: a watermark never goes back behind it, whatever the clock was set to."""
         self.last_monotonic_us: tuple[Instant, int] | None = None

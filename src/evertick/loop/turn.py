@@ -39,6 +39,7 @@ class Turn:
         "_entered",
         "_entries",
         "_jobs",
+        "_launches",
         "_request_jobs",
         "_requests",
         "_resubmitted",
@@ -68,6 +69,7 @@ class Turn:
         self._answers: dict[str, str] = {}
         self._request_jobs: dict[str, str] = {}
         self._requests: list[Request] = []
+        self._launches: list[OpenRun] = []
         self._resubmitted: list[tuple[PendingBatch, frozenset[int]]] = []
         self._changes: list[Change] = []
 
@@ -110,6 +112,7 @@ class Turn:
 
     def begin_schedule(self, job: JobState, since: Instant, specs: str) -> None:
         """From `since` on, these schedules say what the ledger must account for."""
+        job.since = since
         self._schedules.append(ScheduleLine(job.job.id, since, specs))
 
     def answer(self, request_id: str, job_id: str, answer: str) -> None:
@@ -162,8 +165,8 @@ class Turn:
         if state in TERMINAL:
             self._remember(run, reason, detail or "", finished_at, exit_code)
 
-    def note(self, run: OpenRun, detail: str) -> None:
-        """Add words to a run that goes on as it is."""
+    def note(self, run: OpenRun, detail: str | None) -> None:
+        """Add words, or only our fence, to a run that goes on as it is."""
         self._changes.append(Change(run.key, run.state, self.now, run.fence, run.attempt, detail=detail))
 
     def _remember(
@@ -179,6 +182,10 @@ class Turn:
         self.state.recent.append(ended)
 
     # --- effects that are no writing
+
+    def launch_once_written(self, run: OpenRun) -> None:
+        """Launch a run when the ledger has it that it is: for those that must not be started twice by two nodes."""
+        self._launches.append(run)
 
     def launch(self, run: OpenRun, job: JobState) -> None:
         self.state.statistics.launched += 1
@@ -269,7 +276,7 @@ class Turn:
             requests=self._requests,
             answers=self._answers,
         )
-        state.batches[number] = PendingBatch(batch, self._entered, self._request_jobs)
+        state.batches[number] = PendingBatch(batch, self._entered, self._request_jobs, tuple(self._launches))
         return Commit(number, batch)
 
     def _commit_again(self, pending: PendingBatch, lost: frozenset[int]) -> Commit:
@@ -308,7 +315,8 @@ class Turn:
                 if _is_kept(pending.request_jobs.get(request_id, ""), lost)
             },
         )
-        state.batches[number] = PendingBatch(batch, runs, pending.request_jobs)
+        launches = tuple(run for run in pending.launches if _is_kept(run.key.job_id, lost))
+        state.batches[number] = PendingBatch(batch, runs, pending.request_jobs, launches)
         return Commit(number, batch)
 
     def _by(self, number: int) -> str:

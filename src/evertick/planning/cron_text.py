@@ -9,8 +9,9 @@ from evertick.planning.cron_grammar import Expression
 from evertick.planning.cron_pattern import DayRule
 
 _WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-_MONTHS = tuple(
-    "January February March April May June July August September October November December".split(),
+_MONTHS: tuple[str, ...] = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
 _CLOCK_TIMES_MAX = 6
 """Times of day listed one by one; more are said as minutes and hours."""

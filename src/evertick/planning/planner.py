@@ -219,6 +219,24 @@ def _reason_for_planned(
     return REASON_NOT_KEPT[keep]
 
 
+def skip_around(
+    job_id: str,
+    schedules: Sequence[Schedule],
+    gap: Entry,
+    lines: Iterable[tuple[Instant, Instant]],
+    now: Instant,
+) -> list[Entry]:
+    """What is left of a gap around the lines that are there already, each given by its first and last instant."""
+    assert gap.through is not None
+    assert gap.reason is not None
+    entries: list[Entry] = []
+    start = gap.key.scheduled_for - 1
+    for first, last in sorted(lines):
+        entries += _skip(job_id, schedules, start, min(first - 1, gap.through), (), gap.reason, gap.detail, now)
+        start = max(start, last)
+    return entries + _skip(job_id, schedules, start, gap.through, (), gap.reason, gap.detail, now)
+
+
 def _skip(
     job_id: str,
     schedules: Sequence[Schedule],

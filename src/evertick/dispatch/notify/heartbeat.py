@@ -1,0 +1,80 @@
+"""How the outside learns that the scheduler is dead: by a ping that stops coming."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from evertick.dispatch.notify.channels import Outcome, ping
+from evertick.dispatch.notify.guard import Guard, masked
+from evertick.dispatch.notify.settings import NotifySettings
+from evertick.errors import SettingsError
+
+log = logging.getLogger("evertick.notify")
+
+
+class Heartbeat:
+    """Pings an address every so often, as long as `is_alive` says that the loop turns.
+
+    It has a thread of its own: a loop that hangs must not be able to say that it does not.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        every_seconds: float,
+        is_alive: Callable[[], bool],
+        settings: NotifySettings,
+        *,
+        ping_once: Callable[[str], Outcome] | None = None,
+    ) -> None:
+        if every_seconds <= 0:
+            raise SettingsError(f"a heartbeat every {every_seconds} s is none. Write a positive number of seconds.")
+        guard = Guard.allowing(settings.allowed_targets)
+        self._url = url
+        self._every = every_seconds
+        self._is_alive = is_alive
+        self._ping = ping_once or (lambda address: ping(address, settings, guard))
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="evertick-heartbeat", daemon=True)
+        self.pings = 0
+        self.failures = 0
+        self.withheld = 0
+        """Times when the loop was not alive, and nothing was sent."""
+        self.last: Outcome | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float = 1.0) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def beat(self) -> None:
+        """Once: what the thread does again and again."""
+        try:
+            is_alive = self._is_alive()
+        except Exception:
+            log.exception("heartbeat.fault")
+            is_alive = False
+        if not is_alive:
+            self.withheld += 1
+            log.warning("heartbeat.withheld receiver=%s", masked(self._url))
+            return
+        self.last = outcome = self._ping(self._url)
+        if outcome.is_delivered:
+            self.pings += 1
+        else:
+            self.failures += 1
+            log.warning("heartbeat.failed detail=%s", outcome.detail)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.beat()
+            except Exception:
+                log.exception("heartbeat.fault")
+            if self._stopping.wait(self._every):
+                return

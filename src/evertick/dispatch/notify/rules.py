@@ -1,0 +1,299 @@
+"""Which ends of runs and which skips become a message; pure, so that a day of events can be tried in a test."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from evertick.model.duration import format_duration
+from evertick.model.instant import HOUR, MINUTE, SECOND, Instant, to_text
+from evertick.model.lifecycle import (
+    FAILED,
+    LOST,
+    RUNNING,
+    SKIPPED,
+    SUCCEEDED,
+    TERMINAL,
+    TIMED_OUT,
+    RunState,
+    SkipReason,
+)
+from evertick.model.notify import Channel, NotifyEvent, Route
+from evertick.model.run import Change, Entry, RunKey
+
+FAILURES: Final = frozenset({FAILED, TIMED_OUT, LOST})
+"""Ends that are bad. Cancelled, replaced, superseded and skipped are not; `retrying` is not an end."""
+NOT_MADE_UP: Final = frozenset({SkipReason.MISSED, SkipReason.CAP, SkipReason.LATE})
+STREAK: Final = frozenset(
+    {
+        SkipReason.OVERLAP,
+        SkipReason.SUPERSEDED,
+        SkipReason.CONDITION,
+        SkipReason.LATE,
+        SkipReason.NO_EXECUTOR,
+        SkipReason.SATURATED,
+    }
+)
+"""Skips that nobody asked for: a paused or disabled job, and one that had succeeded, is as its owner wants it."""
+
+
+class Happening(NamedTuple):
+    """Something that became of a run or an occurrence."""
+
+    key: RunKey
+    state: RunState
+    at: Instant
+    reason: SkipReason | None = None
+    occurrences: int = 1
+    through: Instant | None = None
+    attempt: int | None = None
+    exit_code: int | None = None
+    started_at: Instant | None = None
+    detail: str = ""
+
+    @classmethod
+    def of(cls, told: Entry | Change) -> Happening:
+        """What the ledger is told, as something to be told to people."""
+        if isinstance(told, Entry):
+            return cls(
+                told.key,
+                told.state,
+                told.decided_at,
+                told.reason,
+                told.occurrences,
+                told.through,
+                detail=told.detail,
+            )
+        return cls(
+            told.key,
+            told.state,
+            told.at,
+            told.reason,
+            attempt=told.attempt,
+            exit_code=told.exit_code,
+            started_at=told.started_at,
+            detail=told.detail or "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What must be known about a job to judge what happens to it."""
+
+    job_id: str
+    name: str = ""
+    routes: tuple[Route, ...] = ()
+    late_after_us: int = 30 * SECOND
+    """A run that starts later than this is late."""
+    expected_us: int | None = None
+    """A run that took longer than this is late too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How much is told at most."""
+
+    quiet_us: int = 10 * MINUTE
+    """The same event of the same job is told once in this time; what is held back is told at its end, as a count."""
+    streak: int = 3
+    """Skips in a row that are worth a message; told again each time their number has doubled."""
+    limit: int = 120
+    """Messages in one `window_us`, over all jobs; more are held back in the same way."""
+    window_us: int = HOUR
+
+
+class Message(NamedTuple):
+    id: str
+    """The same for the same news, so that a receiver may recognise a repetition."""
+    event: NotifyEvent
+    job_id: str
+    job_name: str
+    run_id: str
+    scheduled_for: Instant
+    at: Instant
+    text: str
+    detail: str
+    channels: tuple[Channel, ...]
+    folded: int = 0
+    """How many more of the kind were held back since the last message."""
+
+
+@dataclass(slots=True)
+class _Quiet:
+    until: Instant
+    held: int = 0
+    latest: Message | None = None
+
+
+@dataclass(slots=True)
+class _Notes:
+    has_failed: bool = False
+    is_failure_told: bool = False
+    streak: int = 0
+    streak_told: int = 0
+    quiet: dict[NotifyEvent, _Quiet] = field(default_factory=dict)
+
+
+class Book:
+    """What was told so far. It belongs to one thread."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, _Notes] = {}
+        self.sent: deque[Instant] = deque()
+        self.holding: set[tuple[str, NotifyEvent]] = set()
+
+    def remember_failure(self, job_id: str) -> None:
+        """The job's last run failed, and that was told before this book began: its next success is a recovery."""
+        notes = self.jobs.setdefault(job_id, _Notes())
+        notes.has_failed = notes.is_failure_told = True
+
+    def forget(self, job_id: str) -> None:
+        self.jobs.pop(job_id, None)
+        self.holding = {one for one in self.holding if one[0] != job_id}
+
+
+def judge(book: Book, subject: Subject, happening: Happening, manners: Manners) -> list[Message]:
+    """The messages that this is worth, now."""
+    if not subject.routes:
+        return []
+    notes = book.jobs.setdefault(subject.job_id, _Notes())
+    found = [
+        message
+        for event, text in _events(book, notes, subject, happening, manners)
+        if (message := _message(event, text, subject, happening)) is not None
+    ]
+    return [told for message in found if (told := _mannered(book, notes, message, happening.at, manners)) is not None]
+
+
+def flush(book: Book, now: Instant, manners: Manners) -> list[Message]:
+    """What was held back and may be told by now."""
+    told = []
+    for job_id, event in sorted(book.holding):
+        notes = book.jobs[job_id]
+        quiet = notes.quiet[event]
+        if now < quiet.until or not _has_room(book, now, manners):
+            continue
+        assert quiet.latest is not None
+        message = quiet.latest._replace(folded=quiet.held - 1)
+        if event is NotifyEvent.FAILURE:
+            notes.is_failure_told = notes.has_failed
+            if not notes.has_failed:
+                message = message._replace(text=f"{message.text} It has succeeded since.")
+        book.holding.discard((job_id, event))
+        notes.quiet[event] = _Quiet(now + manners.quiet_us)
+        book.sent.append(now)
+        told.append(message)
+    return told
+
+
+def _events(
+    book: Book, notes: _Notes, subject: Subject, happening: Happening, manners: Manners
+) -> list[tuple[NotifyEvent, str]]:
+    """What it is, in the words of a person, and what is remembered of it."""
+    name = subject.name or subject.job_id
+    due = to_text(happening.key.scheduled_for)
+    found: list[tuple[NotifyEvent, str]] = []
+    if happening.state is SKIPPED:
+        return _skipped(notes, happening, manners, name, due)
+    if happening.state is RUNNING or happening.state in TERMINAL:
+        notes.streak = notes.streak_told = 0
+    if happening.state is RUNNING:
+        late_us = (happening.started_at or happening.at) - happening.key.scheduled_for
+        # A run that somebody asked for is due when it was asked for, and a second attempt is late by nature.
+        if late_us > subject.late_after_us and not happening.key.origin and (happening.attempt or 1) == 1:
+            found.append((NotifyEvent.LATE, f"{name} started {_round(late_us)} late: it was due at {due}."))
+        return found
+    if happening.state in FAILURES:
+        notes.has_failed = True
+        # A recovery that was held back is no news any more.
+        book.holding.discard((subject.job_id, NotifyEvent.RECOVERED))
+        notes.quiet.pop(NotifyEvent.RECOVERED, None)
+        ended = {TIMED_OUT: "took too long and was ended", LOST: "was lost"}.get(happening.state, "failed")
+        code = f" with exit code {happening.exit_code}" if happening.exit_code is not None else ""
+        found.append((NotifyEvent.FAILURE, f"{name} {ended}{code}: the run due at {due}."))
+    elif happening.state is SUCCEEDED:
+        if notes.has_failed:
+            if notes.is_failure_told or not _is_routed(subject, NotifyEvent.FAILURE):
+                found.append((NotifyEvent.RECOVERED, f"{name} works again: the run due at {due} succeeded."))
+            notes.has_failed = notes.is_failure_told = False
+        found.append((NotifyEvent.SUCCESS, f"{name} succeeded: the run due at {due}."))
+    if subject.expected_us is not None and happening.started_at is not None and happening.state in TERMINAL:
+        took_us = happening.at - happening.started_at
+        if took_us > subject.expected_us:
+            text = f"{name} took {_round(took_us)}, and {format_duration(subject.expected_us)} was expected."
+            found.append((NotifyEvent.LATE, text))
+    return found
+
+
+def _skipped(
+    notes: _Notes, happening: Happening, manners: Manners, name: str, due: str
+) -> list[tuple[NotifyEvent, str]]:
+    found = []
+    count = happening.occurrences
+    if happening.reason in NOT_MADE_UP:
+        if count > 1:
+            last = to_text(happening.through) if happening.through is not None else "later"
+            text = f"{name} missed {count:,} occurrences, from {due} to {last}, and will not make them up."
+        else:
+            text = f"{name} missed its occurrence of {due} and will not make it up."
+        found.append((NotifyEvent.MISSED, text))
+    if happening.reason in STREAK:
+        notes.streak += count
+        if notes.streak >= max(manners.streak, 2 * notes.streak_told):
+            notes.streak_told = notes.streak
+            text = f"{name} was skipped {notes.streak:,} times in a row, last at {due} because of {happening.reason}."
+            found.append((NotifyEvent.SKIPPED_STREAK, text))
+    return found
+
+
+def _message(event: NotifyEvent, text: str, subject: Subject, happening: Happening) -> Message | None:
+    channels = tuple(channel for route in subject.routes if route.event is event for channel in route.channels)
+    if not channels:
+        return None
+    return Message(
+        f"{happening.key.run_id}/{event}/{happening.state}",
+        event,
+        subject.job_id,
+        subject.name or subject.job_id,
+        happening.key.run_id,
+        happening.key.scheduled_for,
+        happening.at,
+        text,
+        happening.detail,
+        tuple(dict.fromkeys(channels)),
+    )
+
+
+def _mannered(book: Book, notes: _Notes, message: Message, now: Instant, manners: Manners) -> Message | None:
+    """The message, unless it is held back for now."""
+    quiet = notes.quiet.get(message.event)
+    if (quiet is not None and now < quiet.until) or not _has_room(book, now, manners):
+        if quiet is None:
+            quiet = notes.quiet[message.event] = _Quiet(now + manners.quiet_us)
+        quiet.held += 1
+        quiet.latest = message
+        book.holding.add((message.job_id, message.event))
+        return None
+    folded = quiet.held if quiet is not None else 0
+    book.holding.discard((message.job_id, message.event))
+    notes.quiet[message.event] = _Quiet(now + manners.quiet_us)
+    book.sent.append(now)
+    if message.event is NotifyEvent.FAILURE:
+        notes.is_failure_told = True
+    return message._replace(folded=folded)
+
+
+def _has_room(book: Book, now: Instant, manners: Manners) -> bool:
+    while book.sent and book.sent[0] <= now - manners.window_us:
+        book.sent.popleft()
+    return len(book.sent) < manners.limit
+
+
+def _is_routed(subject: Subject, event: NotifyEvent) -> bool:
+    return any(route.event is event for route in subject.routes)
+
+
+def _round(duration_us: int) -> str:
+    """To the second: nobody is helped by the microseconds of a delay."""
+    return format_duration(max(SECOND, duration_us // SECOND * SECOND))

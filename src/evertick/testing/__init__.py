@@ -1,0 +1,16 @@
+"""For your own tests: a clock that goes wrong on request, and the simulator that Evertick is tested with.
+
+from evertick.testing import simulate
+
+assert simulate(seed=42).is_ok
+"""
+
+from __future__ import annotations
+
+from evertick.testing.clock import SimulatedClock
+from evertick.testing.faults import Faults
+from evertick.testing.invariants import Violation
+from evertick.testing.simulation import Outcome, simulate
+from evertick.testing.timeline import Timeline
+
+__all__ = ["Faults", "Outcome", "SimulatedClock", "Timeline", "Violation", "simulate"]

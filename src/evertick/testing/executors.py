@@ -1,0 +1,255 @@
+"""Executors that run nothing: they keep their promises about attempts, and break everything else."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import NamedTuple
+
+from evertick.loop.effects import Launch
+from evertick.model.instant import HOUR, MILLISECOND, MINUTE, SECOND, Instant
+from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT, RunState, Trigger
+from evertick.model.policy import OnExecutorLost
+from evertick.model.report import LaunchRefused, Report, RunFinished, RunHeartbeat, RunLost, RunStarted, RunUnknown
+from evertick.model.run import RunKey
+from evertick.testing.faults import Faults
+from evertick.testing.invariants import Violation
+from evertick.testing.timeline import Timeline
+
+LEASE_US = 2 * MINUTE
+"""How long a member of the fleet may be silent."""
+BEATS_PER_LEASE = 3
+RETOLD_US = 2 * HOUR
+"""How long a machine keeps the outcome of a run, for a process that has not heard of it."""
+
+
+class Caller(NamedTuple):
+    """A process of a node; an answer to a question dies with whoever asked it."""
+
+    node: str
+    incarnation: int
+
+
+class _Attempt:
+    __slots__ = ("end", "is_dead", "is_mute", "key", "lease_us", "number", "place", "started_at", "watchers")
+
+    def __init__(self, key: RunKey, number: int, started_at: Instant, place: str, lease_us: int | None) -> None:
+        self.key = key
+        self.place = place
+        self.number = number
+        self.started_at = started_at
+        self.lease_us = lease_us
+        self.end: RunFinished | None = None
+        self.is_dead = False
+        """Gone without a result."""
+        self.is_mute = False
+        """Going on, or gone, without a sign of life."""
+        self.watchers: dict[str, None] = {}
+        """The nodes that launched it or asked after it: they are told what becomes of it."""
+
+
+class SimulatedExecutors:
+    """All executors of a world.
+
+    Each node has one of its own, which outlives its processes and knows nothing of the others; or all share a fleet.
+    A place knows an attempt by its key and number, for ever, and never starts it twice.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        random: Random,
+        faults: Callable[[], Faults],
+        tell: Callable[[str, Report], None],
+        answer: Callable[[Caller, Report], None],
+        run_max_us: int,
+        *,
+        is_shared: bool,
+        is_overlap_kept: bool,
+    ) -> None:
+        self._timeline = timeline
+        self._random = random
+        self._faults = faults
+        self._tell = tell
+        self._answer_to = answer
+        self._run_max_us = run_max_us
+        self._is_shared = is_shared
+        self._is_overlap_kept = is_overlap_kept
+        self._here: defaultdict[str, list[_Attempt]] = defaultdict(list)
+        self._running: defaultdict[tuple[str, str], dict[_Attempt, None]] = defaultdict(dict)
+        self._attempts: dict[tuple[str, RunKey, int], _Attempt] = {}
+        self._starts: defaultdict[RunKey, list[_Attempt]] = defaultdict(list)
+        self._fences: dict[RunKey, int] = {}
+        self._channels: dict[RunKey, Instant] = {}
+        self.started = 0
+        self.is_calm = False
+
+    # What nodes ask for
+
+    def open(self, caller: Caller) -> None:
+        """A process begins: it is told what ended on its machine lately, because nobody may have heard it."""
+        for attempt in self._here[self._place(caller)]:
+            is_recent = attempt.started_at > self._timeline.now - RETOLD_US
+            if not self._is_shared and is_recent and (attempt.end is not None or attempt.is_dead):
+                self._answer(caller, attempt.key, attempt.number)
+
+    def launch(self, caller: Caller, launch: Launch) -> None:
+        self._send(launch.key, self._arrive, caller, launch)
+
+    def stop(self, caller: Caller, key: RunKey, attempt: int) -> None:
+        self._send(key, self._stop, caller, key, attempt)
+
+    def reconcile(self, caller: Caller, runs: Sequence[tuple[RunKey, int, str]]) -> None:
+        for key, attempt, _ in runs:
+            self._send(key, self._answer, caller, key, attempt)
+
+    def _send(self, key: RunKey, action: Callable[..., None], *args: object) -> None:
+        """What is said about one run arrives in the order it was said."""
+        at = max(self._timeline.now + self._random.randrange(20 * MILLISECOND), self._channels.get(key, 0) + 1)
+        self._channels[key] = at
+        self._timeline.at(at, action, *args)
+
+    # What they do
+
+    def _arrive(self, caller: Caller, launch: Launch) -> None:
+        key, number = launch.key, launch.attempt
+        known = self._find(caller, key, number)
+        if known is not None:
+            self._answer(caller, key, number)
+        elif launch.fence < self._fences.get(key, 0):
+            self._refuse(caller, LaunchRefused(key, number, "a newer owner launched this run"))
+        elif self._random.random() < self._faults().refusal:
+            self._refuse(caller, LaunchRefused(key, number, "full"))
+        else:
+            self._start(caller, launch)
+
+    def _find(self, caller: Caller, key: RunKey, number: int) -> _Attempt | None:
+        return self._attempts.get((self._place(caller), key, number))
+
+    def _place(self, caller: Caller) -> str:
+        return "fleet" if self._is_shared else f"local@{caller.node}"
+
+    def _start(self, caller: Caller, launch: Launch) -> None:
+        key, number, random = launch.key, launch.attempt, self._random
+        if launch.job.policy.on_executor_lost is OnExecutorLost.FAIL:
+            self._refuse_second_start(key, number)
+        self._fences[key] = launch.fence
+        lease_us = LEASE_US if self._is_shared and random.random() < 0.5 else None
+        place = self._place(caller)
+        attempt = _Attempt(key, number, self._timeline.now, place, lease_us)
+        attempt.watchers[caller.node] = None
+        self._attempts[place, key, number] = attempt
+        self._starts[key].append(attempt)
+        self._here[place].append(attempt)
+        self._count_running(attempt, launch)
+        self.started += 1
+        faults, luck = self._faults(), random.random()
+        longest_us = 20 * SECOND if self.is_calm else self._run_max_us
+        lasts_us = int(longest_us * random.random() ** 3) + MILLISECOND
+        if luck < faults.death:
+            self._timeline.after(lasts_us, self._die, attempt)
+        elif luck < faults.death + faults.silence and lease_us is not None:
+            attempt.is_mute = True
+            self._timeline.after(LEASE_US * 2 + lasts_us, self._return if luck * 1e6 % 2 < 1 else self._vanish, attempt)
+        else:
+            self._timeline.after(lasts_us, self._finish, attempt)
+        self._report(attempt, RunStarted(key, number, attempt.started_at, place, lease_us))
+        if lease_us is not None and not attempt.is_mute:
+            self._timeline.after(lease_us // BEATS_PER_LEASE, self._beat, attempt)
+
+    def _refuse_second_start(self, key: RunKey, number: int) -> None:
+        """At most once: a second attempt only after the first came to an end that is known."""
+        for before in self._starts[key]:
+            if before.number == number or before.end is None or before.end.state not in (FAILED, TIMED_OUT):
+                raise Violation(
+                    f"{key.run_id} runs at most once: attempt {number} began, and nobody knows how attempt "
+                    f"{before.number} on {before.place} ended"
+                )
+
+    def _count_running(self, attempt: _Attempt, launch: Launch) -> None:
+        """Judged by what really runs, whatever the ledger says: runs that were given up as lost do not count."""
+        is_backfill = launch.trigger is Trigger.BACKFILL
+        limit = json.loads(launch.params)["limit"] if is_backfill else launch.job.policy.overlap.limit
+        lane = self._running[launch.key.job_id, launch.key.origin if is_backfill else ""]
+        for other in [other for other in lane if other.end is not None or other.is_dead]:
+            del lane[other]
+        lane[attempt] = None
+        busy = {other.key: None for other in lane if not other.is_mute}
+        if self._is_overlap_kept and len(busy) > limit:
+            runs = ", ".join(key.run_id for key in busy)
+            raise Violation(f"{launch.key.run_id} was started: {len(busy)} are running ({runs}), {limit} may")
+
+    def _stop(self, caller: Caller, key: RunKey, number: int) -> None:
+        attempt = self._find(caller, key, number)
+        if attempt is not None and attempt.end is None and not attempt.is_dead:
+            self._timeline.after(self._random.randrange(5 * SECOND), self._end, attempt, CANCELLED)
+
+    def _answer(self, caller: Caller, key: RunKey, number: int) -> None:
+        """Say truthfully what is known of an attempt."""
+        attempt, node = self._find(caller, key, number), caller.node
+        if attempt is None:
+            self._refuse(caller, RunUnknown(key, number))
+            return
+        attempt.watchers[node] = None
+        if attempt.end is not None:
+            self._tell_one(node, attempt.end)
+        elif attempt.is_dead:
+            self._tell_one(node, RunLost(key, number, "its executor died"))
+        else:
+            self._tell_one(node, RunStarted(key, number, attempt.started_at, attempt.place, attempt.lease_us))
+
+    # What becomes of attempts
+
+    def _finish(self, attempt: _Attempt) -> None:
+        luck, failure = self._random.random(), self._faults().failure
+        self._end(attempt, SUCCEEDED if luck >= failure else FAILED if luck < failure * 0.8 else TIMED_OUT)
+
+    def _end(self, attempt: _Attempt, state: RunState) -> None:
+        if attempt.end is None and not attempt.is_dead:
+            attempt.end = RunFinished(
+                attempt.key, attempt.number, self._timeline.now, state, int(state is not SUCCEEDED)
+            )
+            self._report(attempt, attempt.end)
+
+    def _return(self, attempt: _Attempt) -> None:
+        """A zombie: it was given up long ago, and comes with a result."""
+        attempt.is_mute = False
+        self._finish(attempt)
+
+    def _vanish(self, attempt: _Attempt) -> None:
+        attempt.is_dead = True
+
+    def _die(self, attempt: _Attempt) -> None:
+        if attempt.end is None:
+            attempt.is_dead = True
+            self._report(attempt, RunLost(attempt.key, attempt.number, "its executor died"))
+
+    def _beat(self, attempt: _Attempt) -> None:
+        if attempt.end is None and not attempt.is_dead:
+            for node in attempt.watchers:
+                self._tell(node, RunHeartbeat(attempt.key, attempt.number))
+            self._timeline.after(LEASE_US // BEATS_PER_LEASE, self._beat, attempt)
+
+    # How it is told
+
+    def _refuse(self, caller: Caller, report: LaunchRefused | RunUnknown) -> None:
+        """Nothing was started: said once, late perhaps, and only to the process that asked."""
+        is_late = self._random.random() < self._faults().late_report
+        longest_us = self._faults().report_delay_max_us if is_late else 20 * MILLISECOND
+        self._timeline.after(self._random.randrange(longest_us), self._answer_to, caller, report)
+
+    def _report(self, attempt: _Attempt, report: Report) -> None:
+        if not attempt.is_mute or isinstance(report, RunStarted):
+            for node in attempt.watchers:
+                self._tell_one(node, report)
+
+    def _tell_one(self, node: str, report: Report) -> None:
+        faults, random = self._faults(), self._random
+        delay_us = random.randrange(20 * MILLISECOND)
+        if random.random() < faults.late_report:
+            delay_us = random.randrange(faults.report_delay_max_us)
+        self._timeline.after(delay_us, self._tell, node, report)
+        if random.random() < faults.duplicate_report:
+            self._timeline.after(delay_us + random.randrange(faults.report_delay_max_us), self._tell, node, report)

@@ -1,0 +1,194 @@
+"""Are the promises kept? Asked after every write to the ledger, and of every launch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import Instant, to_text
+from evertick.model.ledger import Batch, Committed, JobRecord, ScheduleLine
+from evertick.model.lifecycle import PLANNED, TERMINAL
+from evertick.model.run import Change, LedgerRow, RunKey
+from evertick.planning.schedules import next_of
+from evertick.planning.verify import Cover, stretches, uncovered, watermark_of
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+class LedgerWatch:
+    """Looks over the shoulder of everybody who writes to the ledger.
+
+    It keeps its own account of what was asked for and compares it with what the store has: the watermark is never
+    ahead of the entries, nothing is decided twice, what has ended stays as it is, and no fence goes back.
+    """
+
+    def __init__(self, line: Callable[[RunKey], LedgerRow | None]) -> None:
+        self._line = line
+        self.rows: dict[RunKey, LedgerRow] = {}
+        self._by_job: defaultdict[str, dict[Instant, LedgerRow]] = defaultdict(dict)
+        self._gaps: defaultdict[str, list[tuple[Instant, Instant]]] = defaultdict(list)
+        self._lines: defaultdict[str, list[ScheduleLine]] = defaultdict(list)
+        self._records: dict[str, JobRecord] = {}
+        self._floors: dict[int, Instant] = {}
+        self._jobs_of: defaultdict[int, dict[str, None]] = defaultdict(dict)
+        self._checked: dict[str, Instant] = {}
+        self._next_due: dict[str, Instant | None] = {}
+
+    # What is written
+
+    def committed(self, batch: Batch, result: Committed) -> None:
+        """A batch was written in one transaction: look at all it touched."""
+        withdrawn = set(batch.withdrawn)
+        for key in batch.withdrawn:
+            row = self._line(key)
+            # Withdrawn and entered anew by the same batch: a pause and a resume in one breath.
+            if key in self.rows and (row is None or row.decided_by == batch.by != self.rows[key].decided_by):
+                self._note_withdrawn(key)
+        for entry in batch.entries:
+            self._note_entry(entry.key, entry.key in result.refused, batch.by)
+        touched = {change.key: None for change in batch.changes}
+        for key in touched:
+            if key not in withdrawn:
+                self._note_change(key)
+        self._note_planning(batch)
+
+    def recorded(self, changes: Sequence[Change], refused: Collection[RunKey]) -> None:
+        for key in dict.fromkeys(change.key for change in changes):
+            self._note_change(key, must_stay=key in refused and sum(change.key == key for change in changes) == 1)
+
+    def _note_withdrawn(self, key: RunKey) -> None:
+        row = self.rows.pop(key)
+        if row.state is not PLANNED:
+            raise Violation(f"{key.run_id} was withdrawn although it was {row.state}")
+        if not key.origin:
+            del self._by_job[key.job_id][key.scheduled_for]
+
+    def _note_entry(self, key: RunKey, is_refused: bool, by: str) -> None:
+        row, before = self._line(key), self.rows.get(key)
+        if is_refused:
+            if before is not None and row != before:
+                raise Violation(f"{key.run_id} was refused, and yet its line changed")
+            return
+        if row is None:
+            raise Violation(f"{key.run_id} was committed and is not in the ledger")
+        if before is not None:
+            if before.decided_by != by or row.decided_by != by:
+                raise Violation(f"{key.run_id} was decided twice: by {before.decided_by}, and by {by}")
+            self._note_change(key)
+            return
+        if not key.origin:
+            self._refuse_overlapping(row)
+            self._by_job[key.job_id][key.scheduled_for] = row
+        self.rows[key] = row
+
+    def _refuse_overlapping(self, row: LedgerRow) -> None:
+        job_id, at = row.key.job_id, row.key.scheduled_for
+        for first, through in self._gaps[job_id]:
+            if first <= (row.through or at) and at <= through:
+                raise Violation(f"{row.key.run_id} was decided twice: it is inside the gap from {to_text(first)} too")
+        if row.through is None:
+            return
+        for instant in self._by_job[job_id]:
+            if at <= instant <= row.through:
+                raise Violation(
+                    f"{job_id}: {to_text(instant)} was decided twice, by itself and inside {row.key.run_id}"
+                )
+        self._gaps[job_id].append((at, row.through))
+
+    def _note_change(self, key: RunKey, *, must_stay: bool = False) -> None:
+        row, before = self._line(key), self.rows.get(key)
+        if before is None or row == before:
+            return
+        if row is None:
+            raise Violation(f"{key.run_id} was {before.state} and is not in the ledger any more")
+        if before.state in TERMINAL:
+            raise Violation(f"{key.run_id} had ended as {before.state} and was changed to {row.state}")
+        if row.fence < before.fence:
+            raise Violation(f"{key.run_id}: a change with the fence {row.fence} went over {before.fence}")
+        if must_stay:
+            raise Violation(f"{key.run_id}: its change was refused, and yet it became {row.state}")
+        if row.decided_by != before.decided_by:
+            raise Violation(f"{key.run_id} was decided twice: by {before.decided_by}, and by {row.decided_by}")
+        self.rows[key] = row
+        if not key.origin:
+            self._by_job[key.job_id][key.scheduled_for] = row
+
+    # How far planning has come
+
+    def _note_planning(self, batch: Batch) -> None:
+        changed: dict[str, None] = {}
+        for line in batch.schedules:
+            self._note_schedule(line)
+            changed[line.job_id] = None
+        for job in batch.jobs:
+            known = self._records.get(job.job_id)
+            watermark = job.watermark if known is None else max(known.watermark, job.watermark)
+            self._records[job.job_id] = job._replace(watermark=watermark)
+            self._jobs_of[bucket_of(job.job_id)][job.job_id] = None
+            changed[job.job_id] = None
+        for job_id, watermark in batch.rewinds.items():
+            if job_id in self._records:
+                self._records[job_id] = self._records[job_id]._replace(watermark=watermark)
+                self._checked[job_id] = min(watermark, self._checked.get(job_id, watermark))
+                self._next_due.pop(job_id, None)
+                changed[job_id] = None
+        for bucket, jobs in self._jobs_of.items():
+            floor = batch.floors.get(bucket, 0)
+            if floor > self._floors.get(bucket, 0):
+                self._floors[bucket] = floor
+                changed.update(jobs)
+        for job_id in changed:
+            self._check_covered(job_id)
+
+    def _note_schedule(self, line: ScheduleLine) -> None:
+        lines = self._lines[line.job_id]
+        if line in lines:
+            return  # a call that is repeated
+        if lines and line.since < lines[-1].since and line.specs != lines[-1].specs:
+            raise Violation(
+                f"{line.job_id}: a schedule from {to_text(line.since)} was put before the one from "
+                f"{to_text(lines[-1].since)}, which would stay in force"
+            )
+        self._lines[line.job_id] = sorted([*(one for one in lines if one.since != line.since), line])
+        self._checked[line.job_id] = min(line.since, self._checked.get(line.job_id, line.since))
+        self._next_due.pop(line.job_id, None)
+
+    def _check_covered(self, job_id: str) -> None:
+        """Every occurrence up to the watermark is in the ledger, at this very commit."""
+        record, lines = self._records.get(job_id), self._lines[job_id]
+        if record is None or not lines:
+            return
+        watermark = watermark_of(record, self._floors)
+        checked = self._checked.get(job_id, lines[0].since)
+        if watermark <= checked:
+            return
+        due = self._next_due.get(job_id, 0)
+        if due is not None and due <= watermark:
+            cover = Cover(sorted(self._by_job[job_id].values(), key=lambda row: row.key))
+            for stretch in stretches(lines, watermark):
+                if stretch.end > checked:
+                    rest = stretch._replace(start=max(stretch.start, checked))
+                    if lost := uncovered(job_id, rest, cover):
+                        raise Violation(f"the watermark is at {to_text(watermark)}, but {lost[0]}")
+                    self._next_due[job_id] = next_of(stretch.schedules, watermark)
+        self._checked[job_id] = watermark
+
+    # What is launched
+
+    def launched(self, key: RunKey, *, is_owner: bool) -> None:
+        """The loop wants an attempt started."""
+        row = self._line(key)
+        if row is None:
+            raise Violation(f"{key.run_id} was launched before it was in the ledger")
+        if row.state in TERMINAL and is_owner:
+            raise Violation(f"{key.run_id} was launched by its owner after it had ended as {row.state}")
+
+    def open_rows(self) -> Iterable[LedgerRow]:
+        return (row for row in self.rows.values() if row.state not in TERMINAL)
+
+    def watermark(self, job_id: str) -> Instant | None:
+        record = self._records.get(job_id)
+        return None if record is None else watermark_of(record, self._floors)

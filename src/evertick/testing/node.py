@@ -1,0 +1,367 @@
+"""One simulated node: the production loop, its inbox, its writer and its leases, on a machine that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Protocol
+
+from evertick.dispatch.dispatcher import lines_inside
+from evertick.dispatch.leadership import NODE_PREFIX, RENEWALS_PER_LEASE, Leadership, bucket_lease
+from evertick.errors import Fenced, StoreUnavailable
+from evertick.loop.effects import Commit, Decision, Effect, Launch, Log, Look, Reconcile, Record, Release, Resync, Stop
+from evertick.loop.messages import (
+    BucketsGained,
+    DefinitionsResynced,
+    Looked,
+    Message,
+    NodesSeen,
+    Shutdown,
+    TimePassed,
+)
+from evertick.loop.state import State
+from evertick.model.bucket import BUCKETS, bucket_of
+from evertick.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, to_text
+from evertick.model.job import Job
+from evertick.model.run import RunKey
+from evertick.operations import message_of
+from evertick.testing.clock import SimulatedClock
+from evertick.testing.executors import Caller, SimulatedExecutors
+from evertick.testing.faults import Faults
+from evertick.testing.invariants import Violation
+from evertick.testing.scenario import Ownership, Scenario
+from evertick.testing.timeline import Timeline
+from evertick.testing.trace import Trace
+from evertick.testing.unreliable import Backend, NodeCrashed, StoreHandle
+from evertick.testing.writer import SimulatedWriter
+
+STOP_MAX_US = 30 * SECOND
+"""A node that is asked to shut down waits this long for its runs."""
+TURNS_PER_SECOND_MAX = 5_000
+"""A loop that turns faster than this does not get anywhere."""
+
+
+class Decide(Protocol):
+    def __call__(self, state: State, messages: Sequence[Message], now: Instant) -> Decision: ...
+
+
+class _Process:
+    """One process of a node, as its writer sees it."""
+
+    __slots__ = ("_incarnation", "_node")
+
+    def __init__(self, node: Node, incarnation: int) -> None:
+        self._node = node
+        self._incarnation = incarnation
+
+    def is_alive(self) -> bool:
+        return self._node.is_up and self._node.incarnation == self._incarnation
+
+    def later(self, delay_us: int, action: Callable[..., None], *args: object) -> None:
+        self._node.later(self._incarnation, delay_us, action, *args)
+
+    def receive(self, message: Message) -> None:
+        if self.is_alive():
+            self._node.receive(message)
+
+    def die(self, why: str) -> None:
+        if self.is_alive():
+            self._node.die(why)
+
+
+class Node:
+    """A machine that runs one process after another; `incarnation` counts them."""
+
+    def __init__(
+        self,
+        name: str,
+        scenario: Scenario,
+        timeline: Timeline,
+        random: Random,
+        backend: Backend,
+        executors: SimulatedExecutors,
+        definitions: Callable[[], Sequence[Job]],
+        faults: Callable[[], Faults],
+        trace: Trace,
+        decide: Decide,
+    ) -> None:
+        self.name = name
+        self.clock = SimulatedClock(
+            timeline, random.randint(-scenario.faults.drift_max_ppm, scenario.faults.drift_max_ppm)
+        )
+        self.incarnation = 0
+        self.is_up = False
+        self.state: State | None = None
+        self.turns = 0
+        self._scenario = scenario
+        self._timeline = timeline
+        self._random = random
+        self._backend = backend
+        self._executors = executors
+        self._definitions = definitions
+        self._faults = faults
+        self._trace = trace
+        self._decide = decide
+        self._store = StoreHandle(backend, random, faults)
+        self._stalled_until: Instant = 0
+        self._jumped_us = 0
+        self._stalled_us = 0
+        self._second = (0, 0)
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.name, self.incarnation)
+
+    # Its life
+
+    def boot(self) -> None:
+        """Start a process; if the store does not answer, try again in a while."""
+        if self.is_up:
+            return
+        self.incarnation += 1
+        self.is_up = True
+        self.state = State(self._scenario.settings, self.name, str(self.incarnation), self.clock.now())
+        self._inbox: list[Message] = [DefinitionsResynced(self._definitions())]
+        self._writer = SimulatedWriter(
+            _Process(self, self.incarnation), self._store, self._timeline, self._random, self._faults
+        )
+        self._is_claiming = False
+        self._wakes_at: Instant | None = None
+        self._stops_by: Instant | None = None
+        self._leadership: Leadership | None = None
+        self._jumped_us = self._stalled_us = 0
+        self._trace.add(self.name, "starts as number %s", self.incarnation)
+        try:
+            self._own()
+        except (StoreUnavailable, NodeCrashed):
+            self.crash("could not start")
+            self._timeline.after(10 * SECOND, self.boot)
+            return
+        self._executors.open(self.caller)
+        self._poke(self._timeline.now)
+        self._later(self._claim_interval_us(), self._claim)
+
+    def _own(self) -> None:
+        match self._scenario.ownership:
+            case Ownership.ALONE:
+                names = [NODE_PREFIX + self.name, *map(bucket_lease, range(BUCKETS))]
+                self._store.lease(names, self.name, 0, self.clock.now())
+                leases = self._store.lease(names, self.name, 36_500 * DAY, self.clock.now())
+                epochs = {int(one.name.partition(":")[2]): one.epoch for one in leases if one.name != names[0]}
+                self._inbox.append(NodesSeen(frozenset({self.name})))
+                self._inbox.append(BucketsGained(epochs, self._store.load()))
+            case Ownership.LEASED:
+                holder = f"{self.name}/{self.incarnation}"
+                self._leadership = Leadership(self._store, holder, self.clock, self.receive, self._scenario.lease_us)
+                self._later(0, self._renew)
+            case Ownership.NONE:
+                self._inbox.append(BucketsGained(dict.fromkeys(range(BUCKETS), 0), self._store.load()))
+
+    def crash(self, why: str) -> None:
+        """The process is gone, with all it knew; what it had sent may still arrive."""
+        if self.is_up:
+            self._trace.add(self.name, "dies: %s", why)
+            self.is_up = False
+            self.state = None
+
+    def shut_down(self) -> None:
+        if self.is_up and self._stops_by is None:
+            self._trace.add(self.name, "is asked to shut down")
+            self._stops_by = self._timeline.now + STOP_MAX_US
+            self.receive(Shutdown())
+
+    def stall(self, for_us: int, *, is_suspended: bool) -> None:
+        """Nothing of it runs for a while."""
+        self._trace.add(self.name, "stalls for %s s%s", for_us // SECOND, " (suspended)" if is_suspended else "")
+        until = self._timeline.now + for_us
+        more_us = max(until - max(self._stalled_until, self._timeline.now), 0)
+        self._stalled_until = max(self._stalled_until, until)
+        if is_suspended:
+            self.clock.sleep(more_us)
+            self._jumped_us += more_us
+        else:
+            self._stalled_us += more_us
+
+    def jump(self, by_us: int) -> None:
+        self._trace.add(self.name, "has its clock set by %s s", by_us // SECOND)
+        self.clock.jump(by_us)
+        self._jumped_us += by_us
+
+    # What reaches it
+
+    def receive(self, message: Message) -> None:
+        if self.is_up:
+            self._inbox.append(message)
+            self._poke(self._timeline.now + 200)
+
+    def answer(self, caller: Caller, message: Message) -> None:
+        if caller.incarnation == self.incarnation:
+            self.receive(message)
+
+    def _later(self, delay_us: int, action: Callable[..., None], *args: object) -> None:
+        self.later(self.incarnation, delay_us, action, *args)
+
+    def later(self, incarnation: int, delay_us: int, action: Callable[..., None], *args: object) -> None:
+        """Let a process do something, if it still lives then and is not stalled."""
+        self._timeline.after(delay_us, self._run, incarnation, action, *args)
+
+    def _run(self, incarnation: int, action: Callable[..., None], *args: object) -> None:
+        if not self.is_up or incarnation != self.incarnation:
+            return
+        if self._timeline.now < self._stalled_until:
+            self._timeline.at(self._stalled_until, self._run, incarnation, action, *args)
+            return
+        try:
+            action(*args)
+        except NodeCrashed:
+            self.die("at a call to the store")
+
+    def die(self, why: str) -> None:
+        """Crash, and be started again some time later."""
+        if self.is_up:
+            self.crash(why)
+            self._timeline.after(self._random.randrange(SECOND, self._faults().down_max_us), self.boot)
+
+    # The loop
+
+    def _poke(self, at: Instant) -> None:
+        if self._wakes_at is None or at < self._wakes_at:
+            self._wakes_at = at
+            self._later(max(at - self._timeline.now, 0), self._turn, at)
+
+    def _turn(self, woken_for: Instant) -> None:
+        if self._wakes_at != woken_for:
+            return  # it was woken earlier, by a message
+        self._wakes_at = None
+        state = self.state
+        assert state is not None
+        messages, self._inbox = self._inbox, []
+        messages.append(TimePassed(self.clock.monotonic_us()))
+        now = self.clock.now()
+        jumps, stalls = state.statistics.clock_jumps, state.statistics.stalls
+        try:
+            decision = self._decide(state, messages, now)
+        except Violation:
+            raise
+        except Exception as error:
+            said = ", ".join(type(message).__name__ for message in messages)
+            raise Violation(f"decide raised {type(error).__name__}: {error} (told: {said})") from error
+        self._check_time(state, jumps, stalls)
+        self._check_pace()
+        for effect in decision.effects:
+            self._carry_out(effect)
+        if self._stops_by is not None and self._is_done(state):
+            self._close()
+            return
+        # A sleep is measured by the clock that nobody sets; a jump is seen when it is over.
+        self._poke(self._timeline.now + max(decision.wake_at - now, 100))
+
+    def _check_time(self, state: State, jumps: int, stalls: int) -> None:
+        """Time going wrong is an event: what was done to this node's clocks must have been noticed."""
+        settings = state.settings
+        if state.statistics.iterations > 1:
+            if abs(self._jumped_us) > settings.clock_jump_us + SECOND and state.statistics.clock_jumps == jumps:
+                raise Violation(f"{self.name}: its clock went wrong by {self._jumped_us} us, and nobody noticed")
+            if self._stalled_us > settings.stall_us + SECOND and state.statistics.stalls == stalls:
+                raise Violation(f"{self.name}: it stood still for {self._stalled_us} us, and nobody noticed")
+        self._jumped_us = self._stalled_us = 0
+        self.turns += 1
+
+    def _check_pace(self) -> None:
+        second, turns = self._second
+        now = self._timeline.now // SECOND
+        self._second = (now, turns + 1 if now == second else 1)
+        if turns > TURNS_PER_SECOND_MAX:
+            raise Violation(f"{self.name}: the loop spins, {turns} turns within a second")
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Commit() | Record():
+                self._writer.write(effect)
+            case Launch():
+                self._trace.add(self.name, "launches %s attempt %s", effect.key, effect.attempt)
+                self._backend.watch.launched(effect.key, is_owner=self._is_owner(effect.key))
+                self._executors.launch(self.caller, effect)
+            case Stop(key, attempt):
+                self._executors.stop(self.caller, key, attempt)
+            case Reconcile(runs):
+                self._executors.reconcile(self.caller, runs)
+            case Look(gap):
+                self._writer.write(lambda: [Looked(gap, lines_inside(self._store, gap))])
+            case Release(buckets):
+                self._writer.write(lambda: self._release(buckets))
+            case Resync():
+                self._later(self._random.randrange(SECOND), self._resync)
+            case Log(event, fields):
+                self._trace.add(self.name, "%s %s", event, fields)
+
+    def _release(self, buckets: Sequence[int]) -> list[Message]:
+        """Everything about these buckets is written: let others have them, at once."""
+        if self._leadership is not None and self.is_up:
+            self._leadership.released(buckets)
+            self._later(0, self._renew_once)
+        return []
+
+    def _resync(self) -> None:
+        self.receive(DefinitionsResynced(self._definitions()))
+
+    def _is_owner(self, key: RunKey) -> bool:
+        """Whether the ledger would take a commit about this job from this process, now."""
+        if self._scenario.ownership is Ownership.NONE:
+            return False
+        assert self.state is not None
+        bucket = bucket_of(key.job_id)
+        try:
+            self._backend.store.check_epochs({bucket: self.state.epochs.get(bucket, -1)})
+        except Fenced:
+            return False
+        return True
+
+    def _is_done(self, state: State) -> bool:
+        assert self._stops_by is not None
+        has_active = any(lane.active for job in state.jobs.values() if job.lanes for lane in job.lanes.values())
+        return state.is_stopping and not state.batches and (not has_active or self._timeline.now > self._stops_by)
+
+    def _close(self) -> None:
+        """Write what waits, give up the leases, end."""
+        if not self._writer.is_idle:
+            self._later(100 * MILLISECOND, self._close)
+            return
+        if self._leadership is not None:
+            try:
+                names = [NODE_PREFIX + f"{self.name}/{self.incarnation}", *map(bucket_lease, range(BUCKETS))]
+                self._store.lease(names, f"{self.name}/{self.incarnation}", 0, self.clock.now())
+            except StoreUnavailable:
+                pass  # the leases run out by themselves
+        self._trace.add(self.name, "has shut down")
+        self.is_up = False
+        self.state = None
+
+    # What it does from time to time
+
+    def _claim_interval_us(self) -> int:
+        return SECOND * 2 if self._scenario.settings.loop_interval_us == SECOND else MINUTE
+
+    def _claim(self) -> None:
+        assert self.state is not None
+        if self.state.epochs and not self._is_claiming:
+            self._is_claiming = True
+            self._writer.write(self._claiming)
+        self._later(self._claim_interval_us(), self._claim)
+
+    def _renew(self) -> None:
+        self._later(self._scenario.lease_us // RENEWALS_PER_LEASE, self._renew)
+        self._renew_once()
+
+    def _renew_once(self) -> None:
+        assert self._leadership is not None
+        try:
+            self._leadership.renew()
+        except StoreUnavailable:
+            self._trace.add(self.name, "could not renew its leases at %s", to_text(self.clock.now()))
+
+    def _claiming(self) -> list[Message]:
+        self._is_claiming = False
+        if self.state is None:
+            return []
+        return [message_of(request) for request in self._store.claim(tuple(self.state.epochs), 200)]

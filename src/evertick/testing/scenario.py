@@ -1,0 +1,174 @@
+"""What a seed stands for: how many nodes, which jobs, how fast, and what goes wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import Random
+
+from evertick.loop.settings import LoopSettings
+from evertick.model.instant import HOUR, MINUTE, SECOND, Instant, from_text, to_text
+from evertick.model.job import Job
+from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
+from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
+from evertick.testing.faults import Faults
+
+# An ordinary day, a spring and an autumn night in Europe, and one in a zone of half hours.
+STARTS = ("2026-05-12T08:00:00Z", "2026-03-29T00:00:00Z", "2026-10-25T00:00:00Z", "2026-04-04T14:30:00Z")
+ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe")
+
+
+class Ownership(StrEnum):
+    """How nodes agree on who schedules what."""
+
+    ALONE = "alone"
+    """One node, which owns everything under a lock."""
+    LEASED = "leased"
+    """Buckets are leased, and move when nodes come and go."""
+    NONE = "none"
+    """Nobody agrees on anything: every node plans every job, and only the unique key stands between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    seed: int
+    start: Instant
+    length_us: int
+    """How long things go wrong; a calm time follows."""
+    nodes: int
+    ownership: Ownership
+    settings: LoopSettings
+    lease_us: int
+    faults: Faults
+    jobs: tuple[Job, ...]
+    run_max_us: int
+    """How long a run takes at most."""
+    is_fleet_shared: bool
+    """Whether all nodes launch on one fleet, instead of each on its own machine."""
+
+    def __str__(self) -> str:
+        fleet = ", one fleet" if self.is_fleet_shared else ""
+        return (
+            f"{self.nodes} nodes ({self.ownership}{fleet}), {len(self.jobs)} jobs, {self.length_us / HOUR:g} h from "
+            f"{to_text(self.start)}, planning {self.settings.preread_us // SECOND} s ahead; {self.faults}"
+        )
+
+
+def draw_scenario(
+    seed: int,
+    hours: float | None = None,
+    nodes: int | None = None,
+    faults: Faults | None = None,
+    jobs: int | None = None,
+) -> Scenario:
+    """The world of a seed; what is given is taken instead of what the seed says."""
+    random = Random(seed)
+    ownership, drawn_nodes = random.choice(
+        (
+            (Ownership.ALONE, 1),
+            (Ownership.ALONE, 1),
+            (Ownership.ALONE, 1),
+            (Ownership.LEASED, 1),
+            (Ownership.LEASED, 2),
+            (Ownership.LEASED, 3),
+            (Ownership.LEASED, 3),
+            (Ownership.NONE, 3),
+        )
+    )
+    if nodes is not None:
+        drawn_nodes = nodes
+        if nodes > 1 and ownership is Ownership.ALONE:
+            ownership = Ownership.LEASED
+    is_brisk = random.random() < 0.1
+    pace_us = SECOND if is_brisk else random.choice((10, 20, 30) if drawn_nodes == 1 else (20, 30)) * SECOND
+    drawn_hours = (
+        random.choice((0.2, 0.3)) if is_brisk else random.choice((1.0, 1.5, 2.0) if drawn_nodes == 1 else (1.0, 1.5))
+    )
+    start = from_text(random.choice(STARTS)) + random.randrange(0, HOUR)
+    length_us = int((drawn_hours if hours is None else hours) * HOUR)
+    period_us = 20 * SECOND if is_brisk else 5 * MINUTE
+    drawn_faults = Faults.drawn(random)
+    if ownership is Ownership.NONE:
+        # Each node would take back what another has entered: who may edit is the one thing they must agree on.
+        drawn_faults = replace(drawn_faults, edits_per_hour=0.0)
+    count = random.randint(3, 8)
+    return Scenario(
+        seed=seed,
+        start=start,
+        length_us=length_us,
+        nodes=drawn_nodes,
+        ownership=ownership,
+        settings=LoopSettings(
+            preread_us=pace_us * random.choice((1, 2, 5)),
+            loop_interval_us=pace_us,
+            flush_interval_us=pace_us * 4,
+            grace_us=max(30 * SECOND, pace_us),
+            stall_us=pace_us * 5,
+        ),
+        lease_us=6 * SECOND if is_brisk else 5 * MINUTE,
+        faults=drawn_faults if faults is None else faults,
+        jobs=tuple(
+            draw_job(random, f"job-{number}", start, length_us, period_us)
+            for number in range(count if jobs is None else jobs)
+        ),
+        run_max_us=period_us * 2,
+        # Without any agreement two nodes launch the same attempt, and only a fleet in common can tell.
+        is_fleet_shared=ownership is Ownership.NONE or random.random() < 0.5,
+    )
+
+
+def draw_job(random: Random, job_id: str, start: Instant, length_us: int, period_us: int) -> Job:
+    return Job(
+        job_id,
+        schedules=draw_schedules(random, job_id, start, length_us, period_us),
+        policy=draw_policy(random, OnExecutorLost.FAIL if is_at_most_once(job_id) else OnExecutorLost.RETRY),
+        priority=random.choice((0, 0, 5)),
+        stops=(EverySpec(period_us * 7),) if random.random() < 0.1 else (),
+        restarts=(EverySpec(period_us * 5),) if random.random() < 0.1 else (),
+    )
+
+
+def is_at_most_once(job_id: str) -> bool:
+    """Every third job, for all its life: an edit in the middle of a run would make the promise hard to name."""
+    return int(job_id.rpartition("-")[2]) % 3 == 0
+
+
+def draw_schedules(
+    random: Random, job_id: str, start: Instant, length_us: int, period_us: int
+) -> tuple[ScheduleSpec, ...]:
+    def draw() -> ScheduleSpec:
+        match random.randrange(5):
+            case 0:
+                text = random.choice(("*/7 * * * *", "3-59/11 * * * *", "0,30 1-3 * * *", "H/20 * * * *", "15 2 * * *"))
+                return CronSpec(text, random.choice(ZONES), job_id)
+            case 1:
+                return AtSpec(start + random.randrange(-HOUR, length_us))
+            case _:
+                return EverySpec(period_us * random.choice((1, 1, 2, 3)) + random.choice((0, 0, 1_500_000)))
+
+    return tuple(draw() for _ in range(random.choice((1, 1, 1, 2))))
+
+
+def draw_policy(random: Random, on_executor_lost: OnExecutorLost) -> Policy:
+    return Policy(
+        missed=random.choice(tuple(Missed)),
+        catchup_window_us=random.choice((None, None, 20 * MINUTE, 2 * HOUR)),
+        run_missed_one_off=random.random() < 0.8,
+        overlap=draw_overlap(random),
+        grace_us=random.choice((5 * SECOND, 30 * SECOND, 2 * MINUTE)),
+        max_delay_us=random.choice((None, None, None, 15 * MINUTE)),
+        skip_if_successful=random.random() < 0.15,
+        retry=Retry(
+            max_retries=random.choice((0, 0, 1, 3)),
+            delay_us=random.choice((5 * SECOND, MINUTE)),
+            backoff=random.choice(tuple(Backoff)),
+            jitter=random.choice((0.0, 0.5)),
+        ),
+        on_executor_lost=on_executor_lost,
+        backlog_max=random.choice((3, 20, 20)),
+    )
+
+
+def draw_overlap(random: Random) -> Overlap:
+    kind = random.choice(tuple(OverlapKind))
+    return Overlap(kind, random.choice((2, 3)) if kind is OverlapKind.PARALLEL else 1)

@@ -1,0 +1,114 @@
+"""Writing to a ledger that may not answer: one call after another, in order, until each is done."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Protocol, TypeAlias
+
+from evertick.dispatch.writer import fold
+from evertick.errors import Fenced, StoreUnavailable
+from evertick.loop.effects import Commit, Record
+from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, Message
+from evertick.model.instant import MILLISECOND, SECOND
+from evertick.model.run import Change
+from evertick.testing.faults import Faults
+from evertick.testing.timeline import Timeline
+from evertick.testing.unreliable import NodeCrashed, StoreHandle
+
+RETRY_FIRST_US = 50 * MILLISECOND
+RETRY_MAX_US = 5 * SECOND
+
+Call: TypeAlias = Callable[[], list[Message]]
+Write: TypeAlias = Commit | Record | Call
+"""What the loop wants written, or a question that waits for its turn."""
+
+
+class Process(Protocol):
+    """Whose writer it is."""
+
+    def is_alive(self) -> bool: ...
+    def later(self, delay_us: int, action: Callable[..., None], *args: object) -> None:
+        """Do something then, if it still lives and is not stalled."""
+
+    def receive(self, message: Message) -> None: ...
+    def die(self, why: str) -> None: ...
+
+
+class SimulatedWriter:
+    """The writer of one process. A call that is under way when the process dies may still take effect."""
+
+    def __init__(
+        self,
+        process: Process,
+        store: StoreHandle,
+        timeline: Timeline,
+        random: Random,
+        faults: Callable[[], Faults],
+    ) -> None:
+        self._process = process
+        self._store = store
+        self._timeline = timeline
+        self._random = random
+        self._faults = faults
+        self._waiting: deque[Write] = deque()
+        self._is_busy = False
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._is_busy and not self._waiting
+
+    def write(self, write: Write) -> None:
+        self._waiting.append(write)
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._is_busy or not self._waiting:
+            return
+        self._is_busy = True
+        self._send(self._call(self._waiting.popleft()), RETRY_FIRST_US)
+
+    def _call(self, write: Write) -> Call:
+        if isinstance(write, Commit):
+            return lambda: self._commit(write)
+        if isinstance(write, Record):
+            changes: list[Change] = list(write.changes)
+            while self._waiting and isinstance(following := self._waiting[0], Record):
+                changes += following.changes
+                self._waiting.popleft()
+            folded, count = fold(changes), len(changes)
+            return lambda: [ChangesRecorded(count, self._store.record(folded))]
+        return write
+
+    def _commit(self, commit: Commit) -> list[Message]:
+        try:
+            committed = self._store.commit(commit.batch)
+        except Fenced as fenced:
+            return [BatchFenced(commit.number, fenced.buckets)]
+        return [BatchCommitted(commit.number, committed.refused)]
+
+    def _send(self, call: Call, wait_us: int) -> None:
+        self._timeline.after(self._latency_us(), self._arrive, call, wait_us)
+
+    def _arrive(self, call: Call, wait_us: int) -> None:
+        """The call reaches the store, though its caller may have died since."""
+        if not self._process.is_alive() and self._random.random() < 0.5:
+            return
+        try:
+            messages = call()
+        except StoreUnavailable:
+            self._process.later(wait_us, self._send, call, min(wait_us * 2, RETRY_MAX_US))
+        except NodeCrashed:
+            self._process.die("at a write")
+        else:
+            self._process.later(self._latency_us(), self._done, messages)
+
+    def _done(self, messages: list[Message]) -> None:
+        self._is_busy = False
+        for message in messages:
+            self._process.receive(message)
+        self._begin()
+
+    def _latency_us(self) -> int:
+        return self._random.randrange(self._faults().latency_max_us)

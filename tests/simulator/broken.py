@@ -1,0 +1,171 @@
+"""Stores and loops that break one rule each, to see whether the simulator notices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from evertick.errors import StoreUnavailable
+from evertick.loop.decide import decide
+from evertick.loop.effects import Commit, Decision, Launch, Log, Record
+from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, TimePassed
+from evertick.loop.state import State
+from evertick.model.instant import Instant
+from evertick.model.job import Job
+from evertick.model.lifecycle import PLANNED, TERMINAL
+from evertick.model.policy import OnExecutorLost
+from evertick.model.run import Change, Entry, RunKey
+from evertick.store import Batch, Committed
+from evertick.stores.memory import MemoryStore, changed, line_of
+
+# Stores
+
+
+class DropsAnEntry(MemoryStore):
+    """Every tenth batch loses its last entry, and nobody is told."""
+
+    commits = 0
+
+    def commit(self, batch: Batch) -> Committed:
+        self.commits += bool(batch.entries)
+        if batch.entries and self.commits % 10 == 0:
+            batch = replace(batch, entries=batch.entries[:-1])
+        return super().commit(batch)
+
+
+class HasNoUniqueKey(MemoryStore):
+    """The last who decides an occurrence is right."""
+
+    def _enter(self, entry: Entry, by: str) -> bool:
+        self._keep(line_of(entry, by))
+        return True
+
+
+class ForgetsHalfACommit(MemoryStore):
+    """A commit that fails has moved the watermarks already."""
+
+    commits = 0
+
+    def commit(self, batch: Batch) -> Committed:
+        self.commits += bool(batch.entries)
+        if batch.entries and self.commits % 5 == 0:
+            super().commit(replace(batch, entries=(), by=f"{batch.by}/half"))
+            raise StoreUnavailable("the connection broke")
+        return super().commit(batch)
+
+
+class OverwritesTheEnded(MemoryStore):
+    """A late change goes over what had ended."""
+
+    def _apply(self, changes: Iterable[Change]) -> frozenset[RunKey]:
+        changes = list(changes)
+        for change in changes:
+            row = self._rows.get(change.key)
+            if row is not None and row.state in TERMINAL:
+                self._rows[change.key] = changed(row, change)
+        return super()._apply(changes)
+
+
+class IgnoresFences(MemoryStore):
+    """An old owner may write as if it were the new one."""
+
+    def _apply(self, changes: Iterable[Change]) -> frozenset[RunKey]:
+        changes = list(changes)
+        for change in changes:
+            row = self._rows.get(change.key)
+            if row is not None and row.state not in TERMINAL and change.fence < row.fence:
+                self._rows[change.key] = changed(row, change)
+        return super()._apply(changes)
+
+
+# Loops
+
+
+def moves_the_watermark_first(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """Two transactions: how far planning has come, and then what was planned."""
+    decision = decide(state, messages, now)
+    effects = []
+    for effect in decision.effects:
+        if isinstance(effect, Commit) and effect.batch.entries:
+            batch = effect.batch
+            effects.append(Commit(-effect.number, replace(batch, entries=(), by=f"{batch.by}/first")))
+            effect = Commit(effect.number, Batch(by=batch.by, entries=batch.entries, epochs=batch.epochs))
+        effects.append(effect)
+    return Decision(effects, decision.wake_at)
+
+
+def launches_before_the_commit(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    decision = decide(state, messages, now)
+    early = [
+        Launch(entry.key, 1, 1, state.definitions[entry.key.job_id], entry.trigger, "", None)
+        for effect in decision.effects
+        if isinstance(effect, Commit)
+        for entry in effect.batch.entries
+        if entry.state is PLANNED and entry.key.job_id in state.definitions
+    ]
+    return Decision([*decision.effects, *early], decision.wake_at)
+
+
+def forgets_a_launch(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """One launch in a dozen is decided, written down, and never made."""
+    decision = decide(state, messages, now)
+    kept = [
+        effect
+        for effect in decision.effects
+        if not (isinstance(effect, Launch) and effect.key.scheduled_for // 1_000_000 % 12 == 0 and effect.attempt == 1)
+    ]
+    return Decision(kept, decision.wake_at)
+
+
+def forgets_what_became_of_runs(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    decision = decide(state, messages, now)
+    effects = [
+        Record([change for change in effect.changes if change.state not in TERMINAL])
+        if isinstance(effect, Record)
+        else effect
+        for effect in decision.effects
+    ]
+    return Decision([effect for effect in effects if effect != Record([])], decision.wake_at)
+
+
+def never_looks_at_the_clock(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    return decide(state, [message for message in messages if not isinstance(message, TimePassed)], now)
+
+
+def never_answers(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    decision = decide(state, messages, now)
+    effects = [
+        Commit(effect.number, replace(effect.batch, answers={})) if isinstance(effect, Commit) else effect
+        for effect in decision.effects
+    ]
+    return Decision(effects, decision.wake_at)
+
+
+def never_sleeps(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    return Decision(decide(state, messages, now).effects, now)
+
+
+def never_plans(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """It lives, it answers, and it does nothing."""
+    decision = decide(state, messages, now)
+    return Decision([effect for effect in decision.effects if isinstance(effect, Log)], decision.wake_at)
+
+
+def tries_the_lost_again(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """Believes that every job is at-least-once."""
+    decision = decide(state, [_told(message) for message in messages], now)
+    effects = [
+        effect._replace(job=_with_loss(effect.job, OnExecutorLost.FAIL)) if isinstance(effect, Launch) else effect
+        for effect in decision.effects
+    ]
+    return Decision(effects, decision.wake_at)
+
+
+def _told(message: Message) -> Message:
+    if isinstance(message, DefinitionsChanged | DefinitionsResynced):
+        return message._replace(jobs=[_with_loss(job, OnExecutorLost.RETRY) for job in message.jobs])
+    return message
+
+
+def _with_loss(job: Job, lost: OnExecutorLost) -> Job:
+    return replace(job, policy=replace(job.policy, on_executor_lost=lost))

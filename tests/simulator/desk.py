@@ -1,0 +1,104 @@
+"""A loop on a desk: said what a test says, and its ledger written when the test says so."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from evertick.dispatch.dispatcher import lines_inside
+from evertick.errors import Fenced
+from evertick.loop.decide import decide
+from evertick.loop.effects import Commit, Decision, Effect, Launch, Look, Record
+from evertick.loop.messages import (
+    BatchCommitted,
+    BatchFenced,
+    BucketsGained,
+    ChangesRecorded,
+    DefinitionsResynced,
+    Looked,
+    Message,
+)
+from evertick.loop.settings import LoopSettings
+from evertick.loop.state import State
+from evertick.model.bucket import BUCKETS
+from evertick.model.instant import HOUR, SECOND, Instant, from_text, to_text
+from evertick.model.job import Job
+from evertick.model.run import RunKey
+from evertick.planning.verify import Report, verify_ledger
+from evertick.stores.memory import MemoryStore, lease_name
+
+NINE = from_text("2026-05-12T09:00:00Z")
+
+
+class Desk:
+    """One node; several may share a store."""
+
+    def __init__(self, *jobs: Job, store: MemoryStore | None = None, node: str = "a", now: Instant = NINE) -> None:
+        self.store = store or MemoryStore()
+        self.node = node
+        self.now = now
+        self.state = State(LoopSettings(), node, "1", now)
+        self.writes: deque[Commit | Record | Look] = deque()
+        self.effects: list[Effect] = []
+        """Everything that was wanted, oldest first, except writes."""
+        self.say(DefinitionsResynced(jobs))
+
+    def say(self, *messages: Message, after_us: int = 0) -> Decision:
+        """One iteration, this much later."""
+        self.now += after_us
+        decision = decide(self.state, messages, self.now)
+        for effect in decision.effects:
+            if isinstance(effect, Commit | Record | Look):
+                self.writes.append(effect)
+            else:
+                self.effects.append(effect)
+        return decision
+
+    def own(self, now: Instant | None = None) -> dict[int, int]:
+        """Take every bucket from whoever has it; answers the epochs."""
+        at = self.now if now is None else now
+        names = [lease_name(bucket) for bucket in range(BUCKETS)]
+        for lease in self.store.lease(names, self.node, 1, at):
+            self.store.lease(names, lease.holder, 0, at)
+        leases = self.store.lease(names, self.node, 1_000 * HOUR, at)
+        epochs = {int(lease.name.partition(":")[2]): lease.epoch for lease in leases}
+        self.say(BucketsGained(epochs, self.store.load()))
+        return epochs
+
+    def own_without_lease(self) -> None:
+        """Plan every job although nobody agreed to it; all epochs are those of leases that were never taken."""
+        self.say(BucketsGained(dict.fromkeys(range(BUCKETS), 0), self.store.load()))
+
+    def write(self) -> None:
+        """Write everything that waits, and say so, until nothing more comes of it."""
+        while self.writes:
+            self.say(self.write_one())
+
+    def write_one(self) -> Message:
+        """Write the oldest that waits; answers what the loop is to be told."""
+        write = self.writes.popleft()
+        if isinstance(write, Look):
+            return Looked(write.gap, lines_inside(self.store, write.gap))
+        if isinstance(write, Record):
+            return ChangesRecorded(len(write.changes), self.store.record(write.changes))
+        try:
+            return BatchCommitted(write.number, self.store.commit(write.batch).refused)
+        except Fenced as fenced:
+            return BatchFenced(write.number, fenced.buckets)
+
+    def run_until(self, instant: Instant, step_us: int = SECOND) -> None:
+        """Let time pass and write whatever comes of it."""
+        while self.now < instant:
+            self.say(after_us=min(step_us, instant - self.now))
+            self.write()
+
+    @property
+    def launched(self) -> list[tuple[RunKey, int]]:
+        return [(effect.key, effect.attempt) for effect in self.effects if isinstance(effect, Launch)]
+
+    def ledger(self, job_id: str = "report") -> list[str]:
+        rows = sorted((row for row in self.store.contents().rows if row.key.job_id == job_id), key=lambda row: row.key)
+        return [f"{to_text(row.key.scheduled_for)[11:16]} {row.state}" for row in rows]
+
+    def verified(self) -> Report:
+        contents = self.store.contents()
+        return verify_ledger(contents.schedules, contents.jobs, contents.floors, contents.rows)

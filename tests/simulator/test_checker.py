@@ -1,0 +1,70 @@
+"""Whether the simulator can fail: each broken rule is noticed, within a few seeds, and by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+
+from evertick.model.instant import MINUTE
+from evertick.testing import Faults, Outcome, simulate
+from tests.simulator import broken
+
+SEEDS = 40
+CALM = Faults(failure=0.0)
+ROUGH = Faults(crash_per_call=0.1, down_max_us=3 * MINUTE)
+MOVING = Faults(stalls_per_hour=6.0, crashes_per_hour=2.0, leaves_per_hour=4.0, late_report=0.3)
+
+
+def failures(faults: Faults, **options: object) -> Iterator[Outcome]:
+    outcomes = (simulate(seed, faults=faults, hours=1.0, **options) for seed in range(SEEDS))
+    return (outcome for outcome in outcomes if not outcome.is_ok)
+
+
+BROKEN = [
+    pytest.param({"store": broken.DropsAnEntry}, CALM, "is not in the ledger", id="a store that drops an entry"),
+    pytest.param({"store": broken.HasNoUniqueKey, "nodes": 3}, MOVING, "was decided twice", id="no unique key"),
+    pytest.param({"store": broken.ForgetsHalfACommit}, ROUGH, "the watermark is at", id="a commit by halves"),
+    pytest.param(
+        {"store": broken.OverwritesTheEnded, "nodes": 3}, MOVING, "had ended as", id="the ended is overwritten"
+    ),
+    pytest.param({"store": broken.IgnoresFences, "nodes": 3}, MOVING, "with the fence", id="fences are ignored"),
+    pytest.param(
+        {"decide": broken.moves_the_watermark_first}, CALM, "the watermark is at", id="the watermark goes first"
+    ),
+    pytest.param(
+        {"decide": broken.launches_before_the_commit}, CALM, "before it was in the ledger", id="launched early"
+    ),
+    pytest.param({"decide": broken.forgets_a_launch}, CALM, "minutes after the last fault", id="a launch is forgotten"),
+    pytest.param({"decide": broken.forgets_what_became_of_runs}, CALM, "minutes after", id="an end is forgotten"),
+    pytest.param({"decide": broken.never_plans}, CALM, "the watermark of", id="nothing is planned"),
+    pytest.param(
+        {"decide": broken.never_looks_at_the_clock},
+        Faults(jumps_per_hour=6.0),
+        "nobody noticed",
+        id="a jump is not seen",
+    ),
+    pytest.param(
+        {"decide": broken.never_answers}, Faults(requests_per_hour=20.0), "has no answer", id="people get no answer"
+    ),
+    pytest.param({"decide": broken.never_sleeps}, CALM, "the loop spins", id="the loop spins"),
+    pytest.param(
+        {"decide": broken.tries_the_lost_again}, Faults(death=0.3), "runs at most once", id="at most once becomes twice"
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mutant", "faults", "said"), BROKEN)
+def test_a_broken_rule_is_noticed_by_its_name(mutant, faults, said):
+    assert any(re.search(said, str(outcome.failure)) for outcome in islice(failures(faults, **mutant), 10))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "faults", [pytest.param(CALM, id="in calm"), pytest.param(Faults(failure=0.5, death=0.2), id="with failing runs")]
+)
+def test_the_unbroken_ones_pass_where_the_broken_are_caught(faults):
+    assert [outcome.failure for outcome in failures(faults, nodes=1)] == []

@@ -1,0 +1,353 @@
+"""What the simulator found, each as small as it could be made.
+
+A seed shows that something is wrong; these show what. They stay, so that it does not come back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evertick.loop.effects import Commit, Launch, Reconcile, Stop
+from evertick.loop.messages import (
+    BatchFenced,
+    BucketsLost,
+    CancelRun,
+    DefinitionsChanged,
+    LaunchRefused,
+    NodesSeen,
+    PauseJob,
+    ResumeJob,
+    RunFinished,
+    RunLost,
+    RunStarted,
+    Shutdown,
+    TriggerJob,
+)
+from evertick.model.bucket import BUCKETS
+from evertick.model.instant import HOUR, MINUTE, SECOND
+from evertick.model.job import Job
+from evertick.model.ledger import Batch, Request, RequestKind
+from evertick.model.lifecycle import FAILED, LAUNCHING, PLANNED, SKIPPED, SUCCEEDED, TERMINAL, WAITING
+from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
+from evertick.model.run import Change, RunKey
+from evertick.model.schedule import EverySpec
+from tests.simulator.desk import NINE, Desk
+
+WAIT = Overlap(OverlapKind.WAIT)
+HOURLY = Job("report", schedules=(EverySpec(HOUR),))
+EVERY_MINUTE = Job("report", schedules=(EverySpec(MINUTE),), policy=Policy(overlap=WAIT))
+TEN = RunKey("report", NINE + HOUR)
+
+
+def started(key: RunKey = TEN, attempt: int = 1, lease_us: int | None = None) -> RunStarted:
+    return RunStarted(key, attempt, key.scheduled_for, "fleet", lease_us)
+
+
+def running_at_ten(job: Job = HOURLY, lease_us: int | None = None) -> Desk:
+    """A node on which the run of ten o'clock has just begun."""
+    desk = Desk(job)
+    desk.own()
+    desk.run_until(TEN.scheduled_for, MINUTE // 30)
+    desk.say(started(lease_us=lease_us))
+    desk.write()
+    assert desk.launched == [(TEN, 1)]
+    return desk
+
+
+# The loop itself
+
+
+@pytest.mark.parametrize(
+    "is_stopping", [pytest.param(False, id="a ledger that is away"), pytest.param(True, id="a shutdown")]
+)
+def test_a_loop_that_may_not_plan_waits_instead_of_spinning(is_stopping):
+    desk = Desk(HOURLY)
+    desk.own()
+    desk.write()
+    if is_stopping:
+        desk.say(Shutdown())
+    for number in range(10):  # the commits of these are never answered
+        desk.say(TriggerJob(f"r{number}", "report", desk.now), after_us=2 * SECOND)
+    decision = desk.say(after_us=2 * SECOND)
+    assert decision.wake_at > desk.now
+
+
+def test_a_start_that_is_reported_twice_is_lost_once():
+    desk = running_at_ten(lease_us=MINUTE)
+    desk.say(started(lease_us=MINUTE))
+    for _ in range(20):
+        desk.say(after_us=10 * SECOND)
+    assert [attempt for _, attempt in desk.launched] == [1, 2]
+
+
+# Time that goes wrong
+
+
+def test_a_job_that_is_held_is_not_planned_by_the_way_when_one_of_its_entries_is_late():
+    desk = Desk(EVERY_MINUTE)
+    desk.own()
+    desk.say(after_us=MINUTE - 2 * SECOND)
+    desk.write()  # the entry of 09:01 is there, and never fires: the process dies
+    after = Desk(replace(EVERY_MINUTE, enabled=False), store=desk.store, now=NINE + 10 * MINUTE)
+    after.own()
+    after.write()
+    assert [line.split()[0] for line in after.ledger()] == ["09:01"]
+
+
+def test_a_clock_that_was_set_back_before_a_pause_loses_nothing_of_the_pause():
+    desk = Desk(EVERY_MINUTE)
+    desk.own()
+    desk.run_until(NINE + 20 * MINUTE)
+    desk.now -= 15 * MINUTE
+    desk.say(PauseJob("r1", "report"))
+    desk.write()
+    desk.run_until(NINE + HOUR, MINUTE)
+    desk.say(ResumeJob("r2", "report", Missed.NONE))
+    desk.run_until(NINE + HOUR + 2 * MINUTE)
+    assert desk.verified().lost == ()
+
+
+def test_a_job_that_comes_while_the_ledger_is_ahead_of_the_clock_is_planned_as_far_as_the_ledger_says():
+    ahead = Desk(HOURLY, now=NINE + 30 * MINUTE)
+    ahead.own()
+    ahead.run_until(NINE + 31 * MINUTE)
+    behind = Desk(HOURLY, store=ahead.store, node="b")
+    behind.own()
+    behind.write()
+    behind.say(DefinitionsChanged(jobs=[replace(EVERY_MINUTE, id="new")]))
+    behind.write()  # and dies: whatever the ledger says was planned must be in it
+    assert behind.verified().lost == ()
+
+
+@pytest.mark.parametrize("is_over", [pytest.param(True, id="its runs ended"), pytest.param(False, id="a run goes on")])
+def test_a_job_that_comes_back_after_a_downtime_does_not_owe_what_lay_in_between(is_over):
+    job = replace(EVERY_MINUTE, policy=Policy())
+    desk = Desk(job)
+    desk.own()
+    desk.run_until(NINE + 5 * MINUTE)
+    if is_over:
+        desk.say(RunFinished(*desk.launched[0], desk.now, SUCCEEDED))
+    desk.say(DefinitionsChanged(removed=["report"]))
+    desk.write()  # and dies before the grace is over
+    after = Desk(replace(job, schedules=(EverySpec(HOUR),)), store=desk.store, now=NINE + 3 * HOUR + MINUTE)
+    after.own()
+    after.run_until(NINE + 4 * HOUR + MINUTE, 2 * SECOND)
+    assert after.verified().lost == ()
+
+
+def test_of_two_edits_while_a_job_is_paused_the_second_stays_in_force():
+    desk = Desk(EVERY_MINUTE)
+    desk.own()
+    desk.run_until(NINE + 3 * MINUTE + SECOND)  # the first runs, the others wait
+    desk.say(PauseJob("r1", "report"))
+    desk.write()
+    for period_us in (2 * MINUTE, 3 * MINUTE):
+        desk.run_until(desk.now + MINUTE)
+        desk.say(DefinitionsChanged(jobs=[replace(EVERY_MINUTE, schedules=(EverySpec(period_us),))]))
+        desk.write()
+    assert str(3 * MINUTE) in desk.store.schedules(["report"])[-1].specs
+
+
+# Somebody else has decided
+
+
+def test_a_gap_that_somebody_has_written_into_is_not_lost_as_a_whole():
+    """Two nodes that agree on nothing; the one that was away finds its gap refused."""
+    job = replace(EVERY_MINUTE, policy=Policy(missed=Missed.LATEST))
+    away = Desk(job, node="b")
+    away.own_without_lease()
+    away.write()
+    other = Desk(job, store=away.store)
+    other.own_without_lease()
+    other.run_until(NINE + 5 * MINUTE)  # and dies
+    away.say(after_us=HOUR)
+    away.write()
+    assert away.verified().lost == ()
+
+
+def test_a_gap_behind_an_edit_is_not_lost_because_of_what_the_edit_superseded():
+    """One node, one edit during a downtime, a backlog: the gap reaches over lines that are there already."""
+    desk = Desk(replace(EVERY_MINUTE, policy=Policy(missed=Missed.ALL, overlap=WAIT)))
+    desk.own()
+    desk.run_until(NINE + 5 * MINUTE + SECOND)  # the first is running, the others wait
+    edited = replace(EVERY_MINUTE, schedules=(EverySpec(40 * SECOND),), policy=Policy(missed=Missed.NONE))
+    after = Desk(edited, store=desk.store, now=NINE + HOUR)
+    after.own()
+    after.say(started(RunKey("report", NINE + MINUTE)))
+    after.run_until(NINE + HOUR + MINUTE)
+    assert after.verified().lost == ()
+
+
+def test_a_run_that_the_ledger_says_has_ended_is_not_tried_again():
+    desk = running_at_ten(replace(HOURLY, policy=Policy(retry=Retry(max_retries=3))))
+    fence = desk.store.line(TEN).fence
+    desk.store.record([Change(TEN, SUCCEEDED, desk.now, fence, attempt=1)])  # by the owner before
+    desk.say(RunFinished(TEN, 1, desk.now, FAILED))
+    desk.write()
+    for _ in range(5):
+        desk.say(after_us=MINUTE)
+        desk.write()
+    assert desk.launched == [(TEN, 1)]
+
+
+def test_an_entry_that_is_refused_does_not_take_the_run_with_it_that_has_its_key():
+    """Replanned after an edit, a due time that is running already: the new entry is refused, the run goes on."""
+    policy = Policy(missed=Missed.ALL, overlap=WAIT)
+    job = Job("report", schedules=(EverySpec(3 * SECOND),), policy=policy)
+    first, second = (RunKey("report", NINE + number * 3 * SECOND) for number in (1, 2))
+    desk = Desk(job)
+    desk.own()
+    desk.run_until(first.scheduled_for)
+    desk.say(LaunchRefused(first, 1, "full"))
+    desk.write()  # it dies with the first one waiting and the second one planned
+    assert desk.ledger() == ["09:00 waiting", "09:00 planned"]
+    after = Desk(replace(job, schedules=(EverySpec(2 * SECOND),)), store=desk.store, now=NINE + MINUTE)
+    after.own()
+    after.say(started(second), after_us=SECOND)
+    after.write()
+    after.say(RunFinished(second, 1, after.now, SUCCEEDED), after_us=SECOND)
+    after.write()
+    assert after.store.line(second).state is SUCCEEDED
+
+
+def test_a_run_that_waited_may_have_been_launched_just_before_the_end_and_its_executor_is_asked():
+    desk = Desk(EVERY_MINUTE)
+    desk.own()
+    first, second = (RunKey("report", NINE + number * MINUTE) for number in (1, 2))
+    desk.run_until(second.scheduled_for + SECOND)
+    desk.say(RunFinished(first, 1, desk.now, SUCCEEDED))  # the second is launched, and the process dies
+    assert desk.launched[-1] == (second, 1)
+    assert desk.store.line(second).state is WAITING
+    after = Desk(EVERY_MINUTE, store=desk.store, now=desk.now + 10 * SECOND)
+    after.own()
+    asked = [run[:2] for effect in after.effects if isinstance(effect, Reconcile) for run in effect.runs]
+    assert (second, 1) in asked
+
+
+# Buckets that come and go
+
+
+def test_an_owner_that_was_replaced_cannot_end_what_the_new_one_launches():
+    first, second = (RunKey("report", NINE + number * MINUTE) for number in (1, 2))
+    old = Desk(EVERY_MINUTE)
+    old.own()
+    old.run_until(second.scheduled_for + SECOND)  # the first runs, the second waits
+    old.say(CancelRun("r1", "report", second))  # and before that is written, the bucket is another's
+    new = Desk(EVERY_MINUTE, store=old.store, node="b", now=old.now)
+    new.own()
+    new.write()
+    old.write()
+    new.say(RunFinished(first, 1, new.now, SUCCEEDED), after_us=SECOND)
+    new.write()
+    is_launched = (second, 1) in new.launched
+    assert is_launched == (new.store.line(second).state is LAUNCHING)
+
+
+def test_a_fenced_answer_from_before_does_not_take_away_what_was_regained_since():
+    desk = Desk(HOURLY)
+    desk.own()
+    desk.write()
+    desk.say(TriggerJob("r1", "report", desk.now))
+    (commit,) = [write for write in desk.writes if isinstance(write, Commit)]
+    desk.own()  # under new epochs: the old batch is fenced, and its answer comes late
+    desk.say(BatchFenced(commit.number, tuple(range(BUCKETS))))
+    assert len(desk.state.epochs) == BUCKETS
+
+
+def test_a_resume_that_was_answered_is_carried_out_although_the_bucket_goes_away_in_the_same_breath():
+    desk = Desk(HOURLY)
+    desk.own()
+    desk.say(PauseJob("r1", "report"))
+    desk.write()
+    desk.store.commit(Batch(by="x", requests=[Request("r2", RequestKind.RESUME, "report", "{}", desk.now)]))
+    desk.say(ResumeJob("r2", "report"), BucketsLost(range(BUCKETS)))
+    desk.write()
+    (request,), (job,) = desk.store.requests(["r2"]), desk.store.load().jobs
+    assert (request.answer is not None) == (job.paused_at is None)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        pytest.param(LaunchRefused(TEN, 1, "full"), id="it was not taken"),
+        pytest.param(RunLost(TEN, 1, "gone"), id="it was lost"),
+        pytest.param(RunFinished(TEN, 1, TEN.scheduled_for, SUCCEEDED), id="it ended"),
+    ],
+)
+@pytest.mark.parametrize("is_fenced", [pytest.param(False, id="given up"), pytest.param(True, id="taken away")])
+def test_the_new_owner_hears_what_became_of_a_run_that_the_old_one_had_launched(report, is_fenced):
+    old = Desk(HOURLY)
+    old.own()
+    old.run_until(TEN.scheduled_for)
+    assert old.launched == [(TEN, 1)]
+    old.say(BucketsLost(range(BUCKETS), is_fenced=is_fenced))
+    old.write()
+    new = Desk(HOURLY, store=old.store, node="b", now=old.now)
+    new.say(NodesSeen(frozenset({"a", "b"})))
+    new.own()
+    new.write()
+    old.say(report)
+    old.write()
+    assert new.store.line(TEN).state in TERMINAL or new.store.claim(None, 10), "nobody will ever tell the new owner"
+
+
+# People
+
+
+def test_two_resumes_of_one_job_are_both_answered():
+    desk = Desk(HOURLY)
+    desk.own()
+    desk.say(PauseJob("r1", "report"))
+    desk.write()
+    asked = [Request(name, RequestKind.RESUME, "report", "{}", desk.now) for name in ("r2", "r3")]
+    desk.store.commit(Batch(by="x", requests=asked))
+    desk.say(ResumeJob("r2", "report"), ResumeJob("r3", "report"))
+    desk.write()
+    desk.run_until(desk.now + 10 * SECOND)
+    assert [request.answer is not None for request in desk.store.requests(["r2", "r3"])] == [True, True]
+
+
+def test_a_request_about_a_job_of_another_node_is_left_to_that_node():
+    desk = Desk(HOURLY)
+    desk.own()
+    desk.write()
+    desk.store.commit(Batch(by="x", requests=[Request("r1", RequestKind.CANCEL, "report", "{}", desk.now)]))
+    desk.say(BucketsLost(range(BUCKETS)), CancelRun("r1", "report"))
+    desk.write()
+    (request,) = desk.store.requests(["r1"])
+    assert request.answer is None
+
+
+# At most once
+
+
+def test_an_at_most_once_run_is_in_the_ledger_as_launching_before_it_is_launched():
+    """Otherwise a node that takes over finds it planned, and launches it a second time, on another machine."""
+    job = replace(HOURLY, policy=Policy(on_executor_lost=OnExecutorLost.FAIL))
+    desk = Desk(job)
+    desk.own()
+    desk.run_until(TEN.scheduled_for - SECOND)
+    desk.say(after_us=SECOND)
+    launches = [effect for effect in desk.effects if isinstance(effect, Launch)]
+    row = desk.store.line(TEN)
+    assert row is not None
+    assert not launches or row.state is LAUNCHING
+
+
+def test_an_at_most_once_run_of_a_deleted_job_is_not_tried_again_when_its_node_is_gone():
+    desk = running_at_ten(replace(HOURLY, policy=Policy(on_executor_lost=OnExecutorLost.FAIL)))
+    after = Desk(store=desk.store, node="b", now=desk.now + 10 * SECOND)  # the job's file is gone, too
+    after.say(NodesSeen(frozenset({"b"})))
+    after.own()
+    after.say(RunLost(TEN, 1, "gone"))
+    after.write()
+    assert after.store.line(TEN).state in TERMINAL
+
+
+def test_a_stopped_run_of_a_fenced_node_was_asked_to_stop_once():
+    desk = running_at_ten()
+    desk.say(BucketsLost(range(BUCKETS), is_fenced=True))
+    assert [effect.key for effect in desk.effects if isinstance(effect, Stop)] == [TEN]
+    assert desk.store.line(TEN).state not in (PLANNED, SKIPPED)

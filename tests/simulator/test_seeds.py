@@ -1,0 +1,41 @@
+"""Two thousand worlds in which things go wrong: none of them may break a promise."""
+
+from __future__ import annotations
+
+import pytest
+
+from evertick.model.instant import HOUR
+from evertick.testing import Faults, simulate
+from evertick.testing.simulator import failure_lines
+
+SEEDS = 2_000
+CHUNK = 50  # small enough that all cores are busy until the end
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_every_promise_is_kept(first):
+    broken = [outcome for seed in range(first, first + CHUNK) if not (outcome := simulate(seed)).is_ok]
+    said = "\n".join("\n".join(failure_lines(outcome, None, None)[-3:]) for outcome in broken)
+    assert not broken, f"{len(broken)} of {CHUNK} seeds failed:\n{said}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "faults",
+    [
+        pytest.param(Faults(lost_reply=0.02, failure=0.1), id="that stay"),
+        pytest.param(Faults(lost_reply=0.02, failure=0.1, crashes_per_hour=1.0), id="that come and go"),
+    ],
+)
+def test_a_hundred_nodes_share_the_work(faults):
+    outcome = simulate(7, nodes=100, hours=0.2, jobs=40, faults=faults)
+    assert outcome.failure is None
+    assert outcome.report.runs > 50
+
+
+def test_a_seed_is_a_whole_world():
+    outcome = simulate(3)
+    assert outcome.simulated_us > HOUR
+    assert outcome.report.occurrences > 10
+    assert outcome.attempts > 10

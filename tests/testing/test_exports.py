@@ -1,0 +1,10 @@
+"""Whether the public names of the test tools are there, and which they are."""
+
+from __future__ import annotations
+
+import evertick.testing
+
+
+def test_every_public_name_resolves():
+    assert evertick.testing.__all__ == sorted(evertick.testing.__all__)
+    assert all(getattr(evertick.testing, name) is not None for name in evertick.testing.__all__)
