@@ -12,6 +12,7 @@
     │   ├── StoreUnavailable   ... is away; retried at the edge
     │   ├── StoreCorrupt       ... cannot be trusted; refuses to start
     │   ├── SchemaTooNew       ... was written by a newer Evertick
+    │   ├── GapRefused         ... has lines inside a stretch that was to be skipped as one
     │   └── Fenced             ... has another owner: this node's epoch is over
     └── SchedulerLockError     the world's: another instance holds the folder
 
@@ -100,6 +101,14 @@ class StoreCorrupt(StoreError):
 
 class SchemaTooNew(StoreError):
     """The store was written by a newer Evertick; this one must not touch it."""
+
+
+class GapRefused(StoreError):
+    """There are lines inside these gaps; nothing was written. Who asked must enter what is left around them."""
+
+    def __init__(self, keys: frozenset[object]) -> None:
+        super().__init__(f"{len(keys)} gaps have lines inside them")
+        self.keys = keys
 
 
 class Fenced(StoreError):

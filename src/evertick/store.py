@@ -4,7 +4,8 @@ Three rules hold for all of them, and one suite proves it (`tests/stores/contrac
 
 - `commit` is one transaction: entries, watermarks, floors and answers are all there, or none is.
 - No occurrence is decided twice: an entry is refused when its occurrence has a line already, or lies inside a gap
-  (`scheduled_for` .. `through`) of another line; a gap is refused when any line of the schedule lies inside it.
+  (`scheduled_for` .. `through`) of another line. A gap with a line of the schedule inside it refuses the whole batch
+  (`GapRefused`), because the watermark that goes with it would speak for what is not there.
 - Every call may be repeated after `StoreUnavailable`, whose outcome is unknown: an entry that is there already
   with the same `by` is ours, a change that is there already is applied, a lease that is held is renewed.
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import Any
 
-from evertick.dispatch.dispatcher import lines_inside
+from evertick.dispatch.writer import commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide
-from evertick.loop.effects import Commit, Effect, Launch, Log, Look, Reconcile, Record, Reply, Stop
+from evertick.loop.effects import Commit, Effect, Launch, Log, Reconcile, Record, Reply, Stop
 from evertick.loop.messages import (
     BatchCommitted,
     BatchFenced,
@@ -20,7 +20,6 @@ from evertick.loop.messages import (
     ChangesRecorded,
     DefinitionsChanged,
     DefinitionsResynced,
-    Looked,
     Message,
     TimePassed,
     TriggerJob,
@@ -149,7 +148,7 @@ class World:
         self.incarnation = f"start-{next(self._numbers)}"
         self.born_at = self.now
         self.state = State(self.settings, "node", self.incarnation, self.now)
-        self.writes: list[Commit | Record | Look] = []
+        self.writes: list[Commit | Record] = []
         self.turns.clear()
         self.inbox: list[Message] = [DefinitionsResynced(list(self.jobs.values())), self.gain(range(BUCKETS))]
         self.turn()
@@ -271,7 +270,7 @@ class World:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Commit() | Record() | Look():
+            case Commit() | Record():
                 self.writes.append(effect)
             case Launch():
                 self.launches.append((self.now, effect))
@@ -290,16 +289,14 @@ class World:
         """Write what there is to write, in order, unless the ledger is away; a number lets so many commits through."""
         while self.writes and (not self.is_ledger_away or batches):
             match self.writes.pop(0):
-                case Commit(number, batch):
+                case Commit(number) as commit:
                     batches = None if batches is None else batches - 1
                     try:
-                        self.inbox.append(BatchCommitted(number, self.store.commit(batch).refused))
+                        self.inbox.append(BatchCommitted(number, commit_around(self.store, commit).refused))
                     except Fenced as fenced:
                         self.inbox.append(BatchFenced(number, fenced.buckets))
                 case Record(changes):
                     self.inbox.append(ChangesRecorded(len(changes), self.store.record(changes)))
-                case Look(gap):
-                    self.inbox.append(Looked(gap, lines_inside(self.store, gap)))
 
     # --- what became of it
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 
-from evertick.dispatch.dispatcher import lines_inside
+from evertick.dispatch.writer import commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide
-from evertick.loop.effects import Commit, Decision, Effect, Launch, Look, Record
+from evertick.loop.effects import Commit, Decision, Effect, Launch, Record
 from evertick.loop.messages import (
     BatchCommitted,
     BatchFenced,
     BucketsGained,
     ChangesRecorded,
     DefinitionsResynced,
-    Looked,
     Message,
 )
 from evertick.loop.settings import LoopSettings
@@ -37,7 +36,7 @@ class Desk:
         self.node = node
         self.now = now
         self.state = State(LoopSettings(), node, "1", now)
-        self.writes: deque[Commit | Record | Look] = deque()
+        self.writes: deque[Commit | Record] = deque()
         self.effects: list[Effect] = []
         """Everything that was wanted, oldest first, except writes."""
         self.say(DefinitionsResynced(jobs))
@@ -47,7 +46,7 @@ class Desk:
         self.now += after_us
         decision = decide(self.state, messages, self.now)
         for effect in decision.effects:
-            if isinstance(effect, Commit | Record | Look):
+            if isinstance(effect, Commit | Record):
                 self.writes.append(effect)
             else:
                 self.effects.append(effect)
@@ -76,12 +75,10 @@ class Desk:
     def write_one(self) -> Message:
         """Write the oldest that waits; answers what the loop is to be told."""
         write = self.writes.popleft()
-        if isinstance(write, Look):
-            return Looked(write.gap, lines_inside(self.store, write.gap))
         if isinstance(write, Record):
             return ChangesRecorded(len(write.changes), self.store.record(write.changes))
         try:
-            return BatchCommitted(write.number, self.store.commit(write.batch).refused)
+            return BatchCommitted(write.number, commit_around(self.store, write).refused)
         except Fenced as fenced:
             return BatchFenced(write.number, fenced.buckets)
 

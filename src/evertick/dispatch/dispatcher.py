@@ -17,7 +17,6 @@ from evertick.loop.effects import (
     Effect,
     Launch,
     Log,
-    Look,
     Notify,
     Reconcile,
     Record,
@@ -26,11 +25,10 @@ from evertick.loop.effects import (
     Resync,
     Stop,
 )
-from evertick.loop.messages import LaunchRefused, Looked, Message, ReplySlot, RunLost, Shutdown, TimePassed
+from evertick.loop.messages import LaunchRefused, Message, ReplySlot, RunLost, Shutdown, TimePassed
 from evertick.loop.state import State
 from evertick.model.instant import SECOND
-from evertick.model.run import Entry, LedgerRow, RunKey
-from evertick.store import RunFilter, Store
+from evertick.model.run import RunKey
 
 log = logging.getLogger("evertick")
 
@@ -139,8 +137,6 @@ class Dispatcher:
                     future.set_result(value)
             case Reconcile(runs):
                 self._reconcile(runs)
-            case Look(gap):
-                self._writer.write(Ask(lambda store: [Looked(gap, lines_inside(store, gap))]))
             case Notify():
                 pass  # said by whoever observes; nobody else needs to know
             case Release(buckets):
@@ -176,23 +172,3 @@ class Dispatcher:
                 continue
             for key, attempt in attempts:
                 self._inbox.report(RunLost(key, attempt, f"its executor {name!r} is not here any more"))
-
-
-def lines_inside(store: Store, gap: Entry) -> list[LedgerRow]:
-    """Every line of the schedule inside a gap, page by page."""
-    assert gap.through is not None
-    where = RunFilter(
-        job_ids=(gap.key.job_id,),
-        since=gap.key.scheduled_for,
-        until=gap.through + 1,
-        occurrences_only=True,
-        oldest_first=True,
-    )
-    lines: list[LedgerRow] = []
-    after = None
-    while True:
-        page = store.query(where, after, 1_000)
-        lines += page.rows
-        if page.after is None:
-            return lines
-        after = page.after

@@ -6,13 +6,18 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from evertick.errors import Fenced, StoreUnavailable
+from evertick.errors import Fenced, GapRefused, StoreUnavailable
 from evertick.loop.effects import Commit, Record
 from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, Message
-from evertick.model.run import Change, RunKey
-from evertick.store import Store
+from evertick.model.instant import Instant
+from evertick.model.ledger import Committed
+from evertick.model.run import Change, Entry, RunKey
+from evertick.planning.planner import skip_around
+from evertick.planning.schedules import compile_all
+from evertick.store import RunFilter, Store
 
 log = logging.getLogger("evertick.writer")
 
@@ -100,7 +105,7 @@ class Writer:
 
     def _commit(self, commit: Commit) -> None:
         try:
-            committed = self._insist(lambda: self._store.commit(commit.batch))
+            committed = self._insist(lambda: commit_around(self._store, commit))
         except Fenced as fenced:
             self._report(BatchFenced(commit.number, fenced.buckets))
             return
@@ -125,6 +130,46 @@ class Writer:
                 if is_away:
                     log.warning("store.back")
                 return result
+
+
+def commit_around(store: Store, commit: Commit) -> Committed:
+    """Commit a batch; a gap with lines inside it is entered around them, in the same transaction as the rest.
+
+    It may take several tries when others write there at the same time; each one finds more of what they wrote.
+    """
+    batch = commit.batch
+    while True:
+        try:
+            return store.commit(batch)
+        except GapRefused as refused:
+            entries: list[Entry] = []
+            for entry in batch.entries:
+                if entry.key not in refused.keys:
+                    entries.append(entry)
+                    continue
+                schedules = compile_all(commit.schedules[entry.key.job_id])
+                entries += skip_around(entry, schedules, _stretches_inside(store, entry))
+            batch = replace(batch, entries=entries)
+
+
+def _stretches_inside(store: Store, gap: Entry) -> list[tuple[Instant, Instant]]:
+    """The first and last instant of every line of the schedule inside a gap."""
+    assert gap.through is not None
+    where = RunFilter(
+        job_ids=(gap.key.job_id,),
+        since=gap.key.scheduled_for,
+        until=gap.through + 1,
+        occurrences_only=True,
+        oldest_first=True,
+    )
+    found: list[tuple[Instant, Instant]] = []
+    after = None
+    while True:
+        page = store.query(where, after, 1_000)
+        found += [(row.key.scheduled_for, row.through or row.key.scheduled_for) for row in page.rows]
+        if page.after is None:
+            return found
+        after = page.after
 
 
 def fold(changes: Sequence[Change]) -> list[Change]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evertick.loop import chain, jobs, ownership, requests, settle
-from evertick.loop.effects import Decision, Look, Resync
-from evertick.loop.enter import drop, enter_around, is_ledger_behind, plan_ahead, report_missed
+from evertick.loop.effects import Decision, Resync
+from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed
 from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due
 from evertick.loop.messages import (
     AskActiveRuns,
@@ -32,7 +32,6 @@ from evertick.loop.messages import (
     ForwardedReport,
     LaunchRefused,
     LeaseRenewed,
-    Looked,
     Message,
     NodesSeen,
     OrphansFound,
@@ -50,7 +49,7 @@ from evertick.loop.messages import (
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant, to_text
-from evertick.model.lifecycle import PLANNED, RUNNING, Trigger
+from evertick.model.lifecycle import LOST, PLANNED, RUNNING, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.planning.misfire import is_missed
 
@@ -63,6 +62,8 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     for message in messages:
         _take(state, turn, message)
     plan_ahead(state, turn)
+    for job in turn.planned:
+        jobs.drain_all(state, turn, job)
     for run in fire_due(state, turn):
         if run.state is RUNNING:  # a run may have several places in the ring, all for the end of one lease
             settle.lose(state, turn, state.jobs[run.key.job_id], run, "its executor sent no sign of life in time")
@@ -85,8 +86,6 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             _recorded(state, turn, message)
         case BatchCommitted():
             _committed(state, turn, message)
-        case Looked(gap, lines):
-            enter_around(state, turn, gap, lines)
         case BatchFenced():
             _fenced(state, turn, message)
         case TimePassed(monotonic_us):
@@ -186,13 +185,13 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
     pending = state.batches.pop(message.number, None)
     if pending is None:
         return
-    for entry in pending.batch.entries if message.refused else ():
-        if entry.is_gap and entry.key in message.refused:
-            turn.do(Look(entry))
     for run in pending.launches:
         job = state.jobs.get(run.key.job_id)
         if job is not None and job.active_run(run.key) is run:
             turn.launch(run, job)
+        elif state.orphans.pop(run.key, None) is run:
+            # Its job went to another node before this answer came: nobody will start it, and its owner must know.
+            turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail="it was never started"))
     for run in pending.runs:
         run.early_change = None
         job = state.jobs.get(run.key.job_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from evertick.loop.messages import ReplySlot
@@ -10,7 +11,8 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import Trigger
-from evertick.model.run import Change, Entry, RunKey
+from evertick.model.run import Change, RunKey
+from evertick.model.schedule import ScheduleSpec
 from evertick.model.work import Value
 
 
@@ -19,6 +21,8 @@ class Commit(NamedTuple):
 
     number: int
     batch: Batch
+    schedules: Mapping[str, tuple[ScheduleSpec, ...]] = MappingProxyType({})
+    """Of the jobs with a gap in the batch: if the ledger has lines inside it, it is entered around them."""
 
 
 class Record(NamedTuple):
@@ -54,12 +58,6 @@ class Reconcile(NamedTuple):
     """Key, attempt, executor."""
 
 
-class Look(NamedTuple):
-    """Read what is in the ledger inside a gap that was refused; answered by `Looked`."""
-
-    gap: Entry
-
-
 class Release(NamedTuple):
     """Let others have these buckets, once everything asked for before is written."""
 
@@ -92,7 +90,7 @@ class Resync(NamedTuple):
     """Read all definitions again; answered by `DefinitionsResynced`."""
 
 
-Effect: TypeAlias = Commit | Record | Launch | Stop | Reconcile | Look | Release | Reply | Log | Notify | Resync
+Effect: TypeAlias = Commit | Record | Launch | Stop | Reconcile | Release | Reply | Log | Notify | Resync
 
 
 class Decision(NamedTuple):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from evertick.loop.state import Catchup, Hold, JobState, OpenRun, State
+from evertick.loop.state import Catchup, Hold, JobState, Lane, OpenRun, State
 from evertick.loop.turn import Missing, Turn
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
-from evertick.model.run import Entry, LedgerRow, RunKey
-from evertick.planning.planner import JobView, Plan, plan, skip_around
-from evertick.planning.schedules import compile_all
+from evertick.model.run import Change, Entry, RunKey
+from evertick.planning.planner import JobView, Plan, plan
+from evertick.planning.schedules import compile_all, next_of
 
+_NO_LANE = Lane()
 RESUMED = '{"resumed": true}'
 
 
@@ -85,13 +84,32 @@ def _plan_singly(state: State, turn: Turn) -> None:
         del state.to_plan[job_id]
         if job is None or job.hold is not None:
             continue
-        if settle_job(state, turn, job, job.watermark, state.index.horizon):
+        if settle_job(state, turn, job, _supersede_edited(state, turn, job), state.index.horizon):
+            job.is_edited = False
             job.idle_reason, job.keep = SkipReason.MISSED, None
             job.paused_at, job.pause_note = None, ""
             state.index.add(job_id, job.job.schedules)
             turn.keep_job(job)
+            turn.planned.append(job)
             if job_id in state.resuming:
                 turn.answer(state.resuming.pop(job_id), job_id, RESUMED)
+
+
+def _supersede_edited(state: State, turn: Turn, job: JobState) -> Instant:
+    """What waits under another schedule is superseded; from the earliest of it on, the present one says what is due."""
+    waiting = [run for run in ((job.lanes or {}).get("") or _NO_LANE).waiting if not run.key.origin]
+    if not waiting:
+        return job.watermark
+    schedules = compile_all(job.job.schedules)
+    is_edited = job.is_edited
+    for run in waiting:
+        if next_of(schedules, run.key.scheduled_for - 1) != run.key.scheduled_for:
+            is_edited = True
+            detail = "the schedule was edited while it waited"
+            _skip_with_batch(
+                state, turn, job, run, Change(run.key, SKIPPED, turn.now, reason=SkipReason.SUPERSEDED, detail=detail)
+            )
+    return min(job.watermark, waiting[0].key.scheduled_for - 1) if is_edited else job.watermark
 
 
 def settle_job(state: State, turn: Turn, job: JobState, watermark: Instant, through: Instant) -> bool:
@@ -138,16 +156,6 @@ def report_missed(turn: Turn) -> None:
             )
 
 
-def enter_around(state: State, turn: Turn, gap: Entry, lines: Sequence[LedgerRow]) -> None:
-    """A gap was refused because somebody has decided inside it: enter what is left of it around that."""
-    job = state.jobs.get(gap.key.job_id)
-    if job is None:
-        return  # whoever owns it now plans from its watermark, which was not moved
-    held = [(row.key.scheduled_for, row.through or row.key.scheduled_for) for row in lines]
-    for entry in skip_around(gap.key.job_id, compile_all(job.job.schedules), gap, held, turn.now):
-        turn.enter(entry)
-
-
 def hold_in_error(state: State, turn: Turn, job: JobState, watermark: Instant, error: str) -> None:
     job.hold, job.error, job.watermark = Hold.ERROR, error, watermark
     state.index.remove(job.job.id)
@@ -179,20 +187,28 @@ def _apply(state: State, turn: Turn, job: JobState, result: Plan) -> None:
     for change in result.changes:
         run = job.find(change.key)
         assert run is not None, "a plan only speaks of entries it was shown"
-        turn.change_with_batch(change._replace(fence=run.fence))
         if change.state is SKIPPED:
-            assert change.reason is not None
-            drop(job, run)
-            run.state = SKIPPED
-            if not run.in_ledger:
-                run.early_change = change
-            state.statistics.skipped[change.reason] += 1
-            settle_catchup(state, turn, run, is_dispatched=None)
+            _skip_with_batch(state, turn, job, run, change)
         else:
+            turn.change_with_batch(change._replace(fence=run.fence))
             run.trigger = Trigger.CATCHUP
             _catchup(state, turn).outstanding.add(run.key)
             if run.in_ledger:
                 state.ring.put(run.key.scheduled_for, run)  # in front of those that were missed after it
+
+
+def _skip_with_batch(state: State, turn: Turn, job: JobState, run: OpenRun, change: Change) -> None:
+    """Skip a run in the same transaction as the plan that says so."""
+    reason = change.reason
+    assert reason is not None
+    change = change._replace(fence=run.fence)
+    turn.change_with_batch(change)
+    drop(job, run)
+    run.state = SKIPPED
+    if not run.in_ledger:
+        run.early_change = change
+    state.statistics.skipped[reason] += 1
+    settle_catchup(state, turn, run, is_dispatched=None)
 
 
 def _catchup(state: State, turn: Turn) -> Catchup:
@@ -224,6 +240,9 @@ def settle_catchup(state: State, turn: Turn, run: OpenRun, *, is_dispatched: boo
 
 def drop(job: JobState, run: OpenRun) -> None:
     """Take a run out of wherever the job has it."""
+    if run.was_asked:  # what its executor has to say about it no longer matters
+        run.was_asked = False
+        job.asked -= 1
     if job.planned and job.planned.get(run.key) is run:
         del job.planned[run.key]
     lane = job.lane_of(run.key)

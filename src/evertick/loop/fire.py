@@ -111,7 +111,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         skip(state, turn, job, run, *reason)
         return
     lane = job.lane_of(run.key)
-    in_line = sum(not _is_frozen(job, other) for other in lane.waiting) if job.hold else len(lane.waiting)
+    in_line = sum(not _is_frozen(job, other) for other in lane.waiting)
     admission = admit(_overlap_for(job, lane, run), Occupancy(len(lane.active), in_line))
     if admission is Admission.START and not _may_start(state, turn, job, lane, run):
         admission = Admission.WAIT
@@ -281,8 +281,8 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
 
 
 def _is_frozen(job: JobState, run: OpenRun) -> bool:
-    """Whether a run waits because its job is held; what somebody asks for does not."""
-    return job.hold is not None and is_of_schedule(run)
+    """Whether a run waits because its job is held, or edited and not planned yet; what somebody asks for does not."""
+    return (job.hold is not None or job.is_edited) and is_of_schedule(run)
 
 
 def is_of_schedule(run: OpenRun) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from evertick.loop.chain import link, start_chained
 from evertick.loop.enter import drop, hold_in_error
-from evertick.loop.fire import cancel, drain, is_of_schedule, skip
+from evertick.loop.fire import cancel, drain, is_of_schedule
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced
-from evertick.loop.state import Hold, JobState, OpenRun, State
+from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant
 from evertick.model.job import Job
@@ -16,7 +16,7 @@ from evertick.model.lifecycle import RETRYING, SKIPPED, SkipReason, Trigger
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Entry, RunKey
 from evertick.model.schedule import AtSpec, ScheduleSpec, specs_to_text
-from evertick.planning.schedules import compile_all, next_of
+from evertick.planning.schedules import compile_all
 
 
 def changed(state: State, turn: Turn, message: DefinitionsChanged) -> None:
@@ -72,7 +72,8 @@ def meet(state: State, turn: Turn, definition: Job) -> None:
 def _enter_past(turn: Turn, job: JobState, schedules: Iterable[ScheduleSpec]) -> None:
     """One-offs that were past already when they were first seen never run, and the ledger says so."""
     for spec in schedules:
-        if isinstance(spec, AtSpec) and spec.instant <= turn.now:
+        # After the watermark it is for the plan to say what becomes of it.
+        if isinstance(spec, AtSpec) and spec.instant <= job.watermark:
             turn.enter(
                 Entry(
                     RunKey(job.job.id, spec.instant),
@@ -150,35 +151,14 @@ def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
 
 
 def replan(state: State, turn: Turn, job: JobState) -> None:
-    """The schedule is another: what was entered ahead is withdrawn, what waits is superseded and planned anew."""
-    watermark = _withdraw(state, turn, job)
+    """The schedule is another: what was entered ahead is withdrawn; what waits is settled when the job is planned."""
+    job.watermark = _withdraw(state, turn, job)
     job.last_success_at = None  # a success under the old schedule says nothing about the new one
-    # While it is held, the watermark may have been set back to what waits; the line before must not end up behind.
-    since = watermark if job.hold is None else max(watermark, job.since, job.paused_at or 0)
-    turn.begin_schedule(job, since, specs_to_text(job.job.schedules))
-    waiting = [run for run in _own_waiting(job) if is_of_schedule(run)]
-    if waiting:
-        # From the earliest of them on, the new expression says what should have run.
-        watermark = min(watermark, waiting[0].key.scheduled_for - 1)
-        for run in waiting:
-            if not _is_due_at(job.job, run.key.scheduled_for):
-                skip(state, turn, job, run, SkipReason.SUPERSEDED, "the schedule was edited while it waited")
-    job.watermark = watermark
+    job.is_edited = True
+    turn.begin_schedule(job, job.watermark, specs_to_text(job.job.schedules))
     if job.hold in (None, Hold.ERROR, Hold.DISABLED):
         activate(state, turn, job)
     turn.keep_job(job, may_rewind=True)
-
-
-def _is_due_at(job: Job, instant: Instant) -> bool:
-    try:
-        return next_of(compile_all(job.schedules), instant - 1) == instant
-    except Exception:  # it is about to be held in error for this
-        return False
-
-
-def _own_waiting(job: JobState) -> list[OpenRun]:
-    own = (job.lanes or {}).get("")
-    return list(own.waiting) if own else []
 
 
 def _withdraw(state: State, turn: Turn, job: JobState) -> Instant:
@@ -261,7 +241,7 @@ def end_retired(state: State, turn: Turn) -> None:
         if not job.is_gone:
             job.is_gone = True
             turn.begin_schedule(job, job.watermark, "[]")
-            state.removed[job_id] = job.watermark
+            state.removed[job_id] = max(job.watermark, job.since)
             turn.keep_job(job, may_rewind=True)
             turn.log("job.removed", job=job_id)
         if any(lane.active for lane in (job.lanes or {}).values()):

@@ -11,7 +11,7 @@ from evertick.model.ledger import Snapshot
 from evertick.model.lifecycle import Trigger
 from evertick.model.policy import Missed, Overlap
 from evertick.model.report import LaunchRefused, RunFinished, RunHeartbeat, RunLost, RunStarted, RunUnknown
-from evertick.model.run import Entry, LedgerRow, RunKey
+from evertick.model.run import LedgerRow, RunKey
 
 __all__ = [
     "AskActiveRuns",
@@ -32,7 +32,6 @@ __all__ = [
     "ForwardedReport",
     "LaunchRefused",
     "LeaseRenewed",
-    "Looked",
     "Message",
     "NodesSeen",
     "OrphansFound",
@@ -135,13 +134,6 @@ class BatchFenced(NamedTuple):
 
     number: int
     buckets: Sequence[int]
-
-
-class Looked(NamedTuple):
-    """What the ledger holds inside a gap that was refused."""
-
-    gap: Entry
-    lines: Sequence[LedgerRow]
 
 
 class ChangesRecorded(NamedTuple):
@@ -249,7 +241,6 @@ Message: TypeAlias = (
     | BatchCommitted
     | BatchFenced
     | ChangesRecorded
-    | Looked
     | RunStarted
     | RunHeartbeat
     | RunFinished

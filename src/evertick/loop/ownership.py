@@ -66,12 +66,13 @@ def _take_up(
     is_gone = record.retired_at is not None and turn.now - record.retired_at > state.settings.retire_grace_us
     watermark = record.watermark if record.held else max(record.watermark, floor)
     if is_gone and not rows:
-        state.removed[record.job_id] = watermark
+        state.removed[record.job_id] = max(watermark, record.since)
         return definition is None
     known_until = watermark
-    if is_gone:
+    if is_gone and definition is not None:
         watermark = max(watermark, turn.now)  # only its last runs are left; a new definition begins now
     job = JobState(definition or Job(record.job_id, policy=_NO_POLICY), watermark)
+    job.since = record.since
     if is_gone and definition is not None:
         turn.begin_schedule(job, known_until, "[]")
         turn.begin_schedule(job, watermark, specs_to_text(definition.schedules))
@@ -183,6 +184,7 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
     for bucket in buckets:
         del state.epochs[bucket]
     gone = set(buckets)
+    turn.forget(gone)
     # A request about their jobs that is not answered in the ledger is claimed by whoever owns them next.
     for request_id in [key for key, handled in state.handled.items() if bucket_of(handled.job_id) in gone]:
         del state.handled[request_id]

@@ -96,7 +96,9 @@ def _settle_orphan(state: State, turn: Turn, message: Report) -> bool:
 
 def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
     """The node that had the job before says how a run ended that we have been waiting for."""
-    finished(state, turn, message.report)
+    if message.report.key in state.foreign:
+        finished(state, turn, message.report)
+    # Otherwise our own executor has been asked, or has the run by now: what it says is newer.
     turn.answer(message.request_id, message.report.key.job_id, "{}")
 
 

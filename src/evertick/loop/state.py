@@ -134,6 +134,7 @@ class JobState:
         "error",
         "hold",
         "idle_reason",
+        "is_edited",
         "is_gone",
         "job",
         "keep",
@@ -161,10 +162,12 @@ class JobState:
         self.keep: Missed | None = None
         """What a person chose for the stretch since the watermark."""
         self.error = ""
+        self.is_edited = False
+        """Whether its schedules are others than those it was planned under."""
         self.paused_at: Instant | None = None
         self.pause_note = ""
         self.since: Instant = 0
-        """From when on its present schedules count, as far as this process has written it."""
+        """From when on its present schedules count."""
         self.retired_at: Instant | None = None
         self.is_gone = False
         """Its grace is over; only its last runs are waited for."""

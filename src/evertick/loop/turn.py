@@ -16,6 +16,7 @@ from evertick.model.lifecycle import PLANNED, RETRYING, SKIPPED, TERMINAL, RunSt
 from evertick.model.policy import Missed
 from evertick.model.report import RunFinished
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
+from evertick.model.schedule import ScheduleSpec
 from evertick.planning.planner import Plan
 
 
@@ -48,6 +49,7 @@ class Turn:
         "_withdrawn",
         "missed",
         "now",
+        "planned",
         "state",
         "wants_floor",
     )
@@ -58,6 +60,8 @@ class Turn:
         self.wants_floor = False
         """Whether the ledger should learn how far planning has come, even with nothing else to write."""
         self.missed: list[Missing] = []
+        self.planned: list[JobState] = []
+        """Jobs that were planned by themselves: what of them waits may be free to go now."""
         self._effects: list[Effect] = []
         self._entries: list[Entry] = []
         self._entered: list[OpenRun] = []
@@ -112,7 +116,8 @@ class Turn:
 
     def begin_schedule(self, job: JobState, since: Instant, specs: str) -> None:
         """From `since` on, these schedules say what the ledger must account for."""
-        job.since = since
+        # Never before the line that is in force: by another node's clock it may lie in the future.
+        job.since = since = max(since, job.since)
         self._schedules.append(ScheduleLine(job.job.id, since, specs))
 
     def answer(self, request_id: str, job_id: str, answer: str) -> None:
@@ -120,6 +125,22 @@ class Turn:
         self._request_jobs[request_id] = job_id
 
     # --- what becomes of runs
+
+    def forget(self, buckets: Collection[int]) -> None:
+        """These buckets are no longer ours: nothing decided about them in this turn may be written."""
+        self._entries = [entry for entry in self._entries if _is_kept(entry.key.job_id, buckets)]
+        self._entered = [run for run in self._entered if _is_kept(run.key.job_id, buckets)]
+        self._jobs = {job_id: job for job_id, job in self._jobs.items() if _is_kept(job_id, buckets)}
+        self._rewound = {job_id for job_id in self._rewound if _is_kept(job_id, buckets)}
+        self._withdrawn = [key for key in self._withdrawn if _is_kept(key.job_id, buckets)]
+        self._batch_changes = [change for change in self._batch_changes if _is_kept(change.key.job_id, buckets)]
+        self._changes = [change for change in self._changes if _is_kept(change.key.job_id, buckets)]
+        self._schedules = [line for line in self._schedules if _is_kept(line.job_id, buckets)]
+        self._launches = [run for run in self._launches if _is_kept(run.key.job_id, buckets)]
+        for request_id, job_id in list(self._request_jobs.items()):
+            if not _is_kept(job_id, buckets):
+                del self._request_jobs[request_id]
+                self._answers.pop(request_id, None)
 
     def resubmit(self, pending: PendingBatch, lost: Collection[int]) -> None:
         """A batch was fenced for some buckets: write what it says about the others."""
@@ -277,7 +298,11 @@ class Turn:
             answers=self._answers,
         )
         state.batches[number] = PendingBatch(batch, self._entered, self._request_jobs, tuple(self._launches))
-        return Commit(number, batch)
+        return Commit(number, batch, self._schedules_of_gaps(batch))
+
+    def _schedules_of_gaps(self, batch: Batch) -> dict[str, tuple[ScheduleSpec, ...]]:
+        gaps = {entry.key.job_id for entry in batch.entries if entry.is_gap}
+        return {job_id: self.state.jobs[job_id].job.schedules for job_id in gaps if job_id in self.state.jobs}
 
     def _commit_again(self, pending: PendingBatch, lost: frozenset[int]) -> Commit:
         """What a fenced batch said about jobs that are still ours; where they stand is said as of now."""
@@ -306,7 +331,9 @@ class Turn:
             withdrawn=[key for key in old.withdrawn if _is_kept(key.job_id, lost)],
             changes=changes,
             schedules=[line for line in old.schedules if _is_kept(line.job_id, lost)],
-            floors={bucket: floor for bucket, floor in old.floors.items() if bucket in state.epochs},
+            floors={
+                bucket: floor for bucket, floor in old.floors.items() if bucket in state.epochs and bucket not in lost
+            },
             epochs=dict(state.epochs),
             requests=old.requests,
             answers={
@@ -317,7 +344,7 @@ class Turn:
         )
         launches = tuple(run for run in pending.launches if _is_kept(run.key.job_id, lost))
         state.batches[number] = PendingBatch(batch, runs, pending.request_jobs, launches)
-        return Commit(number, batch)
+        return Commit(number, batch, self._schedules_of_gaps(batch))
 
     def _by(self, number: int) -> str:
         return f"{self.state.node}/{self.state.incarnation}#{number}"
@@ -335,6 +362,7 @@ class Turn:
             last_success_at=job.last_success_at,
             error=job.error,
             has_failed=job.last_failed,
+            since=job.since,
         )
 
 

@@ -32,6 +32,8 @@ class JobRecord(NamedTuple):
     error: str = ""
     has_failed: bool = False
     """Whether the run that ended last ended badly."""
+    since: Instant = 0
+    """From when on its present schedule line counts."""
 
 
 class ScheduleLine(NamedTuple):

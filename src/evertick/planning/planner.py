@@ -219,22 +219,18 @@ def _reason_for_planned(
     return REASON_NOT_KEPT[keep]
 
 
-def skip_around(
-    job_id: str,
-    schedules: Sequence[Schedule],
-    gap: Entry,
-    lines: Iterable[tuple[Instant, Instant]],
-    now: Instant,
-) -> list[Entry]:
-    """What is left of a gap around the lines that are there already, each given by its first and last instant."""
+def skip_around(gap: Entry, schedules: Sequence[Schedule], lines: Iterable[tuple[Instant, Instant]]) -> list[Entry]:
+    """What is left of a gap around lines that are there already, each given by its first and last instant."""
     assert gap.through is not None
     assert gap.reason is not None
+    job_id, decided_at = gap.key.job_id, gap.decided_at
     entries: list[Entry] = []
     start = gap.key.scheduled_for - 1
     for first, last in sorted(lines):
-        entries += _skip(job_id, schedules, start, min(first - 1, gap.through), (), gap.reason, gap.detail, now)
+        end = min(first - 1, gap.through)
+        entries += _skip(job_id, schedules, start, end, (), gap.reason, gap.detail, decided_at)
         start = max(start, last)
-    return entries + _skip(job_id, schedules, start, gap.through, (), gap.reason, gap.detail, now)
+    return entries + _skip(job_id, schedules, start, gap.through, (), gap.reason, gap.detail, decided_at)
 
 
 def _skip(

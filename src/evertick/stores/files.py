@@ -75,6 +75,7 @@ class FilesStore:
 
     def commit(self, batch: Batch) -> Committed:
         self._memory.check_epochs(batch.epochs)
+        self._memory.check_gaps(batch)
         committed: Committed = self._perform(batch)
         return committed
 

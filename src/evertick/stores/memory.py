@@ -10,7 +10,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import NamedTuple
 
-from evertick.errors import Fenced
+from evertick.errors import Fenced, GapRefused
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import PLANNED, SKIPPED, TERMINAL
@@ -134,9 +134,30 @@ class MemoryStore:
         if lost:
             raise Fenced(tuple(sorted(lost)))
 
+    def check_gaps(self, batch: Batch) -> None:
+        """Refuse a batch with a gap around lines that are there, other than those it withdraws."""
+        gaps = [entry for entry in batch.entries if entry.is_gap and not entry.key.origin]
+        if not gaps:
+            return
+        withdrawn = [row for key in batch.withdrawn if (row := self._rows.get(key)) and row.state is PLANNED]
+        for row in withdrawn:
+            self._remove(row.key)
+        try:
+            refused = [gap.key for gap in gaps if not self._is_free(gap, batch.by)]
+        finally:
+            for row in withdrawn:
+                self._keep(row)
+        if refused:
+            raise GapRefused(frozenset(refused))
+
+    def _is_free(self, entry: Entry, by: str) -> bool:
+        known = self._rows.get(entry.key)
+        return known.decided_by == by if known is not None else not self._places.is_taken(entry)
+
     def commit(self, batch: Batch) -> Committed:
         with self._lock:
             self.check_epochs(batch.epochs)
+            self.check_gaps(batch)
             for key in batch.withdrawn:
                 self._withdraw(key)
             refused = frozenset([entry.key for entry in batch.entries if not self._enter(entry, batch.by)])

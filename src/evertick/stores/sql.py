@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from evertick.errors import EvertickError, Fenced, StoreError, StoreUnavailable
+from evertick.errors import EvertickError, Fenced, GapRefused, StoreError, StoreUnavailable
 from evertick.model.instant import Instant
 from evertick.model.run import Change, Entry, RunKey
 from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot
@@ -214,7 +214,13 @@ class SqlStore(ABC):
             self._many(connection, self._sql.insert_gap, gaps)
             return True
 
-        return sql_entries.enter(connection, self._sql, entries, by, insert)
+        entered = sql_entries.enter(connection, self._sql, entries, by, insert)
+        gaps = frozenset(
+            entry.key for entry in entries if sql_entries.is_stretch(entry) and entry.key in entered.refused
+        )
+        if gaps:
+            raise GapRefused(gaps)
+        return entered
 
     def _record(self, connection: sa.Connection, changes: Sequence[Change]) -> frozenset[RunKey]:
         recorded = sql_changes.apply(connection, self._sql, changes, self._update)

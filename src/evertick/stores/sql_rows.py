@@ -87,10 +87,11 @@ def change_row(change: Change) -> Params:
 
 
 def job_row(job: JobRecord) -> Params:
-    job_id, watermark, held, fingerprint, paused_at, pause_note, retired_at, last_success_at, error, failed = job
+    job_id, watermark, held, fingerprint, paused_at, pause_note, retired_at, last_success_at, error, failed, since = job
     times = (retired_at, last_success_at)
     note, error = storable(pause_note), storable(error)
-    return (job_id, watermark, int(held), fingerprint, paused_at, note, *times, error, int(failed), _bucket_of(job_id))
+    known = (job_id, watermark, int(held), fingerprint, paused_at, note, *times, error, int(failed), since)
+    return (*known, _bucket_of(job_id))
 
 
 def request_row(request: Request) -> Params:
@@ -113,8 +114,8 @@ def to_line(row: Sequence[Any]) -> LedgerRow:
 
 def to_job(row: Sequence[Any]) -> JobRecord:
     """From a row in the order of `JOB_COLUMNS`."""
-    job_id, watermark, held, *rest, has_failed = row
-    return JobRecord(job_id, watermark, bool(held), *rest, has_failed=bool(has_failed))
+    job_id, watermark, held, *rest, has_failed, since = row
+    return JobRecord._make((job_id, watermark, bool(held), *rest, bool(has_failed), since))
 
 
 def to_request(row: Sequence[Any]) -> Request:

@@ -91,6 +91,7 @@ JOBS: Final = sa.Table(
     sa.Column("last_success_at", INSTANT),
     sa.Column("error", TEXT, nullable=False),
     sa.Column("has_failed", sa.SmallInteger, nullable=False),
+    sa.Column("since", INSTANT, nullable=False),
     **_CLUSTERED,
 )
 sa.Index("evertick_jobs_by_bucket", JOBS.c.bucket)

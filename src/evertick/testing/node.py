@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Protocol
 
-from evertick.dispatch.dispatcher import lines_inside
 from evertick.dispatch.leadership import NODE_PREFIX, RENEWALS_PER_LEASE, Leadership, bucket_lease
 from evertick.errors import Fenced, StoreUnavailable
-from evertick.loop.effects import Commit, Decision, Effect, Launch, Log, Look, Reconcile, Record, Release, Resync, Stop
+from evertick.loop.effects import Commit, Decision, Effect, Launch, Log, Reconcile, Record, Release, Resync, Stop
 from evertick.loop.messages import (
     BucketsGained,
     DefinitionsResynced,
-    Looked,
     Message,
     NodesSeen,
     Shutdown,
@@ -286,8 +284,6 @@ class Node:
                 self._executors.stop(self.caller, key, attempt)
             case Reconcile(runs):
                 self._executors.reconcile(self.caller, runs)
-            case Look(gap):
-                self._writer.write(lambda: [Looked(gap, lines_inside(self._store, gap))])
             case Release(buckets):
                 self._writer.write(lambda: self._release(buckets))
             case Resync():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol, TypeAlias
 
-from evertick.dispatch.writer import fold
+from evertick.dispatch.writer import commit_around, fold
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.effects import Commit, Record
 from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, Message
@@ -83,7 +83,7 @@ class SimulatedWriter:
 
     def _commit(self, commit: Commit) -> list[Message]:
         try:
-            committed = self._store.commit(commit.batch)
+            committed = commit_around(self._store, commit)
         except Fenced as fenced:
             return [BatchFenced(commit.number, fenced.buckets)]
         return [BatchCommitted(commit.number, committed.refused)]

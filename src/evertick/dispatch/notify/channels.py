@@ -16,7 +16,6 @@ import time
 from collections.abc import Mapping
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from evertick.dispatch.notify.guard import Guard, Refused, connect, masked
@@ -30,6 +29,7 @@ SIGNATURE_HEADER: Final = "X-Evertick-Signature"
 ANSWER_MAX: Final = 64 * 1024
 DETAIL_MAX: Final = 2_000
 SUBJECT_MAX: Final = 200
+SECRET_MAX: Final = 64 * 1024
 TRY_AGAIN: Final = frozenset({408, 425, 429})
 """Beside 500 and above: answers that may be another one later."""
 
@@ -126,8 +126,10 @@ def look_up(value: Value, environ: Mapping[str, str]) -> str:
     try:
         if value.source == "env":
             return environ[value.name].strip()
-        return Path(value.name).read_text(encoding="utf-8").strip()
-    except (KeyError, OSError, UnicodeDecodeError):
+        # Not blocking: opening a pipe that nobody writes to would hold this thread for ever.
+        with open(os.open(value.name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read(SECRET_MAX).decode().strip()
+    except (KeyError, OSError, ValueError):
         raise Refused(f"the secret {value.source} {value.name!r} is not there. Set it for the scheduler.") from None
 
 

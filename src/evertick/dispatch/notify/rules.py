@@ -169,7 +169,9 @@ def judge(book: Book, subject: Subject, happening: Happening, manners: Manners) 
 def flush(book: Book, now: Instant, manners: Manners) -> list[Message]:
     """What was held back and may be told by now."""
     told = []
-    for job_id, event in sorted(book.holding):
+    # Those that have waited longest first: whoever is noisy must not keep the others from being heard.
+    waiting = sorted(book.holding, key=lambda one: (book.jobs[one[0]].quiet[one[1]].until, one))
+    for job_id, event in waiting:
         notes = book.jobs[job_id]
         quiet = notes.quiet[event]
         if now < quiet.until or not _has_room(book, now, manners):

@@ -79,6 +79,7 @@ class Sender:
         self._is_stopping = False
         self._must_end = False
         self._records: deque[DeliveryRecord] = deque(maxlen=LOG_MAX)
+        self._unlogged: deque[DeliveryRecord] = deque()
         self.counts: Counter[str] = Counter()
         """Deliveries by how they ended."""
         self._threads = [
@@ -96,6 +97,7 @@ class Sender:
                 for channel in message.channels:
                     self._enqueue(message, channel)
             self._changed.notify_all()
+        self._log_ends()
 
     def stop(self, timeout: float) -> bool:
         """Try what waits once more, then end; answers whether nothing was left."""
@@ -114,6 +116,7 @@ class Sender:
             for parcel in left:
                 self._close(parcel, Delivered.DROPPED, "the scheduler stopped")
             self._changed.notify_all()
+        self._log_ends()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(max(0.0, deadline - self._clock()))
@@ -165,8 +168,11 @@ class Sender:
                     return
             outcome = self._try(parcel)
             with self._changed:
-                self._busy.discard(parcel.channel)
                 self._settle(parcel, outcome)
+            # Whoever waits for the end finds it in the log as well.
+            self._log_ends()
+            with self._changed:
+                self._busy.discard(parcel.channel)
                 self._changed.notify_all()
 
     def _try(self, parcel: _Parcel) -> Outcome:
@@ -212,11 +218,29 @@ class Sender:
             self._close(parcel, Delivered.FAILED, outcome.detail)
 
     def _close(self, parcel: _Parcel, end: Delivered, detail: str) -> None:
-        message, receiver = parcel.message, receiver_of(parcel.channel)
-        self.counts[end] += 1
-        self._records.append(
-            DeliveryRecord(message.id, str(message.event), message.job_id, receiver, end, parcel.attempts, detail)
+        message = parcel.message
+        record = DeliveryRecord(
+            message.id,
+            str(message.event),
+            message.job_id,
+            receiver_of(parcel.channel),
+            end,
+            parcel.attempts,
+            detail,
         )
-        level = logging.INFO if end is Delivered.DELIVERED else logging.WARNING
-        words = "notify.%s event=%s job=%s receiver=%s attempts=%d detail=%s"
-        log.log(level, words, end, message.event, message.job_id, receiver, parcel.attempts, detail)
+        self.counts[end] += 1
+        self._records.append(record)
+        self._unlogged.append(record)
+
+    def _log_ends(self) -> None:
+        """Apart from the lock: a log that is slow must not hold up whoever sends."""
+        while True:
+            try:
+                record = self._unlogged.popleft()
+            except IndexError:
+                return
+            level = logging.INFO if record.end is Delivered.DELIVERED else logging.WARNING
+            words = "notify.%s event=%s job=%s receiver=%s attempts=%d detail=%s"
+            log.log(
+                level, words, record.end, record.event, record.job_id, record.receiver, record.attempts, record.detail
+            )

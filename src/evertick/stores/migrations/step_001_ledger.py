@@ -95,6 +95,7 @@ def _make_jobs(making: Making) -> None:
         _may_be("last_success_at", _INSTANT),
         _is("error", _TEXT),
         _is("has_failed", sa.SmallInteger()),
+        _is("since", _INSTANT),
         **_CLUSTERED,
     )
     making.index("evertick_jobs_by_bucket", "evertick_jobs", ["bucket"])
