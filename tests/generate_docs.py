@@ -21,6 +21,7 @@ from evertick.model.lifecycle import (
     Trigger,
     diagram,
 )
+from tests.definitions.fields_page import fields_page
 
 ROOT = Path(__file__).parent.parent
 BANNER = "<!-- Written by `make docs` from the code. Edit the code, then run it again. -->"
@@ -127,6 +128,7 @@ be one entry, a *gap*, with its first and last instant and their number.
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/lifecycle.md": lifecycle,
+    "docs/reference/fields.md": fields_page,
 }
 
 

@@ -89,23 +89,19 @@ def told(text, file="jobs/report.yaml"):
             id="a zone inside a start and stop map",
         ),
         # fields that do not exist yet
-        pytest.param("command: x\nnotify: x\n", 2, 1, "notify", "not supported by this version", id="notify"),
         pytest.param(
-            "command: x\nschedule: {every: 1h, after: other}\n",
-            2,
-            23,
-            "schedule.after",
-            "running one job after another comes later",
-            id="after",
+            "command: x\nrouting: x\n", 2, 1, "routing", "choosing where a job runs comes with the fleet", id="routing"
         ),
         pytest.param(
-            "command: x\nschedule: {every: 1h, condition: {file_exists: a}}\n",
+            "command: x\nschedule: {every: 1h, executor: other}\n",
             2,
             23,
-            "schedule.condition",
+            "schedule.executor",
             "not supported by this version",
-            id="condition",
+            id="an executor in the block",
         ),
+        pytest.param("command: x\nkubernetes: {}\n", 2, 1, "kubernetes", "on a cluster comes with", id="kubernetes"),
+        pytest.param("command: x\nlabels: {a: b}\n", 2, 1, "labels", "comes with the fleet", id="labels"),
         pytest.param(
             "command: x\nmissedExecution: run\n",
             2,

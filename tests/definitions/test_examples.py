@@ -48,10 +48,13 @@ def test_what_they_show_is_there(examples):
     assert any("overlap" in job.origins and job.origins["overlap"].endswith("slow-sync.yaml:5") for job in jobs)
     assert any(job.policy.overlap.kind is OverlapKind.WAIT for job in jobs), "a queue"
     assert any(job.stops and job.restarts for job in jobs), "a stop schedule"
+    assert any(job.after and job.constraints for job in jobs), "a chain"
+    assert any(job.work.params and job.work.preconditions and job.work.handlers.on_exit for job in jobs), "parameters"
 
 
 def test_the_pipeline_has_the_rows_that_it_asks_about(examples):
-    pipeline = examples.jobs["bug-triage"].pipeline
+    (step,) = examples.jobs["bug-triage"].steps
+    pipeline = step.kind.data
     with (EXAMPLES / "bug-triage" / pipeline["input"]["from"]["path"]).open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) >= 2

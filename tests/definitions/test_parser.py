@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from evertick.definitions.nodes import plain_data
 from evertick.definitions.parser import Parsed, parse_definition
+from evertick.definitions.schema import job_schema
+from evertick.definitions.yaml import read_yaml
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_text
-from evertick.model.job import Step
 from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry, Scope
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
+from evertick.model.work import Command, ContinueOn, Pipeline, Step, Work
 from evertick.settings import Settings
+from tests.definitions.mini_schema import misfits
+
+SCHEMA = job_schema()
 
 
 def parsed(text: str, file: str = "jobs/report.yaml", settings: Settings | None = None) -> Parsed:
@@ -20,6 +26,8 @@ def job_of(text: str, file: str = "jobs/report.yaml", settings: Settings | None 
     result = parsed(text, file, settings)
     assert [str(error) for error in result.errors] == []
     assert result.job is not None
+    # What the parser takes, an editor must not underline.
+    assert list(misfits(plain_data(read_yaml(text).root), SCHEMA, SCHEMA)) == []
     return result.job
 
 
@@ -38,7 +46,7 @@ steps:
         )
         assert job.schedules == (CronSpec("0 9 * * *", "UTC", "daily-report"),)
         assert job.policy == Policy(missed=Missed.FIRST, catchup_window_us=12 * HOUR)
-        assert job.steps == (Step("generate", ("python report.py",), shell=True),)
+        assert job.steps == (Step("generate", Command(("python report.py",), is_shell=True)),)
 
     def test_several_schedules_under_one_policy_and_nothing_to_run_yet(self):
         result = parsed(
@@ -87,18 +95,19 @@ reduce:
         assert job.policy.retry == Retry(5, 5 * MINUTE)
         assert job.policy.missed is Missed.NONE
         assert job.policy.max_delay_us == 30 * MINUTE
-        assert job.pipeline == {
+        data = {
             "input": {"from": {"type": "csv", "path": "bugs.csv"}},
             "map": {"prompt": "Analyze bug: {{title}}", "output": ["severity", "category"]},
             "reduce": {"type": "json"},
         }
+        assert job.work == Work((Step("pipeline", Pipeline(data)),), working_dir="pipelines/daily-report")
 
     def test_a_pipeline_may_use_every_field_that_pipelines_have(self):
         text = "input: {items: [{a: 1}]}\nfilter: {type: rule}\njob: {prompt: x}\nparameters: [{name: a, value: b}]\n"
         text += "workingDirectory: ..\nmap: {prompt: x}\nreduce: {type: list}\n"
         job = job_of(text, "p/sync/pipeline.yml")
-        assert job.pipeline is not None
-        assert set(job.pipeline) == {"input", "filter", "job", "parameters", "workingDirectory", "map", "reduce"}
+        (step,) = job.steps
+        assert set(step.kind.data) == {"input", "filter", "job", "parameters", "workingDirectory", "map", "reduce"}
 
     def test_a_job_can_be_hashed_and_compared(self):
         text = "schedule: '@daily'\ncommand: x\n"
@@ -143,7 +152,7 @@ command: [python, -m, report, 7, "", true]
             retry=Retry(2, 5 * SECOND, Backoff.EXPONENTIAL, MINUTE, 0.25),
             on_executor_lost=OnExecutorLost.FAIL,
         )
-        assert job.steps == (Step("main", ("python", "-m", "report", "7", "", "true")),)
+        assert job.steps == (Step("main", Command(("python", "-m", "report", "7", "", "true"))),)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +319,7 @@ steps:
 """
     )
     assert job.steps == (
-        Step("a", ("one",), shell=True),
-        Step("b", ("two", "2"), depends=("a",), continue_on_failure=True),
-        Step("c", ("three",), shell=True, depends=("a", "b")),
+        Step("a", Command(("one",), is_shell=True)),
+        Step("b", Command(("two", "2")), depends=("a",), continue_on=ContinueOn(failure=True)),
+        Step("c", Command(("three",), is_shell=True), depends=("a", "b")),
     )

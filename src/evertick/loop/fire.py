@@ -80,8 +80,15 @@ def fire_due(state: State, turn: Turn) -> list[OpenRun]:
 
 def _start_retry(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
     # Without a definition there is nothing to run; it goes on when the job returns, or ends with its grace.
-    if not state.is_stopping and job.hold is not Hold.RETIRED:
-        start(state, turn, job, job.lane_of(run.key), run)
+    if state.is_stopping or job.hold is Hold.RETIRED:
+        return
+    lane = job.lane_of(run.key)
+    running = sum(other.state is not RETRYING for other in lane.active.values())
+    if may_leave_queue(job.overlap_of(lane), running):
+        start(state, turn, job, lane, run)
+    else:
+        # The limit was lowered since: it waits for its turn, in its place.
+        state.ring.put(turn.now + state.settings.loop_interval_us, run)
 
 
 def _turn_of(state: State, run: OpenRun) -> tuple[int, int]:

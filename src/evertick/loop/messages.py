@@ -168,6 +168,8 @@ class PauseJob(NamedTuple):
     job_id: str
     note: str = ""
     slot: ReplySlot | None = None
+    submitted_at: Instant = 0
+    """A pause or resume that was asked for before one that is carried out already is out of date."""
 
 
 class ResumeJob(NamedTuple):
@@ -176,6 +178,7 @@ class ResumeJob(NamedTuple):
     keep: Missed | None = None
     """What to do with what was missed; None: what the job's own policy says."""
     slot: ReplySlot | None = None
+    submitted_at: Instant = 0
 
 
 class BackfillJob(NamedTuple):

@@ -126,10 +126,20 @@ def cancel_runs(state: State, turn: Turn, message: CancelRun) -> None:
         _answer(state, turn, message, **answer)
 
 
+def _is_out_of_date(state: State, turn: Turn, job: JobState, message: PauseJob | ResumeJob) -> bool:
+    if message.submitted_at and message.submitted_at < job.last_asked_at:
+        _answer(state, turn, message, superseded=True)
+        return True
+    job.last_asked_at = max(job.last_asked_at, message.submitted_at)
+    return False
+
+
 def pause(state: State, turn: Turn, message: PauseJob) -> None:
     if not _take(state, turn, message):
         return
     job = state.jobs[message.job_id]
+    if _is_out_of_date(state, turn, job, message):
+        return
     if job.paused_at is None:
         job.paused_at, job.pause_note = turn.now, message.note
         hold(state, turn, job, Hold.PAUSED)
@@ -145,6 +155,8 @@ def resume(state: State, turn: Turn, message: ResumeJob) -> None:
     if not _take(state, turn, message):
         return
     job = state.jobs[message.job_id]
+    if _is_out_of_date(state, turn, job, message):
+        return
     if job.paused_at is None:
         _answer(state, turn, message, resumed=True)
         return

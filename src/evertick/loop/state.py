@@ -139,6 +139,7 @@ class JobState:
         "job",
         "keep",
         "lanes",
+        "last_asked_at",
         "last_failed",
         "last_started_at",
         "last_success_at",
@@ -164,6 +165,8 @@ class JobState:
         self.error = ""
         self.is_edited = False
         """Whether its schedules are others than those it was planned under."""
+        self.last_asked_at: Instant = 0
+        """When the pause or resume that was carried out last was asked for."""
         self.paused_at: Instant | None = None
         self.pause_note = ""
         self.since: Instant = 0

@@ -236,7 +236,9 @@ class Turn:
             "exit_code": report.exit_code,
             "detail": report.detail,
         }
-        request_id = f"report/{report.key.run_id}/{report.attempt}"
+        # Two nodes may each have had an attempt of this number; each tells of its own.
+        by = f"{self.state.node}/{self.state.incarnation}"
+        request_id = f"report/{report.key.run_id}/{report.attempt}/{by}"
         request = Request(request_id, RequestKind.REPORT, report.key.job_id, json.dumps(payload), self.now)
         # By itself, without epochs: it is true whoever owns what.
         number = self.state.next_batch

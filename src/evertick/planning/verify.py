@@ -63,7 +63,7 @@ class Report:
     miscounted: tuple[RunKey, ...] = ()
     """Gaps that say another number of occurrences than their schedule has."""
     strays: tuple[RunKey, ...] = ()
-    """Lines at an instant that no known schedule of the job has."""
+    """Runs for an instant that no known schedule of the job has."""
 
     @property
     def is_sound(self) -> bool:
@@ -109,8 +109,9 @@ def verify_ledger(
             else:
                 runs += 1
             if not any(_is_due(one, row.key.scheduled_for) for one in said):
-                # Before the first line nothing can be judged: a one-off that was past at first sight lies there.
-                if any(line.since < row.key.scheduled_for for line in lines):
+                # Before the first line nothing can be judged. A skip did nothing: it may be left of a schedule that
+                # was written and edited again before it came into force.
+                if row.state is not SKIPPED and any(line.since < row.key.scheduled_for for line in lines):
                     strays.append(row.key)
             elif is_gap and not _is_counted_right(row, lines, said):
                 miscounted.append(row.key)

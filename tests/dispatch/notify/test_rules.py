@@ -213,6 +213,14 @@ def test_a_recovery_that_was_held_back_is_not_told_once_the_job_has_failed_again
     assert [message.event for message in flush(book, NOON + 2 * HOUR, manners)] == [FAILURE]
 
 
+def test_a_recovery_from_a_failure_that_nobody_heard_of_is_part_of_that_news():
+    book, manners = Book(), Manners(limit=1)
+    told([ended(FAILED)], Subject("noisy", "", subject().routes), manners, book)
+    assert told([ended(FAILED), ended(SUCCEEDED, 90)], subject(FAILURE, RECOVERED), manners, book) == []
+    (message,) = flush(book, NOON + 2 * HOUR, manners)
+    assert (message.event, message.text.endswith("It has succeeded since.")) == (FAILURE, True)
+
+
 def test_a_recovery_from_a_failure_that_was_told_before_a_restart():
     book = Book()
     book.remember_failure("report")

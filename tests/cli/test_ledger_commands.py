@@ -1,0 +1,439 @@
+"""What the commands of the day show and ask for, on a ledger that no scheduler is running on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from evertick.cli.app import evertick, exit_code
+from evertick.definitions.source import load_folder
+from evertick.errors import EvertickError
+from evertick.executors.logs import FOLDER
+from evertick.executors.names import run_folder
+from evertick.model.instant import HOUR, MINUTE, from_text
+from evertick.model.ledger import Batch, JobRecord, RequestKind, ScheduleLine
+from evertick.model.lifecycle import FAILED, LAUNCHING, PLANNED, RUNNING, SKIPPED, SkipReason, Trigger
+from evertick.model.run import Change, Entry, RunKey
+from evertick.model.schedule import specs_to_text
+from evertick.operations import message_of
+from evertick.settings import Settings
+from evertick.stores import open_store
+
+FILES = {
+    "etl.yaml": "schedule: '0 * * * *'\ntimezone: UTC\ncommand: x\n",
+    "export.yaml": "params: {FORMAT: {enum: [csv, json], default: csv}}\ncommand: x\n",
+}
+NOW = from_text("2027-01-15T07:30:00Z")
+
+
+def hour(number: int) -> int:
+    """So many whole hours ago."""
+    return NOW - 30 * MINUTE - number * HOUR
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder where a scheduler has run for a day: one run failed, one occurrence was skipped."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / ".evertick").mkdir()
+    jobs = load_folder(tmp_path, Settings()).jobs
+    failed = RunKey("etl", hour(2))
+    store = open_store(f"sqlite:///{tmp_path}/.evertick/ledger.db")
+    store.commit(
+        Batch(
+            by="a1/7f#1",
+            entries=[
+                Entry(failed, PLANNED, Trigger.SCHEDULER, hour(2)),
+                Entry(RunKey("etl", hour(1)), SKIPPED, Trigger.SCHEDULER, hour(1), reason=SkipReason.OVERLAP),
+                Entry(RunKey("etl", hour(0)), PLANNED, Trigger.SCHEDULER, hour(0)),
+            ],
+            jobs=[JobRecord(job.id, NOW, fingerprint=job.fingerprint) for job in jobs.values()],
+            schedules=[ScheduleLine(job.id, hour(24), specs_to_text(job.schedules)) for job in jobs.values()],
+        )
+    )
+    store.record([Change(failed, LAUNCHING, hour(2), 1, 1), Change(failed, RUNNING, hour(2), 1, started_at=hour(2))])
+    store.record([Change(failed, FAILED, hour(2) + MINUTE, 1, finished_at=hour(2) + MINUTE, exit_code=3)])
+    store.close()
+    for module in (
+        "list_",
+        "status",
+        "plan",
+        "catchup",
+        "why",
+        "backfill",
+        "trigger",
+        "pause",
+        "resume",
+        "cancel",
+        "retry",
+    ):
+        monkeypatch.setattr(f"evertick.cli.commands.{module}.now", lambda: NOW)
+    return tmp_path
+
+
+def run(*arguments: object, **environ: str):
+    env = {"EVERTICK_TIMEZONE": "UTC", "EVERTICK_STORE": "", **environ}
+    return CliRunner(env=env).invoke(evertick, [str(argument) for argument in arguments])
+
+
+def code_of(result) -> int:
+    """The exit code as the process would end with it."""
+    return exit_code(result.exception) if isinstance(result.exception, EvertickError) else result.exit_code
+
+
+def requests_in(folder: Path):
+    store = open_store(f"sqlite:///{folder}/.evertick/ledger.db")
+    found = store.claim(None, 1_000)
+    store.close()
+    return found
+
+
+def failed_run() -> str:
+    return RunKey("etl", hour(2)).run_id
+
+
+def test_list_shows_how_the_jobs_stand(folder):
+    rows = {row["job"]: row for row in json.loads(run("list", "--folder", folder, "-o", "json").stdout)}
+    assert list(rows) == ["etl", "export"]
+    assert (rows["etl"]["status"], rows["etl"]["last"]["state"]) == ("idle", "failed")
+    lines = run("list", "--folder", folder).stdout.splitlines()
+    assert lines[0].split()[:3] == ["JOB", "STATUS", "NEXT"]
+    assert lines[1].split()[:3] == ["etl", "idle", "30m"]
+
+
+def test_list_filters_by_status_and_names_those_there_are(folder):
+    assert json.loads(run("list", "--folder", folder, "--status", "paused", "-o", "json").stdout) == []
+    assert "None of 2 jobs" in run("list", "--folder", folder, "--status", "paused").stderr
+    assert code_of(run("list", "--folder", folder, "--status", "asleep")) == 2
+
+
+def test_list_without_a_ledger_shows_the_folder_and_says_what_to_do(tmp_path):
+    (tmp_path / "a.yaml").write_text("schedule: '* * * * *'\ncommand: x\n", encoding="utf-8")
+    result = run("list", "--folder", tmp_path)
+    assert "a" in result.stdout
+    assert "Next: evertick serve" in result.stderr
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.yaml"]
+
+
+def test_list_of_nothing_offers_init(tmp_path):
+    result = run("list", "--folder", tmp_path)
+    assert (result.exit_code, result.stdout, "evertick init" in result.stderr) == (0, "", True)
+
+
+def test_status_tells_the_facts_and_the_last_runs(folder):
+    data = json.loads(run("status", "etl", "--folder", folder, "-o", "json").stdout)
+    assert [row["state"] for row in data["runs"]] == ["planned", "skipped", "failed"]
+    assert data["is_scheduler_running"] is False
+    result = run("status", "etl", "--folder", folder)
+    assert "0 * * * * (UTC)" in result.stdout
+    assert "skipped: overlap" in result.stdout
+    assert "Nobody is running on this ledger" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *([name, "elt"] for name in ("status", "trigger", "pause", "resume", "cancel", "why", "explain", "history")),
+        ["retry", "elt@2026-03-02T09:00:00Z"],
+        ["catchup", "--dry-run", "elt"],
+        ["backfill", "elt", "--from", "2026-03-01", "--to", "2026-03-02"],
+        ["plan", "--until", "2030-01-01", "--job", "elt"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_job_that_is_not_there_is_3_and_the_nearest_is_named(folder, arguments):
+    where = [folder] if arguments[0] == "plan" else ["--folder", folder]
+    result = run(*arguments, *where)
+    assert (code_of(result), result.stdout) == (3, "")
+    assert "Did you mean 'etl'?" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        pytest.param(["trigger", "etl"], RequestKind.TRIGGER, id="trigger"),
+        pytest.param(["pause", "etl", "--note", "a move"], RequestKind.PAUSE, id="pause"),
+        pytest.param(["resume", "etl", "--catchup", "latest"], RequestKind.RESUME, id="resume"),
+        pytest.param(["cancel", "etl"], RequestKind.CANCEL, id="cancel"),
+    ],
+)
+def test_without_a_scheduler_the_request_waits_and_that_is_said(folder, arguments, kind):
+    result = run(*arguments, "--folder", folder, "-o", "json")
+    (request,) = requests_in(folder)
+    assert (result.exit_code, request.kind) == (0, kind)
+    assert "Nobody is running on this ledger; it will be carried out when a scheduler starts." in result.stderr
+    assert json.loads(result.stdout) == {"request": request.id, "job": "etl", "is_answered": False, "answer": None}
+    message_of(request)
+
+
+def test_a_request_is_shown_by_its_id_to_people(folder):
+    result = run("trigger", "etl", "--folder", folder)
+    assert result.stdout.strip() == requests_in(folder)[0].id
+
+
+def test_waiting_for_a_run_that_nobody_starts_is_a_timeout(folder):
+    assert run("trigger", "etl", "--wait", "--folder", folder).exit_code == 124
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        pytest.param(
+            ["trigger", "export", "-p", "FORMAT=xml"], 2, "one of csv, json", id="a value that is not allowed"
+        ),
+        pytest.param(["trigger", "export", "-p", "FORMAT"], 2, "Write NAME=VALUE", id="no value"),
+        pytest.param(["trigger", "etl", "--timeout", "3"], 2, "goes with --wait", id="a timeout without waiting"),
+        pytest.param(["retry", "etl"], 2, "is not the id of a run", id="a retry of a job"),
+        pytest.param(["why", "etl", "noon"], 2, "is not a time", id="no time"),
+        pytest.param(["why", "etl@2026-03-02T09:00:00Z", "now"], 2, "names its time already", id="two times"),
+        pytest.param(["catchup", "etl"], 2, "--dry-run", id="a catch-up that is not dry"),
+        pytest.param(["backfill", "etl", "--to", "2026-03-02"], 2, "--from and --to", id="half a window"),
+        pytest.param(["history", "--state", "faild"], 2, "Did you mean 'failed'", id="a mistyped state"),
+        pytest.param(["backfill", "etl", "--cancel", "b9"], 3, "has no backfill 'b9'", id="a backfill that never was"),
+        pytest.param(["history", "--store", "sqlite:////nowhere/x.db"], 5, "there is no ledger at", id="no ledger"),
+    ],
+)
+def test_a_mistake_has_its_exit_code_and_writes_nothing(folder, arguments, code, words):
+    result = run(*arguments, "--folder", folder)
+    assert (code_of(result), result.stdout) == (code, "")
+    assert words in (str(result.exception) + result.stderr)
+    assert requests_in(folder) == []
+
+
+def test_a_run_that_has_ended_cannot_be_cancelled_and_one_that_has_not_cannot_be_retried(folder):
+    assert code_of(run("cancel", failed_run(), "--folder", folder)) == 6
+    assert code_of(run("retry", RunKey("etl", hour(0)).run_id, "--folder", folder)) == 6
+
+
+def test_a_retry_is_for_the_same_time(folder):
+    assert run("retry", failed_run(), "--folder", folder).exit_code == 0
+    message = message_of(requests_in(folder)[0])
+    assert (message.trigger, message.submitted_at) == (Trigger.RETRY, hour(2))
+
+
+def test_history_is_paged_and_says_how_to_go_on(folder):
+    result = run("history", "etl", "-n", "2", "--folder", folder, "-o", "json")
+    data = json.loads(result.stdout)
+    assert [row["state"] for row in data["runs"]] == ["planned", "skipped"]
+    assert f"--after {data['after']}" in result.stderr
+    rest = json.loads(run("history", "etl", "--after", data["after"], "--folder", folder, "-o", "json").stdout)
+    assert ([row["run"] for row in rest["runs"]], rest["after"]) == ([failed_run()], None)
+
+
+@pytest.mark.parametrize(
+    ("options", "states"),
+    [
+        pytest.param(["--state", "failed"], ["failed"], id="by state"),
+        pytest.param(["--reason", "overlap"], ["skipped"], id="by reason"),
+        pytest.param(["--trigger", "manual"], [], id="by trigger"),
+        pytest.param(["--until", "2027-01-15T06:00"], ["failed"], id="before a time"),
+        pytest.param(["--since", "2027-01-15T07:00"], ["planned"], id="since a time"),
+    ],
+)
+def test_history_is_filtered(folder, options, states):
+    assert [
+        row["scheduled_for"] for row in json.loads(run("history", "--folder", folder, "-o", "json").stdout)["runs"]
+    ] == [
+        "2027-01-15T07:00:00Z",
+        "2027-01-15T06:00:00Z",
+        "2027-01-15T05:00:00Z",
+    ]
+    result = run("history", "etl", *options, "--folder", folder, "-o", "json")
+    assert [row["state"] for row in json.loads(result.stdout)["runs"]] == states
+
+
+def test_why_has_a_heading_and_sentences(folder):
+    result = run("why", "etl", "2027-01-15T06:00", "--folder", folder)
+    lines = result.stdout.splitlines()
+    assert lines[0] == "etl  2027-01-15 06:00 UTC   skipped: overlap"
+    assert lines[2] == "  policy: overlap skip, from default of the plain form"
+    data = json.loads(run("why", failed_run(), "--folder", folder, "-o", "json").stdout)
+    assert (data["outcome"], data["run"]["exit_code"], data["advice"]) == (
+        "failed",
+        3,
+        f"to try it once more: evertick retry {failed_run()}",
+    )
+
+
+def test_a_dry_backfill_is_a_table_and_asks_for_nothing(folder):
+    window = ["--from", "2027-01-15T05:00", "--to", "2027-01-15T08:00"]
+    result = run("backfill", "etl", *window, "--dry-run", "--folder", folder, "-o", "json")
+    assert [(row["what"], row["why"]) for row in json.loads(result.stdout)] == [
+        ("run", "failed"),
+        ("run", "skipped: overlap"),
+        ("leave", "planned (scheduler)"),
+    ]
+    assert "2 of 3 would run." in result.stderr
+    assert requests_in(folder) == []
+
+
+def test_a_backfill_is_one_request_with_its_own_rule(folder):
+    window = ["--from", "2027-01-15T05:00", "--to", "2027-01-15T08:00"]
+    result = run("backfill", "etl", *window, "--overlap", "parallel(2)", "--rate", "1.5", "--folder", folder)
+    message = message_of(requests_in(folder)[0])
+    assert result.exit_code == 0
+    assert (message.instants, str(message.overlap), message.gap_us) == ([hour(2), hour(1)], "parallel(2)", 1_500_000)
+    cancelled = run("backfill", "etl", "--cancel", message.request_id, "--folder", folder, "-o", "json")
+    assert json.loads(cancelled.stdout)["cancelled"] == 2
+    assert len(requests_in(folder)) == 3
+
+
+def test_a_backfill_with_nothing_to_do_asks_for_nothing(folder):
+    result = run("backfill", "etl", "--from", "2027-01-15T07:00", "--to", "2027-01-15T07:30", "--folder", folder)
+    assert (result.exit_code, requests_in(folder)) == (0, [])
+    assert "There is nothing to run; --all runs them again." in result.stderr
+
+
+def test_catchup_shows_what_a_start_would_do(folder, monkeypatch):
+    monkeypatch.setattr("evertick.cli.commands.catchup.now", lambda: NOW + 3 * HOUR)
+    data = json.loads(run("catchup", "--dry-run", "etl", "--keep", "latest", "--folder", folder, "-o", "json").stdout)
+    assert (data["kept"], data["skipped"]) == (1, 3)
+    result = run("catchup", "--dry-run", "etl", "--folder", folder)
+    assert "0 would run and 4 would be skipped" in result.stderr
+
+
+def test_plan_tells_what_fires_and_that_there_is_more(folder):
+    result = run("plan", folder, "--until", "2027-01-15T12:00:00Z", "-n", "2", "-o", "json")
+    assert [(row["scheduled_for"], row["what"]) for row in json.loads(result.stdout)] == [
+        ("2027-01-15T08:00:00Z", "run"),
+        ("2027-01-15T09:00:00Z", "run"),
+    ]
+    assert "There is more" in result.stderr
+
+
+def test_explain_tells_each_rule_with_its_place(folder):
+    rules = {rule["name"]: rule for rule in json.loads(run("explain", "etl", "--folder", folder, "-o", "json").stdout)}
+    assert rules["start.0"]["origin"] == f"{folder}/etl.yaml:1"
+    assert "RULE" in run("explain", "etl", "--folder", folder).stdout
+
+
+@pytest.fixture
+def logs(folder):
+    """Two steps of the second attempt, and one of the first."""
+    for attempt, step, text in ((1, "build", "old\n"), (2, "build", "new\n"), (2, "test", "\x1b[31mred\n")):
+        place = folder.joinpath(".evertick", FOLDER, *run_folder(RunKey("etl", hour(2))), str(attempt))
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{step}.log").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_logs_are_those_of_the_last_attempt_as_they_were_printed(logs):
+    result = run("logs", failed_run(), "--folder", logs)
+    assert (result.exit_code, result.stdout) == (0, "new\n\x1b[31mred\n")
+    assert result.stderr.splitlines() == ["==> build (attempt 2)", "==> test (attempt 2)"]
+
+
+@pytest.mark.parametrize(
+    ("options", "printed"),
+    [
+        pytest.param(["--step", "build"], "new\n", id="of one step"),
+        pytest.param(["--attempt", "1"], "old\n", id="of one attempt"),
+        pytest.param(["--step", "build", "--follow"], "old\nnew\n", id="all that comes until its end"),
+    ],
+)
+def test_logs_may_be_chosen(logs, options, printed):
+    assert run("logs", failed_run(), *options, "--folder", logs).stdout == printed
+
+
+def test_logs_are_found_beside_a_ledger_that_is_named(logs):
+    store = f"sqlite:///{logs}/.evertick/ledger.db"
+    data = json.loads(run("logs", failed_run(), "--store", store, "-o", "json").stdout)
+    assert [(log["attempt"], log["step"], log["text"]) for log in data] == [
+        (1, "build", "old\n"),
+        (2, "build", "new\n"),
+        (2, "test", "\x1b[31mred\n"),
+    ]
+
+
+def test_a_step_that_printed_nothing_names_those_that_did(logs):
+    result = run("logs", failed_run(), "--step", "tset", "--folder", logs)
+    assert (code_of(result), "'build' or 'test'" in str(result.exception)) == (3, True)
+
+
+def test_a_terminal_gets_colours_and_nothing_else_that_it_would_obey(logs, monkeypatch):
+    monkeypatch.setattr("evertick.cli.commands.logs.is_terminal", lambda: True)
+    place = logs.joinpath(".evertick", FOLDER, *run_folder(RunKey("etl", hour(2))), "3")
+    place.mkdir()
+    (place / "x.log").write_bytes(b"\x1b[31mred\x1b[0m\r\n\x1b]0;title\x07 \rover \xc2\x9b2J \xc3\xa4\n")
+    printed = run("logs", failed_run(), "--folder", logs).stdout
+    assert printed == "\x1b[31mred\x1b[0m\n\\x1b]0;title\\x07 \\x0dover \\xc2\\x9b2J ä\n"
+
+
+def test_logs_that_are_elsewhere_are_said_to_be(folder):
+    result = run("logs", failed_run(), "--folder", folder)
+    assert (code_of(result), "--folder" in str(result.exception)) == (3, True)
+
+
+def test_a_run_without_logs_leads_to_why(folder):
+    folder.joinpath(".evertick", FOLDER).mkdir()
+    assert f"Next: evertick why {failed_run()}" in run("logs", failed_run(), "--folder", folder).stderr
+
+
+def test_init_writes_a_job_that_is_valid_and_never_overwrites(tmp_path):
+    result = run("init", tmp_path / "jobs")
+    assert result.stdout == f"{tmp_path}/jobs/hello.yaml\n"
+    found = load_folder(tmp_path / "jobs", Settings())
+    assert (list(found.jobs), dict(found.errors), dict(found.warnings)) == (["hello"], {}, {})
+    (tmp_path / "jobs" / "hello.yaml").write_text("mine", encoding="utf-8")
+    assert code_of(run("init", tmp_path / "jobs")) == 6
+    assert (tmp_path / "jobs" / "hello.yaml").read_text(encoding="utf-8") == "mine"
+
+
+def test_every_comment_of_the_first_job_can_be_turned_on(tmp_path):
+    run("init", tmp_path)
+    file = tmp_path / "hello.yaml"
+    fields = ("timezone:", "catchupWindow:", "overlapPolicy:", "retryPolicy:")
+    lines = file.read_text(encoding="utf-8").splitlines()
+    turned = [
+        line.removeprefix("# ") if line.startswith(tuple(f"# {field}" for field in fields)) else line for line in lines
+    ]
+    assert turned != lines
+    file.write_text("\n".join(turned), encoding="utf-8")
+    assert load_folder(tmp_path, Settings()).errors == {}
+
+
+def test_the_ledger_of_the_present_folder_is_found(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert len(json.loads(run("list", "-o", "json").stdout)) == 2
+    assert run("history").exit_code == 0
+
+
+def test_without_any_ledger_the_way_to_one_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("history")
+    assert (code_of(result), "there is no ledger here" in str(result.exception)) == (5, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_named_by_the_environment_does_not_make_the_files_here_its_jobs(folder, tmp_path_factory, monkeypatch):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "stranger.yaml").write_text("command: x\n", encoding="utf-8")
+    monkeypatch.chdir(elsewhere)
+    rows = json.loads(run("list", "-o", "json", EVERTICK_STORE=f"sqlite:///{folder}/.evertick/ledger.db").stdout)
+    assert [row["job"] for row in rows] == ["etl", "export"]
+
+
+def test_a_folder_of_files_that_a_scheduler_has_open_is_a_conflict(tmp_path):
+    url = f"files://{tmp_path}/pipelines"
+    store = open_store(url)
+    result = run("history", "--store", url)
+    store.close()
+    assert code_of(result) == 6
+
+
+@pytest.mark.parametrize("command", ["trigger", "pause", "why"])
+def test_the_result_is_on_stdout_and_nothing_else_is(folder, command):
+    result = run(command, "etl", "--folder", folder, "-o", "json")
+    assert json.loads(result.stdout)["job"] == "etl"
+
+
+def test_every_command_has_its_place_in_the_docs():
+    from evertick.cli.app import COMMANDS
+
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert [name for name in COMMANDS if f"\n## evertick {name}" not in page] == []
+    assert [name for name in COMMANDS if f"| [`{name}`](#evertick-{name}" not in page] == []

@@ -1,0 +1,231 @@
+"""What `evertick verify` finds in a ledger, and how it says so."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from evertick.cli.app import evertick, exit_code
+from evertick.errors import EvertickError
+from evertick.model.instant import MINUTE, from_text
+from evertick.model.ledger import Batch, JobRecord, ScheduleLine
+from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
+from evertick.model.run import Entry, RunKey
+from evertick.model.schedule import EverySpec, specs_to_text
+from evertick.stores import open_store
+
+NINE = from_text("2026-03-02T09:00:00Z")
+EVERY_MINUTE = specs_to_text((EverySpec(MINUTE),))
+STORES = [
+    pytest.param("sqlite", id="SQLite"),
+    pytest.param("files", id="files"),
+    pytest.param("postgres", id="PostgreSQL", marks=pytest.mark.slow),
+    pytest.param("mysql", id="MariaDB", marks=pytest.mark.slow),
+]
+
+
+def at(minute: int) -> int:
+    return NINE + minute * MINUTE
+
+
+def entry(minute: int, **known: object) -> Entry:
+    return Entry(RunKey("report", at(minute)), PLANNED, Trigger.SCHEDULER, NINE)._replace(**known)
+
+
+def gap(first: int, last: int) -> Entry:
+    reason, count = SkipReason.MISSED, last - first + 1
+    return entry(first, state=SKIPPED, reason=reason, through=at(last), occurrences=count)
+
+
+def write(url: str, *entries: Entry, watermark: int) -> None:
+    """A job that is due every minute from nine on, planned up to the watermark, with these entries."""
+    store = open_store(url)
+    store.commit(
+        Batch(
+            by="node/1#1",
+            entries=entries,
+            jobs=[JobRecord("report", at(watermark))],
+            schedules=[ScheduleLine("report", NINE, EVERY_MINUTE)],
+        )
+    )
+    store.close()
+
+
+@pytest.fixture(params=STORES)
+def url(request, tmp_path):
+    match request.param:
+        case "sqlite":
+            return f"sqlite:///{tmp_path}/evertick.db"
+        case "files":
+            return f"files://{tmp_path}/pipelines"
+        case server:
+            return request.getfixturevalue(f"fresh_{server}")()
+
+
+@pytest.fixture
+def sqlite_url(tmp_path):
+    return f"sqlite:///{tmp_path}/evertick.db"
+
+
+def run(*arguments: str, **environ: str):
+    return CliRunner().invoke(evertick, ["verify", *arguments], env=environ)
+
+
+def execute(url: str, statement: str, *values: object) -> int:
+    """Change a SQLite ledger behind its back."""
+    connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+    with connection:
+        changed = connection.execute(statement, values).rowcount
+    connection.close()
+    return changed
+
+
+def delete_line(url: str, minute: int) -> None:
+    assert execute(url, "DELETE FROM evertick_runs WHERE scheduled_for = ?", at(minute)) == 1
+
+
+def counts(output: str) -> dict[str, str]:
+    return {what.strip(): count for what, _, count in (line.rpartition(" ") for line in output.splitlines()[1:])}
+
+
+def test_a_sound_ledger_is_told_in_counts_and_ends_with_0(url):
+    skipped = entry(4, state=SKIPPED, reason=SkipReason.OVERLAP)
+    write(url, entry(1), gap(2, 3), skipped, entry(5), watermark=5)
+    result = run("--store", url)
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "Sound: every occurrence up to the watermarks is in the ledger, once.\n",
+    )
+    assert counts(result.stdout) == {
+        "occurrences": "5",
+        "runs": "2",
+        "skipped: missed": "2",
+        "skipped: overlap": "1",
+        "gaps": "1",
+        "lost": "0",
+        "decided twice": "0",
+        "gaps that count wrong": "0",
+        "lines of no schedule": "0",
+    }
+
+
+def test_an_occurrence_without_a_line_is_lost_on_every_store(url):
+    write(url, entry(1), entry(3), watermark=3)
+    result = run("--store", url)
+    assert result.exit_code == 1
+    assert "lost: report: 2026-03-02T09:02:00Z is not in the ledger" in result.stdout.splitlines()
+    assert counts(result.stdout)["lost"] == "1"
+
+
+def test_a_line_deleted_behind_its_back_is_missed(sqlite_url):
+    write(sqlite_url, *(entry(minute) for minute in range(1, 6)), watermark=5)
+    assert run("--store", sqlite_url).exit_code == 0
+    delete_line(sqlite_url, 2)
+    delete_line(sqlite_url, 3)
+    result = run("--store", sqlite_url)
+    assert result.exit_code == 1
+    assert "lost: report: 2 from 2026-03-02T09:02:00Z to 2026-03-02T09:03:00Z are not there" in result.stdout
+    assert result.stderr.startswith("Not sound:")
+
+
+def test_a_line_inside_a_gap_is_a_second_decision(sqlite_url):
+    write(sqlite_url, gap(1, 5), entry(6), watermark=6)
+    assert execute(sqlite_url, "UPDATE evertick_runs SET scheduled_for = ? WHERE scheduled_for = ?", at(3), at(6)) == 1
+    data = json.loads(run("--store", sqlite_url, "-o", "json").stdout)
+    assert (data["lost"], data["duplicates"], data["is_sound"]) == (1, 1, False)
+    assert [(finding["kind"], finding["job"]) for finding in data["findings"]] == [
+        ("lost", "report"),
+        ("duplicate", "report"),
+    ]
+    assert data["findings"][1]["text"].startswith("duplicate: report@2026-03-02T09:03:00Z: ")
+
+
+def test_a_gap_that_counts_wrong_and_a_line_of_no_schedule_are_found(sqlite_url):
+    write(sqlite_url, gap(1, 5), entry(6), watermark=6)
+    execute(sqlite_url, "UPDATE evertick_runs SET occurrences = 4 WHERE scheduled_for = ?", at(1))
+    execute(sqlite_url, "UPDATE evertick_runs SET scheduled_for = ? WHERE scheduled_for = ?", at(6) + 1, at(6))
+    data = json.loads(run("--store", sqlite_url, "-o", "json").stdout)
+    assert (data["miscounted"], data["strays"], data["lost"]) == (1, 1, 1)
+
+
+def test_many_findings_are_shortened_for_people_and_whole_for_programs(sqlite_url):
+    write(sqlite_url, *(entry(minute) for minute in range(2, 61, 2)), watermark=60)
+    result = run("--store", sqlite_url)
+    assert result.stdout.count("lost: report:") == 20
+    assert "... and 10 more; -o json lists all of them." in result.stderr
+    assert len(json.loads(run("--store", sqlite_url, "-o", "json").stdout)["findings"]) == 30
+
+
+def test_the_json_is_for_programs(sqlite_url):
+    write(sqlite_url, gap(1, 11), entry(12), entry(14), watermark=14)
+    command = [sys.executable, "-m", "evertick", "verify", "--store", sqlite_url, "-o", "json"]
+    asked = "[.is_sound, .occurrences, .runs, .skips.missed, .gaps, .lost, .duplicates, .findings[0].kind]"
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as evertick_process:
+        read = subprocess.run(
+            ["jq", "-c", asked], stdin=evertick_process.stdout, capture_output=True, text=True, check=True
+        )
+        assert evertick_process.wait() == 1
+    assert read.stdout == '[false,14,2,11,1,1,0,"lost"]\n'
+
+
+def test_requested_runs_are_no_occurrences(sqlite_url):
+    by_hand = Entry(RunKey("report", at(1) + 7, "request-1"), PLANNED, Trigger.MANUAL, NINE)
+    write(sqlite_url, entry(1), by_hand, watermark=1)
+    result = run("--store", sqlite_url)
+    assert (result.exit_code, counts(result.stdout)["runs"]) == (0, "1")
+
+
+def test_the_ledger_may_be_named_by_the_environment(sqlite_url):
+    write(sqlite_url, entry(1), watermark=1)
+    assert run(EVERTICK_STORE=sqlite_url).exit_code == 0
+
+
+def test_a_scheduler_that_writes_between_two_reads_is_no_finding(sqlite_url, monkeypatch):
+    write(sqlite_url, entry(1), watermark=2)
+    from evertick import operations
+
+    look = operations.verify
+
+    def look_and_write(store):
+        report = look(store)
+        store.commit(Batch(by="node/1#2", entries=[entry(2)]))
+        return report
+
+    monkeypatch.setattr(operations, "verify", look_and_write)
+    assert run("--store", sqlite_url).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "words"),
+    [
+        pytest.param("sqlite:///{tmp}/nothing.db", 5, "there is no ledger at", id="a file that is not there"),
+        pytest.param("files://{tmp}/nothing", 5, "there is no ledger at", id="a folder that is not there"),
+        pytest.param("postgresql://nobody@127.0.0.1:1/x", 5, "did not answer", id="a server that is away"),
+        pytest.param("oracle://db", 2, "no known scheme", id="a store that does not exist"),
+    ],
+)
+def test_a_ledger_that_cannot_be_read(tmp_path, url, code, words):
+    result = run("--store", url.format(tmp=tmp_path))
+    assert isinstance(result.exception, EvertickError)
+    assert (exit_code(result.exception), words in str(result.exception)) == (code, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_a_scheduler_has_open_cannot_be_read(tmp_path):
+    url = f"files://{tmp_path}/pipelines"
+    store = open_store(url)
+    result = run("--store", url)
+    store.close()
+    assert isinstance(result.exception, EvertickError)
+    assert exit_code(result.exception) == 5
+    assert "another process has the ledger" in str(result.exception)
+
+
+def test_without_a_store_the_usage_is_told():
+    result = run()
+    assert (result.exit_code, "--store" in result.stderr) == (2, True)

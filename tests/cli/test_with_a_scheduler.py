@@ -1,0 +1,193 @@
+"""The commands of the day against a real `evertick serve` in a process of its own, on SQLite."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evertick.model.instant import HOUR, SECOND, from_text, to_text
+
+pytestmark = pytest.mark.slow
+
+PATIENCE = 60
+FILES = {
+    "echo.yaml": (
+        "schedule: '0 * * * *'\ntimezone: UTC\nparams: {WORD: {default: hello, pattern: '[a-z]+'}}\n"
+        "command: echo $WORD for $EVERTICK_SCHEDULED_FOR; test $WORD != fail\n"
+    ),
+    "often.yaml": "schedule: {every: 1s, missedExecution: skip}\noverlap: skip\ncommand: 'true'\n",
+    "gate.yaml": "schedule: {every: 1s, missedExecution: skip}\noverlap: skip\ncommand: exec sleep 600\n",
+    "long.yaml": "command: exec sleep 600\n",
+}
+
+
+class Scheduler:
+    """A `serve` that is waited for by what it says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        command = [sys.executable, "-m", "evertick", "serve", str(folder), "--node", "a1", "--patience", "0"]
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self.env)
+        self._lines: list[str] = []
+        self._said = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def env(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("EVERTICK")}
+        return {**kept, "EVERTICK_TIMEZONE": "UTC"}
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            with self._said:
+                self._lines.append(line.rstrip())
+                self._said.notify_all()
+
+    def wait_until_said(self, *words: str) -> None:
+        with self._said:
+            said = self._said.wait_for(lambda: any(all(w in line for w in words) for line in self._lines), PATIENCE)
+        assert said, f"{words} was not said; what was: {self._lines[-20:]}"
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """A command of its own process; its standard output."""
+        command = [sys.executable, "-m", "evertick", *arguments, "--folder", str(self.folder)]
+        ended = subprocess.run(command, capture_output=True, text=True, env=self.env, timeout=PATIENCE, check=False)
+        assert ended.returncode == code, (arguments, ended.returncode, ended.stdout, ended.stderr)
+        return ended.stdout
+
+    def data(self, *arguments: str, code: int = 0):
+        return json.loads(self.run(*arguments, "-o", "json", code=code))
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(PATIENCE)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._reader.join()
+            assert self._process.stderr is not None
+            self._process.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory) -> Iterator[Scheduler]:
+    folder = tmp_path_factory.mktemp("jobs")
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    scheduler = Scheduler(folder)
+    try:
+        scheduler.wait_until_said("jobs from")
+        scheduler.wait_until_said("succeeded", "often")
+        yield scheduler
+    finally:
+        # Paused first: a second after its end it would start again, and outlive the scheduler.
+        for command in (("pause", "gate"), ("cancel", "gate"), ("cancel", "long")):
+            scheduler.run(*command)
+        scheduler.stop()
+
+
+def test_a_triggered_run_gives_its_result_its_parameters_and_its_log(scheduler):
+    triggered = scheduler.data("trigger", "echo", "--param", "WORD=hi", "--wait", "--timeout", "60")
+    run = triggered["run"]
+    assert (run["state"], run["trigger"], run["params"]) == ("succeeded", "manual", {"WORD": "hi"})
+    assert scheduler.run("logs", run["run"], "--follow") == f"hi for {run['scheduled_for']}\n"
+
+
+def test_a_run_that_fails_is_1_and_may_be_retried_for_the_same_time(scheduler):
+    failed = scheduler.data("trigger", "echo", "-p", "WORD=fail", "--wait", code=1)["run"]
+    again = scheduler.data("retry", failed["run"], "--wait", code=1)["run"]
+    assert (again["trigger"], again["scheduled_for"], again["params"]) == (
+        "retry",
+        failed["scheduled_for"],
+        {"WORD": "fail"},
+    )
+    assert scheduler.data("why", again["run"])["outcome"] == "failed"
+
+
+def test_waiting_ends_with_124_and_the_run_goes_on_until_it_is_cancelled(scheduler):
+    scheduler.run("trigger", "long", "--wait", "--timeout", "0.5", code=124)
+    (active,) = scheduler.data("status", "long")["active"]
+    assert scheduler.data("cancel", "long")["answer"]["runs"] == [active["run"]]
+
+
+def test_ctrl_c_ends_the_waiting_with_130_and_not_the_run(scheduler):
+    command = [sys.executable, "-m", "evertick", "trigger", "long", "--wait", "--folder", str(scheduler.folder)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=scheduler.env) as waiting:
+        assert waiting.stderr is not None
+        run_id = waiting.stderr.readline().removeprefix("Waiting for ").strip()
+        waiting.send_signal(signal.SIGINT)
+        said = waiting.stderr.read()
+        assert (waiting.wait(PATIENCE), "The run goes on" in said) == (130, True)
+    assert scheduler.data("cancel", run_id)["answer"]["runs"] == [run_id]
+    assert scheduler.data("why", run_id)["outcome"] == "cancelled"
+
+
+def test_the_active_run_of_a_job_is_cancelled_by_its_id(scheduler):
+    scheduler.wait_until_said("started", "gate")
+    scheduler.wait_until_said("skipped", "gate: overlap")
+    active = scheduler.data("status", "gate")["active"]
+    assert scheduler.data("cancel", active[0]["run"])["answer"]["runs"] == [active[0]["run"]]
+    assert scheduler.data("why", active[0]["run"])["outcome"] == "cancelled"
+
+
+def test_why_names_the_run_that_was_in_the_way(scheduler):
+    scheduler.wait_until_said("skipped", "gate: overlap")
+    skipped = scheduler.data("history", "gate", "--reason", "overlap", "-n", "1")["runs"][0]
+    answer = scheduler.data("why", skipped["run"])
+    assert (answer["outcome"], answer["reason"], answer["policy"]) == ("skipped", "overlap", "overlap skip")
+    assert answer["policy_from"].endswith("gate.yaml:2")
+    assert answer["other_run"]["started_at"] <= skipped["scheduled_for"]
+    assert "on node a1; the run of" in answer["sentences"][0]
+
+
+def test_a_pause_holds_the_job_and_a_resume_lets_it_go(scheduler):
+    paused = scheduler.data("pause", "often", "--note", "a move")["answer"]["paused_at"]
+    standing = scheduler.data("status", "often")
+    assert (standing["status"], standing["pause_note"], standing["next"]) == ("paused", "a move", None)
+    assert scheduler.data("resume", "often", "--catchup", "none")["answer"] == {"resumed": True}
+    assert scheduler.data("status", "often")["paused_at"] is None
+    # What lies in the pause is settled: it has a line, or is on time by its grace.
+    at = to_text(paused // SECOND * SECOND + SECOND)
+    assert scheduler.data("why", "often", at)["outcome"] not in ("missing", "no occurrence", "unknown")
+
+
+def test_a_backfill_runs_what_is_missing_and_then_nothing_is(scheduler):
+    end = from_text(scheduler.data("status", "echo")["watermark"]) // HOUR * HOUR
+    window = ("--from", to_text(end - 3 * HOUR), "--to", to_text(end))
+    assert [row["what"] for row in scheduler.data("backfill", "echo", *window, "--dry-run")] == ["run"] * 3
+    asked = scheduler.data("backfill", "echo", *window, "--overlap", "parallel(2)", "--wait")
+    assert (asked["runs"], asked["answer"]) == (3, {"runs": 3})
+    runs = scheduler.data("history", "echo", "--trigger", "backfill")["runs"]
+    assert [(run["state"], run["request"]) for run in runs] == [("succeeded", asked["request"])] * 3
+    assert [row["what"] for row in scheduler.data("backfill", "echo", *window, "--dry-run")] == ["leave"] * 3
+
+
+def test_what_is_left_of_a_backfill_can_be_cancelled(scheduler):
+    end = from_text(scheduler.data("status", "echo")["watermark"]) // HOUR * HOUR
+    window = ("--from", to_text(end - 13 * HOUR), "--to", to_text(end - 3 * HOUR))
+    asked = scheduler.data("backfill", "echo", *window, "--rate", "3600", "--no-wait")
+    scheduler.data("backfill", "echo", "--cancel", asked["request"])
+    runs = [run for run in scheduler.data("history", "echo")["runs"] if run["request"] == asked["request"]]
+    assert sum(run["state"] == "cancelled" for run in runs) >= 9
+
+
+def test_a_job_that_is_not_there_is_not_found_before_anything_is_asked(scheduler):
+    assert scheduler.run("trigger", "ecko", code=3) == ""
+
+
+def test_the_ledger_is_sound_afterwards(scheduler):
+    store = f"sqlite:///{scheduler.folder}/.evertick/ledger.db"
+    command = [sys.executable, "-m", "evertick", "verify", "--store", store, "-o", "json"]
+    ended = subprocess.run(command, capture_output=True, text=True, env=scheduler.env, timeout=PATIENCE, check=False)
+    assert (ended.returncode, json.loads(ended.stdout)["is_sound"]) == (0, True)

@@ -1,0 +1,466 @@
+"""Whether the jobs of other schedulers are carried over as far as they can be, and the rest is told with its line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evertick.cli.app import evertick
+from evertick.definitions.importing.crontab import read_crontab
+from evertick.definitions.importing.dagu import read_dagu
+from evertick.definitions.importing.imported import Imported, render, write
+from evertick.definitions.importing.quartz import from_quartz
+from evertick.definitions.importing.xxl_job import read_xxl_job
+from evertick.definitions.nodes import plain_data
+from evertick.definitions.parser import parse_definition
+from evertick.definitions.source import load_folder
+from evertick.definitions.yaml import read_yaml
+from evertick.errors import Conflict, DefinitionError
+from evertick.model.chain import After, AfterMode
+from evertick.model.instant import MINUTE, SECOND
+from evertick.model.job import Job
+from evertick.model.notify import Mail
+from evertick.model.policy import Missed, OverlapKind, Retry
+from evertick.model.schedule import CronSpec, EverySpec
+from evertick.model.work import Command, Condition, ConditionKind, ContinueOn, HttpCall, Script, SubJob
+
+
+def jobs_of(imported: Imported) -> dict[str, Job]:
+    found = {}
+    for file in imported.files:
+        parsed = parse_definition(file.text, f"jobs/{file.name}")
+        assert (parsed.errors, parsed.warnings) == ((), ())
+        assert parsed.job is not None
+        found[parsed.job.id] = parsed.job
+    return found
+
+
+def told(imported: Imported) -> str:
+    return "\n".join(f"{note.line}: {note.text}" for note in imported.notes)
+
+
+class TestCrontab:
+    def test_a_whole_crontab(self):
+        imported = read_crontab(
+            """\
+# m h dom mon dow command
+SHELL=/bin/sh
+PATH="/usr/local/bin:/usr/bin"
+MAILTO=ops@example.org
+
+# rotate the logs
+0 3 * * *  /opt/tools/rotate.sh --all
+@daily cd /srv && ./backup.sh
+CRON_TZ=Europe/Berlin
+*/5 9-17 * * mon-fri python3 /srv/poll.py
+@reboot /opt/start
+""",
+            "crontab",
+        )
+        jobs = jobs_of(imported)
+        assert list(jobs) == ["rotate", "backup", "poll"]
+        assert jobs["rotate"].schedules[0].text == "0 3 * * *"
+        assert jobs["rotate"].description == "rotate the logs"
+        assert jobs["rotate"].work.env == (("PATH", "/usr/local/bin:/usr/bin"),)
+        assert jobs["rotate"].steps[0].kind == Command(("/opt/tools/rotate.sh --all",), is_shell=True)
+        assert jobs["poll"].schedules == (CronSpec("*/5 9-17 * * mon-fri", "Europe/Berlin", "poll"),)
+        assert jobs["poll"].policy.missed is Missed.NONE
+        assert "4: MAILTO" in told(imported)
+        assert "11: '/opt/start' is not carried over: @reboot" in told(imported)
+        assert "although its last run is still active" in told(imported)
+
+    def test_the_user_column_of_a_system_crontab(self):
+        imported = read_crontab("17 * * * * root run-parts /etc/hourly\n5 4 * * * www sync\n", "x", is_system=True)
+        jobs = jobs_of(imported)
+        assert [job.steps[0].kind.words[0] for job in jobs.values()] == ["run-parts /etc/hourly", "sync"]
+        assert "2: the user 'www'" in told(imported)
+        assert "1: the user" not in told(imported)
+
+    @pytest.mark.parametrize(
+        ("written", "command"),
+        [
+            pytest.param("date +\\%F", "date +%F", id="an escaped percent sign"),
+            pytest.param("cat%a%b", "printf '%s\\n' 'a\nb' | ( cat )", id="percent signs that are input"),
+            pytest.param("cat%it's", "printf '%s\\n' 'it'\"'\"'s' | ( cat )", id="a quote in the input"),
+        ],
+    )
+    def test_percent_signs(self, written, command):
+        (job,) = jobs_of(read_crontab(f"0 0 * * * {written}\n", "x")).values()
+        assert job.steps[0].kind.words == (command,)
+
+    def test_another_shell_reads_a_script(self):
+        (job,) = jobs_of(read_crontab("SHELL=/bin/bash\n0 0 * * * [[ -e x ]] && y\n", "x")).values()
+        assert job.steps[0].kind == Script("[[ -e x ]] && y", ("/bin/bash",))
+
+    @pytest.mark.parametrize(
+        ("line", "words"),
+        [
+            pytest.param("0 0 * * *", "1: this line is not carried over", id="no command"),
+            pytest.param("0~30 0 * * * x", "1: 'x' is not carried over", id="a random time"),
+            pytest.param("0 0 31 2 * x", "never fire", id="a day that never comes"),
+            pytest.param("@every x", "1: 'x' is not carried over", id="an unknown word"),
+        ],
+    )
+    def test_a_line_that_cannot_be_carried_over_is_told(self, line, words):
+        imported = read_crontab(f"{line}\n", "x")
+        assert imported.files == ()
+        assert words in told(imported)
+
+    def test_jobs_of_one_name_are_numbered(self):
+        assert list(jobs_of(read_crontab("0 0 * * * a\n0 1 * * * a\n0 2 * * * /x/a.sh\n", "x"))) == ["a", "a-2", "a-3"]
+
+    def test_a_zone_for_what_names_none(self):
+        (job,) = jobs_of(read_crontab("0 0 * * * a\n", "x", timezone="Asia/Tokyo")).values()
+        assert job.timezone == "Asia/Tokyo"
+
+    @given(st.text(max_size=300))
+    def test_any_text_ends_in_good_files_or_in_notes(self, text):
+        for is_system in (False, True):
+            jobs_of(read_crontab(text, "x\ny", is_system=is_system))
+
+    @given(st.lists(st.text(alphabet="0123456789*/-, @%\\\"'=:#ax\n\t", max_size=40), max_size=5))
+    def test_lines_that_look_like_a_crontab_end_in_good_files_or_in_notes(self, lines):
+        jobs_of(read_crontab("\n".join(f"* * * * * {line}" for line in lines), "x"))
+
+
+class TestDagu:
+    @pytest.mark.parametrize("is_snake", [True, False], ids=["snake_case", "camelCase"])
+    def test_a_whole_workflow(self, is_snake):
+        text = """\
+name: daily report
+description: sales
+schedule: "0 9 * * *"
+catchup_window: 12h
+overlap_policy: all
+timeout_sec: 600
+max_active_steps: 2
+hist_retention_days: 7
+tags: reports, daily
+env:
+  - MODE: full
+  - LEVEL=3
+params: DAY=today SIZE=3
+preconditions:
+  - condition: "`date +%u`"
+    expected: "1"
+handler_on:
+  failure:
+    command: ./tell
+  exit:
+    command: ./clean
+steps:
+  - name: fetch
+    command: ./fetch
+    retry_policy: {limit: 2, interval_sec: 5}
+    output: ROWS
+  - name: load
+    script: |
+      echo $ROWS
+    command: bash
+    depends: [fetch]
+    continue_on: {failure: true, exit_code: [3]}
+"""
+        if not is_snake:
+            for name in ("catchup_window", "overlap_policy", "timeout_sec", "max_active_steps", "hist_retention_days"):
+                first, *rest = name.split("_")
+                text = text.replace(name, first + "".join(word.capitalize() for word in rest))
+            text = text.replace("handler_on", "handlerOn").replace("retry_policy", "retryPolicy")
+            text = text.replace("interval_sec", "intervalSec").replace("continue_on", "continueOn")
+            text = text.replace("exit_code", "exitCode")
+        imported = read_dagu(text, "report.yaml")
+        assert imported.notes == ()
+        (job,) = jobs_of(imported).values()
+        assert (job.id, job.tags) == ("daily-report", ("reports", "daily"))
+        assert job.policy.missed is Missed.ALL
+        assert (job.work.timeout_us, job.work.max_active_steps) == (10 * MINUTE, 2)
+        assert job.work.env == (("MODE", "full"), ("LEVEL", "3"))
+        assert [(param.name, param.default) for param in job.work.params] == [("DAY", "today"), ("SIZE", "3")]
+        assert job.work.preconditions == (Condition(ConditionKind.COMMAND, "date +%u", "1"),)
+        assert job.work.handlers.on_failure is not None
+        assert job.work.handlers.on_exit is not None
+        fetch, load = job.steps
+        assert (fetch.retry.max_retries, fetch.retry.delay_us, fetch.output) == (2, 5 * SECOND, "ROWS")
+        assert load.kind == Script("echo $ROWS\n", ("bash",))
+        assert load.continue_on == ContinueOn(failure=True, exit_codes=(3,))
+
+    def test_steps_without_order_run_one_after_another_and_it_is_told(self):
+        imported = read_dagu("steps:\n  - command: a\n  - command: b\n  - c\n", "w.yaml")
+        (job,) = jobs_of(imported).values()
+        assert [(step.name, step.depends) for step in job.steps] == [
+            ("step-1", ()),
+            ("step-2", ("step-1",)),
+            ("step-3", ("step-2",)),
+        ]
+        assert "1: no 'type' is written" in told(imported)
+
+    def test_a_graph_stays_one(self):
+        (job,) = jobs_of(
+            read_dagu("type: graph\nsteps:\n  - {name: a, command: a}\n  - {name: b, command: b}\n", "w")
+        ).values()
+        assert [step.depends for step in job.steps] == [(), ()]
+
+    @pytest.mark.parametrize(
+        ("step", "kind"),
+        [
+            pytest.param(
+                "{name: a, call: child, params: 'A=1 B=2'}", SubJob("child", (("A", "1"), ("B", "2"))), id="sub"
+            ),
+            pytest.param("{name: a, run: child}", SubJob("child"), id="a sub-workflow of an older version"),
+            pytest.param(
+                "{name: a, command: 'GET https://example.org/x', executor: {type: http, config: {body: y}}}",
+                HttpCall("https://example.org/x", "GET", (), "y"),
+                id="a call",
+            ),
+            pytest.param("{name: a, command: [a, b]}", Command(("a", "b")), id="a list of words"),
+            pytest.param("{name: a, command: a, args: b c}", Command(("a", "b", "c")), id="arguments in one text"),
+            pytest.param("{name: a, command: a, args: [b]}", Command(("a", "b")), id="a program and its arguments"),
+        ],
+    )
+    def test_a_step_that_is(self, step, kind):
+        (job,) = jobs_of(read_dagu(f"steps:\n  - {step}\n", "w.yaml")).values()
+        assert job.steps[0].kind == kind
+
+    def test_a_step_that_cannot_run_here_leaves_the_whole_workflow_behind(self):
+        imported = read_dagu("steps:\n  - name: a\n    executor: docker\n    command: x\n", "w.yaml")
+        assert imported.files == ()
+        assert "2: the executor 'docker'." in told(imported)
+        assert "'w' is not carried over" in told(imported)
+
+    def test_what_has_no_counterpart_is_told_with_its_line(self):
+        imported = read_dagu("smtp: {host: x}\nsteps:\n  - name: a\n    command: x\n    stdout: /tmp/x\n", "w.yaml")
+        assert len(imported.files) == 1
+        assert "1: 'smtp' has no counterpart" in told(imported)
+        assert "5: 'stdout' of step 'a'" in told(imported)
+
+    @pytest.mark.parametrize(
+        ("written", "count"),
+        [
+            pytest.param("['0 9 * * *', '0 10 * * *']", 2, id="a list"),
+            pytest.param("{start: '0 9 * * *', stop: '0 10 * * *'}", 1, id="starts and stops"),
+            pytest.param("[{kind: cron, expression: '0 9 * * *'}]", 1, id="a typed entry"),
+            pytest.param("[{kind: at, at: '2027-03-01T09:00:00Z'}]", 1, id="one instant"),
+            pytest.param("'TZ=Asia/Tokyo 0 9 * * *'", 1, id="a zone"),
+        ],
+    )
+    def test_a_schedule_written_as(self, written, count):
+        (job,) = jobs_of(read_dagu(f"schedule: {written}\nsteps: [{{name: a, command: x}}]\n", "w.yaml")).values()
+        assert len(job.schedules) == count
+
+    @pytest.mark.parametrize("text", ["", "- a\n", "a: [\n"])
+    def test_what_is_no_workflow_is_an_error(self, text):
+        with pytest.raises(DefinitionError):
+            read_dagu(text, "w.yaml")
+
+
+RECORD = {
+    "id": 2,
+    "jobDesc": "Nightly sync",
+    "scheduleType": "CRON",
+    "scheduleConf": "0 30 2 ? * 2-6 *",
+    "misfireStrategy": "FIRE_ONCE_NOW",
+    "executorRouteStrategy": "ROUND",
+    "executorBlockStrategy": "DISCARD_LATER",
+    "executorTimeout": 60,
+    "executorFailRetryCount": 2,
+    "executorParam": "full",
+    "alarmEmail": "a@b.org, c@d.org",
+    "glueType": "GLUE_SHELL",
+    "glueSource": "#!/bin/bash\necho $1\n",
+    "triggerStatus": 1,
+    "childJobId": "3",
+}
+
+
+class TestXxlJob:
+    def test_a_whole_export(self):
+        child = {"id": 3, "jobDesc": "Report", "scheduleType": "NONE", "scheduleConf": "", "glueType": "BEAN"}
+        child |= {"executorHandler": "reportHandler", "childJobId": "9"}
+        imported = read_xxl_job(json.dumps([RECORD, child], indent=1), "x.json", timezone="Asia/Shanghai")
+        jobs = jobs_of(imported)
+        sync, report = jobs["nightly-sync"], jobs["report"]
+        assert sync.schedules == (CronSpec("0 30 2 ? * 1-5", "Asia/Shanghai", "nightly-sync"),)
+        assert (sync.policy.missed, sync.policy.overlap.kind) == (Missed.LATEST, OverlapKind.SKIP)
+        assert (sync.policy.retry.max_retries, sync.policy.retry.delay_us) == (2, 0)
+        assert (sync.work.timeout_us, sync.work.env) == (60 * SECOND, (("XXL_JOB_PARAM", "full"),))
+        assert sync.steps[0].kind == Script("#!/bin/bash\necho $1\n", ("bash",))
+        assert sync.notify[0].channels == (Mail(("a@b.org", "c@d.org")),)
+        assert (report.schedules, report.enabled) == ((), False)
+        assert report.after == After(("nightly-sync",), AfterMode.ANY)
+        notes = told(imported)
+        assert "2: the routing 'ROUND'" in notes
+        assert "2: a script is given no arguments" in notes
+        assert "19: what it runs ('reportHandler', BEAN)" in notes
+        assert "19: its child '9'" in notes
+
+    def test_a_fixed_rate_is_an_interval_without_the_retries_of_a_block(self):
+        record = {"jobDesc": "poll", "scheduleType": "FIX_RATE", "scheduleConf": "30", "glueType": "BEAN"}
+        (job,) = jobs_of(read_xxl_job(json.dumps([record]), "x")).values()
+        assert (job.schedules, job.policy.retry) == ((EverySpec(30 * SECOND),), Retry())
+
+    def test_a_child_with_a_schedule_of_its_own_is_not_held_back_by_its_parent(self):
+        imported = read_xxl_job(json.dumps([RECORD, {**RECORD, "id": 3, "jobDesc": "child", "childJobId": ""}]), "x")
+        assert jobs_of(imported)["child"].after is None
+        assert "its child 'child', which has a schedule of its own" in told(imported)
+
+    @pytest.mark.parametrize("wrapped", [{"content": []}, {"code": 200, "data": {"list": []}}, []])
+    def test_the_list_may_be_wrapped(self, wrapped):
+        assert read_xxl_job(json.dumps(wrapped), "x").files == ()
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            pytest.param("{", "not JSON", id="half a file"),
+            pytest.param('{"a": 1}', "no list of jobs", id="no list"),
+        ],
+    )
+    def test_what_is_no_export_is_an_error(self, text, words):
+        with pytest.raises(DefinitionError, match=words):
+            read_xxl_job(text, "x.json")
+
+    @pytest.mark.slow
+    def test_an_export_of_a_thousand_jobs(self):
+        records = [{**RECORD, "id": number, "childJobId": ""} for number in range(1_000)]
+        assert len(read_xxl_job(json.dumps(records), "x").files) == 1_000
+
+    @pytest.mark.parametrize(
+        ("quartz", "ours", "is_lossy"),
+        [
+            pytest.param("0 0 12 * * ?", "0 0 12 * * ?", False, id="noon"),
+            pytest.param("0 15 10 ? * MON-FRI", "0 15 10 ? * MON-FRI", False, id="names"),
+            pytest.param("0 15 10 ? * 2-6", "0 15 10 ? * 1-5", False, id="Monday is 2"),
+            pytest.param("0 15 10 ? * 1,7", "0 15 10 ? * 0,6", False, id="the weekend"),
+            pytest.param("0 15 10 ? * 6L", "0 15 10 ? * 5L", False, id="the last Friday"),
+            pytest.param("0 15 10 ? * 6#3", "0 15 10 ? * 5#3", False, id="the third Friday"),
+            pytest.param("0 15 10 ? * 2/2", "0 15 10 ? * 1/2", False, id="every second day from Monday"),
+            pytest.param("0 15 10 ? * L", "0 15 10 ? * 6", False, id="L is Saturday"),
+            pytest.param("0 0/5 14 * * ?", "0 0/5 14 * * ?", False, id="steps"),
+            pytest.param("0 15 10 L * ?", "0 15 10 L * ?", False, id="the last day"),
+            pytest.param("0 0 0 1 1 ? 2030", "0 0 0 1 1 ?", True, id="a year"),
+            pytest.param("0 0 0 1 1 ? *", "0 0 0 1 1 ?", False, id="any year"),
+        ],
+    )
+    def test_an_expression_of_quartz(self, quartz, ours, is_lossy):
+        found, lost = from_quartz(quartz)
+        assert (found, lost is not None) == (ours, is_lossy)
+        assert parse_definition(f"schedule: '{found}'\ncommand: x\n", "a.yaml").errors == ()
+
+
+WORDS = (
+    "a",
+    "0 9 * * *",
+    "6h",
+    "A=b",
+    "docker",
+    "http",
+    "GET http://x",
+    "graph",
+    "chain",
+    "`x`",
+    "$A",
+    "",
+    "x\ny",
+    "1,2",
+)
+DAGU = (
+    *("name", "schedule", "env", "params", "tags", "labels", "preconditions", "timeout_sec", "histRetentionDays"),
+    *("maxActiveRuns", "retry_policy", "queue", "handler_on", "steps", "type", "overlap_policy", "catchupWindow"),
+    *("command", "script", "shell", "executor", "config", "call", "args", "depends", "output", "continue_on"),
+    *("repeat_policy", "repeat", "interval_sec", "limit", "condition", "expected", "success", "exit", "start", "at"),
+)
+things = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-1, 5), st.sampled_from(WORDS)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(DAGU), inner, max_size=4)),
+    max_leaves=12,
+)
+records = st.dictionaries(st.sampled_from(tuple(RECORD)), st.one_of(things, st.sampled_from(tuple(RECORD.values()))))
+
+
+def loadable(imported: Imported) -> None:
+    for file in imported.files:
+        assert parse_definition(file.text, f"jobs/{file.name}").errors == ()
+
+
+@given(st.dictionaries(st.sampled_from(DAGU), things, max_size=6))
+def test_any_workflow_ends_in_a_good_file_or_in_notes(fields):
+    imported = read_dagu(json.dumps(fields), "w.yaml")
+    loadable(imported)
+    assert imported.files or imported.notes
+
+
+@given(st.lists(st.one_of(records, things), max_size=4))
+def test_any_export_ends_in_good_files_or_in_notes(export):
+    imported = read_xxl_job(json.dumps(export), "x.json")
+    loadable(imported)
+    assert imported.files or imported.notes or not export
+
+
+class TestWriting:
+    def test_nothing_is_written_over_what_is_there(self, tmp_path):
+        imported = read_crontab("0 0 * * * a\n0 0 * * * b\n", "x")
+        (tmp_path / "b.yaml").write_text("mine", encoding="utf-8")
+        with pytest.raises(Conflict, match=r"already has b\.yaml"):
+            write(imported, tmp_path)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["b.yaml"]
+        write(imported, tmp_path, is_forced=True)
+        assert sorted(load_folder(tmp_path).jobs) == ["a", "b"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.yaml", "b.yaml"]
+
+    @given(
+        st.dictionaries(
+            st.sampled_from(["a", "b"]),
+            st.recursive(
+                st.one_of(st.booleans(), st.integers(), st.text(max_size=20)),
+                lambda inner: st.lists(inner, max_size=3),
+                max_leaves=5,
+            ),
+        )
+    )
+    def test_what_is_rendered_reads_back_the_same(self, fields):
+        document = read_yaml(render(fields))
+        assert document.problems == ()
+        assert (plain_data(document.root) if document.root else {}) == fields
+
+
+class TestCommand:
+    def run(self, *arguments: str, stdin: str | None = None):
+        return CliRunner().invoke(evertick, ["import", *arguments], input=stdin)
+
+    def test_a_dry_run_shows_and_writes_nothing(self, tmp_path):
+        result = self.run("crontab", "-", "--to", str(tmp_path / "jobs"), "--dry-run", stdin="0 0 * * * a\n")
+        assert result.exit_code == 0
+        assert "schedule: 0 0 * * *" in result.stdout
+        assert "1 file would be written." in result.stderr
+        assert not (tmp_path / "jobs").exists()
+
+    def test_files_are_written_and_load(self, tmp_path):
+        source = tmp_path / "crontab"
+        source.write_text("0 0 * * * a\n@reboot b\n", encoding="utf-8")
+        result = self.run("crontab", str(source), "--to", str(tmp_path / "jobs"))
+        assert result.exit_code == 0
+        assert result.stdout.split() == [str(tmp_path / "jobs" / "a.yaml")]
+        assert f"{source}:2: 'b' is not carried over" in result.stderr
+        assert list(load_folder(tmp_path / "jobs").jobs) == ["a"]
+
+    def test_json_has_files_and_notes(self, tmp_path):
+        result = self.run("crontab", "-", "--to", str(tmp_path), "-o", "json", stdin="0 0 * * * a\n@reboot b\n")
+        found = json.loads(result.stdout)
+        assert [Path(file["file"]).name for file in found["files"]] == ["a.yaml"]
+        assert [note["line"] for note in found["notes"]] == [None, 2]
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            pytest.param(["dagu", "-", "--system"], "--system belongs to", id="a system's workflow"),
+            pytest.param(["crontab", "-", "--timezone", "Mars"], "not a time zone", id="an unknown zone"),
+            pytest.param(["airflow", "-"], "is not one of", id="an unknown scheduler"),
+        ],
+    )
+    def test_wrong_usage(self, tmp_path, arguments, words):
+        result = self.run(*arguments, "--to", str(tmp_path), stdin="")
+        assert result.exit_code == 2
+        assert words in result.stderr

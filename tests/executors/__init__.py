@@ -1,0 +1,1 @@
+"""Whether executors keep their contract."""

@@ -1,0 +1,14 @@
+"""What the tests of executors share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.executors.running import Place
+
+
+@pytest.fixture
+def place(tmp_path):
+    place = Place(tmp_path / "state")
+    yield place
+    place.close()

@@ -1,0 +1,159 @@
+"""How the tests of local running say what they want run, and wait for what becomes of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from evertick.executors.keeper.procfs import is_alive
+from evertick.executors.local import LocalExecutor, StepFinished
+from evertick.executors.logs import Logs
+from evertick.executors.settings import KeeperSettings, LocalSettings
+from evertick.loop.effects import Launch
+from evertick.model.instant import SECOND
+from evertick.model.job import Job
+from evertick.model.lifecycle import Trigger
+from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted
+from evertick.model.run import RunKey
+from evertick.model.work import Command, Kind, Script, Step, Work
+from tests.executors.contract import NINE, PATIENCE_SECONDS, Reports
+
+SOON = LocalSettings(keeper=KeeperSettings(grace_us=SECOND // 4, idle_us=2 * SECOND))
+"""A short grace, so that what ignores the polite end is not waited for long."""
+
+
+def sh(text: str, name: str = "main", **known) -> Step:
+    return Step(name, Command((text,), is_shell=True), **known)
+
+
+def argv(*words: str, name: str = "main", **known) -> Step:
+    return Step(name, Command(words), **known)
+
+
+def job_of(*steps: Step, id: str = "report", **known) -> Job:  # noqa: A002 - the word of the model
+    return Job(id, work=Work(steps, **known))
+
+
+def key_of(number: int = 0, job_id: str = "report") -> RunKey:
+    return RunKey(job_id, NINE + number * SECOND)
+
+
+def launch(job: Job, key: RunKey | None = None, attempt: int = 1, fence: int = 7, params: str = "") -> Launch:
+    return Launch(key or RunKey(job.id, NINE), attempt, fence, job, Trigger.SCHEDULER, params, None)
+
+
+class Place:
+    """A state folder, and the executors opened on it one after another."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.logs = Logs(folder)
+        self.reports = Reports()
+        self.steps: list[StepFinished] = []
+        self._opened: list[LocalExecutor] = []
+
+    def open(self, settings: LocalSettings = SOON, **known) -> LocalExecutor:
+        executor = LocalExecutor(self.folder, settings, on_step=self.steps.append, **known)
+        executor.open(self.reports)
+        self._opened.append(executor)
+        return executor
+
+    def close(self) -> None:
+        for executor in self._opened:
+            executor.stop_all("the test is over")
+        for executor in self._opened:
+            executor.close()
+        for pid in self.keepers():
+            kill(pid)
+
+    def run(self, job: Job, **known) -> RunFinished:
+        """Carry a job out and answer how it ended."""
+        executor = self._opened[-1] if self._opened else self.open()
+        order = launch(job, **known)
+        executor.launch(order)
+        return self.end_of(order.key, order.attempt)
+
+    def end_of(self, key: RunKey, attempt: int = 1) -> RunFinished:
+        return self._first(key, attempt, RunFinished)
+
+    def start_of(self, key: RunKey, attempt: int = 1) -> RunStarted:
+        return self._first(key, attempt, RunStarted)
+
+    def loss_of(self, key: RunKey, attempt: int = 1) -> RunLost:
+        return self._first(key, attempt, RunLost)
+
+    def refusal_of(self, key: RunKey, attempt: int = 1) -> LaunchRefused:
+        return self._first(key, attempt, LaunchRefused)
+
+    def _first(self, key: RunKey, attempt: int, kind: type) -> Report:
+        def fits(one: Report) -> bool:
+            return isinstance(one, kind) and (one.key, one.attempt) == (key, attempt)
+
+        return next(one for one in self.reports.wait_until(lambda said: any(map(fits, said))) if fits(one))
+
+    def log(self, key: RunKey | None = None, step: str = "main", attempt: int = 1) -> bytes:
+        """All of a log that is complete."""
+        data, offset = b"", 0
+        while True:
+            chunk = self.logs.read_log(key or RunKey("report", NINE), attempt, step, offset)
+            data, offset = data + chunk.data, chunk.next_offset
+            if chunk.is_complete or not chunk.data:
+                return data
+
+    def keepers(self) -> list[int]:
+        """The keepers that were started for this folder and still run."""
+        found = []
+        for name in os.listdir("/proc"):
+            try:
+                words = Path("/proc", name, "cmdline").read_bytes().split(b"\0") if name.isdigit() else []
+            except OSError:
+                continue
+            is_ours = any(word.startswith(os.fsencode(self.folder) + b"/keeper-") for word in words)
+            if b"evertick.executors.keeper" in words and is_ours:
+                found.append(int(name))
+        return found
+
+    def journal(self, number: int = 0) -> str:
+        folder = self.folder / f"keeper-{number}"
+        return "".join(path.read_text() for path in sorted(folder.glob("keeper*.jsonl")))
+
+
+def kill(pid: int) -> None:
+    """As hard as can be, and wait until it is gone."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    until(lambda: not is_alive(pid), f"process {pid} to be gone")
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.01)
+
+
+def written(path: Path) -> str:
+    """The text of a file, once it is there and ends with a line feed."""
+    until(lambda: path.exists() and path.read_text().endswith("\n"), f"{path} to be written")
+    return path.read_text().strip()
+
+
+def python(program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Another process of the same Python."""
+    import sys
+
+    return subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def script(text: str, name: str = "main", **known) -> Step:
+    return Step(name, Script(text), **known)
+
+
+def of_kind(kind: Kind, name: str = "main", **known) -> Step:
+    return Step(name, kind, **known)

@@ -1,0 +1,226 @@
+"""Do the parts of a keeper do what the whole relies on: masking, the journal, the book, logs that stay small?"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from itertools import pairwise
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evertick.executors.keeper.book import (
+    ACCEPTED,
+    DELIVERED,
+    FINISHED,
+    REFUSED,
+    SPAWNED,
+    STARTED,
+    Book,
+    Ticket,
+    book_of,
+)
+from evertick.executors.keeper.journal import Journal, read_lines
+from evertick.executors.keeper.mask import Masker
+from evertick.executors.keeper.output import TAIL_MAX, LogWriter
+from evertick.model.run import RunKey
+
+KEY = RunKey("report", 5)
+
+
+# Masking
+
+
+def masked(masker: Masker, pieces: list[bytes]) -> bytes:
+    return b"".join(map(masker.feed, pieces)) + masker.finish()
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    bounds = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
+    return [data[a:b] for a, b in pairwise(bounds)]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(b"p4ss/w+rd", id="as it is"),
+        pytest.param(quote("p4ss/w+rd", safe="").encode(), id="for an address"),
+        pytest.param(b64encode(b"user:p4ss/w+rd"), id="in base64, at the third byte"),
+        pytest.param(b64encode(b"xuser:p4ss/w+rd!"), id="in base64, at the first byte"),
+        pytest.param(b64encode(b"xxuser:p4ss/w+rd?"), id="in base64, at the second byte"),
+    ],
+)
+def test_a_secret_is_masked_in_every_form(shown):
+    text = masked(Masker(["p4ss/w+rd"]), [b"before " + shown + b" after"])
+    assert b"***" in text
+    assert text.startswith(b"before ")
+    assert text.endswith(b" after")
+    assert shown not in text
+
+
+@given(
+    st.lists(st.integers(0, 200)), st.lists(st.sampled_from(["abc", "abcabd", "abcabdx", "q", "ab", "\n"]), max_size=20)
+)
+def test_no_cut_between_two_reads_lets_a_secret_through(places, words):
+    data = "".join(words).encode()
+    secrets = ["abcabd", "abcabdx", "bcab"]
+    text = masked(Masker(secrets), cut(data, places))
+    assert text == masked(Masker(secrets), [data])
+    assert not any(secret.encode() in text for secret in secrets)
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(0, 300)))
+def test_what_is_not_secret_comes_through_unchanged(data, places):
+    masker = Masker(["a secret that is not in there"])
+    assert masked(masker, cut(data, places)) == data
+
+
+def test_each_line_of_a_secret_of_several_lines_is_masked():
+    secret = "-----BEGIN KEY-----\nAAAABBBBCCCC\nDDDDEEEEFFFF\n-----END KEY-----\n"
+    text = masked(Masker([secret]), [b"  AAAABBBBCCCC\n  DDDDEEEEFFFF\n"])
+    assert text == b"  ***\n  ***\n"
+
+
+def test_a_secret_too_short_to_hide_anything_is_left_alone():
+    assert masked(Masker(["ab", ""]), [b"abba"]) == b"abba"
+    assert not Masker([]).is_needed
+
+
+# Logs
+
+
+@pytest.fixture
+def logs(tmp_path):
+    fd = os.open(tmp_path, os.O_RDONLY)
+    yield fd
+    os.close(fd)
+
+
+def writer(logs: int, max_bytes: int = 1000, secrets: tuple[str, ...] = ()) -> LogWriter:
+    return LogWriter(logs, lambda: ("job", "day"), "main.log", max_bytes, Masker(secrets))
+
+
+def test_a_silent_step_leaves_no_file(logs, tmp_path):
+    log = writer(logs)
+    log.write(b"")
+    log.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@given(st.lists(st.binary(min_size=1, max_size=400), max_size=12))
+def test_a_log_keeps_its_beginning_and_its_end(tmp_path_factory, pieces):
+    folder = tmp_path_factory.mktemp("logs")
+    fd = os.open(folder, os.O_RDONLY)
+    log = writer(fd, max_bytes=600)
+    for piece in pieces:
+        log.write(piece)
+    log.close()
+    os.close(fd)
+    whole = b"".join(pieces)
+    if not whole:
+        return
+    text = (folder / "job/day/main.log").read_bytes()
+    if len(whole) <= 600:
+        assert text == whole
+    else:
+        assert text == whole[:300] + b"\n[evertick: %d bytes were left out here]\n" % (len(whole) - 600) + whole[-300:]
+
+
+def test_the_end_that_is_kept_in_memory_is_bounded(logs):
+    log = writer(logs, max_bytes=64 * 1024 * 1024)
+    log._written = log._head_max
+    for _ in range(100):
+        log.write(b"x" * 65536)
+    assert len(log._tail) <= 2 * TAIL_MAX + 65536
+    log.close()
+
+
+def test_a_handler_of_the_same_name_writes_behind_the_step(logs, tmp_path):
+    for text in (b"one\n", b"two\n"):
+        log = writer(logs)
+        log.write(text)
+        log.close()
+    assert (tmp_path / "job/day/main.log").read_bytes() == b"one\ntwo\n"
+
+
+def test_a_link_in_the_place_of_a_log_is_not_followed(logs, tmp_path):
+    (tmp_path / "job/day").mkdir(parents=True)
+    (tmp_path / "job/day/main.log.part").symlink_to(tmp_path / "target")
+    log = writer(logs)
+    log.write(b"evil")
+    log.close()
+    assert not (tmp_path / "target").exists()
+
+
+# The journal and the book
+
+
+def lines(*rows: tuple[object, ...]) -> Book:
+    return book_of(rows)
+
+
+RAN = ((ACCEPTED, 1, *KEY, 1, 7), (SPAWNED, 1, 99, 5), (STARTED, 1, 6), (FINISHED, 1, 1, "failed", 8, 3, "exit code 3"))
+
+
+def test_the_book_knows_what_was_written():
+    known = lines(*RAN).known[Ticket(KEY, 1)]
+    assert (known.fence, known.started_at, known.serial) == (7, 6, 1)
+    assert known.ending is not None
+    assert (known.ending.state, known.ending.exit_code, known.ending.detail) == ("failed", 3, "exit code 3")
+
+
+def test_what_is_open_can_be_read_again_from_the_opening_lines():
+    book = lines(RAN[0], (ACCEPTED, 2, *KEY, 2, 8), RAN[1], RAN[2], RAN[3], (SPAWNED, 2, 100, 50), (DELIVERED, 1))
+    again = book_of(book.opening())
+    assert again.open.keys() == book.open.keys() == {2}
+    assert again.open[2].processes == {100: 50}
+    assert (again.last_number, again.last_serial, again.delivered) == (2, 1, 1)
+
+
+def test_a_refused_attempt_was_never_there():
+    book = lines(RAN[0], (REFUSED, 1))
+    assert not book.known
+    assert not book.open
+    assert book.fence_of(KEY) == -1
+
+
+def test_an_outcome_is_undelivered_until_it_is_delivered_and_known_until_it_is_forgotten():
+    book = lines(*RAN)
+    assert [known.serial for known in book.undelivered()] == [1]
+    book.apply((DELIVERED, 1))
+    assert list(book.undelivered()) == []
+    assert Ticket(KEY, 1) in book.known
+    book.forget(1)
+    assert not book.known
+
+
+def test_a_new_file_begins_with_what_is_open_and_the_old_one_goes_when_it_is_over(tmp_path):
+    journal = Journal(tmp_path, max_bytes=50)
+    journal.begin([("keeper", "boot", 0, 0, 0)], 0)
+    journal.append(*RAN[0])
+    assert journal.flush()
+    assert journal.is_full
+    journal.rotate([RAN[0]], 4, 10.0)
+    journal.append(*RAN[2])
+    journal.close()
+    assert [line[0] for line in read_lines(tmp_path)] == ["keeper", ACCEPTED, ACCEPTED, STARTED]
+    assert journal.forget(lambda aside: aside.last_serial < 4) is None
+    assert journal.forget(lambda aside: aside.closed_at <= 10.0) == 4
+    assert [line[0] for line in read_lines(tmp_path)] == [ACCEPTED, STARTED]
+
+
+@given(st.integers(0, 400))
+def test_a_journal_torn_anywhere_tells_all_that_is_whole(tmp_path_factory, place):
+    folder = tmp_path_factory.mktemp("journal")
+    journal = Journal(folder, max_bytes=10_000)
+    journal.begin([("keeper", "boot", 0, 0, 0)], 0)
+    for line in RAN:
+        journal.append(*line)
+    journal.close()
+    path = folder / "keeper.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:place])
+    expected = whole[:place].count(b"\n") + (1 if whole[place : place + 1] == b"\n" else 0)
+    assert len(list(read_lines(folder))) == min(expected, 5)

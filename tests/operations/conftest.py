@@ -1,0 +1,20 @@
+"""The ledgers that every question is asked of."""
+
+from __future__ import annotations
+
+import pytest
+
+from evertick.stores import open_store
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def empty(request, tmp_path):
+    """A ledger with nothing in it."""
+    store = open_store("memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/ledger.db")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def store(empty):
+    return empty

@@ -1,0 +1,125 @@
+"""How something is asked for, and what comes back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.loop.messages import TriggerJob
+from evertick.model.instant import MINUTE
+from evertick.model.ledger import Batch
+from evertick.model.lifecycle import SUCCEEDED, Trigger
+from evertick.operations import (
+    answer_to,
+    find_record,
+    live_nodes,
+    message_of,
+    params_text,
+    read_run_id,
+    require_run,
+    retry_request,
+    submit,
+    trigger_request,
+)
+from tests.operations.ledger import at, entry, fill, job, key, ran
+
+PARAMS = "params: {FORMAT: {enum: [csv, json], default: csv}, ROWS: {type: integer}}\ncommand: x\n"
+
+
+def answer(store, answered):
+    store.commit(Batch(by="a1/1#9", answers={"r1": json.dumps(answered)}))
+
+
+def test_an_answer_is_there_once_somebody_gave_it(store):
+    submit(store, trigger_request("r1", "etl", at(1)))
+    assert answer_to(store, "r1") is None
+    answer(store, {"run_id": "etl@x"})
+    assert answer_to(store, "r1") == {"run_id": "etl@x"}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [pytest.param("not-found", NotFound, id="no job"), pytest.param("conflict", Conflict, id="ended")],
+)
+def test_a_refusal_is_raised_with_its_reason(store, error, kind):
+    submit(store, trigger_request("r1", "etl", at(1)))
+    answer(store, {"error": error, "text": "so it is"})
+    with pytest.raises(kind, match=r"so it is\. Next: evertick"):
+        answer_to(store, "r1")
+
+
+def test_many_requests_are_submitted_at_once(store):
+    submit(store, *(trigger_request(f"r{number}", "etl", at(number)) for number in range(3)))
+    submit(store)
+    assert [request.id for request in store.claim(None, 10)] == ["r0", "r1", "r2"]
+
+
+def test_a_triggered_run_is_for_the_time_of_asking():
+    assert message_of(trigger_request("r1", "etl", at(1))) == TriggerJob("r1", "etl", at(1), Trigger.MANUAL, "")
+
+
+def test_a_retry_is_for_the_time_of_the_run_it_repeats_and_has_its_parameters(store):
+    fill(store, entry(2, key=key(2, "r0"), params='{"FORMAT": "json"}', trigger=Trigger.MANUAL), watermark=3)
+    message = message_of(retry_request("r1", require_run(store, key(2, "r0")), at(5)))
+    assert message == TriggerJob("r1", "etl", at(2), Trigger.RETRY, '{"FORMAT": "json"}')
+
+
+def test_a_retry_of_a_backfilled_run_leaves_the_rule_of_the_backfill_behind(store):
+    fill(store, entry(2, key=key(2, "b"), params='{"overlap": "wait"}', trigger=Trigger.BACKFILL), watermark=3)
+    message = message_of(retry_request("r1", require_run(store, key(2, "b")), at(5)))
+    assert isinstance(message, TriggerJob)
+    assert message.params == ""
+
+
+def test_a_run_is_found_by_its_id(store):
+    fill(store, entry(2), entry(3), watermark=3)
+    ran(store, key(2), at(2), at(2) + MINUTE)
+    assert require_run(store, read_run_id("etl@2026-03-02T02:00:00Z")).state is SUCCEEDED
+    with pytest.raises(
+        NotFound, match=r"there is no run .etl@2026-03-02T02:30:00Z.\. Did you mean 'etl@2026-03-02T03:00"
+    ):
+        require_run(store, key(2.5))
+
+
+@pytest.mark.parametrize("text", ["etl", "@2026-03-02T02:00:00Z", "etl@", "etl@noon", "etl@2026-03-02T02:00:00"])
+def test_what_is_no_id_of_a_run_is_refused(text):
+    with pytest.raises(DefinitionError, match="is not the id of a run"):
+        read_run_id(text)
+
+
+def test_a_job_may_be_known_to_the_ledger_or_to_the_folder_alone(store):
+    fill(store, watermark=1)
+    assert find_record(store, "etl", {}) is not None
+    assert find_record(store, "new", {"new": job(name="new")}) is None
+    with pytest.raises(NotFound, match=r"there is no job 'qqq'\. Next: evertick list"):
+        find_record(store, "qqq", {})
+
+
+def test_nodes_that_gave_a_sign_of_life_are_seen_until_their_lease_is_over(store):
+    store.lease(["node:a1/7f", "bucket:1"], "a1/7f", MINUTE, at(1))
+    assert live_nodes(store, at(1) + 1) == ("a1",)
+    assert live_nodes(store, at(1) + MINUTE) == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        pytest.param({"ROWS": "x"}, "'ROWS' of job 'etl' is 'x', which is not a whole number", id="of another type"),
+        pytest.param({"ROWS": "1", "FORMAT": "xml"}, "it is one of csv, json", id="not one of those allowed"),
+        pytest.param({"ROWS": "1", "FORMT": "csv"}, "Did you mean 'FORMAT'", id="a mistyped name"),
+        pytest.param({"FORMAT": "csv"}, "'ROWS' of job 'etl' has no default", id="one that must be given"),
+        pytest.param({"ROWS": "1", "resume_from": "{}"}, "set by Evertick itself", id="one that is not for people"),
+    ],
+)
+def test_a_parameter_that_the_job_does_not_take_is_refused(given, words):
+    with pytest.raises(DefinitionError, match=words):
+        params_text(job(PARAMS), given)
+
+
+def test_parameters_are_json_and_none_is_nothing():
+    assert json.loads(params_text(job(PARAMS), {"ROWS": "7"})) == {"ROWS": "7"}
+    assert json.loads(params_text(None, {"ANY": "thing"})) == {"ANY": "thing"}
+    assert json.loads(params_text(job(), {"ANY": "thing"})) == {"ANY": "thing"}
+    assert params_text(job(), {}) == ""

@@ -1,0 +1,109 @@
+"""What would happen, told without doing it; and the rules behind it."""
+
+from __future__ import annotations
+
+import pytest
+
+from evertick.model.ledger import JobRecord
+from evertick.model.lifecycle import WAITING, SkipReason
+from evertick.model.policy import Missed
+from evertick.operations import explain, fires_until, history, preview_catchup, read_run_id
+from evertick.operations.rules import overlap_words
+from tests.operations.ledger import TEXT, at, change, entry, fill, job, key
+
+
+@pytest.mark.parametrize(
+    ("written", "kept", "skipped"),
+    [
+        pytest.param("", 0, 4, id="no catch-up keeps nothing"),
+        pytest.param("catchupWindow: 6h\n", 1, 3, id="a window keeps the first"),
+        pytest.param("catchupWindow: 6h\noverlapPolicy: all\n", 4, 0, id="all keeps all"),
+        pytest.param("catchupWindow: 2h\noverlapPolicy: all\n", 2, 2, id="a short window keeps what it reaches"),
+        pytest.param("missed: latest\n", 1, 3, id="latest keeps the newest"),
+    ],
+)
+def test_a_start_now_would_catch_up_by_the_policy(store, written, kept, skipped):
+    fill(store, watermark=1.5)
+    found = preview_catchup(store, job(TEXT + written), at(5.5))
+    assert (found.watermark, found.kept, found.skipped) == (at(1.5), kept, skipped)
+    assert history(store).rows == ()
+
+
+def test_a_choice_may_take_the_place_of_the_policy(store):
+    fill(store, watermark=1.5)
+    assert preview_catchup(store, job(), at(5.5), Missed.ALL).kept == 4
+
+
+def test_a_long_stretch_is_one_gap(store):
+    fill(store, watermark=0.5)
+    (gap,) = preview_catchup(store, job(), at(15.5)).fates
+    assert (gap.at, gap.through, gap.occurrences, gap.reason) == (at(1), at(15), 15, SkipReason.MISSED)
+
+
+def test_a_paused_job_is_previewed_as_its_resume(store):
+    fill(store, watermark=1.5, paused_at=at(1.5), held=True)
+    found = preview_catchup(store, job(), at(3.5))
+    assert found.paused_at == at(1.5)
+    assert {fate.reason for fate in found.fates} == {SkipReason.PAUSED}
+
+
+def test_the_backlog_is_told_and_not_planned_again(store):
+    fill(store, entry(1), watermark=1.5)
+    change(store, key(1), WAITING, at(1))
+    found = preview_catchup(store, job(TEXT + "catchupWindow: 6h\noverlapPolicy: all\n"), at(3.5))
+    assert (found.backlog, [fate.at for fate in found.fates]) == ((key(1),), [at(2), at(3)])
+
+
+def test_a_job_that_the_ledger_does_not_know_catches_nothing_up(store):
+    assert preview_catchup(store, job(), at(5.5)).watermark is None
+
+
+def test_fires_of_all_jobs_come_in_order_and_those_held_say_why():
+    jobs = {
+        "etl": job(),
+        "off": job(TEXT + "enabled: false\n", "off"),
+        "rest": job(TEXT + "missed: all\n", "rest"),
+        "hand": job("command: x\n", "hand"),
+    }
+    records = {"rest": JobRecord("rest", at(0), paused_at=at(0), held=True)}
+    found = [(fire.at, fire.job_id, fire.held) for fire in fires_until(jobs, records, at(0.5), at(2))]
+    assert found == [
+        (at(hour), job_id, held)
+        for hour in (1, 2)
+        for job_id, held in (("etl", None), ("off", SkipReason.DISABLED), ("rest", SkipReason.PAUSED))
+    ]
+
+
+def test_the_rules_of_a_job_are_told_with_their_places():
+    text = TEXT + "catchupWindow: 6h\noverlapPolicy: latest\nretryPolicy: {maxRetries: 2}\npriority: 3\n"
+    rules = {rule.name: (rule.value, rule.origin) for rule in explain(job(text))}
+    assert rules["start.0"] == ("0 * * * * (Europe/Berlin)", "jobs/etl.yaml:1")
+    assert rules["timezone"] == ("Europe/Berlin", "jobs/etl.yaml:2")
+    assert rules["catchup_window"] == ("6h", "jobs/etl.yaml:4")
+    assert rules["missed"] == ("latest", "jobs/etl.yaml:5")
+    assert rules["retry.max_retries"] == ("2", "jobs/etl.yaml:6")
+    assert rules["priority"] == ("3", "jobs/etl.yaml:7")
+    assert rules["grace"] == ("30s", "default")
+    assert all(origin for _value, origin in rules.values())
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        pytest.param("", "overlap skip", id="by default"),
+        pytest.param("overlap: parallel(3)\n", "overlap parallel(3)", id="its own field"),
+        pytest.param("catchupWindow: 6h\noverlapPolicy: all\n", "overlapPolicy all", id="the policy of a catch-up"),
+        pytest.param("catchupWindow: 6h\n", "overlapPolicy skip", id="the default of a catch-up"),
+    ],
+)
+def test_the_overlap_rule_is_told_in_the_word_it_was_written_with(written, words):
+    assert overlap_words(job(TEXT + written)) == words
+
+
+def test_history_goes_on_where_the_page_before_ended(store):
+    fill(store, *(entry(hour) for hour in range(5)), watermark=5)
+    first = history(store, "etl", limit=3)
+    assert [row.key for row in first.rows] == [key(4), key(3), key(2)]
+    assert first.after is not None
+    rest = history(store, "etl", limit=3, after=read_run_id(first.after))
+    assert ([row.key for row in rest.rows], rest.after) == ([key(1), key(0)], None)

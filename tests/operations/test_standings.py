@@ -1,0 +1,75 @@
+"""How the jobs stand, as the ledger and the folder tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import MINUTE
+from evertick.model.ledger import Batch
+from evertick.model.lifecycle import FAILED, SKIPPED, WAITING, JobStatus, SkipReason
+from evertick.operations import list_standings, standing_of
+from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
+
+
+@pytest.mark.parametrize(
+    ("record", "written", "status"),
+    [
+        pytest.param({}, "", JobStatus.IDLE, id="nothing special is idle"),
+        pytest.param({"paused_at": at(3), "held": True}, "", JobStatus.PAUSED, id="paused"),
+        pytest.param({"held": True}, "enabled: false\n", JobStatus.DISABLED, id="disabled by its definition"),
+        pytest.param({"has_failed": True}, "", JobStatus.ERROR, id="the last run failed"),
+        pytest.param({"error": "ValueError: x", "held": True}, "", JobStatus.ERROR, id="it could not be planned"),
+        pytest.param({"held": True}, None, JobStatus.DISABLED, id="held, and its file is not known"),
+        pytest.param({"retired_at": at(3)}, None, JobStatus.DISABLED, id="its definition is gone"),
+    ],
+)
+def test_a_job_stands_as_its_record_says(store, record, written, status):
+    fill(store, watermark=4, **record)
+    jobs = {} if written is None else {"etl": job(TEXT + written)}
+    (found,) = list_standings(store, jobs, at(4.5))
+    assert found.status is status
+    assert (found.next_at is None) is (status is not JobStatus.IDLE and not record.get("has_failed"))
+
+
+def test_an_active_run_makes_it_running_and_others_wait(store):
+    fill(store, entry(1), entry(2), watermark=4)
+    ran(store, key(1), at(1), None)
+    change(store, key(2), WAITING, at(2))
+    found = standing_of(store, "etl", {}, at(4.5))
+    assert found.status is JobStatus.RUNNING
+    assert ([row.key for row in found.active], [row.key for row in found.waiting]) == ([key(1)], [key(2)])
+
+
+def test_the_last_outcome_is_that_of_a_run_not_of_a_skip(store):
+    fill(store, entry(1), entry(2, state=SKIPPED, reason=SkipReason.OVERLAP), watermark=4)
+    ran(store, key(1), at(1), at(1) + MINUTE, FAILED)
+    found = standing_of(store, "etl", {}, at(4.5))
+    assert found.last is not None
+    assert found.last.state is FAILED
+
+
+def test_a_one_off_that_is_past_is_finished(store):
+    one = job("schedule: {at: '2026-03-02T01:00:00Z'}\ncommand: x\n")
+    fill(store, watermark=4, one=one)
+    assert standing_of(store, "etl", {"etl": one}, at(4.5)).status is JobStatus.FINISHED
+
+
+def test_the_floor_lifts_the_watermark_of_a_job_that_is_not_held(store):
+    fill(store, watermark=4)
+    store.commit(Batch(by="a1/1#2", floors={bucket_of("etl"): at(5)}))
+    assert standing_of(store, "etl", {}, at(5)).watermark == at(5)
+
+
+def test_jobs_of_the_folder_and_of_the_ledger_are_listed_together(store):
+    fill(store, watermark=4)
+    found = list_standings(store, {"new": job(name="new")}, at(4.5))
+    assert [(one.job_id, one.watermark is None, one.zone) for one in found] == [
+        ("etl", False, "Europe/Berlin"),
+        ("new", True, "Europe/Berlin"),
+    ]
+
+
+def test_without_a_ledger_the_folder_alone_is_listed():
+    (found,) = list_standings(None, {"etl": job()}, at(4.5))
+    assert (found.status, found.next_at, found.watermark) == (JobStatus.IDLE, at(5), None)

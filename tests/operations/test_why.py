@@ -1,0 +1,244 @@
+"""What `why` says about an occurrence, whatever became of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from evertick.errors import DefinitionError, NotFound
+from evertick.model.instant import MILLISECOND, MINUTE, SECOND
+from evertick.model.ledger import Batch
+from evertick.model.lifecycle import FAILED, SKIPPED, WAITING, SkipReason, Trigger
+from evertick.operations import read_run_id, why
+from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
+
+CATCHING_UP = TEXT + "catchupWindow: 6h\n"
+
+
+def ask(store, when, text=TEXT, now=6.5, *, is_known=True):
+    return why(store, "etl", when, {"etl": job(text)} if is_known else {}, at(now))
+
+
+def test_a_skip_by_overlap_reads_as_a_person_would_say_it(store):
+    text = (
+        "# hourly\nschedule: '0 * * * *'\ntimezone: Europe/Berlin\ncatchupWindow: 6h\noverlapPolicy: skip\ncommand: x\n"
+    )
+    fill(store, entry(1), entry(2), watermark=3, one=job(text))
+    ran(store, key(1), at(1), at(2) + 12 * MINUTE + 41 * SECOND)
+    detail = "the run of 2026-03-02T01:00:00Z was still running"
+    change(store, key(2), SKIPPED, at(2) + 4 * MILLISECOND, reason=SkipReason.OVERLAP, detail=detail)
+    answer = ask(store, "2026-03-02T03:00", text)
+    assert (answer.at, answer.zone, answer.verdict) == (at(2), "Europe/Berlin", "skipped: overlap")
+    assert answer.sentences == (
+        "decided 03:00:00.004 on node a1; the run of 02:00 was still active (02:00:00 to 03:12:41)",
+        "policy: overlapPolicy skip, from jobs/etl.yaml:5",
+        "to run every occurrence one after another: overlapPolicy: all",
+        "to run it now: evertick backfill etl --from 2026-03-02T03:00 --to 2026-03-02T03:00:01",
+    )
+    assert answer.other is not None
+    assert answer.other.key == key(1)
+
+
+def test_one_that_waited_itself_is_not_called_active(store):
+    fill(store, entry(1), entry(2), watermark=3)
+    ran(store, key(1), at(2.5), at(2.75))
+    detail = "the run of 2026-03-02T01:00:00Z was still waiting"
+    change(store, key(2), SKIPPED, at(2), reason=SkipReason.OVERLAP, detail=detail)
+    assert (
+        "the run of 02:00 was still waiting (it ran 03:30:00 to 03:45:00)"
+        in ask(store, "2026-03-02T03:00").sentences[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "reason", "detail", "policy", "advice"),
+    [
+        pytest.param(
+            "",
+            SkipReason.MISSED,
+            "missed; not kept by missed: none",
+            "policy: missed none, from default of the plain form",
+            "to run what was missed: missed: all",
+            id="missed",
+        ),
+        pytest.param(
+            "catchupWindow: 6h\n",
+            SkipReason.MISSED,
+            "missed, and older than the catch-up window",
+            "policy: catchupWindow 6h, from jobs/etl.yaml:4",
+            "to reach further back: a catchupWindow longer than 6h",
+            id="older than the window",
+        ),
+        pytest.param(
+            "catchupWindow: 6h\n",
+            SkipReason.OVERLAP,
+            "missed; not kept by missed: first",
+            "policy: missed first, from default of catchupWindow",
+            "to run what was missed: overlapPolicy: all",
+            id="not the first that was missed",
+        ),
+        pytest.param(
+            "overlap: latest\n",
+            SkipReason.SUPERSEDED,
+            "the newer run of 2026-03-02T04:00:00Z took its place",
+            "policy: overlap latest, from jobs/etl.yaml:4",
+            "to run every occurrence one after another: overlap: wait",
+            id="superseded",
+        ),
+        pytest.param(
+            "window: {maxDelayMinutes: 30}\n",
+            SkipReason.LATE,
+            "later than the job's window allows",
+            "policy: window maxDelayMinutes 30 minutes, from jobs/etl.yaml:4",
+            "to let it start later: a larger maxDelayMinutes",
+            id="late",
+        ),
+        pytest.param(
+            "skipIfSuccessful: true\n",
+            SkipReason.ALREADY_SUCCEEDED,
+            "a run succeeded for 2026-03-02T01:30:00Z",
+            "policy: skipIfSuccessful true, from jobs/etl.yaml:4",
+            "to run it all the same: skipIfSuccessful: false",
+            id="already succeeded",
+        ),
+        pytest.param(
+            "enabled: false\n",
+            SkipReason.DISABLED,
+            "the job was disabled since 2026-03-02T00:00:00Z",
+            "policy: enabled false, from jobs/etl.yaml:4",
+            "to run it: enabled: true",
+            id="disabled",
+        ),
+    ],
+)
+def test_a_skip_names_its_rule_the_place_of_it_and_the_way_out(store, written, reason, detail, policy, advice):
+    fill(store, entry(2, state=SKIPPED, reason=reason, detail=detail), watermark=6)
+    sentences = ask(store, "2026-03-02T03:00", TEXT + written).sentences
+    assert detail in sentences[0]
+    assert sentences[1:3] == (policy, advice)
+
+
+@pytest.mark.parametrize("reason", SkipReason)
+def test_every_reason_for_a_skip_is_answered(store, reason):
+    fill(store, entry(2, state=SKIPPED, reason=reason, detail="so it was"), watermark=6)
+    answer = ask(store, "2026-03-02T03:00")
+    assert answer.reason is reason
+    assert answer.ruling.advice.startswith("to ")
+
+
+def test_a_gap_is_told_by_its_extent(store):
+    gap = entry(1, state=SKIPPED, reason=SkipReason.PAUSED, through=at(12), occurrences=12, detail="the job was paused")
+    fill(store, gap, watermark=12)
+    sentences = ask(store, "2026-03-02T05:00", now=12.5).sentences
+    assert "it is one of 12 skipped together, from 2026-03-02 02:00 to 2026-03-02 13:00" in sentences
+    assert "to catch up on the next resume: evertick resume etl --catchup all" in sentences
+    assert ask(store, "2026-03-02T05:20", now=12.5).outcome == "no occurrence"
+
+
+def test_a_run_is_told_by_its_course(store):
+    fill(store, entry(2), watermark=6)
+    ran(store, key(2), at(2) + 12 * MILLISECOND, at(2) + 63 * SECOND, FAILED, exit_code=3, detail="step 'x' failed")
+    answer = ask(store, "2026-03-02T03:00")
+    assert answer.verdict == "failed"
+    assert answer.sentences == (
+        "decided 02:59:55 on node a1; an occurrence of its schedule",
+        "started 03:00:00.012 on local, 12ms after its time",
+        "ended 03:01:03 after 1m2s, exit code 3",
+        "step 'x' failed",
+        "its output: evertick logs etl@2026-03-02T02:00:00Z",
+        "to try it once more: evertick retry etl@2026-03-02T02:00:00Z",
+    )
+
+
+def test_one_that_waits_names_what_it_waits_for(store):
+    fill(store, entry(1), entry(2), watermark=6)
+    ran(store, key(1), at(1), None)
+    change(store, key(2), WAITING, at(2))
+    answer = ask(store, "2026-03-02T03:00", TEXT + "overlap: wait\n")
+    assert "waiting for the run of 02:00, which is running" in answer.sentences
+    assert "policy: overlap wait, from jobs/etl.yaml:4" in answer.sentences
+
+
+@pytest.mark.parametrize(
+    ("when", "outcome", "words"),
+    [
+        pytest.param("2026-03-02T09:00", "due", "it fires in 1h30m", id="a future occurrence"),
+        pytest.param(
+            "2026-03-02T09:20",
+            "no occurrence",
+            "the nearest: before 2026-03-02 09:00, after 2026-03-02 10:00",
+            id="a future time between two",
+        ),
+        pytest.param(
+            "2026-03-02T03:20",
+            "no occurrence",
+            "the nearest: before 2026-03-02 03:00, after 2026-03-02 04:00",
+            id="a past time between two",
+        ),
+        pytest.param("2026-03-01T12:00", "unknown", "the ledger knows nothing of this job before", id="before the job"),
+        pytest.param("2026-03-02T07:00", "undecided", "no scheduler has planned beyond", id="after the watermark"),
+        pytest.param("2026-03-02T04:00", "missing", "it was due and has no line", id="a line that is not there"),
+        pytest.param("2026-03-02T03:00Z", "missing", "it was due and has no line", id="a time with an offset"),
+    ],
+)
+def test_a_time_without_a_line(store, when, outcome, words):
+    fill(store, entry(2), watermark=5.5)
+    answer = ask(store, when)
+    assert (answer.outcome, words in answer.sentences[0]) == (outcome, True)
+
+
+def test_a_paused_job_says_so_for_what_comes_and_for_what_was(store):
+    fill(store, watermark=5.5, paused_at=at(5.5), pause_note="a move", held=True)
+    assert "but the job is paused since 2026-03-02 06:30 (a move)" in ask(store, "2026-03-02T09:00").sentences[0]
+    assert "the job is paused since 2026-03-02 06:30" in ask(store, "2026-03-02T07:00").sentences[0]
+
+
+def test_without_a_time_the_newest_that_has_come_is_meant(store):
+    fill(store, entry(5), entry(6), entry(7), watermark=7)
+    assert ask(store, None).at == at(6)
+
+
+def test_without_a_time_and_a_past_the_next_is_meant(store):
+    fill(store, watermark=6)
+    assert ask(store, None, now=6.5).at == at(7)
+
+
+def test_a_requested_run_is_asked_for_by_its_id(store):
+    by_hand = entry(2.5, key=key(2.5, "r1"), trigger=Trigger.MANUAL)
+    fill(store, by_hand, watermark=6)
+    answer = ask(store, read_run_id("etl@2026-03-02T02:30:00Z~r1"))
+    assert answer.row is not None
+    assert answer.row.key.origin == "r1"
+    assert "asked for (manual)" in answer.sentences[0]
+
+
+def test_the_local_time_that_comes_twice_is_the_one_that_is_due(store):
+    text = "schedule: '30 2 * * *'\ntimezone: Europe/Berlin\ncommand: x\n"
+    fill(store, watermark=5)
+    answer = why(store, "etl", "2026-10-25T02:30", {"etl": job(text)}, at(0))
+    assert (answer.outcome, answer.at) == ("due", read_run_id("etl@2026-10-25T00:30:00Z").scheduled_for)
+
+
+def test_without_its_file_the_zone_and_schedule_come_from_the_ledger_and_the_policy_is_not_known(store):
+    fill(store, entry(2, state=SKIPPED, reason=SkipReason.MISSED), watermark=6)
+    answer = ask(store, "2026-03-02T03:00", is_known=False)
+    assert answer.zone == "Europe/Berlin"
+    assert "policy: not known here" in answer.sentences[1]
+
+
+def test_a_job_that_is_not_there_names_the_nearest(store):
+    fill(store, watermark=1)
+    with pytest.raises(NotFound, match="Did you mean 'etl'"):
+        why(store, "elt", None, {}, at(2))
+
+
+@pytest.mark.parametrize("when", ["yesterday", "25:00", "0001-01-01T00:00"])
+def test_what_is_no_time_is_refused(store, when):
+    fill(store, watermark=1)
+    with pytest.raises(DefinitionError):
+        ask(store, when)
+
+
+def test_a_job_without_a_schedule_was_never_due(store):
+    one = job("command: x\n")
+    store.commit(Batch(by="a1/1#1"))
+    assert why(store, "etl", None, {"etl": one}, at(1)).outcome == "no occurrence"

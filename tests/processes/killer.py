@@ -1,0 +1,69 @@
+"""Kill a scheduler again and again: `python -m tests.processes.killer '{"config": {...}, "kills": 100, "seed": 1}'`.
+
+A program of its own, single-threaded and with everything imported, so that each scheduler costs a fork. Each is
+killed when it has said a drawn number of things: launches, and calls of the store. The last one shuts down in order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from random import Random
+
+from evertick.service import open_store
+from tests.processes.node import Config, run, teller
+
+EARLY_MAX = 30
+LATE_MAX = 700
+
+
+def main(config: Config, kills: int, seed: int) -> int:
+    open_store(config.url).close()  # imports what is imported late, once for all children
+    random = Random(seed)
+    began = time.monotonic()
+    for _ in range(kills):
+        # Half of them early: while the ledger is read, taken over and reconciled.
+        lines = random.randint(1, EARLY_MAX if random.random() < 0.5 else LATE_MAX)
+        end_when(config, lambda said, lines=lines: said.count(b"\n") >= lines, signal.SIGKILL)
+    end_when(config, lambda said: b"\nsettled\n" in said, signal.SIGTERM)
+    print(json.dumps({"kills": kills, "seconds": round(time.monotonic() - began, 1)}))  # noqa: T201
+    return 0
+
+
+def end_when(config: Config, is_enough: Callable[[bytes], bool], end: signal.Signals) -> None:
+    """Start a scheduler, and end it when what it has said is enough."""
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(ours)
+        code = 1
+        try:
+            code = run(config, teller(theirs))
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    os.close(theirs)
+    said = b""
+    is_asked = False
+    while words := os.read(ours, 65_536):
+        if not is_asked:
+            said += words
+            if is_enough(said):
+                os.kill(pid, end)
+                is_asked = True
+    os.close(ours)
+    _, status = os.waitpid(pid, 0)
+    ended, expected = os.waitstatus_to_exitcode(status), -end if end is signal.SIGKILL else 0
+    assert is_asked, f"the scheduler ended by itself, with {ended}: {said[-300:]!r}"
+    assert ended == expected, f"the scheduler ended with {ended}, not {expected}"
+
+
+if __name__ == "__main__":
+    order = json.loads(sys.argv[1])
+    sys.exit(main(Config(**order["config"]), order["kills"], order["seed"]))

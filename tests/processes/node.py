@@ -1,0 +1,212 @@
+"""One scheduler in a process of its own: `python -m tests.processes.node '{"url": ..., ...}'`.
+
+It says on standard output what it does, one line each, so that a test can wait for it:
+
+    launched s-001          an attempt is about to start
+    before commit           the store is about to be called; `after commit` when it has answered
+    log buckets.lost ...    what the scheduler itself found worth a warning
+    owns s-001 s-002 ...    these are its jobs now
+    settled                 nothing that has come due is open
+    refused <why>           another instance has the ledger
+    ended                   it has shut down in order
+
+SIGTERM shuts it down in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from evertick import service as composition
+from evertick.dispatch.leadership import LEASE_US
+from evertick.errors import SchedulerLockError
+from evertick.executor import Attempt
+from evertick.model.instant import HOUR, SECOND, Instant
+from evertick.model.job import Job
+from evertick.model.lifecycle import FAILED, SUCCEEDED, RunState
+from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
+from evertick.model.run import RunKey
+from evertick.model.schedule import EverySpec
+from evertick.service import Service
+from evertick.store import Batch, Committed, Lease, Store
+from evertick.testing.disk_executor import Act, DiskExecutor
+
+Tell = Callable[[str], None]
+QUARTER_US = SECOND // 4
+REFUSED = 3
+
+
+@dataclass(frozen=True)
+class Config:
+    url: str
+    attempts: str
+    """The executor's file."""
+    node: str = "node"
+    seconds: int = 0
+    """Jobs that are due every second."""
+    quarters: int = 0
+    """Jobs that are due every quarter of a second."""
+    lease_us: int = LEASE_US
+    takes_us: int = 0
+    retry_seconds: int | None = None
+    """Every run fails, and is tried again after this."""
+    at_most_once: bool = False
+    is_leaderless: bool = False
+    """Every node owns everything, and nobody's epoch is checked."""
+    tells_calls: bool = False
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def jobs_of(config: Config) -> list[Job]:
+    """The load: a third of the jobs each skips, queues and replaces, with and without catch-up."""
+    periods = [("s", SECOND)] * config.seconds + [("q", QUARTER_US)] * config.quarters
+    lost = OnExecutorLost.FAIL if config.at_most_once else OnExecutorLost.RETRY
+    retry = Retry() if config.retry_seconds is None else Retry(1, config.retry_seconds * SECOND)
+    return [
+        Job(
+            f"{kind}-{number:03}",
+            schedules=(EverySpec(period),),
+            policy=replace(POLICIES[number % 3], on_executor_lost=lost, retry=retry),
+        )
+        for number, (kind, period) in enumerate(periods)
+    ]
+
+
+POLICIES = (
+    Policy(),
+    Policy(missed=Missed.ALL, catchup_window_us=HOUR, overlap=Overlap(OverlapKind.WAIT)),
+    Policy(missed=Missed.LATEST, overlap=Overlap(OverlapKind.PARALLEL, 4)),
+)
+
+
+class TellingExecutor(DiskExecutor):
+    """Says of each launch that it is about to happen."""
+
+    def __init__(self, path: Path, tell: Tell, takes_us: int, ends: RunState) -> None:
+        super().__init__(path, act=lambda key, _attempt: Act(_takes(key, takes_us), ends))
+        self._tell_of = tell
+
+    def launch(self, attempt: Attempt) -> None:
+        self._tell_of(f"launched {attempt.key.job_id}")
+        super().launch(attempt)
+
+
+def _takes(key: RunKey, takes_us: int) -> int:
+    """Every other run of those that are due every second takes time; none of the others does, so that all drain."""
+    return takes_us if key.job_id.startswith("s") and key.scheduled_for // SECOND % 2 else 0
+
+
+class TellingStore:
+    """A store that says when it is called, and when it has answered."""
+
+    def __init__(self, store: Store, tell: Tell) -> None:
+        self._store = store
+        self._tell = tell
+
+    def __getattr__(self, verb: str) -> Callable[..., object]:
+        call = getattr(self._store, verb)
+
+        def told(*args: object, **known: object) -> object:
+            self._tell(f"before {verb}")
+            answer = call(*args, **known)
+            self._tell(f"after {verb}")
+            return answer
+
+        return told
+
+
+class LeaderlessStore:
+    """A store that leases everything to everybody, and checks nobody's epoch: only the unique key is left."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def commit(self, batch: Batch) -> Committed:
+        return self._store.commit(replace(batch, epochs={}))
+
+    def lease(self, names: Collection[str], holder: str, ttl_us: int, now: Instant) -> Sequence[Lease]:
+        return [Lease(name, holder, 1, now + ttl_us) for name in sorted(names)] if ttl_us else []
+
+    def __getattr__(self, verb: str) -> Callable[..., object]:
+        return getattr(self._store, verb)
+
+
+class TellingHandler(logging.Handler):
+    def __init__(self, tell: Tell) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._tell(f"log {record.getMessage()}")
+
+
+def teller(fd: int) -> Tell:
+    """Lines on a pipe; each is one write, so that those of several threads do not mix."""
+
+    def tell(line: str) -> None:
+        os.write(fd, f"{' '.join(line.split())}\n".encode())
+
+    return tell
+
+
+def run(config: Config, tell: Tell) -> int:
+    """Be a scheduler until SIGTERM."""
+    logging.getLogger("evertick").handlers = [TellingHandler(tell)]
+    open_really = composition.open_store
+
+    def open_store(url: str) -> Store:
+        store = open_really(url)
+        if config.is_leaderless:
+            store = LeaderlessStore(store)
+        return TellingStore(store, tell) if config.tells_calls else store
+
+    composition.open_store = open_store
+    try:
+        asyncio.run(_serve(config, tell))
+    except SchedulerLockError as error:
+        tell(f"refused {error}")
+        return REFUSED
+    tell("ended")
+    return 0
+
+
+async def _serve(config: Config, tell: Tell) -> None:
+    ends = SUCCEEDED if config.retry_seconds is None else FAILED
+    executor = TellingExecutor(Path(config.attempts), tell, config.takes_us, ends)
+    jobs = jobs_of(config)
+    service = Service(config.url, lambda: jobs, {"local": executor}, node=config.node, lease_us=config.lease_us)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, service.shut_down)
+    onlooker = asyncio.create_task(_look_on(service, tell))
+    await service.run()
+    onlooker.cancel()
+
+
+async def _look_on(service: Service, tell: Tell) -> None:
+    owned: set[str] = set()
+    while True:
+        await asyncio.sleep(0.02)
+        state, now = service.state, time.time_ns() // 1_000
+        if state.jobs.keys() != owned:
+            owned = set(state.jobs)
+            tell(" ".join(["owns", *sorted(owned)]))
+        runs = [run for job in state.jobs.values() for run in job.open_runs()]
+        # Without jobs it only has not begun; while the ledger is behind, more may be open than it knows.
+        if state.jobs and not state.to_plan and all(run.key.scheduled_for > now for run in runs):
+            tell("settled")
+
+
+if __name__ == "__main__":
+    faulthandler.register(signal.SIGUSR1)
+    sys.exit(run(Config(**json.loads(sys.argv[1])), teller(1)))

@@ -1,0 +1,39 @@
+"""A scheduler is killed a hundred times under load: is anything lost, doubled or left behind?"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from tests.processes import proof
+from tests.processes.node import Config
+
+ROOT = Path(__file__).parent.parent.parent
+KILLS = 100
+SEED = 20_261_116
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_hundred_kills_lose_nothing_and_start_nothing_twice(request, tmp_path, kind):
+    url = f"sqlite:///{tmp_path}/evertick.db" if kind == "sqlite" else request.getfixturevalue("fresh_postgres")()
+    attempts = tmp_path / "attempts"
+    config = Config(url, str(attempts), seconds=200, quarters=20, takes_us=300_000, lease_us=500_000, tells_calls=True)
+    order = json.dumps({"config": asdict(config), "kills": KILLS, "seed": SEED})
+    command = [sys.executable, "-m", "tests.processes.killer", order]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+    report = proof.verified(url)
+    assert report.occurrences > 5_000
+    rows, launches = proof.rows_of(url), proof.launches_of(attempts)
+    assert len(launches) > 5_000
+    assert proof.started_twice(launches) == []
+    assert proof.unknown_to_the_ledger(rows, launches) == []
+    assert proof.launched_behind_an_owner(launches) == []
+    assert proof.left_behind(rows, launches) == []
