@@ -24,8 +24,9 @@ if TYPE_CHECKING:
         StoreUnavailable,
     )
     from evertick.model.duration import format_duration, parse_duration
-    from evertick.model.job import Job, Step
+    from evertick.model.job import Job
     from evertick.model.policy import Policy
+    from evertick.model.work import Step
     from evertick.planning.cron import Cron
     from evertick.settings import Settings
 
@@ -61,8 +62,9 @@ _HOMES = {
         *("SchedulerLockError", "SettingsError", "StoreError", "StoreUnavailable"),
     ),
     "evertick.model.duration": ("format_duration", "parse_duration"),
-    "evertick.model.job": ("Job", "Step"),
+    "evertick.model.job": ("Job",),
     "evertick.model.policy": ("Policy",),
+    "evertick.model.work": ("Step",),
     "evertick.planning.cron": ("Cron",),
     "evertick.settings": ("Settings",),
 }

@@ -6,8 +6,12 @@ import asyncio
 import gc
 import logging
 import secrets
+import socket
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
+from evertick.definitions.watch import FolderChanged, FolderWatch
 from evertick.dispatch.clock import Clock, SystemClock
 from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.inbox import Inbox
@@ -15,19 +19,24 @@ from evertick.dispatch.leadership import LEASE_US, NODE_PREFIX, Leadership, buck
 from evertick.dispatch.maintenance import RETENTION_US, Maintenance
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor
-from evertick.loop.messages import BucketsGained, DefinitionsResynced, Message, NodesSeen
+from evertick.executors.local import LocalExecutor, private_folder
+from evertick.loop.effects import Effect
+from evertick.loop.messages import BucketsGained, DefinitionsChanged, DefinitionsResynced, Message, NodesSeen
 from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, SECOND
 from evertick.model.job import Job
 from evertick.operations import message_of
+from evertick.settings import Settings
 from evertick.store import Store
 from evertick.stores import lock_path, open_store
 from evertick.stores.lock import HEARTBEAT_US, FolderLock
 
 log = logging.getLogger("evertick")
 
+STATE_FOLDER = ".evertick"
+PATIENCE_SECONDS = 30.0
 CLAIM_MAX = 200
 CLAIM_SECONDS = 1.0
 MAINTENANCE_SECONDS = 600.0
@@ -48,6 +57,7 @@ class Service:
         clock: Clock | None = None,
         lease_us: int = LEASE_US,
         retention_us: int | None = RETENTION_US,
+        observe: Callable[[Message | Effect], None] | None = None,
     ) -> None:
         self._store_url = store_url
         self._definitions = definitions
@@ -59,6 +69,7 @@ class Service:
         self.state = State(settings or LoopSettings(), node, self.incarnation, self._clock.now())
         self.inbox = Inbox(self.state.settings.inbox_max)
         self._executors = executors
+        self._observe = observe
         self._lock: FolderLock | None = None
         self._stores: list[Store] = []
         self._leadership: Leadership | None = None
@@ -81,9 +92,10 @@ class Service:
             await asyncio.gather(*helpers, return_exceptions=True)
             await asyncio.to_thread(self._close, stop_timeout)
 
-    def shut_down(self) -> None:
+    def shut_down(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """Start nothing more; runs that have not ended by then go on, and are found by whoever starts next."""
         if self.dispatcher is not None:
-            self.dispatcher.shut_down()
+            self.dispatcher.shut_down(patience_seconds)
 
     def _open(self) -> None:
         path = lock_path(self._store_url)
@@ -99,6 +111,7 @@ class Service:
             self._clock,
             resync=self.resync,
             release=self._released,
+            observe=self._observe,
         )
         self.resync()
         if self._lock is None and not self._store_url.startswith("memory:"):
@@ -172,6 +185,53 @@ class Service:
             store.close()
         if self._lock is not None:
             self._lock.release()
+
+
+class FolderService:
+    """A node for a folder of job files, with runs on this machine: what `evertick serve` is."""
+
+    def __init__(
+        self,
+        folder: Path,
+        store_url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        loop_settings: LoopSettings | None = None,
+        node: str | None = None,
+        observe: Callable[[Message | Effect], None] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.state_folder = folder / STATE_FOLDER
+        self.store_url = store_url or f"sqlite:///{(self.state_folder / 'ledger.db').absolute()}"
+        self.watch = FolderWatch(folder, settings or Settings.from_environment())
+        self._stopping = threading.Event()
+        self.service = Service(
+            self.store_url,
+            lambda: tuple(self.watch.snapshot().jobs.values()),
+            {"local": LocalExecutor(self.state_folder)},
+            node=node or socket.gethostname(),
+            settings=loop_settings,
+            observe=observe,
+        )
+
+    async def run(self) -> None:
+        private_folder(self.state_folder)
+        self.watch.load()
+        watching = threading.Thread(
+            target=self.watch.run, args=(self._changed, self._stopping), name="evertick-watch", daemon=True
+        )
+        watching.start()
+        try:
+            await self.service.run()
+        finally:
+            self._stopping.set()
+            watching.join()
+
+    def shut_down(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self.service.shut_down(patience_seconds)
+
+    def _changed(self, change: FolderChanged) -> None:
+        self.service.inbox.report(DefinitionsChanged(change.jobs, change.removed))
 
 
 def _calm_the_collector() -> None:

@@ -8,9 +8,18 @@ from typing import Final
 import click
 
 from evertick.cli.lazy import LazyGroup
-from evertick.errors import Conflict, DefinitionError, EvertickError, NotFound, SettingsError, StoreError
+from evertick.errors import (
+    Conflict,
+    DefinitionError,
+    EvertickError,
+    NotFound,
+    SchedulerLockError,
+    SettingsError,
+    StoreError,
+)
 
 OK, FAILED, USAGE, NOT_FOUND, UNREACHABLE, CONFLICT = 0, 1, 2, 3, 5, 6
+TIMEOUT, INTERRUPTED = 124, 130
 
 # The first kind that fits decides.
 EXIT_CODES: Final = (
@@ -18,25 +27,62 @@ EXIT_CODES: Final = (
     (SettingsError, USAGE),
     (NotFound, NOT_FOUND),
     (Conflict, CONFLICT),
+    (SchedulerLockError, CONFLICT),
     (StoreError, UNREACHABLE),
     (EvertickError, FAILED),
 )
 
 # name -> where the command is. It is imported when it is used, so that `--help` stays fast.
 COMMANDS: Final[dict[str, str]] = {
+    "backfill": "evertick.cli.commands.backfill:backfill",
+    "cancel": "evertick.cli.commands.cancel:cancel",
+    "catchup": "evertick.cli.commands.catchup:catchup",
     "cron": "evertick.cli.commands.cron:cron",
     "db": "evertick.cli.commands.db:db",
+    "explain": "evertick.cli.commands.explain:explain",
+    "history": "evertick.cli.commands.history:history",
+    "import": "evertick.cli.commands.import_:import_",
+    "init": "evertick.cli.commands.init:init",
+    "list": "evertick.cli.commands.list_:list_",
+    "logs": "evertick.cli.commands.logs:logs",
+    "pause": "evertick.cli.commands.pause:pause",
+    "plan": "evertick.cli.commands.plan:plan",
+    "resume": "evertick.cli.commands.resume:resume",
+    "retry": "evertick.cli.commands.retry:retry",
+    "schema": "evertick.cli.commands.schema:schema",
+    "serve": "evertick.cli.commands.serve:serve",
+    "status": "evertick.cli.commands.status:status",
+    "trigger": "evertick.cli.commands.trigger:trigger",
     "upcoming": "evertick.cli.commands.upcoming:upcoming",
     "validate": "evertick.cli.commands.validate:validate",
     "verify": "evertick.cli.commands.verify:verify",
+    "why": "evertick.cli.commands.why:why",
 }
 # name -> its line in `evertick --help`; without one the command is imported to ask it.
 SUMMARIES: Final[dict[str, str]] = {
+    "backfill": "Run past occurrences of a job, from a time up to another.",
+    "cancel": "Cancel a run, or every run of a job that has not ended.",
+    "catchup": "Show what a start now would catch up for a job.",
     "cron": "Read a cron expression: its next fires, and what it means.",
     "db": "Look after the ledger's database: migrate, check, back up.",
+    "explain": "Show the rules a job runs under, and where each was written.",
+    "history": "Show what ran and what was skipped, newest first.",
+    "import": "Make job files of a crontab, of Dagu's or of XXL-JOB's jobs.",
+    "init": "Write a first job, with comments, into a folder.",
+    "list": "List the jobs and how they stand.",
+    "logs": "Show what the steps of a run have printed.",
+    "pause": "Stop planning a job until it is resumed.",
+    "plan": "Show what would fire until a time, over all jobs.",
+    "resume": "Plan a paused job again.",
+    "retry": "Run again what a run was for.",
+    "schema": "Print the JSON Schema of job files, for the completion of editors.",
+    "serve": "Schedule and run the jobs of a folder until it is stopped.",
+    "status": "Show how a job stands: what runs, what waits, what was.",
+    "trigger": "Run a job now.",
     "upcoming": "Show what runs next, over all jobs of a folder.",
     "validate": "Check job files and report every error with its line.",
     "verify": "Prove that no occurrence was lost and none decided twice.",
+    "why": "Say what became of an occurrence of a job, and why.",
 }
 
 

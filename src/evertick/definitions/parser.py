@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from evertick.definitions.catalogue.job import JOB
+from evertick.definitions.catalogue.limits import PRIORITY_MAX, QUEUE_MAX, TAG_MAX, TAGS_MAX
+from evertick.definitions.fields.chain import read_after
+from evertick.definitions.fields.constraints import read_constraints
 from evertick.definitions.fields.identity import NAME_MAX, job_id_of
+from evertick.definitions.fields.notify import read_notify
 from evertick.definitions.fields.policy import read_policy, report_contradictions
 from evertick.definitions.fields.schedule import Form, Timetable, read_schedule
-from evertick.definitions.fields.steps import ONLY_STEP, read_command, read_steps
-from evertick.definitions.fields.values import flag_of, integer_of, line_of, text_of, texts_of
+from evertick.definitions.fields.values import duration_of, flag_of, integer_of, line_of, text_of, texts_of
+from evertick.definitions.fields.work import mentions_work, read_work
 from evertick.definitions.fields.zone import Zone, read_zone
-from evertick.definitions.nodes import MapNode, Node, kind_of, plain_data
+from evertick.definitions.nodes import MapNode, Node, kind_of
 from evertick.definitions.report import Report, Section
 from evertick.definitions.yaml import read_yaml
 from evertick.errors import DefinitionError
-from evertick.model.job import Job, Step
+from evertick.model.chain import After
+from evertick.model.job import Job
+from evertick.model.notify import Route
 from evertick.settings import Settings
 
-PRIORITY_MAX = 1_000_000
-TAGS_MAX = 50
-TAG_MAX = 50
-
 PIPELINE_NAMES: Final = ("pipeline.yaml", "pipeline.yml")
-PIPELINE_FIELDS: Final = ("input", "map", "reduce", "filter", "job", "parameters", "workingDirectory")
 
-# Understood, and not there yet. To pass over them would run a job that its author meant to hold back.
+# Understood, and not there yet. To pass over them would run a job where its author did not mean it to run.
 LATER: Final = {
-    "after": "running one job after another",
-    "condition": "running a job on a condition",
-    "notify": "notifying people",
-    "env": "setting the environment of a job",
-    "timeout": "ending a run that takes too long",
-    "params": "giving parameters to a run",
     "executor": "choosing where a job runs",
     "routing": "choosing where a job runs",
+    "labels": "choosing where a job runs",
+    "kubernetes": "running a job on a cluster",
 }
 
 
@@ -54,7 +52,7 @@ class _Source(NamedTuple):
 
     stem: str
     folder: str
-    """Empty unless it is a pipeline."""
+    """Its path."""
     is_pipeline: bool
 
 
@@ -63,8 +61,8 @@ def parse_definition(
 ) -> Parsed:
     """The job of one file. `file` is shown in errors, and gives the id where the text gives none.
 
-    A file called `pipeline.yaml` is a pipeline: the folder it lies in gives its id. `folder` names that folder
-    where `file` does not.
+    A file called `pipeline.yaml` is a pipeline: the folder it lies in gives its id, and is where it works. `folder` is
+    the path of that folder where `file` does not tell it.
     """
     report = Report(file)
     document = read_yaml(source)
@@ -82,14 +80,15 @@ def parse_definition(
         return Parsed(None, report.errors)
     path = PurePath(file)
     is_pipeline = path.name in PIPELINE_NAMES
-    place = _Source(path.stem, (folder or path.parent.name) if is_pipeline else "", is_pipeline)
-    job = _read_job(Section(root, "", report), place, settings or Settings(), report)
+    place = _Source(path.stem, folder or str(path.parent), is_pipeline)
+    job = _read_job(Section(root, "", report, JOB), place, settings or Settings(), report)
     # Warnings rest on a whole reading: with an error in the file some would be false.
     return Parsed(None, report.errors) if report.errors else Parsed(job, (), report.warnings)
 
 
 def _read_job(section: Section, source: _Source, settings: Settings, report: Report) -> Job:
-    stem, folder, is_pipeline = source
+    stem, is_pipeline = source.stem, source.is_pipeline
+    folder = PurePath(source.folder).name if is_pipeline else ""
     name_node = section.take("name")
     name = line_of(name_node, "name", report, longest=NAME_MAX) if name_node else None
     job_id = _read_id(folder or name or stem, name_node if not folder else None, report)
@@ -100,10 +99,16 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     block = timetable.block
     report_contradictions(section, block, report)
     policy, policy_origins = read_policy(section, block, timetable.form, report)
+    constrained = read_constraints(section, job_id, report)
+    policy = constrained.limited(policy, policy_origins, section, report)
     enabled, enabled_origin = _read_enabled(section, block, report)
     priority = section.take("priority")
-    steps = _read_work(section, report)
-    pipeline = _read_pipeline(section, is_pipeline, bool(steps), report)
+    work = read_work(section, block, is_pipeline, constrained, job_id, report)
+    if is_pipeline and work.working_dir is None:
+        # Its data lies beside it.
+        work = replace(work, working_dir=source.folder)
+    after, after_origin = _read_after(section, block, job_id, report)
+    retention = section.take("logRetention")
     job = Job(
         id=job_id,
         name=name or _shown(folder or stem, job_id),
@@ -114,10 +119,14 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
         priority=(integer_of(priority, "priority", report, -PRIORITY_MAX, PRIORITY_MAX) or 0) if priority else 0,
         enabled=enabled,
         timezone=zone.name,
-        steps=steps,
+        work=work,
+        after=after,
+        constraints=constrained.found,
+        notify=_read_notify(section, block, report),
+        queue=_read_queue(section, report),
+        log_retention_us=duration_of(retention, "logRetention", report) if retention else None,
         tags=_read_tags(section, report),
         description=(text_of(description, "description", report) or "") if description else "",
-        pipeline=pipeline,
         file=report.file,
         origins=MappingProxyType(
             {
@@ -128,6 +137,8 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
                 "schedule": report.origin(node) if node else "not written",
                 "enabled": enabled_origin,
                 "priority": report.origin(priority) if priority else "default",
+                **{name: report.origin(section.key(name)) for name in ("steps", "constraints") if name in section},
+                **after_origin,
                 **timetable.origins,
                 **policy_origins,
             }
@@ -136,17 +147,17 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     for scope in (block, section):
         if scope is not None:
             _finish(scope, job_id)
-    if not steps and pipeline is None and not _mentions_work(section):
+    if not work.steps and not mentions_work(section):
         report.warn(None, "steps", f"job '{job_id}' has nothing to run.", "Add 'command' or 'steps'.")
-    if timetable.form is Form.PLAIN and not timetable.starts:
+    if timetable.form is Form.PLAIN and not timetable.starts and after is None:
         report.warn(node, "schedule", f"job '{job_id}' never starts by itself.", "Add 'start' to its schedule.")
     return job
 
 
 def _finish(section: Section, job_id: str) -> None:
     for name, what in LATER.items():
-        reason = f"'{section.field(name)}' is not supported by this version: {what} comes later."
-        section.refuse(name, reason, "Remove it; it would have no effect.")
+        reason = f"'{section.field(name)}' is not supported by this version: {what} comes with the fleet."
+        section.refuse(name, reason, "Remove it; every job runs on this machine.")
     if section.path:
         section.finish(f"the schedule of job '{job_id}'")
         return
@@ -196,29 +207,31 @@ def _read_tags(section: Section, report: Report) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in tags if tag is not None))
 
 
-def _read_work(section: Section, report: Report) -> tuple[Step, ...]:
-    command, steps = section.take("command"), section.take("steps")
-    single = read_command(command, "command", report) if command else None
-    several = read_steps(steps, report) if steps else ()
-    return (Step(ONLY_STEP, *single),) if single else several
+def _read_after(
+    section: Section, block: Section | None, job_id: str, report: Report
+) -> tuple[After | None, dict[str, str]]:
+    """Written at the job or in its schedule block; in both it is a contradiction, reported elsewhere."""
+    after, origin = None, {}
+    for scope in (section, block):
+        node = scope.take("after") if scope else None
+        if scope is not None and node is not None:
+            after, origin = read_after(node, scope.field("after"), job_id, report), {"after": report.origin(node)}
+    return after, origin
 
 
-def _read_pipeline(section: Section, is_pipeline: bool, has_steps: bool, report: Report) -> dict[str, object] | None:
-    """What a pipeline says about its items is kept as it is; the part that carries it out reads it."""
-    written = [name for name in PIPELINE_FIELDS if name in section]
-    if written and not is_pipeline:
-        for name in written:
-            reason = f"'{name}' belongs to a pipeline, and this file is not one."
-            section.refuse(name, reason, "Move it to a folder of its own, as <name>/pipeline.yaml.")
-        return None
-    if written and has_steps:
-        key = section.key(written[0])
-        reason = f"'{written[0]}' on line {key.line} contradicts the steps of this job: a pipeline has none."
-        report.error(key, written[0], reason, "Make two jobs of it.")
-    taken = {name: section.take(name) for name in PIPELINE_FIELDS}
-    data = {name: plain_data(node) for name, node in taken.items() if node is not None}
-    return data or None
+def _read_notify(section: Section, block: Section | None, report: Report) -> tuple[Route, ...]:
+    routes: tuple[Route, ...] = ()
+    for scope in (section, block):
+        node = scope.take("notify") if scope else None
+        if scope is not None and node is not None:
+            routes = read_notify(node, scope.field("notify"), report)
+    return routes
 
 
-def _mentions_work(section: Section) -> bool:
-    return any(name in section for name in ("command", "steps", *PIPELINE_FIELDS))
+def _read_queue(section: Section, report: Report) -> str | None:
+    node = section.take("queue")
+    name = line_of(node, "queue", report, longest=QUEUE_MAX) if node else None
+    if name is not None and job_id_of(name) != name:
+        reason = f"'queue' cannot be '{name}': it is written in lower case, with digits, '-', '_' and '.'."
+        report.error(node, "queue", reason, f"Write {job_id_of(name)}." if job_id_of(name) else "Write batch.")
+    return name

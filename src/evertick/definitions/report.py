@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from evertick.definitions.catalogue.field import Fields
 from evertick.definitions.nodes import MapNode, Node, ScalarNode, kind_of
 from evertick.errors import DefinitionError
 
@@ -31,6 +32,11 @@ class Report:
             return tuple(told)
         rest = self._located(None, "", f"{len(told) - ERRORS_MAX:,} more errors are not shown.", "Mend these first.")
         return (*told[:ERRORS_MAX], rest)
+
+    @property
+    def count(self) -> int:
+        """How many errors there are by now."""
+        return len(self._errors)
 
     @property
     def warnings(self) -> tuple[DefinitionError, ...]:
@@ -68,15 +74,19 @@ class Report:
 
 
 class Section:
-    """The fields of one map: each is taken once, and what nobody took is reported by `finish`."""
+    """The fields of one map: each is taken once, and what nobody took is reported by `finish`.
 
-    def __init__(self, node: MapNode, path: str, report: Report) -> None:
+    Only fields of its table can be taken, so that the schema and the pages, which are made from the tables, name
+    every field that is read.
+    """
+
+    def __init__(self, node: MapNode, path: str, report: Report, fields: Fields) -> None:
         self.node = node
         self.path = path
         self.report = report
+        self._fields = fields
         self._entries = {key.text: (key, value) for key, value in node.entries}
         self._left = dict(self._entries)
-        self._known: list[str] = []
 
     def field(self, name: str) -> str:
         """The name as errors show it: `schedule.cron`."""
@@ -84,7 +94,7 @@ class Section:
 
     def take(self, name: str) -> Node | None:
         """The value of a field; None when it is absent, or empty, which is an error."""
-        self._known.append(name)
+        assert name in self._fields, f"'{name}' is read and not in its table"
         found = self._left.pop(name, None)
         if found is None:
             return None
@@ -103,6 +113,13 @@ class Section:
     def __contains__(self, name: str) -> bool:
         return name in self._entries
 
+    def contradict(self, first: str, second: str, why: str) -> bool:
+        """Report two fields that cannot both be written, with both lines; whether they were."""
+        if first not in self or second not in self:
+            return False
+        contradiction(self.key(first), self.key(second), self.field, why, self.report)
+        return True
+
     def refuse(self, name: str, reason: str, hint: str) -> None:
         """A field that is understood and cannot be honoured here."""
         found = self._left.pop(name, None)
@@ -112,14 +129,22 @@ class Section:
     def finish(self, owner: str) -> None:
         """Report every field that nothing here knows."""
         for name, (key, _value) in self._left.items():
-            hint = self.report.suggest(name, self._known) or f"Known are: {', '.join(self._known)}."
+            hint = self.report.suggest(name, self._fields) or f"Known are: {', '.join(self._fields)}."
             self.report.error(key, self.field(name), f"unknown field '{name[:60]}' in {owner}.", hint)
 
 
-def section_of(node: Node, path: str, report: Report, shape: str) -> Section | None:
+def contradiction(one: ScalarNode, two: ScalarNode, named: Callable[[str], str], why: str, report: Report) -> None:
+    """Two fields that answer the same question, told at the later one."""
+    early, late = sorted((one, two), key=lambda key: (key.line, key.column))
+    told = f": {why}." if why else "."
+    reason = f"'{early.text}' on line {early.line} and '{late.text}' on line {late.line} contradict each other{told}"
+    report.error(late, named(late.text), reason, "Remove one of them.")
+
+
+def section_of(node: Node, path: str, report: Report, fields: Fields, shape: str) -> Section | None:
     """The fields of a value that has to be a map."""
     if isinstance(node, MapNode):
-        return Section(node, path, report)
+        return Section(node, path, report, fields)
     report.error(node, path, f"'{path}' must be a map, not {kind_of(node)}.", f"Write {shape}.")
     return None
 

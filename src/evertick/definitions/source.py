@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from evertick.definitions.parser import PIPELINE_NAMES, Parsed, parse_definition
+from evertick.definitions.references import find_circles, find_strangers
 from evertick.definitions.yaml import SIZE_MAX
 from evertick.errors import DefinitionError, NotFound
 from evertick.model.job import Job
@@ -30,6 +32,8 @@ class Folder:
     errors: _Findings = field(default_factory=lambda: MappingProxyType({}))
     """By file."""
     warnings: _Findings = field(default_factory=lambda: MappingProxyType({}))
+    stale: frozenset[str] = frozenset()
+    """Jobs whose file has an error now, and which are here as they were before it; only a watched folder has them."""
 
 
 def load_folder(path: str | Path, settings: Settings | None = None) -> Folder:
@@ -44,10 +48,18 @@ def load_folder(path: str | Path, settings: Settings | None = None) -> Folder:
     return load_files(files, settings)
 
 
-def load_files(files: Iterable[Path], settings: Settings | None = None) -> Folder:
-    """The jobs of some files; a bad file never affects another, except one with the same job id."""
-    parsed = {str(file): _parse_file(file, settings) for file in files}
+def load_files(files: Iterable[Path], settings: Settings | None = None, *, is_whole: bool = True) -> Folder:
+    """The jobs of some files; a bad file never affects another, except one with the same job id.
+
+    Jobs that are named and not there are warned about, unless the files are not the whole folder.
+    """
+    return assemble({str(file): parse_file(file, settings) for file in files}, is_whole=is_whole)
+
+
+def assemble(parsed: Mapping[str, Parsed], *, is_whole: bool = True) -> Folder:
+    """What the files are together, in the order given: two of one id, and jobs that start each other, are errors."""
     errors = {file: result.errors for file, result in parsed.items() if result.errors}
+    warnings = {file: result.warnings for file, result in parsed.items() if result.warnings}
     by_id: dict[str, list[Job]] = {}
     for result in parsed.values():
         if result.job is not None:
@@ -55,53 +67,104 @@ def load_files(files: Iterable[Path], settings: Settings | None = None) -> Folde
     for twins in by_id.values():
         if len(twins) > 1:
             errors |= {str(twin.file): (_duplicate(twin, twins),) for twin in twins}
+    jobs = {job_id: twins[0] for job_id, twins in by_id.items() if len(twins) == 1}
+    for job_id, told in find_strangers(jobs).items() if is_whole else ():
+        file = str(jobs[job_id].file)
+        warnings[file] = (*warnings.get(file, ()), *told)
+    for job_id, circle in find_circles(jobs).items():
+        errors[str(jobs.pop(job_id).file)] = (circle,)
     return Folder(
         files=tuple(parsed),
-        jobs=MappingProxyType({job_id: twins[0] for job_id, twins in by_id.items() if len(twins) == 1}),
+        jobs=MappingProxyType(jobs),
         errors=MappingProxyType({file: errors[file] for file in parsed if file in errors}),
-        warnings=MappingProxyType({file: result.warnings for file, result in parsed.items() if result.warnings}),
+        warnings=MappingProxyType({file: warnings[file] for file in parsed if file in warnings}),
     )
 
 
 def definition_files(folder: Path) -> tuple[Path, ...]:
     """The files of a folder that define jobs, in the order of their names; hidden ones are left alone."""
-    found: list[Path] = []
+    return tuple(Path(file) for file in stamps_of(str(folder)))
+
+
+class Stamp(NamedTuple):
+    """What tells one version of a file from another without reading it."""
+
+    modified_ns: int
+    changed_ns: int
+    size: int
+    inode: int
+    device: int
+
+
+NO_STAMP: Final = Stamp(0, 0, 0, 0, 0)
+"""Of what bears the name of a definition and cannot be looked at; reading it tells why."""
+
+
+def stamps_of(folder: str) -> dict[str, Stamp]:
+    """The files of a folder that define jobs, in the order of their names, each with its stamp. Links are followed."""
+    found: dict[str, Stamp] = {}
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
             if entry.name.endswith(SUFFIXES):
                 # Whatever bears the name is read, and a folder or a broken link becomes an error of that file.
-                found.append(folder / entry.name)
-            elif entry.is_dir():
-                found += _pipelines(folder / entry.name)
-    return tuple(sorted(found, key=str))
+                found |= _stamp_of(os.path.join(folder, entry.name), entry)
+            elif _is_folder(entry):
+                found |= _pipelines(os.path.join(folder, entry.name))
+    return {file: found[file] for file in sorted(found)}
 
 
-def _pipelines(folder: Path) -> list[Path]:
-    files = [folder / name for name in PIPELINE_NAMES]
+def _stamp_of(file: str, entry: os.DirEntry[str] | None = None) -> dict[str, Stamp]:
     try:
-        return [file for file in files if file.exists()]
+        status = entry.stat() if entry else os.stat(file)
+    except FileNotFoundError:
+        # It has just gone, unless it is a link that leads nowhere.
+        return {file: NO_STAMP} if os.path.islink(file) else {}
     except OSError:
-        # A folder that may not be entered: told as an error of the file that may be in it.
-        return files[:1]
+        return {file: NO_STAMP}
+    return {file: Stamp(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)}
 
 
-def _parse_file(file: Path, settings: Settings | None) -> Parsed:
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _pipelines(folder: str) -> dict[str, Stamp]:
+    found: dict[str, Stamp] = {}
+    for name in PIPELINE_NAMES:
+        stamped = _stamp_of(os.path.join(folder, name))
+        if NO_STAMP in stamped.values():
+            # A folder that may not be entered: told once, as an error of the file that may be in it.
+            return found | stamped
+        found |= stamped
+    return found
+
+
+def parse_file(file: Path, settings: Settings | None) -> Parsed:
+    return parse_source(file, read_source(file), settings)
+
+
+def read_source(file: Path) -> bytes | DefinitionError:
+    """What a file holds, or why it cannot be read; one byte more than is allowed shows that it is too large."""
     try:
         if not file.is_file():
-            raise (
-                IsADirectoryError(0, "it is not a regular file")
-                if file.exists()
-                else FileNotFoundError(0, "it is gone")
-            )
+            # Nothing else is opened: a pipe would be waited for.
+            raise IsADirectoryError(0, "it is not a regular file" if file.exists() else "it is gone")
         with file.open("rb") as stream:
-            # One byte more than is allowed shows that there is more, however large the file is.
-            source = stream.read(SIZE_MAX + 1)
+            return stream.read(SIZE_MAX + 1)
     except OSError as error:
         reason = f"the file cannot be read: {error.strerror}."
-        return Parsed(None, (DefinitionError(reason, hint="Check the file and its permissions.", file=str(file)),))
-    return parse_definition(source, str(file), settings, folder=file.absolute().parent.name)
+        return DefinitionError(reason, hint="Check the file and its permissions.", file=str(file), line=1, column=1)
+
+
+def parse_source(file: Path, source: bytes | DefinitionError, settings: Settings | None) -> Parsed:
+    if isinstance(source, DefinitionError):
+        return Parsed(None, (source,))
+    return parse_definition(source, str(file), settings, folder=str(file.absolute().parent))
 
 
 def _duplicate(job: Job, twins: list[Job]) -> DefinitionError:

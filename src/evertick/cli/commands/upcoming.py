@@ -132,6 +132,7 @@ def _job_row(job: Job, first: Fire | None) -> Row:
         "start": [_spec_row(spec) for spec in job.schedules],
         "stop": [_spec_row(spec) for spec in job.stops],
         "restart": [_spec_row(spec) for spec in job.restarts],
+        "after": list(job.after.jobs) if job.after else [],
         "next": to_text(first.instant) if first and job.enabled else None,
         "missed": str(job.policy.missed),
         "overlap": str(job.policy.overlap),
@@ -202,7 +203,9 @@ def _when(row: Row) -> str:
         own = f" ({spec['timezone']})" if len(zones) > 1 and "timezone" in spec else ""
         parts.append(f"{text}{own}" if action == "start" else f"{action} {text}{own}")
     shared = f" ({zones.pop()})" if len(zones) == 1 else ""
-    return ", ".join(parts) + shared if parts else "when asked"
+    chained = [f"after {', '.join(row['after'])}"] if row["after"] else []
+    timed = [", ".join(parts) + shared] if parts else []
+    return "; ".join([*timed, *chained]) or "when asked"
 
 
 def _about(row: Row) -> str:

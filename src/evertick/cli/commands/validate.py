@@ -34,7 +34,8 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
         if not path.exists():
             raise NotFound(f"there is no file or folder '{path}'. Write the path of a job file or of a folder of them.")
         files += definition_files(path) if path.is_dir() else (path,)
-    found = load_files(dict.fromkeys(files), Settings.from_environment())
+    is_whole = all(path.is_dir() for path in paths)
+    found = load_files(dict.fromkeys(files), Settings.from_environment(), is_whole=is_whole)
     errors = [error for errors in found.errors.values() for error in errors]
     warnings = [warning for warnings in found.warnings.values() for warning in warnings]
     if output == "json":

@@ -6,11 +6,23 @@ import re
 from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
+from evertick.definitions.catalogue.job import WINDOW
+from evertick.definitions.catalogue.limits import DELAY_MINUTES_MAX, PARALLEL_MAX
+from evertick.definitions.catalogue.words import (
+    BLOCK_STRATEGIES,
+    MISFIRES,
+    MISSED,
+    MISSED_EXECUTIONS,
+    ON_EXECUTOR_LOST,
+    OVERLAP_POLICIES,
+    OVERLAPS,
+    SCOPES,
+)
 from evertick.definitions.fields.retry import read_retry
 from evertick.definitions.fields.schedule import Form
 from evertick.definitions.fields.values import choice_of, duration_of, flag_of, integer_of
 from evertick.definitions.nodes import Node, ScalarNode, kind_of
-from evertick.definitions.report import Report, Section, section_of
+from evertick.definitions.report import Report, Section, contradiction, section_of
 from evertick.model.instant import MINUTE
 from evertick.model.policy import (
     GRACE_US,
@@ -25,24 +37,6 @@ from evertick.model.policy import (
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-PARALLEL_MAX = 10_000
-
-# overlapPolicy answers both questions at once, for a job that catches up.
-OVERLAP_POLICIES: Final = {
-    "skip": (Missed.FIRST, Overlap(OverlapKind.SKIP)),
-    "all": (Missed.ALL, Overlap(OverlapKind.WAIT)),
-    "latest": (Missed.LATEST, Overlap(OverlapKind.LATEST)),
-}
-MISFIRES: Final = {"DO_NOTHING": Missed.NONE, "FIRE_ONCE_NOW": Missed.LATEST}
-MISSED_EXECUTIONS: Final = {"run": Missed.LATEST, "skip": Missed.NONE}
-BLOCK_STRATEGIES: Final = {
-    "SERIAL": OverlapKind.WAIT,
-    "DISCARD": OverlapKind.SKIP,
-    "COVER": OverlapKind.REPLACE,
-    "CONCURRENT": OverlapKind.PARALLEL,
-}
-OVERLAPS: Final = {str(kind): kind for kind in OverlapKind}
 
 _KEPT = "both say which missed occurrences are kept"
 _ACTIVE = "both say what happens while the job is active"
@@ -64,6 +58,9 @@ CONTRADICTIONS: Final = (
     ("retryPolicy", "schedule.retryPolicy", "it is written in two places"),
     ("maxRetries", "retryPolicy", "both say how often to retry"),
     ("maxRetries", "schedule.retryPolicy", "both say how often to retry"),
+    ("after", "schedule.after", "it is written in two places"),
+    ("condition", "schedule.condition", "it is written in two places"),
+    ("notify", "schedule.notify", "it is written in two places"),
     ("command", "steps", "a job has one command, or steps"),
 )
 
@@ -79,11 +76,7 @@ def report_contradictions(job: Section, block: Section | None, report: Report) -
         one, two = _key(job, block, first), _key(job, block, second)
         if one is None or two is None:
             continue
-        early, late = sorted((one, two), key=lambda key: (key.line, key.column))
-        reason = (
-            f"'{early.text}' on line {early.line} and '{late.text}' on line {late.line} contradict each other: {why}."
-        )
-        report.error(late, late.text, reason, "Remove one of them.")
+        contradiction(one, two, lambda name: name, why, report)
 
 
 def _key(job: Section, block: Section | None, name: str) -> ScalarNode | None:
@@ -107,9 +100,7 @@ def read_policy(job: Section, block: Section | None, form: Form, report: Report)
         max_delay_us=reader.max_delay(),
         skip_if_successful=reader.simple("skipIfSuccessful", "skip_if_successful", flag_of, default=False),
         retry=retry,
-        on_executor_lost=reader.choice(
-            "onExecutorLost", "on_executor_lost", {str(word): word for word in OnExecutorLost}, OnExecutorLost.RETRY
-        ),
+        on_executor_lost=reader.choice("onExecutorLost", "on_executor_lost", ON_EXECUTOR_LOST, OnExecutorLost.RETRY),
     )
     return policy, {**reader.origins, **retry_origins}
 
@@ -124,7 +115,7 @@ class _Reader:
         self._window_us = self._read("catchupWindow", duration_of)
         self._policy = self._chosen(job, "overlapPolicy", OVERLAP_POLICIES)
         self._misfire = self._chosen(job, "misfire", MISFIRES)
-        self._missed = self._chosen(job, "missed", {str(word): word for word in Missed})
+        self._missed = self._chosen(job, "missed", MISSED)
         self._execution = self._chosen(block, "missedExecution", MISSED_EXECUTIONS) if block else None
 
     @property
@@ -183,7 +174,7 @@ class _Reader:
         if overlap is None:
             overlap = Overlap()
             self.origins["overlap"] = self._form_default
-        scope = self.choice("scope", "scope", {str(word): word for word in Scope}, Scope.CLUSTER)
+        scope = self.choice("scope", "scope", SCOPES, Scope.CLUSTER)
         return replace(overlap, scope=scope)
 
     def grace(self) -> int:
@@ -200,12 +191,12 @@ class _Reader:
             node = section.take("window") if section else None
             if section is None or node is None:
                 continue
-            window = section_of(node, section.field("window"), self._report, "window: {maxDelayMinutes: 30}")
+            window = section_of(node, section.field("window"), self._report, WINDOW, "window: {maxDelayMinutes: 30}")
             if window is None:
                 continue
             minutes = window.take("maxDelayMinutes")
             if minutes is not None:
-                count = integer_of(minutes, window.field("maxDelayMinutes"), self._report, 1, 5_256_000)
+                count = integer_of(minutes, window.field("maxDelayMinutes"), self._report, 1, DELAY_MINUTES_MAX)
                 delay_us = count * MINUTE if count else None
                 self.origins["max_delay"] = self._report.origin(minutes)
             elif not window.node.entries:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
+from evertick.definitions.catalogue.limits import RETRIES_MAX
+from evertick.definitions.catalogue.words import BACKOFFS
+from evertick.definitions.catalogue.work import RETRY
 from evertick.definitions.fields.values import choice_of, duration_of, integer_of, share_of
+from evertick.definitions.nodes import Node
 from evertick.definitions.report import Report, Section, section_of
 from evertick.model.instant import DAY, MILLISECOND
-from evertick.model.policy import Backoff, Retry
+from evertick.model.policy import Retry
+from evertick.model.work import NO_RETRY
 
-RETRIES_MAX = 1_000
 BLOCK_RETRIES = 3
 """What the block form gives where nothing is written."""
 
-_BACKOFFS = {str(word): word for word in Backoff}
 _DELAY_MS_MAX = 365 * DAY // MILLISECOND
+_TRIES = ("maxRetries", "limit")
+_DELAYS = ("retryDelay", "interval", "retryDelayMs")
 
 
 def read_retry(job: Section, block: Section | None, is_block: bool, report: Report) -> tuple[Retry, dict[str, str]]:
@@ -26,38 +32,52 @@ def read_retry(job: Section, block: Section | None, is_block: bool, report: Repo
         node = section.take("retryPolicy") if section else None
         if section is None or node is None:
             continue
-        fields = section_of(node, section.field("retryPolicy"), report, "retryPolicy: {maxRetries: 3, retryDelay: 60s}")
-        if fields is None:
-            continue
-        retry = _read_tries(fields, _read_waits(fields, retry, origins, report), origins, report)
-        fields.finish(f"'{fields.path}'")
-        if not is_block and "maxRetries" not in fields:
-            reason = f"'{fields.path}' does not say how often; nothing is retried."
-            report.warn(node, fields.path, reason, "Add 'maxRetries'.")
-    return _read_tries(job, retry, origins, report), origins
+        retry = _read_map(node, section.field("retryPolicy"), retry, origins, is_block, report)
+    return _read_tries(job, ("maxRetries",), retry, origins, report), origins
 
 
-def _read_tries(fields: Section, retry: Retry, origins: dict[str, str], report: Report) -> Retry:
-    node = fields.take("maxRetries")
-    count = integer_of(node, fields.field("maxRetries"), report, 0, RETRIES_MAX) if node else None
-    if node is None or count is None:
+def read_step_retry(section: Section, report: Report) -> Retry:
+    """`retryPolicy` of a step; without one it is not tried again."""
+    node = section.take("retryPolicy")
+    return _read_map(node, section.field("retryPolicy"), NO_RETRY, {}, False, report) if node else NO_RETRY
+
+
+def _read_map(node: Node, path: str, retry: Retry, origins: dict[str, str], is_block: bool, report: Report) -> Retry:
+    fields = section_of(node, path, report, RETRY, "retryPolicy: {maxRetries: 3, retryDelay: 60s}")
+    if fields is None:
         return retry
-    origins["retry.max_retries"] = report.origin(node)
-    return replace(retry, max_retries=count)
+    retry = _read_tries(fields, _TRIES, _read_waits(fields, retry, origins, report), origins, report)
+    fields.contradict(*_TRIES, "")
+    fields.finish(f"'{path}'")
+    if not is_block and not any(name in fields for name in _TRIES):
+        report.warn(node, path, f"'{path}' does not say how often; nothing is retried.", "Add 'maxRetries'.")
+    return retry
+
+
+def _read_tries(
+    fields: Section, names: tuple[str, ...], retry: Retry, origins: dict[str, str], report: Report
+) -> Retry:
+    for name in names:
+        node = fields.take(name)
+        count = integer_of(node, fields.field(name), report, 0, RETRIES_MAX) if node else None
+        if node is not None and count is not None:
+            origins["retry.max_retries"] = report.origin(node)
+            retry = replace(retry, max_retries=count)
+    return retry
 
 
 def _read_waits(fields: Section, retry: Retry, origins: dict[str, str], report: Report) -> Retry:
-    for name in ("retryDelay", "retryDelayMs"):
+    for name in _DELAYS:
         if (node := fields.take(name)) is not None:
             delay_us = (
                 duration_of(node, fields.field(name), report)
-                if name == "retryDelay"
+                if name != "retryDelayMs"
                 else _in_microseconds(integer_of(node, fields.field(name), report, 0, _DELAY_MS_MAX))
             )
             retry = retry if delay_us is None else replace(retry, delay_us=delay_us)
             origins["retry.delay"] = report.origin(node)
     if (node := fields.take("backoff")) is not None:
-        backoff = choice_of(node, fields.field("backoff"), report, _BACKOFFS)
+        backoff = choice_of(node, fields.field("backoff"), report, BACKOFFS)
         retry = retry if backoff is None else replace(retry, backoff=backoff)
         origins["retry.backoff"] = report.origin(node)
     if (node := fields.take("maxDelay")) is not None:
@@ -68,12 +88,8 @@ def _read_waits(fields: Section, retry: Retry, origins: dict[str, str], report: 
         jitter = share_of(node, fields.field("jitter"), report)
         retry = retry if jitter is None else replace(retry, jitter=jitter)
         origins["retry.jitter"] = report.origin(node)
-    if "retryDelay" in fields and "retryDelayMs" in fields:
-        one, two = sorted(
-            (fields.key("retryDelay"), fields.key("retryDelayMs")), key=lambda key: (key.line, key.column)
-        )
-        reason = f"'{one.text}' on line {one.line} and '{two.text}' on line {two.line} contradict each other."
-        report.error(two, fields.field(two.text), reason, "Remove one of them.")
+    for first, second in combinations(_DELAYS, 2):
+        fields.contradict(first, second, "")
     return retry
 
 

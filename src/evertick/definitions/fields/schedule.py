@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from evertick.definitions.catalogue.job import BLOCK, ENTRY, START_STOP, TIMES
+from evertick.definitions.catalogue.limits import SCHEDULES_MAX
 from evertick.definitions.fields.values import attempt, duration_of, texts_of
 from evertick.definitions.fields.zone import Zone, read_zone, zone_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of
@@ -17,10 +19,6 @@ from evertick.model.instant import from_datetime
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.planning.schedules import compile_schedule
 
-SCHEDULES_MAX = 100
-"""Per job and kind: each costs a computation whenever the job is looked at."""
-
-_TIMES: Final = ("cron", "every", "at")
 _CRON_TZ: Final = re.compile(r"[ \t]*CRON_TZ=([^ \t]*)[ \t]*(.*)", re.DOTALL)
 _AT: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 _AT_EXAMPLE: Final = "Write for example 2027-03-01T09:00:00+01:00."
@@ -50,11 +48,12 @@ def read_schedule(node: Node, zone: Zone, name: str, report: Report) -> Timetabl
     reader = _Reader(zone, name, report)
     match node:
         case MapNode():
-            section = Section(node, "schedule", report)
-            if any(kind in section for kind in ("start", "stop", "restart")):
-                starts, stops, restarts = (_taken(section, kind, reader) for kind in ("start", "stop", "restart"))
+            if any(key.text in START_STOP for key, _value in node.entries):
+                section = Section(node, "schedule", report, START_STOP)
+                starts, stops, restarts = (_taken(section, kind, reader) for kind in START_STOP)
                 section.finish("a schedule with start, stop or restart")
                 return Timetable(Form.PLAIN, starts, stops, restarts, origins=reader.origins)
+            section = Section(node, "schedule", report, BLOCK)
             starts = reader.block(section, "schedules")
             return Timetable(Form.BLOCK, starts, block=section, origins=reader.origins)
         case _:
@@ -97,7 +96,7 @@ class _Reader:
 
     def _one(self, node: Node, path: str, group: str, index: int) -> tuple[ScheduleSpec, ...]:
         if isinstance(node, MapNode):
-            section = Section(node, path, self.report)
+            section = Section(node, path, self.report, ENTRY)
             specs = self.block(section, group, index)
             section.finish("an entry of a list of schedules; policies belong to the job")
             return specs
@@ -111,7 +110,7 @@ class _Reader:
         """`cron`, `every` or `at`, and the zone they are read in."""
         zone_node = section.take("timezone")
         own = read_zone(zone_node, section.field("timezone"), self.report) if zone_node else None
-        written = [name for name in _TIMES if name in section]
+        written = [name for name in TIMES if name in section]
         if len(written) > 1:
             lines = " and ".join(f"'{name}' on line {section.key(name).line}" for name in written)
             self.report.error(
@@ -121,7 +120,7 @@ class _Reader:
             hint = "Write 'cron: \"0 9 * * *\"' or 'every: 10m' in it."
             self.report.error(section.node, section.path, f"'{section.path}' does not say when.", hint)
         specs: list[ScheduleSpec] = []
-        for name in _TIMES:
+        for name in TIMES:
             node, path = section.take(name), section.field(name)
             if node is None:
                 continue

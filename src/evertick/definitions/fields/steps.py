@@ -1,23 +1,31 @@
-"""What a job runs: its steps and the order that their dependencies set."""
+"""Which steps a job has, in which order they run, and what each of them is given."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
 
-from evertick.definitions.fields.values import flag_of, line_of, text_of, texts_of
-from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of
-from evertick.definitions.report import Report, Section
-from evertick.model.job import Step
+from evertick.definitions.catalogue.limits import PATH_MAX, REPEATS_MAX, STEP_NAME_MAX, STEPS_MAX
+from evertick.definitions.catalogue.work import CONTINUE_ON, HANDLER, HANDLERS, REPEAT, STEP
+from evertick.definitions.fields.conditions import read_condition, read_conditions
+from evertick.definitions.fields.environment import read_env
+from evertick.definitions.fields.kinds import read_command, read_kind
+from evertick.definitions.fields.retry import read_step_retry
+from evertick.definitions.fields.values import duration_of, flag_of, integer_of, line_of, name_of, text_of, texts_of
+from evertick.definitions.nodes import ListNode, MapNode, Node, kind_of
+from evertick.definitions.report import Report, Section, section_of
+from evertick.model.work import NO_HANDLERS, STOP_ON_FAILURE, Command, ContinueOn, Handlers, Repeat, Step, SubJob
 from evertick.planning.workflow import find_cycle
 
-STEPS_MAX = 1_000
-NAME_MAX = 100
 ONLY_STEP = "main"
 """The name of the one step of a job that is a single command."""
+TOLERATE_FAILURE = ContinueOn(failure=True)
+
+_NOWHERE = Command(())
+"""Stands in for the kind of a step with an error, which never reaches a job."""
 
 
-def read_steps(node: Node, report: Report) -> tuple[Step, ...]:
+def read_steps(node: Node, job_id: str, report: Report) -> tuple[Step, ...]:
     if not isinstance(node, ListNode) or not node.items:
         found = "an empty list" if isinstance(node, ListNode) else kind_of(node)
         hint = "Write '- name: ...' and 'command: ...' for each."
@@ -38,10 +46,13 @@ def read_steps(node: Node, report: Report) -> tuple[Step, ...]:
                 item, path, f"'{path}' must be a map, not {kind_of(item)}.", "Write 'name' and 'command' in it."
             )
             continue
-        section = Section(item, f"steps[{index}]", report)
+        section = Section(item, f"steps[{index}]", report, STEP)
         named = _read_name(section, report)
         needed = _read_depends(section, report)
         step = _read_step(section, named, needed, report)
+        if isinstance(step.kind, SubJob) and step.kind.job_id == job_id:
+            reason = f"step '{step.name}' runs job '{job_id}', which is the one it belongs to."
+            report.error(section.key("job"), section.field("job"), reason, "Name another job.")
         if named is None:
             continue
         name, place = named
@@ -55,24 +66,54 @@ def read_steps(node: Node, report: Report) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def read_command(node: Node, field: str, report: Report) -> tuple[tuple[str, ...], bool] | None:
-    """The words of a command and whether they are one text for the shell."""
-    if isinstance(node, ListNode):
-        words = [_word(item, field, report) for item in node.items]
-        if not words:
-            report.error(node, field, f"'{field}' is an empty list.", "Write for example [python, report.py].")
-        kept = tuple(word for word in words if word is not None)
-        return (kept, False) if kept and len(kept) == len(words) else None
-    text = text_of(node, field, report)
-    return None if text is None else ((text,), True)
+def read_handlers(job: Section, report: Report) -> Handlers:
+    """`handlers: {onFailure: ...}`, or the same names at the job."""
+    node = job.take("handlers")
+    inside = section_of(node, "handlers", report, HANDLERS, "handlers: {onFailure: ...}") if node else None
+    found: dict[str, Step] = {}
+    for name in HANDLERS:
+        for section in (job, inside):
+            place = section.take(name) if section else None
+            if section is None or place is None:
+                continue
+            step = _read_handler(place, name, section.field(name), report)
+            if name in found:
+                lines = f"on line {job.key(name).line} and on line {section.key(name).line}"
+                report.error(
+                    section.key(name), section.field(name), f"'{name}' is written twice: {lines}.", "Keep one."
+                )
+            elif step is not None:
+                found[name] = step
+    if inside is not None:
+        inside.finish("'handlers'")
+    if not found:
+        return NO_HANDLERS
+    return Handlers(*(found.get(name) for name in HANDLERS))
 
 
-def _word(node: Node, field: str, report: Report) -> str | None:
-    """One argument; an empty one is fine, when it is written as ''."""
-    if isinstance(node, ScalarNode) and node.value is not None:
-        return node.text
-    report.error(node, field, f"every word of '{field}' must be a text, not {kind_of(node)}.", "Put it in quotes.")
-    return None
+def _read_handler(node: Node, name: str, path: str, report: Report) -> Step | None:
+    if not isinstance(node, MapNode):
+        command = read_command(node, path, report)
+        return None if command is None else Step(name, command)
+    section = Section(node, path, report, HANDLER)
+    owner = f"'{path}'"
+    kind = read_kind(section, owner, report)
+    env = section.take("env")
+    step = Step(
+        name,
+        kind or _NOWHERE,
+        env=read_env(env, section.field("env"), report) if env else (),
+        working_dir=read_folder(section, "workingDir", report),
+        timeout_us=_read_duration(section, "timeout", report),
+        retry=read_step_retry(section, report),
+    )
+    section.finish(owner)
+    return step
+
+
+def read_folder(section: Section, name: str, report: Report) -> str | None:
+    node = section.take(name)
+    return line_of(node, section.field(name), report, longest=PATH_MAX) if node else None
 
 
 def _read_name(section: Section, report: Report) -> tuple[str, Node] | None:
@@ -81,7 +122,11 @@ def _read_name(section: Section, report: Report) -> tuple[str, Node] | None:
         if "name" not in section:
             report.error(section.node, section.field("name"), f"'{section.path}' has no name.", "Add 'name'.")
         return None
-    name = line_of(node, section.field("name"), report, longest=NAME_MAX)
+    name = line_of(node, section.field("name"), report, longest=STEP_NAME_MAX)
+    if name in HANDLERS:
+        reason = f"'{name}' is the name of a handler, and cannot be a step's."
+        report.error(node, section.field("name"), reason, "Rename the step.")
+        return None
     return None if name is None else (name, node)
 
 
@@ -94,21 +139,79 @@ def _read_step(
     section: Section, named: tuple[str, Node] | None, needed: tuple[tuple[Node, str], ...], report: Report
 ) -> Step:
     owner = f"step '{named[0]}'" if named else f"'{section.path}'"
-    node = section.take("command")
-    if node is None and "command" not in section:
-        report.error(section.node, section.field("command"), f"{owner} has no command.", "Add 'command'.")
-    command = read_command(node, section.field("command"), report) if node else None
-    tolerated = section.take("continueOnFailure")
-    goes_on = flag_of(tolerated, section.field("continueOnFailure"), report) if tolerated else None
-    section.finish(owner)
-    words, shell = command or ((), False)
-    return Step(
+    kind = read_kind(section, owner, report)
+    env, conditions, output = section.take("env"), section.take("preconditions"), section.take("output")
+    step = Step(
         name=named[0] if named else "",
-        command=words,
-        shell=shell,
+        kind=kind or _NOWHERE,
         depends=tuple(dict.fromkeys(name for _place, name in needed)),
-        continue_on_failure=bool(goes_on),
+        env=read_env(env, section.field("env"), report) if env else (),
+        working_dir=read_folder(section, "workingDir", report),
+        timeout_us=_read_duration(section, "timeout", report),
+        retry=read_step_retry(section, report),
+        repeat=_read_repeat(section, report),
+        continue_on=_read_continue_on(section, report),
+        preconditions=read_conditions(conditions, section.field("preconditions"), report) if conditions else (),
+        output=_read_output(output, section.field("output"), report) if output else None,
     )
+    section.finish(owner)
+    return step
+
+
+def _read_duration(section: Section, name: str, report: Report) -> int | None:
+    node = section.take(name)
+    return duration_of(node, section.field(name), report) if node else None
+
+
+def _read_output(node: Node, field: str, report: Report) -> str | None:
+    text = text_of(node, field, report)
+    return None if text is None else name_of(node, text, field, report)
+
+
+def _read_repeat(section: Section, report: Report) -> Repeat | None:
+    node = section.take("repeat")
+    fields = section_of(node, section.field("repeat"), report, REPEAT, "repeat: {interval: 10s}") if node else None
+    if fields is None:
+        return None
+    interval_us: int | None = None
+    for name in ("interval", "every"):
+        place = fields.take(name)
+        if place is not None:
+            interval_us = duration_of(place, fields.field(name), report, allow_subsecond=True)
+    fields.contradict("interval", "every", "")
+    if "interval" not in fields and "every" not in fields:
+        report.error(fields.node, fields.path, f"'{fields.path}' does not say how often.", "Add 'interval: 10s'.")
+    limit, until = fields.take("limit"), fields.take("until")
+    repeat = Repeat(
+        interval_us or 0,
+        integer_of(limit, fields.field("limit"), report, 1, REPEATS_MAX) if limit else None,
+        read_condition(until, fields.field("until"), report) if until else None,
+    )
+    fields.finish(f"'{fields.path}'")
+    return repeat
+
+
+def _read_continue_on(section: Section, report: Report) -> ContinueOn:
+    simple, node = section.take("continueOnFailure"), section.take("continueOn")
+    section.contradict("continueOnFailure", "continueOn", "both say which ends are passed over")
+    goes_on = flag_of(simple, section.field("continueOnFailure"), report) if simple else None
+    path = section.field("continueOn")
+    fields = section_of(node, path, report, CONTINUE_ON, "continueOn: {failure: true}") if node else None
+    if fields is None:
+        return TOLERATE_FAILURE if goes_on else STOP_ON_FAILURE
+    flags = {}
+    for name in ("failure", "skipped", "markSuccess"):
+        place = fields.take(name)
+        flags[name] = bool(flag_of(place, fields.field(name), report)) if place else False
+    codes = fields.take("exitCodes")
+    items = codes.items if isinstance(codes, ListNode) else (codes,) if codes else ()
+    exits = [integer_of(item, fields.field("exitCodes"), report, 0, 255) for item in items]
+    fields.finish(f"'{path}'")
+    if flags["markSuccess"] and not (flags["failure"] or flags["skipped"] or exits):
+        reason = f"'{path}.markSuccess' has no effect: nothing is passed over."
+        report.warn(fields.key("markSuccess"), path, reason, "Add 'failure: true' or 'exitCodes'.")
+    known = tuple(dict.fromkeys(code for code in exits if code is not None))
+    return ContinueOn(flags["failure"], flags["skipped"], known, flags["markSuccess"])
 
 
 def _report_order(places: dict[str, Node], depends: dict[str, tuple[tuple[Node, str], ...]], report: Report) -> None:

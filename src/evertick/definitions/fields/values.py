@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
+from evertick.definitions.catalogue.limits import URL_MAX
+from evertick.definitions.fields.identity import job_id_of
 from evertick.definitions.nodes import ListNode, Node, ScalarNode, kind_of
 from evertick.definitions.report import Report
 from evertick.errors import DefinitionError
@@ -13,6 +17,10 @@ from evertick.model.duration import parse_duration
 T = TypeVar("T")
 
 TEXT_MAX = 10_000
+RESERVED: Final = "EVERTICK_"
+"""Variables with this beginning tell a run what it is; nobody else sets them."""
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def text_of(node: Node, field: str, report: Report, *, longest: int = TEXT_MAX) -> str | None:
@@ -97,6 +105,47 @@ def duration_of(node: Node, field: str, report: Report, *, allow_subsecond: bool
         )
         return None
     return attempt(lambda: parse_duration(text, allow_subsecond=allow_subsecond), node, field, report)
+
+
+def name_of(node: Node, text: str, field: str, report: Report) -> str | None:
+    """The name of an environment variable that is free to be set."""
+    if not _NAME.fullmatch(text) or len(text) > 200:
+        hint = "Use letters, digits and _, and no digit first, for example DATA_DIR."
+        report.error(node, field, f"'{text[:60]}' is not the name of a variable.", hint)
+        return None
+    if text.upper().startswith(RESERVED):
+        reason = f"'{text[:60]}' begins with {RESERVED}, which is kept for what a run is told about itself."
+        report.error(node, field, reason, "Choose another name.")
+        return None
+    return text
+
+
+def url_of(node: Node, field: str, report: Report) -> str | None:
+    """An address of the web."""
+    text = line_of(node, field, report, longest=URL_MAX)
+    if text is None:
+        return None
+    try:
+        parts = urlsplit(text)
+        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound or any(character.isspace() for character in text):
+        report.error(node, field, f"'{field}' is not an address: '{text[:60]}'.", "Write https://host/path.")
+        return None
+    return text
+
+
+def job_of(node: Node, field: str, report: Report) -> str | None:
+    """The id of another job, which may be told by its name."""
+    text = line_of(node, field, report, longest=200)
+    if text is None:
+        return None
+    job_id = job_id_of(text)
+    if not job_id:
+        report.error(node, field, f"'{text[:60]}' is not the name of a job.", "Write the id of one.")
+        return None
+    return job_id
 
 
 def attempt(read: Callable[[], T], node: Node, field: str, report: Report) -> T | None:

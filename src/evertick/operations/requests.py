@@ -1,4 +1,4 @@
-"""What people can do, whichever surface they use: each is a durable request, or a question to the ledger."""
+"""How what people ask for is written down, and how the loop is told of it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,39 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.model.instant import Instant
-from evertick.model.ledger import Batch, Request, RequestKind
+from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import RunState, Trigger
 from evertick.model.policy import Missed, Overlap, OverlapKind
 from evertick.model.run import LedgerRow, RunKey
-from evertick.planning.verify import Report, verify_ledger
-from evertick.store import RunFilter, Store
 
 RequestMessage = TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob | ChainArrived | ForwardedReport
 
 
-def submit(store: Store, request: Request) -> None:
-    """Put a request into the ledger; whoever owns the job carries it out and answers there."""
-    store.commit(Batch(by=f"request/{request.id}", requests=[request]))
+def trigger_request(
+    request_id: str,
+    job_id: str,
+    now: Instant,
+    *,
+    by: str = "",
+    params: str = "",
+    trigger: Trigger = Trigger.MANUAL,
+    scheduled_for: Instant | None = None,
+) -> Request:
+    """`scheduled_for` is the time that the run is told it is for; without it, the time of asking."""
+    payload: dict[str, object] = {"trigger": trigger, "params": params}
+    if scheduled_for is not None:
+        payload["scheduled_for"] = scheduled_for
+    return Request(request_id, RequestKind.TRIGGER, job_id, json.dumps(payload), now, by)
 
 
-def trigger_request(request_id: str, job_id: str, now: Instant, *, by: str = "", params: str = "") -> Request:
-    payload = json.dumps({"trigger": Trigger.MANUAL, "params": params})
-    return Request(request_id, RequestKind.TRIGGER, job_id, payload, now, by)
+def retry_request(request_id: str, row: LedgerRow, now: Instant, *, by: str = "") -> Request:
+    """A new run for the time that another one was for, with what that one was given."""
+    # What a backfill keeps there is its own rule, not a job's parameters.
+    params = "" if row.trigger is Trigger.BACKFILL else row.params
+    key = row.key
+    return trigger_request(
+        request_id, key.job_id, now, by=by, params=params, trigger=Trigger.RETRY, scheduled_for=key.scheduled_for
+    )
 
 
 def cancel_request(request_id: str, job_id: str, now: Instant, *, run_id: str | None = None, by: str = "") -> Request:
@@ -69,16 +84,16 @@ def message_of(request: Request) -> RequestMessage:
     payload = json.loads(request.payload)
     match request.kind:
         case RequestKind.TRIGGER:
-            return TriggerJob(
-                request.id, request.job_id, request.submitted_at, Trigger(payload["trigger"]), payload["params"]
-            )
+            at = payload.get("scheduled_for", request.submitted_at)
+            return TriggerJob(request.id, request.job_id, at, Trigger(payload["trigger"]), payload["params"])
         case RequestKind.CANCEL:
             key = RunKey.from_run_id(payload["run_id"]) if payload["run_id"] else None
             return CancelRun(request.id, request.job_id, key, request.submitted_by)
         case RequestKind.PAUSE:
-            return PauseJob(request.id, request.job_id, payload["note"])
+            return PauseJob(request.id, request.job_id, payload["note"], submitted_at=request.submitted_at)
         case RequestKind.RESUME:
-            return ResumeJob(request.id, request.job_id, Missed(payload["keep"]) if payload["keep"] else None)
+            keep = Missed(payload["keep"]) if payload["keep"] else None
+            return ResumeJob(request.id, request.job_id, keep, submitted_at=request.submitted_at)
         case RequestKind.BACKFILL:
             overlap = Overlap(OverlapKind(payload["overlap"]), payload["limit"])
             return BackfillJob(request.id, request.job_id, payload["instants"], overlap, payload["gap_us"])
@@ -96,17 +111,3 @@ def message_of(request: Request) -> RequestMessage:
             return ForwardedReport(request.id, report)
         case _:
             assert_never(request.kind)
-
-
-def verify(store: Store) -> Report:
-    """Prove from the ledger alone that no occurrence was lost and none decided twice."""
-    snapshot = store.load()
-    rows: list[LedgerRow] = []
-    after = None
-    while True:
-        page = store.query(RunFilter(occurrences_only=True, oldest_first=True), after, 10_000)
-        rows += page.rows
-        if page.after is None:
-            break
-        after = page.after
-    return verify_ledger(store.schedules(), snapshot.jobs, snapshot.floors, rows)

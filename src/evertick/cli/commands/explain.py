@@ -1,0 +1,33 @@
+"""`evertick explain`: the rules a job runs under."""
+
+from __future__ import annotations
+
+import click
+
+from evertick.cli.output import Column, Table, output_option, show_json, show_tables
+from evertick.cli.place import Place, place_options
+
+
+@click.command()
+@click.argument("job")
+@place_options
+@output_option
+def explain(job: str, place: Place, output: str) -> None:
+    """Show the rules a job runs under, and where each was written.
+
+    \b
+    Example:
+      evertick explain report --folder jobs
+    """
+    from evertick import operations
+
+    rules = [rule._asdict() for rule in operations.explain(place.job(job))]
+    if output == "json":
+        show_json(rules)
+        return
+    columns = (
+        Column("Rule", "name", "cyan"),
+        Column("Value", "value", "bold", wrap=True),
+        Column("From", "origin", wrap=True),
+    )
+    show_tables(Table(columns, rules))

@@ -1,0 +1,87 @@
+"""`evertick import`: job files from the jobs of other schedulers, and what of them could not be carried over."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from evertick.cli.output import note, output_option, show_json, show_text
+
+KINDS = ("crontab", "dagu", "xxl-job")
+
+
+@click.command("import")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("source", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="The folder for the job files.")
+@click.option("--dry-run", is_flag=True, help="Show the files, and write nothing.")
+@click.option("--force", is_flag=True, help="Replace files that are already there.")
+@click.option("--system", is_flag=True, help="A system's crontab, with a column for the user.")
+@click.option("--timezone", metavar="ZONE", help="The zone of schedules that name none.")
+@output_option
+def import_(
+    kind: str, source: Path, folder: Path, dry_run: bool, force: bool, system: bool, timezone: str | None, output: str
+) -> None:
+    """Make job files of a crontab, of Dagu's or of XXL-JOB's jobs.
+
+    SOURCE is a file, or - for standard input. What could not be carried over is told with its line. Every file that
+    is written loads without an error.
+
+    \b
+    Examples:
+      crontab -l | evertick import crontab - --to jobs --dry-run
+      evertick import crontab /etc/crontab --system --to jobs
+      evertick import dagu report.yaml --to jobs
+      evertick import xxl-job jobs.json --to jobs --timezone Asia/Shanghai
+    """
+    from evertick.definitions.importing.crontab import read_crontab
+    from evertick.definitions.importing.dagu import read_dagu
+    from evertick.definitions.importing.imported import write
+    from evertick.definitions.importing.xxl_job import read_xxl_job
+    from evertick.settings import is_zone
+
+    if system and kind != "crontab":
+        raise click.UsageError("--system belongs to 'import crontab'.")
+    if timezone is not None and not is_zone(timezone):
+        raise click.UsageError(f"'{timezone}' is not a time zone. Write an IANA name such as Europe/Berlin.")
+    text, name = _read(source)
+    if kind == "crontab":
+        imported = read_crontab(text, name, is_system=system, timezone=timezone)
+    elif kind == "dagu":
+        imported = read_dagu(text, name, timezone=timezone)
+    else:
+        imported = read_xxl_job(text, name, timezone=timezone)
+    if not dry_run:
+        write(imported, folder, is_forced=force)
+    if output == "json":
+        show_json(
+            {
+                "written": not dry_run,
+                "files": [{"file": str(folder / file.name), "text": file.text} for file in imported.files],
+                "notes": [{"line": told.line, "text": told.text} for told in imported.notes],
+            }
+        )
+        return
+    for file in imported.files:
+        show_text(str(folder / file.name))
+        if dry_run:
+            for line in file.text.splitlines():
+                show_text(f"    {line}")
+    for told in imported.notes:
+        note(f"{name}:{told.line}: {told.text}" if told.line else f"{name}: {told.text}")
+    count = len(imported.files)
+    files = f"{count:,} file" if count == 1 else f"{count:,} files"
+    note(f"{files} would be written." if dry_run else f"{files} written to {folder}. Next: evertick validate {folder}")
+
+
+def _read(source: Path) -> tuple[str, str]:
+    from evertick.errors import NotFound
+
+    if str(source) == "-":
+        return sys.stdin.read(), "standard input"
+    try:
+        return source.read_text(encoding="utf-8", errors="replace"), str(source)
+    except OSError as error:
+        raise NotFound(f"'{source}' cannot be read: {error.strerror}.") from error

@@ -1,0 +1,48 @@
+"""`evertick retry`: run again what a run was for."""
+
+from __future__ import annotations
+
+import click
+
+from evertick.cli.output import output_option
+from evertick.cli.place import Place, place_options
+from evertick.cli.times import now
+
+
+@click.command()
+@click.argument("run_id")
+@click.option("--wait", is_flag=True, help="Wait until it has ended; its result is the exit code: 0 or 1.")
+@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="With --wait: how long (exit code 124).")
+@place_options
+@output_option
+@click.pass_context
+def retry(ctx: click.Context, run_id: str, wait: bool, timeout: float | None, place: Place, output: str) -> None:
+    """Run again what a run was for.
+
+    It is a new run with the trigger 'retry', the same scheduled time and the same parameters; the old one stays as it
+    is. A run that has not ended cannot be retried (exit code 6).
+
+    \b
+    Example:
+      evertick retry report@2026-03-02T09:00:00Z --wait
+    """
+    from evertick.cli.asking import ask_for_run, new_id, whoami
+    from evertick.errors import Conflict
+    from evertick.model.lifecycle import TERMINAL
+    from evertick.operations import find_record, read_run_id, require_run, retry_request
+
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout goes with --wait.")
+    key = read_run_id(run_id)
+    with place.open() as store:
+        find_record(store, key.job_id, place.jobs())
+        row = require_run(store, key)
+        if row.state not in TERMINAL:
+            raise Conflict(f"the run {run_id} is {row.state}. Next: wait for its end, or evertick cancel {run_id}")
+        if row.occurrences > 1:
+            raise Conflict(
+                f"{run_id} stands for {row.occurrences:,} skipped occurrences. Next: evertick backfill {key.job_id}"
+            )
+        request = retry_request(new_id(), row, now(), by=whoami())
+        code = ask_for_run(place, store, request, wait=wait, patience=timeout, is_json=output == "json")
+    ctx.exit(code)

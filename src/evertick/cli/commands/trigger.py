@@ -1,0 +1,60 @@
+"""`evertick trigger`: run a job now."""
+
+from __future__ import annotations
+
+import click
+
+from evertick.cli.output import output_option
+from evertick.cli.place import Place, place_options
+from evertick.cli.times import now
+
+
+@click.command()
+@click.argument("job")
+@click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated.")
+@click.option("--wait", is_flag=True, help="Wait until it has ended; its result is the exit code: 0 or 1.")
+@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="With --wait: how long (exit code 124).")
+@place_options
+@output_option
+@click.pass_context
+def trigger(
+    ctx: click.Context,
+    job: str,
+    params: tuple[str, ...],
+    wait: bool,
+    timeout: float | None,
+    place: Place,
+    output: str,
+) -> None:
+    """Run a job now.
+
+    The run meets the job's overlap rule like any other: it may wait or be skipped when the job is active. Parameters
+    are checked against the job's own where its folder is known.
+
+    \b
+    Examples:
+      evertick trigger report
+      evertick trigger export --param FORMAT=json --wait --timeout 600
+    """
+    from evertick.cli.asking import ask_for_run, new_id, whoami
+    from evertick.operations import find_record, params_text, trigger_request
+
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout goes with --wait.")
+    given = _given(params)
+    with place.open() as store:
+        jobs = place.jobs()
+        find_record(store, job, jobs)
+        request = trigger_request(new_id(), job, now(), by=whoami(), params=params_text(jobs.get(job), given))
+        code = ask_for_run(place, store, request, wait=wait, patience=timeout, is_json=output == "json")
+    ctx.exit(code)
+
+
+def _given(params: tuple[str, ...]) -> dict[str, str]:
+    given = {}
+    for param in params:
+        name, equals, value = param.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"'{param}' is not a parameter. Write NAME=VALUE.")
+        given[name] = value
+    return given

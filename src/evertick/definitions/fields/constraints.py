@@ -1,0 +1,207 @@
+"""What must hold before, while and after a job runs, and what is done when it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from evertick.definitions.catalogue.field import Fields
+from evertick.definitions.catalogue.job import (
+    ACTION,
+    CONSTRAINTS,
+    HOOK,
+    REQUIRED_JOBS,
+    RUNS_LIMIT,
+    TIME_LIMIT,
+)
+from evertick.definitions.catalogue.limits import ACTIONS_MAX, PARALLEL_MAX
+from evertick.definitions.catalogue.words import ACTIONS, KILL_TARGETS
+from evertick.definitions.catalogue.work import SECRET
+from evertick.definitions.fields.chain import read_jobs
+from evertick.definitions.fields.notify import read_address
+from evertick.definitions.fields.values import choice_of, duration_of, flag_of, integer_of, job_of
+from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of
+from evertick.definitions.report import Report, Section, contradiction, section_of
+from evertick.model.constraint import (
+    Action,
+    ActionKind,
+    Constraint,
+    MaxAllowedRunTime,
+    MaxConcurrentRuns,
+    MaxExpectedRunTime,
+    PostRunHook,
+    PreRunHook,
+    RequirePreviousSuccess,
+)
+from evertick.model.policy import Overlap, OverlapKind, Policy
+from evertick.model.work import Value
+
+T = TypeVar("T")
+
+_WORDS: Final = {word: kind for word, kind in ACTIONS.items() if kind not in {ActionKind.START_JOB, ActionKind.WEBHOOK}}
+_ACTION_SHAPE: Final = "Write retry, kill, skipNext, {startJob: id} or {webhook: https://...}."
+
+
+@dataclass(frozen=True, slots=True)
+class Constrained:
+    """The constraints of a job, and what they mean for its overlap policy and its timeout."""
+
+    found: tuple[Constraint, ...] = ()
+    section: Section | None = None
+
+    def limited(self, policy: Policy, origins: dict[str, str], job: Section, report: Report) -> Policy:
+        """`maxConcurrentRuns: n` is the overlap policy `parallel(n)`; 1 is what every other policy says."""
+        runs = next((one for one in self.found if isinstance(one, MaxConcurrentRuns)), None)
+        if runs is None or self.section is None:
+            return policy
+        overlap, key = policy.overlap, self.section.key("maxConcurrentRuns")
+        is_same = overlap.limit == runs.limit and (runs.limit == 1 or overlap.kind is OverlapKind.PARALLEL)
+        if is_same:
+            return policy
+        for name in ("overlap", "blockStrategy", "overlapPolicy"):
+            if name in job:
+                why = f"'{overlap}' is not {runs.limit} at once"
+                contradiction(job.key(name), key, lambda text: text, why, report)
+                return policy
+        origins["overlap"] = report.origin(key)
+        return replace(policy, overlap=Overlap(OverlapKind.PARALLEL, runs.limit, overlap.scope))
+
+    def timeout(self, timeout_us: int | None, job: Section, report: Report) -> int | None:
+        """`maxAllowedRunTime` is the timeout."""
+        allowed = next((one for one in self.found if isinstance(one, MaxAllowedRunTime)), None)
+        if allowed is None or self.section is None:
+            return timeout_us
+        if timeout_us is not None and timeout_us != allowed.duration_us:
+            why = "both say when a run is ended"
+            contradiction(job.key("timeout"), self.section.key("maxAllowedRunTime"), lambda text: text, why, report)
+        return allowed.duration_us
+
+
+def read_constraints(job: Section, own_id: str, report: Report) -> Constrained:
+    node = job.take("constraints")
+    shape = "constraints: {maxExpectedRunTime: 30m}"
+    section = section_of(node, "constraints", report, CONSTRAINTS, shape) if node else None
+    if section is None:
+        return Constrained()
+    found = _Reader(section, own_id, report).all()
+    section.finish("'constraints'")
+    return Constrained(found, section)
+
+
+class _Reader:
+    def __init__(self, section: Section, own_id: str, report: Report) -> None:
+        self._section, self._own_id, self._report = section, own_id, report
+
+    def all(self) -> tuple[Constraint, ...]:
+        found: list[Constraint] = []
+        runs = self._limit("maxConcurrentRuns", RUNS_LIMIT, "value", self._count)
+        if runs:
+            found.append(MaxConcurrentRuns(*runs))
+        before: tuple[Value, tuple[Action, ...]] | None = self._limit("preRunHook", HOOK, "url", read_address)
+        if before:
+            found.append(PreRunHook(*before))
+        behind: tuple[Value, tuple[Action, ...]] | None = self._limit("postRunHook", HOOK, "url", read_address)
+        if behind:
+            found.append(PostRunHook(*behind))
+        expected = self._limit("maxExpectedRunTime", TIME_LIMIT, "value", duration_of)
+        if expected:
+            found.append(MaxExpectedRunTime(*expected))
+        allowed = self._limit("maxAllowedRunTime", TIME_LIMIT, "value", duration_of)
+        if allowed:
+            found.append(MaxAllowedRunTime(*allowed))
+        if expected and allowed and expected[0] >= allowed[0]:
+            self._section.contradict(
+                "maxExpectedRunTime", "maxAllowedRunTime", "a run is ended before it is behind schedule"
+            )
+        required = self._required()
+        if required:
+            found.append(required)
+        return tuple(found)
+
+    def _limit(
+        self, name: str, fields: Fields, value: str, read: Callable[[Node, str, Report], T | None]
+    ) -> tuple[T, tuple[Action, ...]] | None:
+        """A plain value, or a map with the value and `onViolation`."""
+        node = self._section.take(name)
+        if node is None:
+            return None
+        path = self._section.field(name)
+        if not isinstance(node, MapNode) or (fields is HOOK and _is_secret(node)):
+            found = read(node, path, self._report)
+            return None if found is None else (found, ())
+        section = Section(node, path, self._report, fields)
+        place = section.take(value)
+        if place is None and value not in section:
+            self._report.error(node, path, f"'{path}' has no '{value}'.", f"Add '{value}'.")
+        found = read(place, section.field(value), self._report) if place else None
+        actions = self._actions(section)
+        section.finish(f"'{path}'")
+        return None if found is None else (found, actions)
+
+    def _count(self, node: Node, field: str, report: Report) -> int | None:
+        return integer_of(node, field, report, 1, PARALLEL_MAX)
+
+    def _required(self) -> RequirePreviousSuccess | None:
+        node = self._section.take("requirePreviousSuccess")
+        path = self._section.field("requirePreviousSuccess")
+        if node is None:
+            return None
+        if isinstance(node, ScalarNode) and isinstance(node.value, bool):
+            return RequirePreviousSuccess() if flag_of(node, path, self._report) else None
+        if not isinstance(node, MapNode):
+            return RequirePreviousSuccess(self._jobs(node, path))
+        section = Section(node, path, self._report, REQUIRED_JOBS)
+        place = section.take("jobs")
+        jobs = self._jobs(place, section.field("jobs")) if place else ()
+        actions = self._actions(section)
+        section.finish(f"'{path}'")
+        return RequirePreviousSuccess(jobs, actions)
+
+    def _jobs(self, node: Node, path: str) -> tuple[str, ...]:
+        """A job may require its own success; it is then told as the empty list."""
+        jobs = read_jobs(node, path, None, self._report)
+        return () if jobs == (self._own_id,) else jobs
+
+    def _actions(self, section: Section) -> tuple[Action, ...]:
+        node, path = section.take("onViolation"), section.field("onViolation")
+        if node is None:
+            return ()
+        items = node.items if isinstance(node, ListNode) else (node,)
+        if not items or len(items) > ACTIONS_MAX:
+            reason = f"'{path}' has {len(items):,} actions; it needs 1 to {ACTIONS_MAX}."
+            self._report.error(node, path, reason, _ACTION_SHAPE)
+        found = (self._action(item, path) for item in items[:ACTIONS_MAX])
+        return tuple(action for action in found if action is not None)
+
+    def _action(self, node: Node, path: str) -> Action | None:
+        if isinstance(node, ListNode):
+            self._report.error(node, path, f"an action must be a word or a map, not {kind_of(node)}.", _ACTION_SHAPE)
+            return None
+        if isinstance(node, ScalarNode):
+            kind = choice_of(node, path, self._report, _WORDS)
+            return None if kind is None else Action(kind)
+        section = Section(node, path, self._report, ACTION)
+        names = [key.text for key, _value in node.entries]
+        if len(names) != 1:
+            self._report.error(node, path, "an action is a map with one field.", _ACTION_SHAPE)
+        job, url, target = (section.take(name) for name in ACTION)
+        section.finish(f"an action of '{path}'")
+        if job is not None:
+            return self._start_job(job, section.field("startJob"))
+        if url is not None:
+            address = read_address(url, section.field("webhook"), self._report)
+            return None if address is None else Action(ActionKind.WEBHOOK, url=address)
+        whom = choice_of(target, section.field("kill"), self._report, KILL_TARGETS) if target else None
+        return None if whom is None else Action(ActionKind.KILL, target=whom)
+
+    def _start_job(self, node: Node, path: str) -> Action | None:
+        job_id = job_of(node, path, self._report)
+        if job_id == self._own_id:
+            self._report.error(node, path, f"job '{job_id}' would start itself.", "Write retry instead.")
+            return None
+        return None if job_id is None else Action(ActionKind.START_JOB, job_id=job_id)
+
+
+def _is_secret(node: MapNode) -> bool:
+    return bool(node.entries) and all(key.text in SECRET for key, _value in node.entries)

@@ -1,0 +1,183 @@
+"""What a step is: a command, a script, a function, a call of an address, or a run of another job."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Final
+
+from evertick.definitions.catalogue.words import METHODS
+from evertick.definitions.catalogue.work import HTTP, KINDS
+from evertick.definitions.fields.environment import read_value
+from evertick.definitions.fields.values import choice_of, integer_of, job_of, line_of, text_of, url_of
+from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of, plain_data
+from evertick.definitions.report import Report, Section
+from evertick.model.work import Command, Env, HttpCall, Kind, PythonCall, Script, SubJob
+
+SCRIPT_MAX = 200_000
+BODY_MAX = 200_000
+
+_TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+# What may stand beside each kind, and nowhere else.
+_BELONGS: Final = {"shell": "script", "interpreter": "script", "with": "python", "params": "job"}
+
+
+def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
+    """The one kind that a step is; what belongs to another kind is an error."""
+    written = [name for name in KINDS if name in section]
+    if not written:
+        reason = f"{owner} has no command."
+        hint = f"Add 'command', or one of {', '.join(name for name in KINDS if name != 'command')}."
+        report.error(section.node, section.field("command"), reason, hint)
+    for other in written[1:]:
+        section.contradict(written[0], other, "a step is one thing")
+    for name, kind in _BELONGS.items():
+        if name in section and kind not in section:
+            reason = f"'{section.field(name)}' belongs to '{kind}', and {owner} has none."
+            section.refuse(name, reason, f"Write '{kind}', or remove it.")
+    taken = {name: section.take(name) for name in (*KINDS, *_BELONGS)}
+    command, script, python, http, job = (taken[name] for name in KINDS)
+    # Each is read, and so checked, although only one can be meant.
+    found: list[Kind | None] = [
+        read_command(command, section.field("command"), report) if command else None,
+        _script(script, section, taken, report) if script else None,
+        _python(python, section, taken["with"], report) if python else None,
+        _http(http, section.field("http"), report) if http else None,
+        _sub_job(job, section, taken["params"], report) if job else None,
+    ]
+    return next((kind for kind in found if kind is not None), None)
+
+
+def read_command(node: Node, field: str, report: Report) -> Command | None:
+    """A text is a line for the shell; a list is a program with its arguments."""
+    if isinstance(node, ListNode):
+        words = [_word(item, field, report) for item in node.items]
+        if not words:
+            report.error(node, field, f"'{field}' is an empty list.", "Write for example [python, report.py].")
+        kept = tuple(word for word in words if word is not None)
+        if kept and not kept[0]:
+            report.error(node, field, f"the program of '{field}' is empty.", "Write for example [python, report.py].")
+            return None
+        return Command(kept) if kept and len(kept) == len(words) else None
+    text = text_of(node, field, report)
+    return None if text is None else Command((text,), is_shell=True)
+
+
+def _word(node: Node, field: str, report: Report) -> str | None:
+    """One argument; an empty one is fine, when it is written as ''."""
+    if isinstance(node, ScalarNode) and node.value is not None:
+        return node.text
+    report.error(node, field, f"every word of '{field}' must be a text, not {kind_of(node)}.", "Put it in quotes.")
+    return None
+
+
+def _script(node: Node, section: Section, taken: dict[str, Node | None], report: Report) -> Script | None:
+    text = text_of(node, section.field("script"), report, longest=SCRIPT_MAX)
+    section.contradict("shell", "interpreter", "both say what reads the script")
+    interpreter: tuple[str, ...] | None = None
+    for name in ("shell", "interpreter"):
+        place = taken[name]
+        if place is not None:
+            interpreter = _words(place, section.field(name), report)
+    if text is None:
+        return None
+    return Script(text) if interpreter is None else Script(text, interpreter)
+
+
+def _words(node: Node, field: str, report: Report) -> tuple[str, ...] | None:
+    """A program and its arguments: a list, or a text that is split at its spaces as a shell would."""
+    if isinstance(node, ListNode):
+        command = read_command(node, field, report)
+        return command.words if command else None
+    text = line_of(node, field, report, longest=1_000)
+    if text is None:
+        return None
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        report.error(node, field, f"'{field}' cannot be split into words: {error}.", "Write a list of words.")
+        return None
+    if not words or not words[0]:
+        report.error(node, field, f"the program of '{field}' is empty.", "Write for example bash.")
+        return None
+    return words
+
+
+def _python(node: Node, section: Section, place: Node | None, report: Report) -> PythonCall | None:
+    field = section.field("python")
+    target = line_of(node, field, report, longest=500)
+    if target is not None and not _TARGET.fullmatch(target):
+        report.error(node, field, f"'{target[:60]}' is not a function.", "Write package.module:function.")
+        target = None
+    arguments: dict[str, object] = {}
+    if isinstance(place, MapNode):
+        for key, value in place.entries:
+            if not key.text.isidentifier():
+                reason = f"'{key.text[:60]}' cannot be the name of an argument."
+                report.error(key, section.field("with"), reason, "Use letters, digits and _.")
+            arguments[key.text] = plain_data(value)
+    elif place is not None:
+        hint = "Write with: {name: value}."
+        report.error(place, section.field("with"), f"'with' must be a map, not {kind_of(place)}.", hint)
+    return None if target is None else PythonCall(target, arguments)
+
+
+def _sub_job(node: Node, section: Section, place: Node | None, report: Report) -> SubJob | None:
+    job_id = job_of(node, section.field("job"), report)
+    field = section.field("params")
+    params: list[tuple[str, str]] = []
+    if isinstance(place, MapNode):
+        for key, value in place.entries:
+            if isinstance(value, ScalarNode) and value.value is not None:
+                params.append((key.text, value.text))
+            else:
+                report.error(value, field, f"the parameter '{key.text[:60]}' must be a text, not {kind_of(value)}.")
+    elif place is not None:
+        report.error(place, field, f"'{field}' must be a map, not {kind_of(place)}.", "Write params: {NAME: value}.")
+    return None if job_id is None else SubJob(job_id, tuple(params))
+
+
+def _http(node: Node, field: str, report: Report) -> HttpCall | None:
+    if not isinstance(node, MapNode):
+        url = url_of(node, field, report)
+        return None if url is None else HttpCall(url)
+    call = Section(node, field, report, HTTP)
+    place, method, headers, body, expect = (call.take(name) for name in HTTP)
+    if place is None and "url" not in call:
+        report.error(node, call.field("url"), f"'{field}' has no address.", "Add 'url'.")
+    url = url_of(place, call.field("url"), report) if place else None
+    verb = (choice_of(method, call.field("method"), report, METHODS) or "GET") if method else "GET"
+    sent = read_headers(headers, call.field("headers"), report) if headers else ()
+    text, is_json = _body(body, call.field("body"), report) if body else (None, False)
+    if is_json and not any(name.lower() == "content-type" for name, _value in sent):
+        sent = (*sent, ("Content-Type", "application/json"))
+    items = expect.items if isinstance(expect, ListNode) else (expect,) if expect else ()
+    statuses = [integer_of(item, call.field("expect"), report, 100, 599) for item in items]
+    call.finish(f"'{field}'")
+    if url is None:
+        return None
+    return HttpCall(url, verb, sent, text, tuple(status for status in statuses if status is not None))
+
+
+def read_headers(node: Node, field: str, report: Report) -> Env:
+    if not isinstance(node, MapNode):
+        report.error(node, field, f"'{field}' must be a map, not {kind_of(node)}.", "Write {Accept: text/plain}.")
+        return ()
+    found = []
+    for key, value in node.entries:
+        read = read_value(value, f"{field}.{key.text[:60]}", report)
+        if not _HEADER.fullmatch(key.text):
+            report.error(key, field, f"'{key.text[:60]}' is not the name of a header.", "Write for example Accept.")
+        elif isinstance(read, str) and not read.isprintable():
+            report.error(value, field, f"the header '{key.text}' holds a line break or a control character.")
+        elif read is not None:
+            found.append((key.text, read))
+    return tuple(found)
+
+
+def _body(node: Node, field: str, report: Report) -> tuple[str | None, bool]:
+    if isinstance(node, ScalarNode):
+        return text_of(node, field, report, longest=BODY_MAX), False
+    return json.dumps(plain_data(node), ensure_ascii=False), True

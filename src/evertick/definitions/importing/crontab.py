@@ -1,0 +1,116 @@
+"""Which jobs a crontab has."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any, Final
+
+from evertick.definitions.importing.imported import Draft, Imported, Note, finish
+
+_VARIABLE: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
+_FIELDS: Final = 5
+_SHELL: Final = "/bin/sh"
+# What cron means by these is not what a job's environment means by them.
+_NOT_CARRIED: Final = {
+    "MAILTO": "cron mails what a job prints; write 'notify' with 'on_failure' instead.",
+    "MAILFROM": "it belongs to the mail that cron sends.",
+    "RANDOM_DELAY": "write H instead of a number in the schedule to spread jobs.",
+    "START_HOURS_RANGE": "it belongs to anacron.",
+    "LOGNAME": "a job runs as the user of the scheduler.",
+    "USER": "a job runs as the user of the scheduler.",
+}
+_WRAPPERS: Final = frozenset(
+    {"sudo", "nice", "ionice", "env", "exec", "time", "nohup", "chronic", "sh", "bash", "python3"}
+)
+_OVERLAP: Final = (
+    "cron starts a job although its last run is still active; here that occurrence is skipped. "
+    "Write 'overlap: parallel(2)' where it should run."
+)
+
+
+def read_crontab(text: str, source: str, *, is_system: bool = False, timezone: str | None = None) -> Imported:
+    """Jobs of a user's crontab, or of a system's, which has a column for the user."""
+    drafts: list[Draft] = []
+    notes: list[Note] = []
+    env: dict[str, str] = {}
+    zone, comment = timezone, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            comment = stripped.lstrip("# ")
+            continue
+        variable = _VARIABLE.fullmatch(line)
+        if variable:
+            name, value = variable[1], _unquoted(variable[2])
+            if name in _NOT_CARRIED:
+                notes.append(Note(number, f"{name}: {_NOT_CARRIED[name]}"))
+            elif name == "CRON_TZ":
+                zone = value
+            else:
+                env[name] = value
+        else:
+            drafts += _read_entry(stripped, number, env, zone, comment, is_system, notes)
+        comment = ""
+    if drafts:
+        notes.append(Note(None, _OVERLAP))
+    return finish(drafts, notes, source)
+
+
+def _read_entry(
+    line: str, number: int, env: dict[str, str], zone: str | None, comment: str, is_system: bool, notes: list[Note]
+) -> list[Draft]:
+    is_alias = line.startswith("@")
+    columns = (1 if is_alias else _FIELDS) + (1 if is_system else 0)
+    parts = line.split(None, columns)
+    if len(parts) <= columns:
+        what = "schedule, user and command" if is_system else "schedule and command"
+        notes.append(Note(number, f"this line is not carried over: it has no {what}."))
+        return []
+    schedule = parts[0] if is_alias else " ".join(parts[:_FIELDS])
+    own: list[Note] = []
+    if is_system and parts[columns - 1] != "root":
+        own.append(Note(number, f"the user '{parts[columns - 1]}': a job runs as the user of the scheduler."))
+    if schedule.lower() == "@reboot":
+        notes.append(Note(number, f"'{parts[columns]}' is not carried over: @reboot is not a time."))
+        return []
+    command, stdin = _split_percent(parts[columns])
+    if stdin is not None:
+        own.append(Note(number, "'%' ends a command in a crontab; what follows is piped into it here."))
+        command = f"printf '%s\\n' {shlex.quote(stdin)} | ( {command} )"
+    fields: dict[str, Any] = {"description": comment} if comment else {}
+    if zone:
+        fields["timezone"] = zone
+    fields["schedule"] = schedule
+    shell = env.get("SHELL", _SHELL)
+    carried = {name: value for name, value in env.items() if name != "SHELL"}
+    if carried:
+        fields["env"] = carried
+    if shell == _SHELL:
+        fields["command"] = command
+    else:
+        fields["steps"] = [{"name": "main", "script": command, "interpreter": [shell]}]
+    return [Draft(_name_of(command, number), fields, number, tuple(own))]
+
+
+def _split_percent(command: str) -> tuple[str, str | None]:
+    """A `%` that no backslash stands before ends the command; the next ones are line feeds of its input."""
+    parts = re.split(r"(?<!\\)%", command)
+    clean = [part.replace("\\%", "%") for part in parts]
+    return clean[0].strip(), "\n".join(clean[1:]) if len(clean) > 1 else None
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"" else value
+
+
+def _name_of(command: str, number: int) -> str:
+    """The name of the program that does the work, as far as that can be seen."""
+    tail = re.split(r"&&|;", command)[-1] if command.startswith("cd ") else command
+    for word in tail.split():
+        name = word.rpartition("/")[2]
+        if "=" in word or word.startswith("-") or name in _WRAPPERS:
+            continue
+        stem = re.sub(r"\.(sh|py|pl|rb|php|js)$", "", name)
+        return stem if re.search("[A-Za-z0-9]", stem) else f"line-{number}"
+    return f"line-{number}"

@@ -1,0 +1,222 @@
+"""Which job a workflow file of Dagu is; its fields may be in snake_case or in camelCase."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Any, Final
+
+from evertick.definitions.importing.dagu_step import DaguStep, camel, conditions_of, env_of, plain_retry
+from evertick.definitions.importing.imported import Draft, Imported, Note, finish
+from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, plain_data
+from evertick.definitions.yaml import read_yaml
+from evertick.errors import DefinitionError
+
+_HANDLERS: Final = {
+    "success": "onSuccess",
+    "failure": "onFailure",
+    "cancel": "onCancel",
+    "abort": "onCancel",
+    "exit": "onExit",
+}
+_KEPT: Final = {
+    "description": "description",
+    "catchupWindow": "catchupWindow",
+    "overlapPolicy": "overlapPolicy",
+    "skipIfSuccessful": "skipIfSuccessful",
+    "maxActiveSteps": "maxActiveSteps",
+    "workingDir": "workingDir",
+}
+_CHAINED: Final = "its steps run one after another, as they are written."
+
+
+def read_dagu(text: str, source: str, *, timezone: str | None = None) -> Imported:
+    document = read_yaml(text)
+    if document.root is None or document.problems or not isinstance(document.root, MapNode):
+        problem = document.problems[0] if document.problems else None
+        reason = problem.reason if problem else "a workflow must be a map of fields."
+        hint = problem.hint if problem else "Name a workflow file of Dagu."
+        raise DefinitionError(reason, hint=hint, file=source, line=problem.line if problem else 1, column=1)
+    reader = _Workflow(document.root)
+    fields = reader.read()
+    name = reader.name or PurePath(source).stem
+    return finish([Draft(name, fields, None, tuple(reader.notes))], (), source, timezone)
+
+
+class _Workflow:
+    def __init__(self, root: MapNode) -> None:
+        self.notes: list[Note] = []
+        self.name = ""
+        self._fields: dict[str, Any] = {}
+        self._steps: list[dict[str, Any]] = []
+        self._entries = {camel(key.text): (key, value) for key, value in root.entries}
+
+    def read(self) -> dict[str, Any]:
+        readers: dict[str, Callable[[Node], None]] = {
+            "name": self._name,
+            "schedule": self._schedule,
+            "env": lambda node: self._set("env", env_of(node, self.note)),
+            "params": self._params,
+            "tags": self._tags,
+            "labels": self._tags,
+            "preconditions": lambda node: self._set("preconditions", conditions_of(node, self.note)),
+            "precondition": lambda node: self._set("preconditions", conditions_of(node, self.note)),
+            "timeoutSec": lambda node: self._seconds("timeout", node),
+            "histRetentionDays": self._retention,
+            "maxActiveRuns": self._active_runs,
+            "retryPolicy": lambda node: self._set("retryPolicy", plain_retry(node, self.note)),
+            "queue": self._queue,
+            "handlerOn": self._handlers,
+            "steps": self._read_steps,
+            "type": lambda _node: None,
+        }
+        for name, (key, node) in self._entries.items():
+            if isinstance(node, ScalarNode) and node.value is None:
+                continue
+            if name in _KEPT:
+                self._set(_KEPT[name], plain_data(node))
+            elif name in readers:
+                readers[name](node)
+            else:
+                self.note(key, f"'{key.text}' has no counterpart here.")
+        self._order()
+        if self._steps:
+            self._fields["steps"] = self._steps
+        return self._fields
+
+    def note(self, node: Node, text: str) -> None:
+        self.notes.append(Note(node.line, text))
+
+    def _set(self, name: str, value: object) -> None:
+        if value not in (None, "", [], {}):
+            self._fields[name] = value
+
+    def _name(self, node: Node) -> None:
+        self.name = str(plain_data(node))
+        self._set("name", self.name)
+
+    def _schedule(self, node: Node) -> None:
+        if isinstance(node, MapNode) and not any(key.text in ("kind", "expression", "at") for key, _v in node.entries):
+            parts = {key.text: self._times(value) for key, value in node.entries}
+            self._set("schedule", {name: times for name, times in parts.items() if times})
+        else:
+            self._set("schedule", self._times(node))
+
+    def _times(self, node: Node) -> list[Any]:
+        found: list[Any] = []
+        for item in node.items if isinstance(node, ListNode) else (node,):
+            if not isinstance(item, MapNode):
+                text = str(plain_data(item))
+                found.append(text.replace("TZ=", "CRON_TZ=", 1) if text.startswith("TZ=") else text)
+                continue
+            data = {key.text: plain_data(value) for key, value in item.entries}
+            if data.get("at"):
+                found.append({"at": str(data["at"])})
+            elif data.get("expression") or data.get("cron"):
+                found.append(str(data.get("expression") or data["cron"]))
+            for name in sorted(set(data) - {"kind", "at", "expression", "cron"}):
+                self.note(item, f"'{name}' of a schedule.")
+        return found
+
+    def _params(self, node: Node) -> None:
+        """A text of words, a list, or a map; what has no name cannot become a variable."""
+        params: dict[str, Any] = {}
+        items = node.items if isinstance(node, ListNode) else (node,)
+        for item in items:
+            if isinstance(item, MapNode):
+                params |= {key.text: plain_data(value) for key, value in item.entries}
+                continue
+            for word in _words(str(plain_data(item))):
+                name, is_named, value = word.partition("=")
+                if is_named and name.isidentifier():
+                    params[name] = value
+                else:
+                    self.note(item, f"the parameter '{word}' has no name, so '$1' and the like are not set.")
+        self._set("params", {name: _scalar(value) for name, value in params.items()})
+
+    def _tags(self, node: Node) -> None:
+        data = plain_data(node)
+        if isinstance(data, dict):
+            found = [f"{name}={value}" for name, value in data.items()]
+        elif isinstance(data, list):
+            found = [str(tag) for tag in data]
+        else:
+            found = [tag.strip() for tag in str(data).split(",") if tag.strip()]
+        self._set("tags", [*self._fields.get("tags", []), *found])
+
+    def _seconds(self, name: str, node: Node) -> None:
+        count = plain_data(node)
+        if isinstance(count, int) and count > 0:
+            self._fields[name] = f"{count}s"
+
+    def _retention(self, node: Node) -> None:
+        days = plain_data(node)
+        if isinstance(days, int) and days > 0:
+            self._fields["logRetention"] = f"{days}d"
+
+    def _active_runs(self, node: Node) -> None:
+        count = plain_data(node)
+        if isinstance(count, int) and count > 1:
+            if "overlapPolicy" in self._entries:
+                self.note(node, "'maxActiveRuns' beside an overlap policy, which decides here.")
+            else:
+                self._fields["overlap"] = f"parallel({count})"
+
+    def _queue(self, node: Node) -> None:
+        self._set("queue", re.sub(r"[^a-z0-9_.-]+", "-", str(plain_data(node)).lower()).strip("-._"))
+
+    def _handlers(self, node: Node) -> None:
+        if not isinstance(node, MapNode):
+            return
+        found: dict[str, Any] = {}
+        for key, value in node.entries:
+            name = _HANDLERS.get(key.text)
+            step = DaguStep(value, self.note).read() if name and isinstance(value, MapNode) else None
+            if name is None or step is None:
+                self.note(key, f"the handler '{key.text}'.")
+                continue
+            for extra in ("name", "depends", "output", "continueOn", "preconditions", "repeat"):
+                step.pop(extra, None)
+            found[name] = step
+        self._set("handlers", found)
+
+    def _read_steps(self, node: Node) -> None:
+        """A list of steps, or a map of names to steps."""
+        if isinstance(node, MapNode):
+            items: list[tuple[str, Node]] = [(key.text, value) for key, value in node.entries]
+        else:
+            items = [("", item) for item in node.items] if isinstance(node, ListNode) else []
+        for number, (name, item) in enumerate(items, 1):
+            if isinstance(item, ScalarNode):
+                self._steps.append({"name": name or f"step-{number}", "command": item.text})
+            elif isinstance(item, MapNode):
+                self._steps.append(DaguStep(item, self.note).read(name or f"step-{number}"))
+            else:
+                self.note(item, "steps that stand beside each other in an inner list run one after another.")
+                inner = [part for part in item.items if isinstance(part, MapNode)]
+                self._steps += [
+                    DaguStep(part, self.note).read(f"step-{number}-{place}") for place, part in enumerate(inner, 1)
+                ]
+
+    def _order(self) -> None:
+        """Without dependencies, steps of the newer versions run as a chain."""
+        kind = str(plain_data(self._entries["type"][1])) if "type" in self._entries else ""
+        if kind == "graph" or len(self._steps) < 2 or any("depends" in step for step in self._steps):
+            return
+        for before, step in zip(self._steps, self._steps[1:], strict=False):
+            step["depends"] = [before["name"]]
+        if not kind:
+            self.note(self._entries["steps"][0], f"no 'type' is written: {_CHAINED}")
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def _scalar(value: object) -> object:
+    return value if not isinstance(value, dict | list) else str(value)

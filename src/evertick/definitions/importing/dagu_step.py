@@ -1,0 +1,218 @@
+"""What a step of a Dagu workflow is as a step of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, plain_data
+
+Tell: TypeAlias = Callable[[Node, str], None]
+
+_HTTP: Final = re.compile(r"\s*(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)\s+(\S+)\s*")
+_PLAIN_EXECUTORS: Final = frozenset({"", "command", "shell", "exec"})
+
+
+class DaguStep:
+    def __init__(self, node: MapNode, tell: Tell) -> None:
+        self._node, self._tell = node, tell
+        self._entries = {camel(key.text): (key, value) for key, value in node.entries}
+
+    def read(self, name: str = "") -> dict[str, Any]:
+        taken = self._take("name") or self._take("id") or name
+        step: dict[str, Any] = {"name": str(taken)}
+        self._take("id")
+        step |= self._kind()
+        for theirs, ours in (("dir", "workingDir"), ("workingDir", "workingDir"), ("depends", "depends")):
+            value = self._take(theirs)
+            if value:
+                step[ours] = value
+        output = self._take("output")
+        if output:
+            step["output"] = output.get("name") if isinstance(output, dict) else str(output).lstrip("$").strip("{}")
+        timeout = self._take("timeoutSec") or self._take("timeout")
+        if isinstance(timeout, int) and timeout > 0:
+            step["timeout"] = f"{timeout}s"
+        for theirs, read in (
+            ("env", env_of),
+            ("retryPolicy", plain_retry),
+            ("repeatPolicy", _repeat),
+            ("continueOn", _continue_on),
+            ("preconditions", conditions_of),
+            ("precondition", conditions_of),
+        ):
+            found = self._entries.pop(theirs, None)
+            value = read(found[1], self._tell) if found else None
+            if value:
+                step[{"repeatPolicy": "repeat", "precondition": "preconditions"}.get(theirs, theirs)] = value
+        self._entries.pop("description", None)
+        for key, _value in self._entries.values():
+            self._tell(key, f"'{key.text}' of step '{step['name']}' has no counterpart here.")
+        return step
+
+    def _take(self, name: str) -> Any:
+        found = self._entries.pop(name, None)
+        return plain_data(found[1]) if found else None
+
+    def _kind(self) -> dict[str, Any]:
+        executor, config = self._executor()
+        command, script, shell = self._take("command"), self._take("script"), self._take("shell")
+        child = self._take("call") or self._take("run")
+        params = self._take("params")
+        if child:
+            given = params if isinstance(params, dict) else dict(_named(str(params or "")))
+            return {"job": str(child), **({"params": {k: str(v) for k, v in given.items()}} if given else {})}
+        arguments = self._take("args")
+        if isinstance(command, list):
+            command = [str(word) for word in command]
+        if arguments:
+            words = arguments if isinstance(arguments, list) else str(arguments).split()
+            command = [str(command or ""), *(str(word) for word in words)]
+        if executor == "http":
+            return self._http(str(command), config)
+        if executor not in _PLAIN_EXECUTORS:
+            # Left without a kind, so that the job as a whole is not written: half of a workflow is worse than none.
+            self._tell(self._node, f"the executor '{executor}'.")
+            return {}
+        if script:
+            # A command beside a script is the program that reads it.
+            reader = shell or command
+            return {"script": str(script), **({"interpreter": reader} if reader else {})}
+        if command and shell:
+            return {"script": command if isinstance(command, str) else " ".join(command), "shell": shell}
+        return {"command": command} if command else {}
+
+    def _executor(self) -> tuple[str, dict[str, Any]]:
+        written = self._take("executor") or self._take("type") or ""
+        config = self._take("config") or self._take("with") or {}
+        if isinstance(written, dict):
+            written, config = written.get("type", ""), written.get("config")
+        return str(written), config if isinstance(config, dict) else {}
+
+    def _http(self, command: str, config: dict[str, Any]) -> dict[str, Any]:
+        found = _HTTP.fullmatch(command)
+        if found is None:
+            self._tell(self._node, f"the call '{command[:60]}'.")
+            return {}
+        call: dict[str, Any] = {"url": found[2], "method": found[1]}
+        for name in ("headers", "body"):
+            if config.get(name):
+                call[name] = config[name]
+        for name in sorted(set(config) - {"headers", "body"}):
+            self._tell(self._node, f"'{name}' of a call.")
+        return {"http": call}
+
+
+def env_of(node: Node, tell: Tell) -> dict[str, Any]:
+    """A map, a list of small maps, or a list of `NAME=value`."""
+    found: dict[str, Any] = {}
+    for item in node.items if isinstance(node, ListNode) else (node,):
+        if isinstance(item, MapNode):
+            found |= {key.text: _text(value) for key, value in item.entries}
+        elif isinstance(item, ScalarNode) and "=" in item.text:
+            name, _, value = item.text.partition("=")
+            found[name.strip()] = value
+        else:
+            tell(item, "a variable without a value.")
+    for name, value in found.items():
+        if re.search(r"\$|`", value):
+            tell(node, f"the variable '{name}' is set to '{value[:60]}' as it is written; nothing in it is replaced.")
+    return found
+
+
+def plain_retry(node: Node, tell: Tell) -> dict[str, Any]:
+    data = _data(node)
+    retry: dict[str, Any] = {}
+    limit, interval = data.pop("limit", None), data.pop("intervalSec", None)
+    backoff, longest = data.pop("backoff", None), data.pop("maxIntervalSec", None)
+    if isinstance(limit, int):
+        retry["limit"] = limit
+    if isinstance(interval, int) and interval > 0:
+        retry["interval"] = f"{interval}s"
+    retry["backoff"] = "exponential" if backoff else "fixed"
+    if isinstance(longest, int) and longest > 0:
+        retry["maxDelay"] = f"{longest}s"
+    for name in data:
+        tell(node, f"'{name}' of a retry policy.")
+    return retry if limit else {}
+
+
+def conditions_of(node: Node, tell: Tell) -> list[dict[str, Any]]:
+    found = []
+    for item in node.items if isinstance(node, ListNode) else (node,):
+        if not isinstance(item, MapNode):
+            found.append({"command": _command(_text(item))})
+            continue
+        data = _data(item)
+        if data.get("negate"):
+            tell(item, "a condition that must not hold.")
+        condition: dict[str, Any] = {"command": _command(str(data.get("condition") or data.get("command") or "true"))}
+        expected = data.get("expected")
+        if expected is not None:
+            if not str(data.get("condition", "")).startswith("`"):
+                # A condition that is a value, and not a command, is compared with what is expected.
+                condition["command"] = f'printf "%s" "{data.get("condition")}"'
+            condition["expected"] = str(expected)
+        found.append(condition)
+    return found
+
+
+def _command(text: str) -> str:
+    return text.strip("`") if text.startswith("`") else text
+
+
+def _repeat(node: Node, tell: Tell) -> dict[str, Any]:
+    data = _data(node)
+    if data.get("repeat") in (None, False):
+        return {}
+    interval = data.get("intervalSec")
+    repeat: dict[str, Any] = {"interval": f"{interval}s" if isinstance(interval, int) and interval > 0 else "1s"}
+    if isinstance(data.get("limit"), int):
+        repeat["limit"] = data["limit"]
+    if data.get("repeat") == "while":
+        tell(node, "a repetition while a condition holds; write 'until' with the opposite.")
+    elif data.get("condition"):
+        repeat["until"] = conditions_of(node, tell)[0]
+    return repeat
+
+
+def _continue_on(node: Node, tell: Tell) -> dict[str, Any]:
+    data = plain_data(node)
+    if not isinstance(data, dict):
+        words = data if isinstance(data, list) else [data]
+        names = {"failed": "failure", "failure": "failure", "skipped": "skipped"}
+        return {names[str(word)]: True for word in words if str(word) in names}
+    data = _data(node)
+    found: dict[str, Any] = {}
+    for theirs, ours in (("failure", "failure"), ("failed", "failure"), ("skipped", "skipped")):
+        if data.pop(theirs, None):
+            found[ours] = True
+    if data.pop("markSuccess", None):
+        found["markSuccess"] = True
+    codes = data.pop("exitCode", None) or data.pop("exitCodes", None)
+    if codes is not None:
+        found["exitCodes"] = codes
+    for name in data:
+        tell(node, f"'{name}' of 'continueOn'.")
+    return found
+
+
+def _named(text: str) -> list[tuple[str, str]]:
+    return [(name, value) for name, found, value in (word.partition("=") for word in text.split()) if found]
+
+
+def _data(node: Node) -> dict[str, Any]:
+    if not isinstance(node, MapNode):
+        return {}
+    return {camel(key.text): plain_data(value) for key, value in node.entries}
+
+
+def _text(node: Node) -> str:
+    return node.text if isinstance(node, ScalarNode) else str(plain_data(node))
+
+
+def camel(name: str) -> str:
+    """`catchup_window` is `catchupWindow`."""
+    first, *others = name.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in others)

@@ -1,0 +1,140 @@
+"""What comes of an import: job files that load, and notes about what they do not say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evertick.definitions.fields.identity import ID_MAX, job_id_of
+from evertick.definitions.nodes import plain_value
+from evertick.definitions.parser import parse_definition
+from evertick.errors import Conflict
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that could not be carried over as it was."""
+
+    line: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One job as it was read, in the fields of a job file."""
+
+    name: str
+    fields: Mapping[str, Any]
+    line: int | None = None
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    files: tuple[JobFile, ...] = ()
+    notes: tuple[Note, ...] = field(default=())
+    """In the order of their lines."""
+
+
+def finish(drafts: Iterable[Draft], notes: Iterable[Note], source: str, timezone: str | None = None) -> Imported:
+    """Files of the drafts that make good jobs; a draft that does not is a note with the reason."""
+    files: list[JobFile] = []
+    told = list(notes)
+    for draft in unique(drafts):
+        fields = dict(draft.fields)
+        if timezone and "timezone" not in fields and "schedule" in fields:
+            fields = {"timezone": timezone, **fields}
+        name = f"{draft.name}.yaml"
+        text = _headed(render(fields), draft, source)
+        parsed = parse_definition(text, name)
+        told += draft.notes
+        if parsed.errors:
+            reasons = " ".join(f"{error.reason} {error.hint or ''}".strip() for error in parsed.errors[:3])
+            told.append(Note(draft.line, f"'{draft.name}' is not carried over: {reasons}"))
+            continue
+        files.append(JobFile(name, text))
+    return Imported(tuple(files), tuple(sorted(told, key=lambda note: note.line or 0)))
+
+
+def unique(drafts: Iterable[Draft]) -> list[Draft]:
+    """The same drafts, each with a name that is an id and that no other has."""
+    taken: set[str] = set()
+    named = []
+    for draft in drafts:
+        base = job_id_of(draft.name) or "job"
+        name, number = base, 1
+        while name in taken:
+            number += 1
+            name = f"{base[: ID_MAX - 1 - len(str(number))]}-{number}"
+        taken.add(name)
+        named.append(replace(draft, name=name))
+    return named
+
+
+def write(imported: Imported, folder: Path, *, is_forced: bool = False) -> None:
+    """Write all files, or none: one that is already there is in the way, unless it may be replaced."""
+    there = [file.name for file in imported.files if (folder / file.name).exists()]
+    if there and not is_forced:
+        shown = ", ".join(there[:5]) + (f" and {len(there) - 5} more" if len(there) > 5 else "")
+        raise Conflict(f"{folder} already has {shown}; nothing was written. Use --force to replace, or another folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in imported.files:
+        # Written beside and moved into place: a scheduler that watches the folder never sees half of a file.
+        temporary = folder / f".{file.name}.{os.getpid()}.tmp"
+        temporary.write_text(file.text, encoding="utf-8")
+        temporary.replace(folder / file.name)
+
+
+def render(fields: Mapping[str, Any]) -> str:
+    """The fields as YAML that a person would write."""
+    return yaml.dump(
+        dict(fields), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000, default_flow_style=False
+    )
+
+
+def _headed(text: str, draft: Draft, source: str) -> str:
+    where = f"{source}, line {draft.line}" if draft.line else source
+    lines = [f"Imported from {where}.", *(f"Not carried over: {note.text}" for note in draft.notes)]
+    return "".join(f"# {_one_line(line)}\n" for line in lines) + text
+
+
+def _one_line(text: str) -> str:
+    """A comment ends with its line, so nothing in it may begin another one."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=_style(text))
+
+
+def _style(text: str) -> str | None:
+    """Lines as a block, a plain text without quotes; whatever could be taken for something else in quotes."""
+    lines = text.split("\n")
+    if not all(line.isprintable() for line in lines):
+        return '"'
+    if len(lines) > 1:
+        is_block = not text[0].isspace() and not any(line != line.rstrip() for line in lines)
+        return "|" if is_block else '"'
+    try:
+        return None if isinstance(plain_value(text), str) else '"'
+    except ValueError:
+        return '"'
+
+
+_Dumper.add_representer(str, _text)

@@ -1,0 +1,107 @@
+"""Whether the jobs of a folder fit together: who starts whom, and whether that ever ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from evertick.definitions.report import nearest
+from evertick.errors import DefinitionError
+from evertick.model.constraint import ActionKind, RequirePreviousSuccess
+from evertick.model.job import Job
+from evertick.model.work import SubJob
+
+SUGGESTED_MAX = 200
+"""Beyond so many jobs the nearest name is not looked for: it takes time, and there is a file to look into."""
+
+WAY_MAX = 10
+
+
+def find_circles(jobs: Mapping[str, Job]) -> dict[str, DefinitionError]:
+    """By job id: the error of every job that would start itself again through others, or wait for itself."""
+    following = _following(jobs)
+    errors: dict[str, DefinitionError] = {}
+    for circle in _circles(following):
+        for place, job_id in enumerate(circle):
+            way = _way(circle, place)
+            reason = (
+                f"job '{job_id}' and others start or wait for each other in a circle: {way}. None of them is loaded."
+            )
+            hint = "Remove one of these 'after' or 'job' fields."
+            errors.setdefault(job_id, _told(jobs[job_id], "after", reason, hint))
+    return errors
+
+
+def find_strangers(jobs: Mapping[str, Job]) -> dict[str, list[DefinitionError]]:
+    """By job id: a warning for every job that is named and that no file here defines."""
+    warnings: dict[str, list[DefinitionError]] = {}
+    for job in jobs.values():
+        for field, other in dict.fromkeys(_named(job)):
+            if other not in jobs:
+                near = nearest(other, jobs) if len(jobs) <= SUGGESTED_MAX else None
+                hint = f"Did you mean '{near}'?" if near else "Until it is there, it is waited for in vain."
+                reason = f"'{field}' names the job '{other}', which no file here defines."
+                warnings.setdefault(job.id, []).append(_told(job, field, reason, hint))
+    return warnings
+
+
+def _following(jobs: Mapping[str, Job]) -> dict[str, list[str]]:
+    """By job id: the jobs that a run of it leads to, as a step or because they come after it."""
+    following: dict[str, list[str]] = {}
+    for job in jobs.values():
+        for step in job.steps:
+            if isinstance(step.kind, SubJob) and step.kind.job_id in jobs:
+                following.setdefault(job.id, []).append(step.kind.job_id)
+        for other in job.after.jobs if job.after else ():
+            if other in jobs:
+                following.setdefault(other, []).append(job.id)
+    return following
+
+
+def _circles(following: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
+    """Some way back for every edge that leads back: each circle shares a job with one of them."""
+    done: set[str] = set()
+    for root in following:
+        if root in done:
+            continue
+        path, on_path = [root], {root}
+        stack = [iter(following[root])]
+        while stack:
+            other = next(stack[-1], None)
+            if other is None:
+                stack.pop()
+                on_path.discard(path[-1])
+                done.add(path.pop())
+            elif other in on_path:
+                yield tuple(path[path.index(other) :])
+            elif other in following and other not in done:
+                path.append(other)
+                on_path.add(other)
+                stack.append(iter(following[other]))
+
+
+def _way(circle: Sequence[str], place: int) -> str:
+    """The way round from one of its jobs; the middle of a long one is left out."""
+    shown = [circle[(place + number) % len(circle)] for number in range(min(len(circle), WAY_MAX))]
+    return " -> ".join([*shown, *(["..."] if len(circle) > WAY_MAX else []), circle[place]])
+
+
+def _named(job: Job) -> Iterator[tuple[str, str]]:
+    if job.after is not None:
+        yield from (("after", other) for other in job.after.jobs)
+    for step in job.steps:
+        if isinstance(step.kind, SubJob):
+            yield "steps", step.kind.job_id
+    for constraint in job.constraints:
+        if isinstance(constraint, RequirePreviousSuccess):
+            yield from (("constraints", other) for other in constraint.jobs)
+        for action in constraint.on_violation:
+            if action.kind is ActionKind.START_JOB:
+                yield "constraints", action.job_id
+
+
+def _told(job: Job, field: str, reason: str, hint: str) -> DefinitionError:
+    origin = job.origins.get(field) or job.origins.get("steps") or ""
+    line = origin.rpartition(":")[2]
+    return DefinitionError(
+        reason, hint=hint, field=field, file=job.file, line=int(line) if line.isdecimal() else 1, column=1
+    )

@@ -1,0 +1,80 @@
+"""What a job file looks like, as JSON Schema 2020-12: for the completion and the checks of editors."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from evertick.definitions.catalogue import job, work
+from evertick.definitions.catalogue.field import Field, Fields
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+SCHEMA_ID: Final = "urn:evertick:job:1"
+
+
+class Table(NamedTuple):
+    fields: Fields
+    about: str
+    needs: tuple[str, ...] = ()
+    """Fields that cannot be left out."""
+
+
+# By the name under which other tables refer to it, in the order of the page.
+TABLES: Final[dict[str, Table]] = {
+    "schedule": Table(job.BLOCK, "The block form of `schedule`: one of `cron`, `every`, `at`, and policies."),
+    "startStop": Table(job.START_STOP, "A `schedule` with starts, stops and restarts."),
+    "scheduleEntry": Table(job.ENTRY, "One entry of a list of schedules."),
+    "window": Table(job.WINDOW, "How late is too late: `window`."),
+    "retryPolicy": Table(work.RETRY, "How often and when a failure is tried again: `retryPolicy`."),
+    "step": Table(work.STEP, "One part of a job: an item of `steps`.", ("name",)),
+    "http": Table(work.HTTP, "A call of an address: `http` of a step.", ("url",)),
+    "repeat": Table(work.REPEAT, "A step that runs again and again: `repeat`."),
+    "continueOn": Table(work.CONTINUE_ON, "Which ends of a step are passed over: `continueOn`."),
+    "handlers": Table(work.HANDLERS, "Steps that run after the others: `handlers`."),
+    "handler": Table(work.HANDLER, "One handler, where a command is not enough."),
+    "param": Table(work.PARAM, "What a parameter must look like: a value of `params`."),
+    "secret": Table(work.SECRET, "A value that is kept elsewhere, and looked up when a run starts."),
+    "condition": Table(work.CONDITION, "Something that must hold: an item of `preconditions`."),
+    "after": Table(job.AFTER, "The jobs it waits for: `after`.", ("jobs",)),
+    "notify": Table(job.NOTIFY, "Whom to tell what: `notify`. `onFailure` is the same as `on_failure`."),
+    "channel": Table(job.CHANNEL, "A way to tell it: an address is a webhook."),
+    "webhook": Table(job.WEBHOOK, "An address with headers, or the secret that holds the address."),
+    "constraints": Table(job.CONSTRAINTS, "What must hold: `constraints`."),
+    "runsLimit": Table(job.RUNS_LIMIT, "`maxConcurrentRuns` with actions.", ("value",)),
+    "timeLimit": Table(job.TIME_LIMIT, "`maxExpectedRunTime` or `maxAllowedRunTime` with actions.", ("value",)),
+    "hook": Table(job.HOOK, "`preRunHook` or `postRunHook` with actions."),
+    "requiredJobs": Table(job.REQUIRED_JOBS, "`requirePreviousSuccess` with actions."),
+    "action": Table(
+        job.ACTION, "Something done when a constraint is broken; `retry`, `kill` and `skipNext` are words."
+    ),
+}
+
+
+def job_schema() -> dict[str, Any]:
+    """The schema of one job file."""
+    root = _object(Table(job.JOB, "A job: what to run, when, and under which policies."))
+    definitions = {name: _object(table) for name, table in TABLES.items()}
+    definitions["notify"]["properties"] |= {
+        _camel(name): value for name, value in definitions["notify"]["properties"].items()
+    }
+    return {"$schema": DIALECT, "$id": SCHEMA_ID, "title": "Evertick job", **root, "$defs": definitions}
+
+
+def _object(table: Table) -> dict[str, Any]:
+    shape: dict[str, Any] = {
+        "description": table.about,
+        "type": "object",
+        "properties": {name: _property(field) for name, field in table.fields.items()},
+        "additionalProperties": False,
+    }
+    return {**shape, "required": list(table.needs)} if table.needs else shape
+
+
+def _property(field: Field) -> dict[str, Any]:
+    about = f"{field.about} Default: {field.default}." if field.default else field.about
+    examples = {} if field.example is None else {"examples": [field.example]}
+    return {"description": about, **field.schema, **examples}
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)

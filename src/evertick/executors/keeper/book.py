@@ -1,0 +1,183 @@
+"""What a keeper knows of every attempt it was given: accepted, started, ended, delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from evertick.executors.keeper.journal import Line
+from evertick.model.run import RunKey
+
+# The verbs of the journal, and what stands behind them.
+HEADER = "keeper"  # boot id, last number, last serial, delivered
+ACCEPTED = "accepted"  # number, job, scheduled for, origin, attempt, fence
+STARTED = "started"  # number, at
+SPAWNED = "spawned"  # number, pid, started since boot
+EXITED = "exited"  # number, pid
+STEP = "step"  # number, pid, StepEnd
+FINISHED = "finished"  # number, serial, state, at, exit code, detail
+REFUSED = "refused"  # number
+DELIVERED = "delivered"  # serial
+
+
+_NONE: Final[dict[int, int]] = {}
+"""Shared by all that have ended: there are tens of thousands of them."""
+
+
+class Ticket(NamedTuple):
+    """One attempt of one run."""
+
+    key: RunKey
+    attempt: int
+
+
+class StepEnd(NamedTuple):
+    """How a step ended, and what its last try used."""
+
+    name: str
+    outcome: str
+    started_at: int
+    finished_at: int
+    exit_code: int | None = None
+    """Minus the signal, where one ended it."""
+    tries: int = 1
+    user_us: int = 0
+    system_us: int = 0
+    max_rss_bytes: int = 0
+    detail: str = ""
+
+
+class Ending(NamedTuple):
+    """How an attempt ended; `state` is a run state."""
+
+    state: str
+    at: int
+    exit_code: int | None = None
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Known:
+    """One attempt. Its number stands for it in the journal."""
+
+    number: int
+    ticket: Ticket
+    fence: int
+    started_at: int | None = None
+    ending: Ending | None = None
+    serial: int = 0
+    """Of its ending, among all endings: what is delivered is delivered up to a serial."""
+    processes: dict[int, int] = field(default_factory=dict)
+    """Started and not ended: pid, and when it started since boot."""
+    steps: tuple[StepEnd, ...] = ()
+
+
+class Book:
+    """Changes only by the lines that are written to the journal, so that reading them again gives the same book."""
+
+    def __init__(self) -> None:
+        self.known: dict[Ticket, Known] = {}
+        self.open: dict[int, Known] = {}
+        self.delivered = 0
+        self.last_serial = 0
+        self.last_number = 0
+        self.boot_id = ""
+        self._ended: dict[int, Known] = {}
+        self._fences: dict[RunKey, int] = {}
+
+    def fence_of(self, key: RunKey) -> int:
+        """The newest fence under which the run was launched here."""
+        return self._fences.get(key, -1)
+
+    def undelivered(self) -> Iterator[Known]:
+        return (known for serial, known in self._ended.items() if serial > self.delivered)
+
+    def apply(self, line: Line) -> None:
+        verb = line[0]
+        if verb == ACCEPTED:
+            _, number, job_id, scheduled_for, origin, attempt, fence = line
+            if number in self.open:
+                # Carried over into a new file, with all that is known of it behind.
+                self.open[number].steps = ()
+                return
+            known = Known(number, Ticket(RunKey(job_id, scheduled_for, origin), attempt), fence)
+            self.known[known.ticket] = self.open[number] = known
+            self._fences[known.ticket.key] = max(fence, self.fence_of(known.ticket.key))
+            self.last_number = max(self.last_number, number)
+        elif verb == FINISHED:
+            self._finish(*line[1:])
+        elif verb == DELIVERED:
+            self._deliver(line[1])
+        elif verb == HEADER:
+            _, self.boot_id, number, serial, delivered = line
+            self.last_number, self.last_serial = max(self.last_number, number), max(self.last_serial, serial)
+            self.delivered = max(self.delivered, delivered)
+        elif line[1] in self.open:
+            known = self.open[line[1]]
+            if verb == SPAWNED:
+                known.processes[line[2]] = line[3]
+            elif verb == STARTED:
+                known.started_at = line[2]
+            elif verb == EXITED:
+                known.processes.pop(line[2], None)
+            elif verb == STEP:
+                known.processes.pop(line[2], None)
+                known.steps += (StepEnd(*line[3]),)
+            elif verb == REFUSED:
+                self._remove(known)
+
+    def opening(self) -> Iterator[Line]:
+        """The lines from which the open part of this book can be read again."""
+        yield HEADER, self.boot_id, self.last_number, self.last_serial, self.delivered
+        for known in self.open.values():
+            (job_id, scheduled_for, origin), attempt = known.ticket
+            yield ACCEPTED, known.number, job_id, scheduled_for, origin, attempt, known.fence
+            if known.started_at is not None:
+                yield STARTED, known.number, known.started_at
+            for pid, started_us in known.processes.items():
+                yield SPAWNED, known.number, pid, started_us
+            for step in known.steps:
+                yield STEP, known.number, 0, step
+
+    def forget(self, serial: int) -> None:
+        """What ended up to that serial is history now."""
+        over: list[int] = []
+        for number in self._ended:
+            if number > serial:
+                break
+            over.append(number)
+        for number in over:
+            self._remove(self._ended.pop(number))
+
+    def _finish(self, number: int, serial: int, state: str, at: int, exit_code: int | None, detail: str) -> None:
+        known = self.open.pop(number, None)
+        if known is not None:
+            known.ending, known.serial = Ending(state, at, exit_code, detail), serial
+            known.processes = _NONE
+            self._ended[serial] = known
+        self.last_serial = max(self.last_serial, serial)
+
+    def _deliver(self, serial: int) -> None:
+        for number in range(self.delivered + 1, serial + 1):
+            known = self._ended.get(number)
+            if known is not None:
+                known.steps = ()  # told, and too large to keep for tens of thousands
+        self.delivered = max(self.delivered, serial)
+
+    def _remove(self, known: Known) -> None:
+        self.open.pop(known.number, None)
+        self.known.pop(known.ticket, None)
+        if self._fences.get(known.ticket.key) == known.fence:
+            del self._fences[known.ticket.key]
+
+
+def book_of(lines: Iterable[Line]) -> Book:
+    """The book that a journal tells; lines of a shape that we do not know are passed over."""
+    book = Book()
+    for line in lines:
+        try:
+            book.apply(line)
+        except (TypeError, ValueError, IndexError, KeyError):
+            continue
+    return book

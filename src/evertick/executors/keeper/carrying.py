@@ -1,0 +1,211 @@
+"""How an attempt is carried out: its conditions, its steps in their order, what surrounds them, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from evertick.executors.keeper.book import Ending, StepEnd
+from evertick.executors.keeper.processes import NoRoom
+from evertick.executors.keeper.scene import Scene
+from evertick.executors.keeper.stepping import Course, run_step
+from evertick.executors.keeper.trying import Tools
+from evertick.executors.wire import Order
+from evertick.executors.works import decode_work
+from evertick.kinds import Unready
+from evertick.model.duration import format_duration
+from evertick.model.instant import SECOND
+from evertick.model.lifecycle import CANCELLED, FAILED, SKIPPED, SUCCEEDED, TIMED_OUT, RunState
+from evertick.model.work import NO_HANDLERS, Step, Work
+from evertick.planning.workflow import StepOutcome, ready_steps, run_outcome, unreachable_steps
+
+
+class Listener(Protocol):
+    """Who wants to know what becomes of an attempt, while it does."""
+
+    def started(self) -> None: ...
+    def spawned(self, pid: int, started_us: int) -> None: ...
+    def exited(self, pid: int) -> None: ...
+    def step_ended(self, step: StepEnd, pid: int, *, is_news: bool) -> None:
+        """`is_news` unless the end of the whole attempt follows at once and says it too."""
+        ...
+
+
+class Carrying:
+    """One attempt. `run` carries it out, `stop` ends it; it may be stopped at any time."""
+
+    def __init__(self, order: Order, tools: Tools, listener: Listener) -> None:
+        self._order = order
+        self._listener = listener
+        self._tools = tools
+        self._course = Course(tools, listener)
+        self._ends: dict[str, StepEnd] = {}
+        self._outcomes: dict[str, StepOutcome] = {}
+        self._tolerated: set[str] = set()
+        self._is_single = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def stop(self, detail: str) -> None:
+        self._course.halt(CANCELLED, detail)
+
+    async def run(self) -> Ending | None:
+        """How it ended; None when the machine had no room for it, and nothing was started."""
+        masked: Callable[[str], str] = str
+        try:
+            work, secrets = decode_work(self._order.work)
+            self._is_single = len(work.steps) == 1 and work.handlers == NO_HANDLERS
+            scene = Scene(self._order, work, secrets, self._tools)
+            masked = scene.masker().text
+            if work.timeout_us is not None:
+                text = f"it took longer than {format_duration(work.timeout_us)}"
+                self._timer = self._tools.loop.call_later(work.timeout_us / SECOND, self._course.halt, TIMED_OUT, text)
+            ending = await self._carry_out(work, scene)
+        except Unready as error:
+            ending = _ending(FAILED, masked(str(error)))
+        except NoRoom:
+            return None
+        finally:
+            self._stop_the_clock()
+        # The run has ended when its handlers have.
+        return ending._replace(detail=masked(ending.detail), at=time.time_ns() // 1_000)
+
+    async def _carry_out(self, work: Work, scene: Scene) -> Ending:
+        course = self._course
+        for condition in work.preconditions:
+            unmet = await scene.why_unmet(condition, course)
+            if course.halted is not None:
+                return _ending(*course.halted)
+            if unmet is not None:
+                return _ending(SKIPPED, f"condition: {unmet}")
+        if course.halted is not None:
+            return _ending(*course.halted)
+        if not work.steps:
+            course.mark_started()
+            return _ending(SUCCEEDED)
+        if len(work.steps) == 1 and not scene.resumed:
+            await self._one(work.steps[0], scene)
+        else:
+            await self._all(work, scene)
+        ending = self._judge(work.steps)
+        self._stop_the_clock()  # handlers have timeouts of their own
+        await self._handle(work, scene, ending)
+        if len(work.steps) > 1:
+            scene.keep_outputs()
+        return ending
+
+    def _stop_the_clock(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _all(self, work: Work, scene: Scene) -> None:
+        steps = {step.name: step for step in work.steps}
+        depends = {step.name: step.depends for step in work.steps}
+        for name in scene.resumed:
+            self._outcomes[name] = StepOutcome.SUCCEEDED
+        running: dict[asyncio.Task[None], str] = {}
+        while True:
+            passing = self._passing(steps)
+            if self._course.halted is not None:
+                blocked: Sequence[str] = [name for name in steps if name not in self._outcomes]
+                blocked = [name for name in blocked if name not in running.values()]
+            else:
+                blocked = unreachable_steps(depends, passing, self._tolerated)
+            for name in blocked:
+                self._outcomes[name] = StepOutcome.SKIPPED
+            if blocked and self._course.halted is not None:
+                self._course.has_cut_short = True
+            if self._course.halted is None:
+                active = tuple(running.values())
+                for name in ready_steps(depends, self._passing(steps), active, self._tolerated, work.max_active_steps):
+                    running[self._tools.loop.create_task(self._one(steps[name], scene))] = name
+            if not running:
+                return
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                del running[task]
+            for task in done:
+                error = task.exception()
+                if error is not None:
+                    self._course.halt(FAILED, str(error))
+                    await asyncio.gather(*running, return_exceptions=True)
+                    raise error
+
+    def _passing(self, steps: dict[str, Step]) -> dict[str, StepOutcome]:
+        """The outcomes as those behind see them: a skipped step may let them pass."""
+        return {
+            name: StepOutcome.SUCCEEDED
+            if outcome is StepOutcome.SKIPPED and steps[name].continue_on.skipped
+            else outcome
+            for name, outcome in self._outcomes.items()
+        }
+
+    async def _one(self, step: Step, scene: Scene) -> None:
+        try:
+            end, pid = await run_step(step, scene, self._course)
+        except NoRoom as error:
+            # Another step that is ready in the same moment may have found room.
+            await asyncio.sleep(0)
+            if not self._course.has_started:
+                raise
+            end, pid = _no_room(step, error), 0
+        outcome = StepOutcome(end.outcome)
+        if outcome is StepOutcome.FAILED and self._course.halted is None:
+            rule = step.continue_on
+            if rule.failure or (end.exit_code is not None and end.exit_code in rule.exit_codes):
+                self._tolerated.add(step.name)
+                if rule.marks_success:
+                    outcome = StepOutcome.SUCCEEDED
+                    end = end._replace(outcome=outcome)
+        self._ends[step.name], self._outcomes[step.name] = end, outcome
+        self._listener.step_ended(end, pid, is_news=not self._is_single)
+
+    def _judge(self, steps: Sequence[Step]) -> Ending:
+        ends = list(self._ends.values())
+        # Told to stop just as the last step ended by itself: then nothing was stopped.
+        is_too_late = len(self._outcomes) == len(steps) and not self._course.has_cut_short
+        if self._course.halted is not None and not is_too_late:
+            state, detail = self._course.halted
+            code = next((end.exit_code for end in ends if end.outcome == StepOutcome.FAILED), None)
+            return _ending(state, detail, code)
+        failed = [end for end in ends if end.outcome == StepOutcome.FAILED and end.name not in self._tolerated]
+        # Steps that were skipped by their own condition, and those behind them, are no failure.
+        judged = {
+            name: StepOutcome.SUCCEEDED if outcome is StepOutcome.SKIPPED else outcome
+            for name, outcome in self._outcomes.items()
+        }
+        outcome = run_outcome({step.name: step.depends for step in steps}, judged, self._tolerated)
+        if outcome is StepOutcome.SUCCEEDED:
+            return _ending(SUCCEEDED, "", ends[-1].exit_code if ends else None)
+        first = failed[0]
+        detail = first.detail if len(steps) == 1 else f"step {first.name!r}: {first.detail}"
+        return _ending(FAILED, detail, first.exit_code)
+
+    async def _handle(self, work: Work, scene: Scene, ending: Ending) -> None:
+        """Handlers see how it ended and cannot change it; each may be ended by stopping the run once more."""
+        by_state = {
+            SUCCEEDED: work.handlers.on_success,
+            CANCELLED: work.handlers.on_cancel,
+            FAILED: work.handlers.on_failure,
+            TIMED_OUT: work.handlers.on_failure,
+        }
+        for handler in (by_state.get(RunState(ending.state)), work.handlers.on_exit):
+            if handler is None:
+                continue
+            self._course.resume()
+            scene.outcome = ending.state
+            try:
+                end, pid = await run_step(handler, scene, self._course)
+            except NoRoom as error:
+                end, pid = _no_room(handler, error), 0
+            self._listener.step_ended(end, pid, is_news=True)
+
+
+def _ending(state: RunState, detail: str = "", exit_code: int | None = None) -> Ending:
+    return Ending(str(state), time.time_ns() // 1_000, exit_code, detail)
+
+
+def _no_room(step: Step, error: NoRoom) -> StepEnd:
+    now = time.time_ns() // 1_000
+    return StepEnd(step.name, StepOutcome.FAILED, now, now, detail=str(error))

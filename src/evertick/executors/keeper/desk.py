@@ -1,0 +1,303 @@
+"""Where orders arrive at a keeper and endings leave it: nothing is begun or said before it is written down."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from evertick.executors import wire
+from evertick.executors.keeper.book import (
+    ACCEPTED,
+    DELIVERED,
+    EXITED,
+    FINISHED,
+    REFUSED,
+    SPAWNED,
+    STARTED,
+    STEP,
+    Book,
+    Ending,
+    Known,
+    StepEnd,
+    Ticket,
+)
+from evertick.executors.keeper.carrying import Carrying
+from evertick.executors.keeper.journal import Aside, Journal
+from evertick.executors.keeper.trying import Tools
+from evertick.executors.settings import KeeperSettings
+from evertick.executors.wire import Order
+from evertick.model.lifecycle import CANCELLED, FAILED, LOST
+
+STARTS_PER_TURN = 8
+"""Attempts begun before output is read and ends are noticed again: starting a process takes half a millisecond."""
+RETRY_SECONDS = 1.0
+"""How soon a journal that could not be written is tried again."""
+
+
+class Desk:
+    """All attempts of a keeper. `say` hands a line to every scheduler that is connected."""
+
+    def __init__(
+        self,
+        book: Book,
+        journal: Journal,
+        tools: Tools,
+        settings: KeeperSettings,
+        say: Callable[[bytes], None],
+        connected_seconds: Callable[[], float],
+    ) -> None:
+        self._book = book
+        self._journal = journal
+        self._tools = tools
+        self._settings = settings
+        self._say = say
+        self._connected_seconds = connected_seconds
+        """A clock that stands still while nobody is there to be told."""
+        self._orders: deque[tuple[Known, Order]] = deque()
+        self._carrying: dict[int, Carrying] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._cancelled: dict[int, str] = {}
+        self._news: list[bytes] = []
+        self._is_flush_due = False
+        self._is_starting = False
+        self._is_retrying = False
+        self._is_leaving = False
+        self.may_leave = asyncio.Event()
+        self.enders: dict[int, Callable[[], None]] = {}
+        """How to end what an earlier keeper had started."""
+        self.is_forgetful = False
+        """The machine was restarted: the last lines may have been lost with it, so the unknown may have run."""
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._book.open
+
+    # What the scheduler asks for
+
+    def launch(self, order: Order) -> None:
+        ticket = Ticket(order.key, order.attempt)
+        known = self._book.known.get(ticket)
+        if known is not None:
+            self._tell(known)
+            return
+        newest = self._book.fence_of(order.key)
+        if order.fence < newest:
+            detail = f"its fence {order.fence} is older than {newest}, under which the run was launched before"
+            self._refuse(ticket, detail)
+        elif self._journal.trouble is not None:
+            self._refuse(ticket, f"the keeper cannot write its journal: {self._journal.trouble}")
+        elif self._is_leaving:
+            self._refuse(ticket, "the keeper is about to end")
+        else:
+            number = self._book.last_number + 1
+            self._write(ACCEPTED, number, *order.key, order.attempt, order.fence)
+            self._orders.append((self._book.open[number], order))
+            self._start_soon()
+
+    def stop(self, ticket: Ticket, detail: str) -> None:
+        known = self._book.known.get(ticket)
+        if known is None or known.ending is not None:
+            return
+        self._tools.reaper.reap()  # what has ended by itself is not stopped any more
+        if known.number in self._carrying:
+            self._carrying[known.number].stop(detail)
+        elif known.number in self.enders:
+            self.enders[known.number]()
+        else:
+            self._cancelled[known.number] = detail
+
+    def reconcile(self, tickets: list[Ticket]) -> None:
+        for ticket in tickets:
+            known = self._book.known.get(ticket)
+            if known is not None:
+                self._tell(known)
+            elif self.is_forgetful:
+                detail = "the machine was restarted, and what was known of it may have been lost with it"
+                self._news.append(_finished(ticket, Ending(LOST, _now(), None, detail), 0, ()))
+            else:
+                self._news.append(wire.line(wire.UNKNOWN, *ticket.key, ticket.attempt))
+        self._flush_soon()
+
+    def delivered(self, serial: int) -> None:
+        if self._book.delivered < serial <= self._book.last_serial:
+            self._write(DELIVERED, serial)
+            self._flush_soon()
+
+    def greet(self) -> list[bytes]:
+        """What a scheduler is told that has just come: all that goes on, and all that was not delivered."""
+        self._flush()
+        lines = [line for known in self._book.open.values() for line in _lines_of(known)]
+        return lines + [line for known in self._book.undelivered() for line in _lines_of(known)]
+
+    def leave(self) -> None:
+        """Take nothing more, and go when nothing runs."""
+        self._is_leaving = True
+        if self.is_idle:
+            self.may_leave.set()
+
+    # What becomes of attempts
+
+    def finish(self, known: Known, ending: Ending) -> None:
+        if known.number in self._book.open:
+            fields = (ending.state, ending.at, ending.exit_code, ending.detail)
+            self._write(FINISHED, known.number, self._book.last_serial + 1, *fields)
+            self._tell(known)
+
+    def _start_soon(self) -> None:
+        if not self._is_starting:
+            self._is_starting = True
+            self._tools.loop.call_soon(self._start_some)
+
+    def _start_some(self) -> None:
+        """The notes of all that wait are on disk before the first of them is started."""
+        self._is_starting = False
+        is_written = self._journal.flush()
+        for _ in range(min(STARTS_PER_TURN, len(self._orders))):
+            known, order = self._orders.popleft()
+            if not is_written:
+                self._take_back(known, f"the keeper cannot write its journal: {self._journal.trouble}")
+            elif known.number in self._cancelled:
+                self.finish(known, Ending(CANCELLED, _now(), None, self._cancelled.pop(known.number)))
+            else:
+                task = self._tools.loop.create_task(self._carry_out(known, order))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        if self._orders:
+            self._start_soon()
+
+    async def _carry_out(self, known: Known, order: Order) -> None:
+        carrying = Carrying(order, self._tools, _Clerk(self, known))
+        self._carrying[known.number] = carrying
+        if known.number in self._cancelled:
+            carrying.stop(self._cancelled.pop(known.number))
+        try:
+            ending = await carrying.run()
+        except Exception as error:
+            # Ours, not the job's: said in full where the keeper complains, and the attempt must end all the same.
+            traceback.print_exc(file=sys.stderr)
+            ending = Ending(FAILED, _now(), None, f"the keeper failed: {type(error).__name__}")
+        del self._carrying[known.number]
+        if ending is None:
+            self._take_back(known, "this machine cannot start another process now")
+        else:
+            self.finish(known, ending)
+
+    def note(self, known: Known, verb: str, *fields: Any, is_news: bool = True) -> None:
+        self._write(verb, known.number, *fields)
+        if verb == STARTED:
+            self._news.append(wire.line(wire.STARTED, *known.ticket.key, known.ticket.attempt, fields[0]))
+        elif verb == STEP and is_news:
+            self._news.append(wire.line(wire.STEP, *known.ticket.key, known.ticket.attempt, fields[1]))
+        self._flush_soon()
+
+    def _take_back(self, known: Known, detail: str) -> None:
+        """Nothing of it was started: it may be offered again."""
+        self._write(REFUSED, known.number)
+        self._refuse(known.ticket, detail)
+
+    # How it is written down, and said
+
+    def _write(self, *line: Any) -> None:
+        self._book.apply(line)
+        self._journal.append(*line)
+
+    def _tell(self, known: Known) -> None:
+        self._news.extend(_lines_of(known))
+        self._flush_soon()
+
+    def _refuse(self, ticket: Ticket, detail: str) -> None:
+        self._news.append(wire.line(wire.REFUSED, *ticket.key, ticket.attempt, detail))
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        """Once per turn of the loop: many lines, one write."""
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self._tools.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        if not self._journal.flush():
+            # The run has ended whether or not it can be noted; it is said, and the note is tried again.
+            self._retry_later()
+        elif self._journal.is_full:
+            self._rotate()
+        if self._news:
+            self._say(b"".join(self._news))
+            self._news.clear()
+        if self._is_leaving and self.is_idle:
+            self.may_leave.set()
+
+    def _retry_later(self) -> None:
+        if not self._is_retrying:
+            self._is_retrying = True
+            self._tools.loop.call_later(RETRY_SECONDS, self._retry)
+
+    def _retry(self) -> None:
+        self._is_retrying = False
+        if not self._journal.flush():
+            self._retry_later()
+
+    def _rotate(self) -> None:
+        try:
+            self._journal.rotate(self._book.opening(), self._book.last_serial, self._connected_seconds())
+        except OSError as error:
+            sys.stderr.write(f"journal.not_rotated reason={error.strerror}\n")
+
+    def tidy(self) -> None:
+        """Forget what was delivered long enough ago."""
+        now = self._connected_seconds()
+        settings, journal = self._settings, self._journal
+
+        def is_over(aside: Aside) -> bool:
+            is_old = now - aside.closed_at > settings.remember_us / 1_000_000
+            return aside.last_serial <= self._book.delivered and (
+                is_old or len(journal.asides) > settings.journal_files
+            )
+
+        serial = journal.forget(is_over)
+        if serial is not None:
+            self._book.forget(serial)
+
+
+class _Clerk:
+    """Writes down what an attempt does."""
+
+    def __init__(self, desk: Desk, known: Known) -> None:
+        self._desk = desk
+        self._known = known
+
+    def started(self) -> None:
+        self._desk.note(self._known, STARTED, _now())
+
+    def spawned(self, pid: int, started_us: int) -> None:
+        self._desk.note(self._known, SPAWNED, pid, started_us)
+
+    def exited(self, pid: int) -> None:
+        self._desk.note(self._known, EXITED, pid)
+
+    def step_ended(self, step: StepEnd, pid: int, *, is_news: bool) -> None:
+        self._desk.note(self._known, STEP, pid, step, is_news=is_news)
+
+
+def _lines_of(known: Known) -> list[bytes]:
+    key, attempt = known.ticket
+    if known.ending is not None:
+        return [_finished(known.ticket, known.ending, known.serial, known.steps)]
+    if known.started_at is not None:
+        return [wire.line(wire.STARTED, *key, attempt, known.started_at)]
+    return []  # accepted a moment ago: its start is about to be said
+
+
+def _finished(ticket: Ticket, ending: Ending, serial: int, steps: tuple[StepEnd, ...]) -> bytes:
+    fields = (ending.at, ending.state, ending.exit_code, ending.detail)
+    return wire.line(wire.FINISHED, *ticket.key, ticket.attempt, *fields, serial, steps)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000

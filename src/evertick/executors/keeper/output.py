@@ -1,0 +1,226 @@
+"""What becomes of the output of a step: read in fair portions, masked, and kept in a file that stays small."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from evertick.executors.keeper.mask import Masker
+from evertick.executors.logs import OPEN_SUFFIX, TAIL_SUFFIX
+from evertick.executors.names import open_folder
+
+PORTION = 64 * 1024
+"""Bytes that are read from one process before the others have their turn: what a pipe holds."""
+TAIL_MAX = 256 * 1024
+"""Bytes of the end of a log that is too long. In memory, so that endless output costs no disk."""
+TAIL_SECONDS = 1.0
+"""How often the end of a log that is too long is put where it can be read."""
+LEFTOVER_MAX = 4 * 1024 * 1024
+"""Bytes that are still read from a process that has ended; more comes only from what it left behind."""
+ABANDONED_MAX = 256
+"""Outputs held open by what ended steps left in the background, read so that it is not killed by writing."""
+
+
+class LogWriter:
+    """The log of one step: its first bytes as they come, then the last ones when it is closed.
+
+    There is no file until there is output. A disk that is full costs the log, never the run.
+    """
+
+    def __init__(
+        self, root: int, folder: Callable[[], Sequence[str]], name: str, max_bytes: int, masker: Masker
+    ) -> None:
+        self._root = root
+        self._folder = folder
+        self._name = name
+        self._masker = masker
+        self._tail_max = min(TAIL_MAX, max_bytes // 2)
+        self._head_max = max_bytes - self._tail_max
+        self._folder_fd: int | None = None
+        self._fd: int | None = None
+        self._written = 0
+        self._size = 0
+        self._passed = 0
+        """Bytes that went beyond the head; the last of them are in the tail."""
+        self._tail = bytearray()
+        self._tail_shown_at = 0.0
+        self._dropped = 0
+        """Bytes that the disk did not take."""
+        self._why_dropped = ""
+
+    @property
+    def has_output(self) -> bool:
+        return self._fd is not None
+
+    def write(self, data: bytes) -> None:
+        if self._masker.is_needed:
+            data = self._masker.feed(data)
+        self._keep(data)
+
+    def note(self, text: str) -> None:
+        """A line of ours in between."""
+        self._keep(f"[evertick: {self._masker.text(text)}]\n".encode("utf-8", "surrogateescape"))
+
+    def close(self) -> None:
+        """Put the end behind the beginning and give the file its lasting name."""
+        self._keep(self._masker.finish())
+        if self._passed:
+            left_out = self._passed - min(len(self._tail), self._tail_max)
+            tail = bytes(self._tail[-self._tail_max :])
+            if left_out:
+                self._append(f"\n[evertick: {left_out:,} bytes were left out here]\n".encode())
+            self._append(tail)
+        if self._dropped:
+            self._say_what_is_missing()
+        if self._fd is not None and self._folder_fd is not None:
+            os.close(self._fd)
+            try:
+                os.rename(self._name + OPEN_SUFFIX, self._name, src_dir_fd=self._folder_fd, dst_dir_fd=self._folder_fd)
+                if self._tail_shown_at:
+                    os.unlink(self._name + TAIL_SUFFIX, dir_fd=self._folder_fd)
+            except OSError:
+                pass  # removed by somebody else while we wrote; there is nothing left to name
+        if self._folder_fd is not None:
+            os.close(self._folder_fd)
+        self._fd = self._folder_fd = None
+
+    def _keep(self, data: bytes) -> None:
+        room = self._head_max - self._written
+        if room > 0 and data:
+            self._append(data[:room])
+            self._written += min(len(data), room)
+            data = data[room:]
+        if data:
+            self._passed += len(data)
+            self._tail += data
+            if len(self._tail) > 2 * self._tail_max:
+                del self._tail[: -self._tail_max or None]
+            self._show_tail()
+
+    def _append(self, data: bytes) -> None:
+        try:
+            if self._fd is None:
+                self._open()
+            assert self._fd is not None
+            while data:
+                written = os.pwrite(self._fd, data, self._size)
+                self._size += written
+                data = data[written:]
+        except OSError as error:
+            self._dropped += len(data)
+            self._why_dropped = error.strerror or str(error)
+
+    def _open(self) -> None:
+        if self._folder_fd is None:
+            self._folder_fd = open_folder(self._root, self._folder(), create=True)
+        # A handler may bear the name of a step: then its output comes behind.
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self._name, self._name + OPEN_SUFFIX, src_dir_fd=self._folder_fd, dst_dir_fd=self._folder_fd)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._fd = os.open(self._name + OPEN_SUFFIX, flags, 0o600, dir_fd=self._folder_fd)
+        self._size = os.fstat(self._fd).st_size
+
+    def _say_what_is_missing(self) -> None:
+        """Over the last bytes, where the disk has no room behind them."""
+        text = f"\n[evertick: {self._dropped:,} bytes were not written: {self._why_dropped}]\n".encode()
+        dropped = self._dropped
+        self._append(text)
+        if self._dropped != dropped and self._fd is not None:
+            with contextlib.suppress(OSError):
+                os.pwrite(self._fd, text, max(self._size - len(text), 0))
+
+    def _show_tail(self) -> None:
+        now = time.monotonic()
+        if now - self._tail_shown_at < TAIL_SECONDS or self._folder_fd is None:
+            return
+        self._tail_shown_at = now
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            fd = os.open(self._name + TAIL_SUFFIX, flags, 0o600, dir_fd=self._folder_fd)
+        except OSError:
+            return
+        try:
+            os.write(fd, self._tail[-self._tail_max :])
+        except OSError:
+            pass  # a look at the end of a log is not worth more than the next try
+        finally:
+            os.close(fd)
+
+
+class Capture:
+    """What a step hands on: kept whole up to a limit, and known to be too long beyond it."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max = max_bytes
+        self._data = bytearray()
+        self.length = 0
+
+    def write(self, data: bytes) -> None:
+        self.length += len(data)
+        self._data += data[: self._max + 1 - len(self._data)]
+
+    @property
+    def is_too_long(self) -> bool:
+        return self.length > self._max
+
+    def value(self) -> bytes:
+        return bytes(self._data)
+
+
+class Pump:
+    """Reads one pipe whenever there is something, a portion at a time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, sink: Callable[[bytes], None]) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._sink = sink
+        self._is_open = True
+        os.set_blocking(fd, False)
+        loop.add_reader(fd, self._read)
+
+    def finish(self) -> None:
+        """The process has ended: take what it has left in the pipe, then let the rest go."""
+        taken = 0
+        while self._is_open and taken < LEFTOVER_MAX:
+            size = self._read()
+            if size is None:
+                break
+            taken += size
+        if self._is_open:
+            # Something it started holds the pipe: go on reading, because a write to a closed pipe would kill it.
+            self._sink = _nowhere
+            _abandoned.append(self)
+            while len(_abandoned) > ABANDONED_MAX:
+                _abandoned.popleft().close()
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+
+    def _read(self) -> int | None:
+        try:
+            data = os.read(self._fd, PORTION)
+        except BlockingIOError:
+            return None
+        except OSError:
+            data = b""  # a pipe that cannot be read has ended
+        if not data:
+            self.close()
+            if self._sink is _nowhere:
+                _abandoned.remove(self)
+            return None
+        self._sink(data)
+        return len(data)
+
+
+_abandoned: deque[Pump] = deque()
+
+
+def _nowhere(data: bytes) -> None:
+    """What nobody wants to have."""

@@ -1,0 +1,186 @@
+"""Where the steps of an attempt play: their environment, folders and logs, and what they hand to each other."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from evertick.executors.keeper.conditions import why_unmet
+from evertick.executors.keeper.environment import (
+    Secrets,
+    checked,
+    facts_of,
+    given_params,
+    marks_of_attempt,
+    params_of,
+    step_facts,
+)
+from evertick.executors.keeper.mask import Masker
+from evertick.executors.keeper.output import LogWriter
+from evertick.executors.keeper.trying import Living, Tools
+from evertick.executors.logs import SUFFIX
+from evertick.executors.names import file_name, open_folder, run_folder
+from evertick.executors.wire import Order
+from evertick.kinds import Program, Unready
+from evertick.kinds import command as command_kind
+from evertick.kinds import python as python_kind
+from evertick.kinds import script as script_kind
+from evertick.kinds.http import HttpRequest, parse_url
+from evertick.model.work import (
+    Command,
+    Condition,
+    HttpCall,
+    Pipeline,
+    PythonCall,
+    Script,
+    Secret,
+    Step,
+    SubJob,
+    Work,
+)
+from evertick.planning.workflow import StepOutcome
+
+RESUME = "resume_from"
+"""The parameter that carries how the steps of an earlier attempt ended."""
+OUTPUTS = "outputs.json"
+_NOTHING_TO_MASK = Masker(())
+
+
+class Scene:
+    """One attempt's. Everything secret is looked up when it is made, so that every log can be masked from its start."""
+
+    def __init__(self, order: Order, work: Work, named: Sequence[Secret], tools: Tools) -> None:
+        self._order = order
+        self.run_id = order.key.run_id
+        self._work = work
+        self._tools = tools
+        self._folder = os.path.expanduser(work.working_dir) if work.working_dir is not None else None
+        secrets = Secrets(order.secrets, self._folder or "")
+        for secret in named:
+            secrets.value_of(secret)
+        self._secrets = secrets
+        given = given_params(order.params)
+        self._params = params_of(work.params, given)
+        self._env = {**tools.env, **secrets.environment(work.env), **self._params}
+        self._facts = facts_of(order, self.run_id, tools.identity)
+        self._outputs: dict[str, str] = {}
+        self._by_step: dict[str, str] = {}
+        self.marks = marks_of_attempt(self.run_id, order.attempt, tools.identity)
+        self.outcome = ""
+        """How the steps ended, for handlers."""
+        self.resumed = self._resume(given.get(RESUME)) if given else frozenset()
+
+    def masker(self) -> Masker:
+        # One that has nothing to mask remembers nothing either, and serves all.
+        return Masker(self._secrets.values) if self._secrets.values else _NOTHING_TO_MASK
+
+    def env_of(self, step: Step) -> dict[str, str]:
+        env = {
+            **self._env,
+            **self._outputs,
+            **(self._secrets.environment(step.env) if step.env else {}),
+            **self._facts,
+            **step_facts(self.run_id, self._order.attempt, step.name),
+        }
+        if self.outcome:
+            env["EVERTICK_STATE"] = self.outcome
+        return checked(env)
+
+    def folder_of(self, step: Step) -> str | None:
+        if step.working_dir is None:
+            return self._folder
+        return os.path.join(self._folder or "", os.path.expanduser(step.working_dir))
+
+    def log_of(self, step: Step) -> LogWriter:
+        name = file_name(step.name) + SUFFIX
+        folder = partial(self._attempt_folder, self._order.attempt)
+        return LogWriter(self._tools.logs, folder, name, self._work.log_max_bytes, self.masker())
+
+    def program_of(self, step: Step) -> Program | HttpRequest:
+        match step.kind:
+            case Command():
+                return command_kind.program_of(step.kind)
+            case Script():
+                return script_kind.program_of(step.kind)
+            case PythonCall():
+                return python_kind.program_of(step.kind, self._params, has_result=step.output is not None)
+            case HttpCall(url, method, headers, body, expected):
+                parse_url(url)
+                named = tuple((name, self._secrets.value_of(value)) for name, value in headers)
+                return HttpRequest(url, method, named, None if body is None else body.encode(), expected)
+            case Pipeline():
+                # Imported when it is needed: most keepers never see one, and should stay small.
+                from evertick.kinds.pipeline.program import program_of
+
+                return program_of(step.kind, self.folder_of(step), self._params)
+            case SubJob(job_id):
+                raise Unready(f"the job {job_id!r} cannot be run as a step by this executor.")
+
+    async def why_unmet(
+        self, condition: Condition, attend: Callable[[Living], None], step: Step | None = None
+    ) -> str | None:
+        env = self.env_of(step) if step is not None else checked({**self._env, **self._outputs, **self._facts})
+        folder = self.folder_of(step) if step is not None else self._folder
+        return await why_unmet(condition, self._tools, env, folder, self.marks, attend)
+
+    def hand_on(self, step: Step, value: str) -> None:
+        """Let later steps have what this one printed."""
+        assert step.output is not None
+        self._outputs[step.output] = value
+        self._by_step[step.name] = value
+
+    def keep_outputs(self) -> None:
+        """Leave what was handed on to a later attempt that goes on from here; never what holds a secret."""
+        masker = self.masker()
+        kept = {
+            name: value
+            for name, value in self._by_step.items()
+            if not masker.masks(value.encode("utf-8", "surrogateescape"))
+        }
+        if not kept:
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            folder = open_folder(self._tools.logs, self._attempt_folder(self._order.attempt), create=True)
+            try:
+                with open(os.open(OUTPUTS, flags, 0o600, dir_fd=folder), "w") as file:
+                    json.dump(kept, file)
+            finally:
+                os.close(folder)
+        except OSError:
+            pass  # then the steps that hand something on are run again
+
+    def _resume(self, earlier: object) -> frozenset[str]:
+        """The steps that need not run again: they succeeded, and what they handed on is still there."""
+        if not isinstance(earlier, Mapping):
+            return frozenset()
+        succeeded = {name for name, outcome in earlier.items() if outcome == StepOutcome.SUCCEEDED}
+        kept = self._earlier_outputs()
+        done = set()
+        for step in self._work.steps:
+            if step.name in succeeded and (step.output is None or step.name in kept):
+                done.add(step.name)
+                if step.output is not None:
+                    self.hand_on(step, kept[step.name])
+        return frozenset(done)
+
+    def _earlier_outputs(self) -> dict[str, str]:
+        for attempt in range(self._order.attempt - 1, 0, -1):
+            try:
+                folder = open_folder(self._tools.logs, self._attempt_folder(attempt))
+            except OSError:
+                continue
+            try:
+                with open(os.open(OUTPUTS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)) as file:
+                    kept = json.load(file)
+            except (OSError, ValueError):
+                continue
+            finally:
+                os.close(folder)
+            return {str(name): str(value) for name, value in kept.items()}
+        return {}
+
+    def _attempt_folder(self, attempt: int) -> tuple[str, ...]:
+        return (*run_folder(self._order.key), str(attempt))

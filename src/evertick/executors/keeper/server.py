@@ -1,0 +1,140 @@
+"""How schedulers reach a keeper: connections, the messages on them, and when a keeper may go."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from typing import Any
+
+from evertick.executors import wire
+from evertick.executors.keeper.book import Ticket
+from evertick.executors.keeper.desk import Desk
+from evertick.executors.wire import MESSAGE_MAX, Order, words_of
+from evertick.model.run import RunKey
+
+BACKLOG_MAX = 64 * 1024 * 1024
+"""Bytes that wait for a scheduler that does not read; it is let go then, and told again when it comes back."""
+
+
+class Server:
+    """All connections of a keeper."""
+
+    def __init__(self, incarnation: str) -> None:
+        self._incarnation = incarnation
+        self._connections: set[Connection] = set()
+        self._connected_seconds = 0.0
+        self._since = 0.0
+        self.left_at = time.monotonic()
+        """When the last scheduler went, or the keeper began."""
+        self.desk: Desk | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._connections)
+
+    def connected_seconds(self) -> float:
+        """A clock that only runs while a scheduler is there to be told."""
+        return self._connected_seconds + (time.monotonic() - self._since if self._connections else 0.0)
+
+    def say(self, lines: bytes) -> None:
+        for connection in tuple(self._connections):
+            connection.send(lines)
+
+    def add(self, connection: Connection) -> None:
+        assert self.desk is not None
+        if not self._connections:
+            self._since = time.monotonic()
+        self._connections.add(connection)
+        hello = wire.line(wire.HELLO, wire.PROTOCOL, os.getpid(), self._incarnation)
+        connection.send(hello + b"".join(self.desk.greet()))
+
+    def remove(self, connection: Connection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
+            if not self._connections:
+                self._connected_seconds += time.monotonic() - self._since
+                self.left_at = time.monotonic()
+
+
+class Connection(asyncio.Protocol):
+    """One scheduler. What it says is checked; who talks nonsense is shown the door, and nobody else notices."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._buffer = b""
+        self._transport: asyncio.Transport | None = None
+        self._has_greeted = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if wire.peer_uid(transport.get_extra_info("socket")) not in {os.geteuid(), 0}:
+            sys.stderr.write("connection.refused reason=another-user\n")
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        *rows, self._buffer = (self._buffer + data).split(b"\n") if self._buffer else data.split(b"\n")
+        try:
+            for row in rows:
+                self._hear(words_of(row))
+            if len(self._buffer) > MESSAGE_MAX:
+                raise ValueError(f"a line is longer than {MESSAGE_MAX:,} bytes")
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            sys.stderr.write(f"connection.closed reason={type(error).__name__}\n")
+            assert self._transport is not None
+            self._transport.abort()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._server.remove(self)
+
+    def send(self, lines: bytes) -> None:
+        assert self._transport is not None
+        if self._transport.get_write_buffer_size() > BACKLOG_MAX:
+            self._transport.abort()
+        elif not self._transport.is_closing():
+            self._transport.write(lines)
+
+    def _hear(self, words: list[Any]) -> None:
+        desk = self._server.desk
+        assert desk is not None
+        verb, rest = words[0], words[1:]
+        if not self._has_greeted:
+            if verb != wire.HELLO:
+                raise ValueError("the first line must be a greeting")
+            self._has_greeted = True
+            self._server.add(self)
+            return
+        if verb == wire.LAUNCH:
+            desk.launch(_checked(Order.from_words(rest)))
+        elif verb == wire.STOP:
+            *ticket, detail = rest
+            desk.stop(_ticket(ticket), str(detail))
+        elif verb == wire.RECONCILE:
+            desk.reconcile([_ticket(one) for one in rest[0]])
+        elif verb == wire.DELIVERED:
+            desk.delivered(int(rest[0]))
+        elif verb == wire.LEAVE:
+            desk.leave()
+        else:
+            raise ValueError("an unknown verb")
+
+
+def _ticket(words: list[Any]) -> Ticket:
+    job_id, scheduled_for, origin, attempt = words
+    if not (
+        isinstance(job_id, str) and type(scheduled_for) is int and isinstance(origin, str) and type(attempt) is int
+    ):
+        raise ValueError("a ticket must be a job, an instant, an origin and an attempt")
+    return Ticket(RunKey(job_id, scheduled_for, origin), attempt)
+
+
+def _checked(order: Order) -> Order:
+    _ticket([*order.key, order.attempt])
+    texts = (order.trigger, order.params, order.work)
+    if type(order.fence) is not int or not all(isinstance(text, str) for text in texts):
+        raise ValueError("an order must have a fence, a trigger, parameters and a work")
+    if not isinstance(order.secrets, dict):
+        raise ValueError("secrets must be names and values")
+    return order

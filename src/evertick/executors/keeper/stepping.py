@@ -1,0 +1,244 @@
+"""How a step is carried out: its condition, its tries, its repetitions, and what it hands on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from evertick.executors.keeper.book import StepEnd
+from evertick.executors.keeper.environment import VALUE_MAX, is_variable
+from evertick.executors.keeper.output import LogWriter
+from evertick.executors.keeper.processes import NoRoom
+from evertick.executors.keeper.scene import Scene
+from evertick.executors.keeper.trying import NOT_FOUND, NOT_USABLE, HttpTry, Living, ProcessTry, Tools, TryEnd
+from evertick.kinds import Program, Unready
+from evertick.kinds.http import HttpRequest
+from evertick.model.duration import format_duration
+from evertick.model.instant import SECOND
+from evertick.model.lifecycle import RunState
+from evertick.model.work import Step
+from evertick.planning.retry import wait_us
+from evertick.planning.workflow import StepOutcome
+
+
+class Observer(Protocol):
+    def started(self) -> None: ...
+    def spawned(self, pid: int, started_us: int) -> None: ...
+    def exited(self, pid: int) -> None: ...
+
+
+class Course:
+    """Whether an attempt goes on, and what has to end when it does not."""
+
+    def __init__(self, tools: Tools, observer: Observer) -> None:
+        self.tools = tools
+        self.observer = observer
+        self.halted: tuple[RunState, str] | None = None
+        self.has_started = False
+        self.has_cut_short = False
+        """Whether halting it has ended something, or kept something from being done."""
+        self._living: set[Living] = set()
+        self._halting = asyncio.Event()
+
+    def __call__(self, living: Living) -> None:
+        """Attend to something that must end with the attempt."""
+        self._living.add(living)
+        if self.halted is not None:
+            self.has_cut_short |= living.end()
+
+    def leave(self, living: Living) -> None:
+        self._living.discard(living)
+
+    def mark_started(self) -> None:
+        if not self.has_started:
+            self.has_started = True
+            self.observer.started()
+
+    def halt(self, state: RunState, detail: str) -> None:
+        """The first reason counts; whatever lives is ended in any case."""
+        if self.halted is None:
+            self.halted = state, detail
+        self._halting.set()
+        for living in tuple(self._living):
+            self.has_cut_short |= living.end()
+
+    def resume(self) -> None:
+        """The steps are over: what comes behind them, the handlers, is not halted by what halted them."""
+        self.halted = None
+        self._halting.clear()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, unless it is halted first."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._halting.wait(), seconds)
+            self.has_cut_short = True
+
+
+async def run_step(step: Step, scene: Scene, course: Course) -> tuple[StepEnd, int]:
+    """How the step ended, and the pid of its last process."""
+    began = _now()
+    for condition in step.preconditions:
+        unmet = await scene.why_unmet(condition, course, step)
+        if unmet is not None:
+            return StepEnd(step.name, StepOutcome.SKIPPED, began, _now(), detail=f"condition: {unmet}"), 0
+    log = scene.log_of(step)
+    try:
+        end, tries = await _until_it_is_enough(step, scene, course, log)
+        used = end.used
+        outcome = StepOutcome.SUCCEEDED if end.is_good else StepOutcome.FAILED
+        figures = (end.exit_code, tries, used.user_us, used.system_us, used.max_rss_bytes)
+        return StepEnd(step.name, outcome, began, _now(), *figures, scene.masker().text(end.detail)), end.pid
+    finally:
+        log.close()
+
+
+async def _until_it_is_enough(step: Step, scene: Scene, course: Course, log: LogWriter) -> tuple[TryEnd, int]:
+    """Repeat the step as it asks for; without a wish it is carried out once."""
+    repeat, times, tries = step.repeat, 0, 0
+    while True:
+        end, taken = await _until_it_succeeds(step, scene, course, log, tries)
+        times, tries = times + 1, taken
+        if repeat is None or not end.is_good or course.halted is not None:
+            return end, tries
+        if repeat.until is not None and await scene.why_unmet(repeat.until, course, step) is None:
+            return end, tries
+        if repeat.limit is not None and times >= repeat.limit:
+            if repeat.until is None:
+                return end, tries
+            return end._replace(is_good=False, detail=f"its condition did not hold after {times} times"), tries
+        if end.pid:
+            course.observer.exited(end.pid)
+        await course.pause(repeat.interval_us / SECOND)
+        if course.halted is not None:
+            return end._replace(is_good=False, detail="it was ended while it waited"), tries
+
+
+async def _until_it_succeeds(
+    step: Step, scene: Scene, course: Course, log: LogWriter, tries: int
+) -> tuple[TryEnd, int]:
+    for number in range(1, step.retry.max_retries + 2):
+        if tries:
+            log.note(f"try {tries + 1} of step {step.name!r}")
+        end = await _try(step, scene, course, log)
+        tries += 1
+        if end.is_good or course.halted is not None or number > step.retry.max_retries:
+            return end, tries
+        if end.pid:
+            course.observer.exited(end.pid)
+        await course.pause(wait_us(step.retry, number, f"{scene.run_id}/{step.name}") / SECOND)
+        if course.halted is not None:
+            return end, tries
+    raise AssertionError("the last try is always answered")
+
+
+async def _try(step: Step, scene: Scene, course: Course, log: LogWriter) -> TryEnd:
+    try:
+        if step.output is not None and not is_variable(step.output):
+            raise Unready(f"{step.output!r} is not a name for a variable. Use letters, digits and '_'.")
+        program = scene.program_of(step)
+        if isinstance(program, HttpRequest):
+            return await _call(step, program, scene, course, log)
+        return await _process(step, program, scene, course, log)
+    except Unready as error:
+        course.mark_started()
+        log.note(str(error))
+        return TryEnd(False, str(error))
+
+
+async def _process(step: Step, program: Program, scene: Scene, course: Course, log: LogWriter) -> TryEnd:
+    # Room for the name, the '=' and the end that the kernel counts too.
+    output_max = VALUE_MAX - len(step.output) - 2 if step.output is not None else None
+    process = ProcessTry(
+        course.tools, program, scene.env_of(step), scene.folder_of(step), scene.marks, log.write, output_max
+    )
+    try:
+        process.start()
+    except NoRoom as error:
+        if not course.has_started:
+            raise
+        return _not_started(log, str(error), NOT_USABLE)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        course.mark_started()
+        return _not_started(log, _reason(error), NOT_FOUND)
+    except (OSError, ValueError) as error:
+        course.mark_started()
+        return _not_started(log, _reason(error), NOT_USABLE)
+    course.observer.spawned(process.pid, process.started_us)
+    course.mark_started()
+    end = await _attended(step, process, course, process.ended)
+    capture = process.output()
+    if capture is None or not end.is_good:
+        return end
+    assert step.output is not None
+    if capture.is_too_long:
+        detail = (
+            f"it printed {capture.length:,} bytes, and a variable holds {output_max:,}. "
+            f"Write them to a file and hand its name on."
+        )
+        return end._replace(is_good=False, detail=detail)
+    value = capture.value()
+    if b"\0" in value:
+        return end._replace(is_good=False, detail="it printed a NUL byte, which no variable can hold")
+    scene.hand_on(step, value.decode("utf-8", "surrogateescape").removesuffix("\n"))
+    return end
+
+
+async def _call(step: Step, request: HttpRequest, scene: Scene, course: Course, log: LogWriter) -> TryEnd:
+    call = HttpTry(course.tools, request)
+    course.mark_started()
+
+    async def answered() -> TryEnd:
+        answer = await call.ended()
+        if answer.body:
+            log.write(answer.body)
+            if answer.is_cut:
+                log.note("the rest of the answer was left out")
+        if step.output is not None and answer.is_good:
+            if len(answer.body) > VALUE_MAX - len(step.output) - 2 or b"\0" in answer.body:
+                return TryEnd(False, "its answer does not fit into a variable", answer.status)
+            scene.hand_on(step, answer.body.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        if not answer.is_good:
+            log.note(answer.detail)
+        return TryEnd(answer.is_good, "" if answer.is_good else answer.detail, 0 if answer.is_good else answer.status)
+
+    return await _attended(step, call, course, answered)
+
+
+async def _attended(step: Step, living: Living, course: Course, ended: Callable[[], object]) -> TryEnd:
+    """Wait for the end, with the step's own timeout."""
+    has_timed_out = False
+
+    def expire() -> None:
+        nonlocal has_timed_out
+        has_timed_out = True
+        living.end()
+
+    timer = course.tools.loop.call_later(step.timeout_us / SECOND, expire) if step.timeout_us is not None else None
+    course(living)
+    try:
+        end: TryEnd = await ended()  # type: ignore[misc]
+    finally:
+        course.leave(living)
+        if timer is not None:
+            timer.cancel()
+    if has_timed_out and step.timeout_us is not None:
+        return end._replace(is_good=False, detail=f"it took longer than {format_duration(step.timeout_us)}")
+    return end
+
+
+def _not_started(log: LogWriter, reason: str, code: int) -> TryEnd:
+    log.note(reason)
+    return TryEnd(False, reason, code)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000

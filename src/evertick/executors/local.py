@@ -1,0 +1,378 @@
+"""Running attempts on this machine: hands them to keepers, and says what becomes of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from evertick.errors import SettingsError
+from evertick.executor import Attempt, Member
+from evertick.executors import wire
+from evertick.executors.keeper.book import StepEnd, Ticket
+from evertick.executors.keeper.environment import inherited
+from evertick.executors.link import Link
+from evertick.executors.settings import LocalSettings
+from evertick.executors.wire import Order
+from evertick.executors.works import encode_work, secrets_of
+from evertick.model.job import Job
+from evertick.model.lifecycle import CANCELLED, LOST, RunState
+from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown
+from evertick.model.run import RunKey
+from evertick.routing.lanes import Lanes, Turn
+
+log = logging.getLogger("evertick.local")
+
+JOBS_KEPT = 20_000
+"""Jobs whose work is kept ready to be sent."""
+CLOSE_SECONDS = 5.0
+QUESTIONS_AT_ONCE = 1_000
+
+
+class StepFinished(NamedTuple):
+    """How a step of an attempt ended; what the ledger does not hold."""
+
+    key: RunKey
+    attempt: int
+    step: StepEnd
+
+
+class _Ready(NamedTuple):
+    """A job's work, ready to be sent."""
+
+    job: Job
+    work: str
+    secrets: tuple[str, ...]
+    """Names of the variables of the scheduler that it needs."""
+
+
+class LocalExecutor:
+    """Attempts live in keepers, not here: they outlive this process, and the next one is told how they ended.
+
+    `on_step`, when given, hears how each step ended, from the thread that reports.
+    """
+
+    name = "local"
+
+    def __init__(
+        self,
+        state_folder: Path | str,
+        settings: LocalSettings | None = None,
+        *,
+        on_step: Callable[[StepFinished], None] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        # The keeper works elsewhere: for it, the folder must mean the same.
+        self._state = Path(state_folder).absolute()
+        self._settings = settings or LocalSettings()
+        self._on_step = on_step
+        self._environ = os.environ if environ is None else environ
+        self._report: Callable[[Report], None] = _nowhere
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._links: list[Link] = []
+        self._incarnations: dict[Link, str] = {}
+        self._lanes: Lanes[Ticket] = Lanes(self._settings.lanes)
+        self._launches: dict[Ticket, bytes] = {}
+        """Not answered yet; sent again when the connection was lost."""
+        self._sent: set[Ticket] = set()
+        """Those of them that a keeper may have taken: they cannot be refused any more."""
+        self._running: dict[Ticket, Link] = {}
+        self._stops: dict[Ticket, bytes] = {}
+        self._questions: dict[Ticket, set[Link]] = {}
+        """Asked of these keepers, and not answered."""
+        self._steps_told: dict[Ticket, int] = {}
+        self._being_told = 0
+        """Threads that have taken messages in and not yet reported all of them."""
+        self._jobs: dict[str, _Ready] = {}
+        self._trouble = ""
+
+    # The contract
+
+    def open(self, report: Callable[[Report], None]) -> None:
+        self._report = report
+        logs = private_folder(self._state / "logs")
+        # Also those of an earlier, larger setting: they may know attempts that we are asked about.
+        before = [path for path in self._state.glob("keeper-*") if path.name[7:].isdigit()]
+        count = max([self._settings.keepers, *(int(path.name[7:]) + 1 for path in before)])
+        environ = inherited(self._environ)
+        for number in range(count):
+            folder = private_folder(self._state / f"keeper-{number}")
+            told = (self._connected, self._heard, self._failed, self._tick, self._is_needed)
+            link = Link(folder, logs, self._settings.keeper, environ, *told)
+            self._links.append(link)
+            link.start()
+            if (folder / wire.SOCKET).exists():
+                link.wake()  # it may have something to say
+
+    def launch(self, attempt: Attempt) -> None:
+        ticket = Ticket(attempt.key, attempt.attempt)
+        line = self._order(attempt).to_line()
+        now = time.time_ns() // 1_000
+        with self._lock:
+            if self._knows(ticket):
+                turn = Turn.NOW
+            else:
+                turn = self._lanes.offer(ticket, attempt.key.job_id, now)
+            if turn is not Turn.NEVER:
+                self._launches[ticket] = line
+        if turn is Turn.NOW:
+            self._send(ticket, line)
+        elif turn is Turn.NEVER:
+            self._report(LaunchRefused(attempt.key, attempt.attempt, "too many launches are under way"))
+
+    def stop(self, key: RunKey, attempt: int, detail: str) -> None:
+        ticket = Ticket(key, attempt)
+        line = wire.line(wire.STOP, *key, attempt, detail)
+        with self._lock:
+            was_waiting = self._lanes.withdraw(ticket)
+            if was_waiting:
+                self._launches.pop(ticket, None)
+                self._changed.notify_all()
+            elif self._knows(ticket) or not self._all_connected():
+                self._stops[ticket] = line  # said again to a keeper that does not hear it now
+        if was_waiting:
+            self._report(RunFinished(key, attempt, time.time_ns() // 1_000, CANCELLED, None, detail))
+            return
+        for link in self._links:
+            link.send(line)
+
+    def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+        tickets = [Ticket(key, attempt) for key, attempt in runs]
+        with self._lock:
+            # One that is about to be launched is answered by its launch.
+            asked = [ticket for ticket in tickets if ticket not in self._launches]
+            for ticket in asked:
+                self._questions[ticket] = set(self._links)
+        for line in _questions(asked):
+            for link in self._links:
+                link.send(line)
+
+    def members(self) -> Sequence[Member]:
+        with self._lock:
+            return (Member(self.name, is_healthy=not self._trouble, running=len(self._running)),)
+
+    def close(self) -> None:
+        """Let go; what runs goes on, and is told to whoever opens the folder next."""
+        for link in self._links:
+            link.close(CLOSE_SECONDS)
+        self._links = []
+
+    # Beyond the contract
+
+    def drain(self, timeout: float) -> bool:
+        """Wait until nothing is launching or running; whether that came true in time."""
+        with self._changed:
+            return self._changed.wait_for(self._is_idle, timeout)
+
+    def stop_all(self, detail: str) -> None:
+        """End everything that was launched here."""
+        with self._lock:
+            tickets = [*self._launches, *self._running]
+        for key, attempt in tickets:
+            self.stop(key, attempt, detail)
+
+    def dismiss_keepers(self) -> None:
+        """Ask the keepers to go as soon as nothing runs; the next launch starts new ones."""
+        for link in self._links:
+            if (link.folder / wire.SOCKET).exists():
+                link.send(wire.line(wire.LEAVE))
+
+    def _knows(self, ticket: Ticket) -> bool:
+        return ticket in self._launches or ticket in self._running
+
+    def _all_connected(self) -> bool:
+        return all(link.is_connected for link in self._links)
+
+    def _is_idle(self) -> bool:
+        return not self._launches and not self._running and not self._being_told
+
+    # What keepers say
+
+    def _connected(self, link: Link, incarnation: str) -> None:
+        """Say again whatever was not answered: it may have been lost with the connection, and is never done twice."""
+        with self._lock:
+            self._trouble = ""
+            is_another = self._incarnations.get(link) not in {None, incarnation}
+            self._incarnations[link] = incarnation
+            again = [
+                ticket
+                for ticket in self._launches
+                if self._link_of(ticket) is link and (ticket in self._sent or self._lanes.is_under_way(ticket))
+            ]
+            self._sent.update(again)
+            lines = [*(self._launches[ticket] for ticket in again), *self._stops.values()]
+            if self._all_connected():
+                self._stops = {ticket: line for ticket, line in self._stops.items() if self._knows(ticket)}
+            asked = [ticket for ticket, links in self._questions.items() if link in links]
+            if is_another:
+                # Another keeper than before: whether it knows what that one had started, it must say.
+                mine = [ticket for ticket, at in self._running.items() if at is link and ticket not in asked]
+                for ticket in mine:
+                    self._questions[ticket] = {link}
+                asked += mine
+        for line in (*lines, *_questions(asked)):
+            link.send(line)
+
+    def _is_needed(self, link: Link) -> bool:
+        """Whether something is to be heard from it."""
+        with self._lock:
+            has_launches = any(self._link_of(ticket) is link for ticket in self._launches)
+            is_asked = any(link in links for links in self._questions.values())
+            return has_launches or is_asked or link in self._running.values()
+
+    def _failed(self, link: Link, reason: str) -> None:
+        """There is no keeper to be had: whoever waits for it is told, and may offer the attempt again."""
+        with self._lock:
+            self._trouble = reason
+            refused = [
+                ticket for ticket in self._launches if self._link_of(ticket) is link and ticket not in self._sent
+            ]
+            for ticket in refused:
+                del self._launches[ticket]
+                if not self._lanes.withdraw(ticket):
+                    self._lanes.ended(ticket, 0, is_measured=False)
+            self._changed.notify_all()
+        for key, attempt in refused:
+            self._report(LaunchRefused(key, attempt, reason))
+
+    def _heard(self, link: Link, messages: list[list[Any]]) -> None:
+        serial = 0
+        reports: list[Report] = []
+        steps: list[StepFinished] = []
+        following: list[Ticket] = []
+        now = time.time_ns() // 1_000
+        with self._lock:
+            for verb, job_id, scheduled_for, origin, attempt, *rest in messages:
+                key = RunKey(job_id, scheduled_for, origin)
+                ticket = Ticket(key, attempt)
+                if verb == wire.STEP:
+                    steps.append(StepFinished(key, attempt, StepEnd(*rest[0])))
+                    self._steps_told[ticket] = self._steps_told.get(ticket, 0) + 1
+                    continue
+                if verb == wire.UNKNOWN:
+                    if self._is_known_elsewhere(ticket, link):
+                        continue
+                elif verb == wire.FINISHED:
+                    serial = max(serial, rest[4])
+                    # Of a run that ended while nobody listened, its steps come with its end.
+                    untold = rest[5][self._steps_told.pop(ticket, 0) :]
+                    steps += [StepFinished(key, attempt, StepEnd(*step)) for step in untold]
+                reports.append(self._settled(verb, ticket, link, rest))
+                self._questions.pop(ticket, None)
+                following += self._lanes.ended(ticket, now, is_measured=verb == wire.STARTED)
+            turns = [(ticket, self._launches[ticket]) for ticket in following if ticket in self._launches]
+            self._being_told += 1
+        for ticket, line in turns:
+            self._send(ticket, line)
+        try:
+            if self._on_step is not None:
+                for step in steps:
+                    self._on_step(step)
+            for report in reports:
+                self._report(report)
+        finally:
+            with self._changed:
+                self._being_told -= 1
+                self._changed.notify_all()
+        if serial:
+            # Only now: what was delivered is not said again.
+            link.send(wire.line(wire.DELIVERED, serial))
+
+    def _settled(self, verb: str, ticket: Ticket, link: Link, rest: list[Any]) -> Report:
+        key, attempt = ticket
+        self._launches.pop(ticket, None)
+        self._sent.discard(ticket)
+        if verb == wire.STARTED:
+            self._running[ticket] = link
+            return RunStarted(key, attempt, rest[0])
+        was_running = self._running.pop(ticket, None) is not None
+        self._stops.pop(ticket, None)
+        if verb == wire.FINISHED:
+            at, state, exit_code, detail = rest[:4]
+            if state == LOST:
+                return RunLost(key, attempt, detail)
+            return RunFinished(key, attempt, at, RunState(state), exit_code, detail)
+        if verb == wire.REFUSED:
+            return LaunchRefused(key, attempt, rest[0])
+        if was_running:
+            return RunLost(key, attempt, "its keeper was lost, and the next one knows nothing of it")
+        return RunUnknown(key, attempt)
+
+    def _is_known_elsewhere(self, ticket: Ticket, link: Link) -> bool:
+        """Whether another keeper may still say that it has it: unknown is only what is unknown to all."""
+        waiting = self._questions.get(ticket)
+        if waiting is None:
+            return True  # answered by another one meanwhile
+        waiting.discard(link)
+        return bool(waiting)
+
+    def _tick(self) -> bool:
+        """Whether the link has to come back soon because launches wait for those before them."""
+        with self._lock:
+            if not self._lanes.has_waiting:
+                return False
+            turns = self._lanes.overdue(time.time_ns() // 1_000)
+            lines = [(ticket, self._launches[ticket]) for ticket in turns]
+        for ticket, line in lines:
+            self._send(ticket, line)
+        return True
+
+    # What is sent
+
+    def _order(self, attempt: Attempt) -> Order:
+        ready = self._jobs.get(attempt.job.id)
+        if ready is None or ready.job is not attempt.job:
+            work = attempt.job.work
+            names = tuple(sorted({secret.name for secret in secrets_of(work) if secret.source == "env"}))
+            if len(self._jobs) >= JOBS_KEPT:
+                self._jobs.clear()
+            ready = self._jobs[attempt.job.id] = _Ready(attempt.job, encode_work(work), names)
+        secrets = {name: self._environ[name] for name in ready.secrets if name in self._environ}
+        return Order(
+            attempt.key,
+            attempt.attempt,
+            attempt.fence,
+            str(attempt.trigger),
+            attempt.params,
+            attempt.previous_success_at,
+            ready.work,
+            secrets,
+        )
+
+    def _send(self, ticket: Ticket, line: bytes) -> None:
+        link = self._link_of(ticket)
+        if link.is_connected:
+            self._sent.add(ticket)
+        link.send(line)
+
+    def _link_of(self, ticket: Ticket) -> Link:
+        return self._links[crc32(ticket.key.job_id.encode("utf-8", "surrogatepass")) % self._settings.keepers]
+
+
+def private_folder(path: Path) -> Path:
+    """The folder, made if needed; refused when others could put something into it."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        raise SettingsError(f"the folder {path} belongs to another user. Choose another state folder.")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        path.chmod(0o700)
+    return path
+
+
+def _questions(tickets: Sequence[Ticket]) -> Iterator[bytes]:
+    """In portions, because a line has a limit and a restart may have a hundred thousand questions."""
+    for start in range(0, len(tickets), QUESTIONS_AT_ONCE):
+        portion = tickets[start : start + QUESTIONS_AT_ONCE]
+        yield wire.line(wire.RECONCILE, [[*ticket.key, ticket.attempt] for ticket in portion])
+
+
+def _nowhere(report: Report) -> None:
+    raise AssertionError(f"{report} before open()")

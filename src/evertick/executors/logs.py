@@ -1,0 +1,154 @@
+"""What the steps of a run have printed: read by ranges, listed, and removed when it is old."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from evertick.executors.names import file_name, open_folder, run_folder
+from evertick.model.instant import SECOND, Instant, to_text
+from evertick.model.run import RunKey
+
+FOLDER: Final = "logs"
+SUFFIX: Final = ".log"
+OPEN_SUFFIX: Final = ".part"
+"""Behind the name of a log that may still grow."""
+TAIL_SUFFIX: Final = ".tail"
+"""Behind the name of the last bytes of a log that is too long and may still grow."""
+LIMIT_MAX: Final = 1024 * 1024
+PRUNED_AT_ONCE: Final = 200
+
+
+class LogChunk(NamedTuple):
+    data: bytes
+    next_offset: int
+    """Where to go on reading."""
+    is_complete: bool
+    """Nothing follows, now or later."""
+
+
+class LogFile(NamedTuple):
+    attempt: int
+    step: str
+    size: int
+    is_complete: bool
+
+
+class Logs:
+    """The logs under a state folder. Offsets count bytes of the file, so a reader may come back at any time."""
+
+    def __init__(self, state_folder: Path | str) -> None:
+        self._root = Path(state_folder) / FOLDER
+
+    def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = LIMIT_MAX) -> LogChunk:
+        """At most `limit` bytes from `offset` on. A log that is not there is empty, and may come."""
+        if offset < 0 or limit < 0:
+            raise ValueError(f"a log cannot be read from {offset} for {limit} bytes. Give numbers from 0 on.")
+        with self._folder(key, str(attempt)) as folder:
+            if folder is None:
+                return LogChunk(b"", offset, False)
+            name = file_name(step) + SUFFIX
+            # The open one first: between the two looks it may get its lasting name, never the other way round.
+            for candidate, is_closed in ((name + OPEN_SUFFIX, False), (name, True)):
+                fd = _open(candidate, folder)
+                if fd is not None:
+                    with open(fd, "rb", buffering=0) as file:
+                        data = os.pread(file.fileno(), min(limit, LIMIT_MAX), offset)
+                        size = os.fstat(file.fileno()).st_size
+                    end = offset + len(data)
+                    return LogChunk(data, end, is_closed and end >= size)
+        return LogChunk(b"", offset, False)
+
+    def read_tail(self, key: RunKey, attempt: int, step: str) -> bytes:
+        """The last bytes of a log that has grown beyond its limit while its step still runs; empty otherwise."""
+        with self._folder(key, str(attempt)) as folder:
+            fd = None if folder is None else _open(file_name(step) + SUFFIX + TAIL_SUFFIX, folder)
+            if fd is None:
+                return b""
+            with open(fd, "rb") as file:
+                return file.read(LIMIT_MAX)
+
+    def list_logs(self, key: RunKey) -> Sequence[LogFile]:
+        """Every log of a run, by attempt and name."""
+        found = []
+        with self._folder(key) as folder:
+            attempts = [] if folder is None else [name for name in os.listdir(folder) if name.isdigit()]
+        for attempt in sorted(map(int, attempts)):
+            with self._folder(key, str(attempt)) as folder:
+                if folder is None:
+                    continue
+                for name in sorted(os.listdir(folder)):
+                    is_open = name.endswith(SUFFIX + OPEN_SUFFIX)
+                    stem = name.removesuffix(OPEN_SUFFIX)
+                    if stem.endswith(SUFFIX):
+                        try:
+                            size = os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
+                        except FileNotFoundError:
+                            continue
+                        found.append(LogFile(attempt, unquote(stem.removesuffix(SUFFIX)), size, not is_open))
+        return found
+
+    def prune_logs(self, before: Instant, limit: int = PRUNED_AT_ONCE, job_id: str | None = None) -> int:
+        """Remove the logs of runs that were due, and last written to, before an instant; at most `limit` runs at once.
+
+        Answers how many went; as long as that is the limit there may be more.
+        """
+        removed = 0
+        day = to_text(before)[:10]
+        for date in self._dates(job_id):
+            if date.name > day:
+                continue
+            for run in _folders(date):
+                if removed >= limit:
+                    return removed
+                newest = max((path.stat().st_mtime for path in (run, *_folders(run))), default=0.0)
+                if newest < before / SECOND:
+                    shutil.rmtree(run, ignore_errors=True)
+                    removed += 1
+            _remove_if_empty(date)
+            _remove_if_empty(date.parent)
+        return removed
+
+    def _dates(self, job_id: str | None) -> Iterator[Path]:
+        for job in _folders(self._root):
+            if job_id is None or job.name == file_name(job_id):
+                yield from _folders(job)
+
+    @contextmanager
+    def _folder(self, key: RunKey, *below: str) -> Iterator[int | None]:
+        try:
+            folder = open_folder(str(self._root), (*run_folder(key), *below))
+        except (FileNotFoundError, NotADirectoryError):
+            yield None
+            return
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def _open(name: str, folder: int) -> int | None:
+    try:
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+
+
+def _folders(path: Path) -> list[Path]:
+    """Oldest name first; links are none of ours."""
+    try:
+        return sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.is_symlink())
+    except FileNotFoundError:
+        return []
+
+
+def _remove_if_empty(path: Path) -> None:
+    try:
+        path.rmdir()
+    except OSError:
+        return

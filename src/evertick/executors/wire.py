@@ -1,0 +1,124 @@
+"""What the scheduler and a keeper say to each other: lines of JSON, a verb first, over a socket in a private folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evertick.model.instant import Instant
+from evertick.model.run import RunKey
+
+PROTOCOL = 1
+SOCKET = "keeper.sock"
+MESSAGE_MAX = 16 * 1024 * 1024
+"""Bytes of one line; a longer one is no message of ours."""
+
+# From the scheduler.
+HELLO = "hello"  # protocol | protocol, pid, incarnation
+LAUNCH = "launch"  # Order
+STOP = "stop"  # job, scheduled for, origin, attempt, detail
+RECONCILE = "reconcile"  # [[job, scheduled for, origin, attempt] ...]
+DELIVERED = "delivered"  # serial
+LEAVE = "leave"  # end as soon as nothing runs
+# From the keeper.
+STARTED = "started"  # job, scheduled for, origin, attempt, at
+STEP = "step"  # job, scheduled for, origin, attempt, StepEnd
+FINISHED = "finished"  # job, scheduled for, origin, attempt, at, state, exit code, detail, serial, [StepEnd ...]
+UNKNOWN = "unknown"  # job, scheduled for, origin, attempt
+REFUSED = "refused"  # job, scheduled for, origin, attempt, detail
+
+_PEER = struct.Struct("3i")
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An attempt to carry out, as it travels."""
+
+    key: RunKey
+    attempt: int
+    fence: int
+    trigger: str
+    params: str
+    """JSON, or empty."""
+    previous_success_at: Instant | None
+    work: str
+    """As `works.encode_work` writes it."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values from the scheduler's environment, by name; never written down."""
+
+    def to_line(self) -> bytes:
+        return line(
+            LAUNCH,
+            *self.key,
+            self.attempt,
+            self.fence,
+            self.trigger,
+            self.params,
+            self.previous_success_at,
+            self.work,
+            self.secrets,
+        )
+
+    @classmethod
+    def from_words(cls, words: list[Any]) -> Order:
+        job_id, scheduled_for, origin, *rest = words
+        return cls(RunKey(job_id, scheduled_for, origin), *rest)
+
+
+def line(*words: object) -> bytes:
+    return _encode(words).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def words_of(row: bytes) -> list[Any]:
+    """The words of a line; `ValueError` for anything else."""
+    words = json.loads(row)
+    if not isinstance(words, list) or not words or not isinstance(words[0], str):
+        raise ValueError("a line must be a list that begins with a verb")
+    return words
+
+
+def connect(folder: Path) -> socket.socket:
+    """A connection to the keeper of that folder; `OSError` when there is none."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sock.connect(address_in(folder_fd))
+        if peer_uid(sock) not in {os.geteuid(), 0}:
+            raise PermissionError(f"the socket in {folder} belongs to another user. Remove the folder.")
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        os.close(folder_fd)
+    return sock
+
+
+def listen(folder: Path) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        (folder / SOCKET).unlink(missing_ok=True)
+        sock.bind(address_in(folder_fd))
+        (folder / SOCKET).chmod(0o600)
+        sock.listen(16)
+        sock.setblocking(False)
+    finally:
+        os.close(folder_fd)
+    return sock
+
+
+def address_in(folder_fd: int) -> str:
+    """By way of the descriptor: a socket's address holds 107 characters, and folders may be deeper than that."""
+    return f"/proc/self/fd/{folder_fd}/{SOCKET}"
+
+
+def peer_uid(sock: socket.socket) -> int:
+    _, uid, _ = _PEER.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return int(uid)

@@ -1,0 +1,40 @@
+"""How a job's work travels to a keeper, and which secrets must travel with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from evertick.model.work import Secret, Work
+from evertick.model.work_json import from_plain, to_plain
+
+
+def encode_work(work: Work) -> str:
+    return json.dumps(to_plain(work), separators=(",", ":"))
+
+
+class Decoded(NamedTuple):
+    work: Work
+    secrets: tuple[Secret, ...]
+
+
+@lru_cache(maxsize=1_024)
+def decode_work(text: str) -> Decoded:
+    """Kept, because a job's work arrives again with each of its runs."""
+    work = from_plain(json.loads(text))
+    return Decoded(work, tuple(secrets_of(work)))
+
+
+def secrets_of(value: object) -> Iterator[Secret]:
+    """Every secret that the work names, wherever it stands."""
+    if isinstance(value, Secret):
+        yield value
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield from secrets_of(getattr(value, field.name))
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from secrets_of(part)

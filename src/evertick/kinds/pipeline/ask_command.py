@@ -1,0 +1,77 @@
+"""How a program answers a prompt: the prompt on its standard input, the answer on its standard output."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import IO, Final
+
+from evertick.kinds.pipeline.invoker import Answer, Call
+
+ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+TAIL_BYTES: Final = 500
+"""Of what a program said before it failed."""
+LOOK_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class CommandInvoker:
+    words: tuple[str, ...]
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
+
+    def __call__(self, call: Call) -> Answer:
+        # Files instead of pipes: nobody blocks on a full one, and a grandchild that keeps one open holds nobody up.
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as errors:
+            given.write(call.question.prompt.encode("utf-8", "replace"))
+            given.seek(0)
+            env = dict(self.environ)
+            if call.question.model:
+                env["EVERTICK_MODEL"] = call.question.model
+            try:
+                process = subprocess.Popen(
+                    self.words,
+                    stdin=given,
+                    stdout=said,
+                    stderr=errors,
+                    env=env,
+                    cwd=call.question.directory,
+                    process_group=0,
+                )
+            except (OSError, ValueError) as error:
+                return Answer(False, error=f"{self.words[0]!r} could not be started: {error}")
+            is_too_long = _wait(process, call, said)
+            if call.aborted.is_set():
+                return Answer(False, error="the call was ended")
+            if is_too_long:
+                return Answer(False, error=f"{self.words[0]!r} answered with more than {ANSWER_BYTES_MAX:,} bytes")
+            if process.returncode != 0:
+                said_last = _tail(errors)
+                reason = f"{self.words[0]!r} exited with {process.returncode}"
+                return Answer(False, error=f"{reason}: {said_last}" if said_last else reason)
+            said.seek(0)
+            return Answer(True, said.read(ANSWER_BYTES_MAX).decode("utf-8", "replace").strip())
+
+
+def _wait(process: subprocess.Popen[bytes], call: Call, said: IO[bytes]) -> bool:
+    """Until it has ended, was aborted or said too much, which is the answer; then its whole group is ended."""
+    is_too_long = False
+    # Not reaped yet when its group is ended: its number cannot have become somebody else's.
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        is_too_long = os.fstat(said.fileno()).st_size > ANSWER_BYTES_MAX
+        if is_too_long or call.aborted.wait(LOOK_SECONDS):
+            break
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return is_too_long or os.fstat(said.fileno()).st_size > ANSWER_BYTES_MAX
+
+
+def _tail(errors: IO[bytes]) -> str:
+    size = os.fstat(errors.fileno()).st_size
+    errors.seek(max(0, size - TAIL_BYTES))
+    return errors.read(TAIL_BYTES).decode("utf-8", "replace").strip()

@@ -1,0 +1,26 @@
+"""What a pipeline starts: a process that is handed all of it, and prints what comes out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+
+from evertick.kinds import PAYLOAD_FD, Program, Unready
+from evertick.kinds.pipeline.values import plain_of
+from evertick.model.work import Pipeline
+
+
+def program_of(
+    pipeline: Pipeline, folder: str | None, params: Mapping[str, str] | None = None, result_file: str | None = None
+) -> Program:
+    """`folder` is the pipeline's own; without one it is the folder that the process is started in."""
+    spec: dict[str, object] = {"data": plain_of(pipeline.data), "directory": folder or ".", "parameters": params or {}}
+    if result_file is not None:
+        spec["resultFile"] = result_file
+    try:
+        payload = json.dumps(spec).encode()
+    except (TypeError, ValueError) as error:
+        raise Unready(f"its pipeline is not plain data: {error}.") from None
+    # -P: nothing that lies in the working folder may shadow the standard library.
+    return Program((sys.executable, "-P", "-m", "evertick.kinds.pipeline", f"/dev/fd/{PAYLOAD_FD}"), payload=payload)

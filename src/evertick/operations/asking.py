@@ -1,0 +1,123 @@
+"""How somebody asks for something and learns the answer: submit, look for it, and know whether anybody is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from evertick.dispatch.leadership import NODE_PREFIX
+from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import Instant
+from evertick.model.job import Job
+from evertick.model.ledger import Batch, JobRecord, Request
+from evertick.model.params import problem_with
+from evertick.model.run import LedgerRow, RunKey
+from evertick.store import RunFilter, Store
+
+RESERVED_PARAM = "resume_from"
+"""Executors read it themselves."""
+
+
+def submit(store: Store, *requests: Request) -> None:
+    """Put requests into the ledger; whoever owns the job carries them out and answers there."""
+    if requests:
+        store.commit(Batch(by=f"request/{requests[0].id}", requests=requests))
+
+
+def answer_to(store: Store, request_id: str) -> dict[str, Any] | None:
+    """What the scheduler answered; None until it has. A refusal is raised."""
+    found = store.requests([request_id])
+    if not found or found[0].answer is None:
+        return None
+    answer: dict[str, Any] = json.loads(found[0].answer)
+    if "error" not in answer:
+        return answer
+    reason = f"{answer.get('text') or answer['error']}."
+    if answer["error"] == "not-found":
+        raise NotFound(f"{reason} Next: evertick list shows the jobs there are.")
+    raise Conflict(f"{reason} Next: evertick status {found[0].job_id} shows what is.")
+
+
+def live_nodes(store: Store, now: Instant) -> tuple[str, ...]:
+    """The nodes that gave a sign of life in a ledger that several may share."""
+    holders = {lease.holder for lease in store.lease((), "", 0, now) if lease.name.startswith(NODE_PREFIX)}
+    return tuple(sorted(holder.partition("/")[0] for holder in holders))
+
+
+def find_record(store: Store, job_id: str, jobs: Mapping[str, Job]) -> JobRecord | None:
+    """What the ledger keeps about a job; None for one that only the folder knows. Neither: the nearest are named."""
+    records = {record.job_id: record for record in store.load([bucket_of(job_id)]).jobs}
+    record = records.get(job_id)
+    if record is None and job_id not in jobs:
+        raise no_such_job(job_id, {*jobs, *(record.job_id for record in store.load().jobs)})
+    return record
+
+
+def no_such_job(job_id: str, known: Iterable[str]) -> NotFound:
+    names = sorted(known)
+    near = tuple(get_close_matches(job_id, names, n=3, cutoff=0.5))
+    hint = "" if near else " Next: evertick list shows the jobs there are." if names else " There are no jobs yet."
+    return NotFound(f"there is no job '{job_id}'.{hint}", near)
+
+
+def read_run_id(text: str) -> RunKey:
+    """The key of a run, as `history` shows it."""
+    job_id, at, _ = text.partition("@")
+    if job_id and at:
+        try:
+            return RunKey.from_run_id(text)
+        except ValueError:
+            pass
+    raise DefinitionError(
+        f"'{text}' is not the id of a run.", hint="Write it as 'evertick history' shows it: job@2026-03-02T09:00:00Z."
+    )
+
+
+def find_run(store: Store, key: RunKey) -> LedgerRow | None:
+    return next((row for row in lines_at(store, key.job_id, key.scheduled_for) if row.key == key), None)
+
+
+def require_run(store: Store, key: RunKey) -> LedgerRow:
+    row = find_run(store, key)
+    if row is None:
+        near = store.query(RunFilter(job_ids=[key.job_id]), limit=3).rows
+        raise NotFound(f"there is no run '{key.run_id}'.", tuple(row.key.run_id for row in near))
+    return row
+
+
+def lines_at(store: Store, job_id: str, at: Instant) -> Sequence[LedgerRow]:
+    """Every line about one instant of a job: its occurrence, a gap around it, and what somebody asked for then."""
+    return store.query(RunFilter(job_ids=[job_id], since=at, until=at + 1), limit=1_000).rows
+
+
+def params_text(job: Job | None, given: Mapping[str, str]) -> str:
+    """Parameters for a run as JSON, once each is known to be one that the job takes."""
+    if RESERVED_PARAM in given:
+        raise DefinitionError(f"the parameter '{RESERVED_PARAM}' is set by Evertick itself.", field=RESERVED_PARAM)
+    if job is not None:
+        _check_params(job, given)
+    return json.dumps(dict(given)) if given else ""
+
+
+def _check_params(job: Job, given: Mapping[str, str]) -> None:
+    declared = {param.name: param for param in job.work.params}
+    for name, value in given.items():
+        if name not in declared:
+            if not declared:
+                continue  # it is in EVERTICK_PARAMS, for a job that reads that
+            near = get_close_matches(name, declared, n=1, cutoff=0.5)
+            hint = f"Did you mean '{near[0]}'?" if near else f"It takes: {', '.join(declared)}."
+            raise DefinitionError(f"job '{job.id}' has no parameter '{name}'.", hint=hint, field=name)
+        problem = problem_with(declared[name], value)
+        if problem is not None:
+            raise DefinitionError(f"the parameter '{name}' of job '{job.id}' {problem}.", field=name)
+    for name, param in declared.items():
+        if param.default is None and name not in given:
+            raise DefinitionError(
+                f"the parameter '{name}' of job '{job.id}' has no default.",
+                hint=f"Give it: --param {name}=VALUE.",
+                field=name,
+            )

@@ -1,0 +1,51 @@
+"""How lines of the ledger are given to programs: the same names on every surface."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from evertick.model.instant import Instant, to_text
+from evertick.model.run import LedgerRow
+
+
+def text_or_none(instant: Instant | None) -> str | None:
+    return None if instant is None else to_text(instant)
+
+
+def run_data(row: LedgerRow) -> dict[str, Any]:
+    """A line of the ledger; instants as RFC 3339 in UTC."""
+    started, finished = row.started_at, row.finished_at
+    return {
+        "run": row.key.run_id,
+        "job": row.key.job_id,
+        "scheduled_for": to_text(row.key.scheduled_for),
+        "state": str(row.state),
+        "reason": None if row.reason is None else str(row.reason),
+        "trigger": str(row.trigger),
+        "attempt": row.attempt,
+        "started_at": text_or_none(started),
+        "finished_at": text_or_none(finished),
+        "duration_seconds": None if started is None or finished is None else (finished - started) / 1_000_000,
+        "exit_code": row.exit_code,
+        "detail": row.detail,
+        "executor": row.executor,
+        "decided_at": to_text(row.decided_at),
+        "decided_by": node_of(row),
+        "through": text_or_none(row.through),
+        "occurrences": row.occurrences,
+        "request": row.key.origin or None,
+        "params": _params(row.params),
+    }
+
+
+def node_of(row: LedgerRow) -> str:
+    """The node that decided it; what is written with it tells its incarnations apart."""
+    return row.decided_by.partition("/")[0]
+
+
+def _params(text: str) -> object:
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return text

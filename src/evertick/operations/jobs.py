@@ -1,0 +1,174 @@
+"""How the jobs stand: known to the ledger, to a folder of definitions, or to both."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evertick.errors import EvertickError
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import Instant
+from evertick.model.job import Job
+from evertick.model.ledger import JobRecord, ScheduleLine
+from evertick.model.lifecycle import ACTIVE, SKIPPED, TERMINAL, WAITING, JobStatus
+from evertick.model.run import LedgerRow
+from evertick.model.schedule import CronSpec, ScheduleSpec, specs_from_text
+from evertick.operations.asking import find_record
+from evertick.planning.schedules import compile_all, next_of
+from evertick.store import RunFilter, Store
+
+ENDED = TERMINAL - {SKIPPED}
+
+
+@dataclass(frozen=True, slots=True)
+class JobStanding:
+    """What is known of a job at one moment."""
+
+    job_id: str
+    status: JobStatus
+    zone: str
+    specs: tuple[ScheduleSpec, ...] = ()
+    next_at: Instant | None = None
+    watermark: Instant | None = None
+    """None: no scheduler has seen the job yet."""
+    active: tuple[LedgerRow, ...] = ()
+    waiting: tuple[LedgerRow, ...] = ()
+    last: LedgerRow | None = None
+    """The run that is the newest of those that ended."""
+    paused_at: Instant | None = None
+    pause_note: str = ""
+    retired_at: Instant | None = None
+    error: str = ""
+    last_success_at: Instant | None = None
+
+
+def list_standings(store: Store | None, jobs: Mapping[str, Job], now: Instant) -> list[JobStanding]:
+    """Every job by its id; without a ledger, what the definitions alone can tell."""
+    if store is None:
+        return [_standing(job.id, job, None, job.schedules, None, (), None, now) for _, job in sorted(jobs.items())]
+    snapshot = store.load()
+    records = {record.job_id: record for record in snapshot.jobs}
+    specs = _current_specs(store.schedules())
+    open_runs: dict[str, list[LedgerRow]] = defaultdict(list)
+    for row in snapshot.open_runs:
+        open_runs[row.key.job_id].append(row)
+    return [
+        _standing(
+            job_id,
+            jobs.get(job_id),
+            records.get(job_id),
+            jobs[job_id].schedules if job_id in jobs else specs.get(job_id, ()),
+            watermark_of(records.get(job_id), snapshot.floors),
+            open_runs[job_id],
+            _last_run(store, job_id),
+            now,
+        )
+        for job_id in sorted({*records, *jobs})
+    ]
+
+
+def standing_of(store: Store, job_id: str, jobs: Mapping[str, Job], now: Instant) -> JobStanding:
+    """One job; an unknown one is `NotFound` with the nearest names."""
+    record = find_record(store, job_id, jobs)
+    snapshot = store.load([bucket_of(job_id)])
+    return _standing(
+        job_id,
+        jobs.get(job_id),
+        record,
+        specs_of(store, job_id, jobs),
+        watermark_of(record, snapshot.floors),
+        [row for row in snapshot.open_runs if row.key.job_id == job_id],
+        _last_run(store, job_id),
+        now,
+    )
+
+
+def specs_of(store: Store, job_id: str, jobs: Mapping[str, Job]) -> tuple[ScheduleSpec, ...]:
+    """The schedules of a job now: as its definition says, else as the ledger last knew them."""
+    if job_id in jobs:
+        return jobs[job_id].schedules
+    return _current_specs(store.schedules([job_id])).get(job_id, ())
+
+
+def zone_of(job: Job | None, specs: Sequence[ScheduleSpec]) -> str:
+    """The zone that a job's times are told in: the one its schedules are read in, where they share one."""
+    zones = {spec.timezone for spec in specs if isinstance(spec, CronSpec)}
+    if len(zones) == 1:
+        return zones.pop()
+    return job.timezone if job is not None else "UTC"
+
+
+def watermark_of(record: JobRecord | None, floors: Mapping[int, Instant]) -> Instant | None:
+    if record is None:
+        return None
+    return record.watermark if record.held else max(record.watermark, floors.get(bucket_of(record.job_id), 0))
+
+
+def _current_specs(lines: Sequence[ScheduleLine]) -> dict[str, tuple[ScheduleSpec, ...]]:
+    newest = {line.job_id: line for line in sorted(lines, key=lambda line: line.since)}
+    return {job_id: specs_from_text(line.specs) if line.specs else () for job_id, line in newest.items()}
+
+
+def _last_run(store: Store, job_id: str) -> LedgerRow | None:
+    return next(iter(store.query(RunFilter(job_ids=[job_id], states=ENDED), limit=1).rows), None)
+
+
+def _standing(
+    job_id: str,
+    job: Job | None,
+    record: JobRecord | None,
+    specs: tuple[ScheduleSpec, ...],
+    watermark: Instant | None,
+    open_runs: Sequence[LedgerRow],
+    last: LedgerRow | None,
+    now: Instant,
+) -> JobStanding:
+    active = tuple(row for row in open_runs if row.state in ACTIVE)
+    held = _held(job, record)
+    try:
+        next_at = next_of(compile_all(specs), now) if specs and held is None else None
+    except EvertickError:
+        next_at = None  # the definition is bad, and its own error says so
+    known = record or JobRecord(job_id, 0)
+    return JobStanding(
+        job_id=job_id,
+        status=_status(held, known, bool(active), next_at is not None or not specs),
+        zone=zone_of(job, specs),
+        specs=specs,
+        next_at=next_at,
+        watermark=watermark,
+        active=active,
+        waiting=tuple(row for row in open_runs if row.state is WAITING),
+        last=last,
+        paused_at=known.paused_at,
+        pause_note=known.pause_note,
+        retired_at=known.retired_at,
+        error=known.error,
+        last_success_at=known.last_success_at,
+    )
+
+
+def _held(job: Job | None, record: JobRecord | None) -> JobStatus | None:
+    """Why nothing is planned for a job; None: something is, or would be with a scheduler."""
+    if record is not None and record.paused_at is not None:
+        return JobStatus.PAUSED
+    if job is not None and not job.enabled:
+        return JobStatus.DISABLED
+    if record is None:
+        return None
+    if record.error:
+        return JobStatus.ERROR
+    # Without its definition the ledger still tells that it is held, and of the reasons only this one is left.
+    is_disabled = record.retired_at is not None or (record.held and job is None)
+    return JobStatus.DISABLED if is_disabled else None
+
+
+def _status(held: JobStatus | None, record: JobRecord, has_active: bool, may_go_on: bool) -> JobStatus:
+    if has_active:
+        return JobStatus.RUNNING
+    if held is not None:
+        return held
+    if record.has_failed:
+        return JobStatus.ERROR
+    return JobStatus.IDLE if may_go_on else JobStatus.FINISHED

@@ -1,0 +1,126 @@
+"""What would happen: the catch-up that a start now would make, and what fires until a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from heapq import merge
+from itertools import takewhile
+from typing import NamedTuple
+
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import Instant
+from evertick.model.job import Job
+from evertick.model.ledger import JobRecord
+from evertick.model.lifecycle import PLANNED, WAITING, SkipReason
+from evertick.model.policy import Missed
+from evertick.model.run import Change, Entry, RunKey
+from evertick.operations.jobs import watermark_of, zone_of
+from evertick.planning.planner import JobView, Plan, plan
+from evertick.planning.schedules import compile_all, next_of
+from evertick.store import Store
+
+
+class Fate(NamedTuple):
+    """What would become of an occurrence, or of a stretch of them."""
+
+    at: Instant
+    runs: bool
+    detail: str
+    reason: SkipReason | None = None
+    through: Instant | None = None
+    occurrences: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CatchupPreview:
+    watermark: Instant | None
+    """None: the ledger does not know the job, and its first start catches nothing up."""
+    fates: tuple[Fate, ...] = ()
+    backlog: tuple[RunKey, ...] = ()
+    """Runs that wait already; they come first."""
+    paused_at: Instant | None = None
+    """While it is paused a start changes nothing: this is what `resume` would do."""
+
+    @property
+    def kept(self) -> int:
+        return sum(fate.runs for fate in self.fates)
+
+    @property
+    def skipped(self) -> int:
+        return sum(fate.occurrences for fate in self.fates if not fate.runs)
+
+
+def preview_catchup(store: Store, job: Job, now: Instant, keep: Missed | None = None) -> CatchupPreview:
+    """Plan the job as a scheduler that starts now would, and write nothing."""
+    bucket = bucket_of(job.id)
+    snapshot = store.load([bucket])
+    record = next((record for record in snapshot.jobs if record.job_id == job.id), None)
+    watermark = watermark_of(record, snapshot.floors)
+    if record is None or watermark is None:
+        return CatchupPreview(None)
+    rows = [row for row in snapshot.open_runs if row.key.job_id == job.id]
+    waiting = tuple(row.key for row in rows if row.state is WAITING)
+    planned = tuple(row.key.scheduled_for for row in rows if row.state is PLANNED and not row.key.origin)
+    view = JobView(job, watermark, planned, waiting, _idle_reason(record, job), keep)
+    fates = _fates(plan(view, now, 0))
+    return CatchupPreview(watermark, fates, waiting, record.paused_at)
+
+
+def _idle_reason(record: JobRecord, job: Job) -> SkipReason:
+    if record.paused_at is not None:
+        return SkipReason.PAUSED
+    return SkipReason.DISABLED if record.held and not job.enabled else SkipReason.MISSED
+
+
+def _fates(result: Plan) -> tuple[Fate, ...]:
+    told: tuple[Entry | Change, ...] = (*result.entries, *result.changes)
+    found = [
+        Fate(
+            one.key.scheduled_for,
+            one.state is PLANNED,
+            (one.detail or "") if one.detail or one.state is not PLANNED else "on time",
+            one.reason,
+            one.through if isinstance(one, Entry) else None,
+            one.occurrences if isinstance(one, Entry) else 1,
+        )
+        for one in told
+    ]
+    return tuple(sorted(found, key=lambda fate: fate.at))
+
+
+class Fire(NamedTuple):
+    at: Instant
+    job_id: str
+    zone: str
+    held: SkipReason | None = None
+    """Why it would not run as things are now."""
+    detail: str = ""
+
+
+def fires_until(
+    jobs: Mapping[str, Job], records: Mapping[str, JobRecord], now: Instant, end: Instant
+) -> Iterator[Fire]:
+    """Every occurrence of every job after now, up to `end`, in the order of time."""
+    each = [_fires_of(job, records.get(job.id), now) for job in jobs.values() if job.schedules]
+    return takewhile(lambda fire: fire.at <= end, merge(*each))
+
+
+def _fires_of(job: Job, record: JobRecord | None, now: Instant) -> Iterator[Fire]:
+    schedules = compile_all(job.schedules)
+    zone = zone_of(job, job.schedules)
+    held, detail = _held(job, record)
+    at = next_of(schedules, now)
+    while at is not None:
+        yield Fire(at, job.id, zone, held, detail)
+        at = next_of(schedules, at)
+
+
+def _held(job: Job, record: JobRecord | None) -> tuple[SkipReason | None, str]:
+    if record is not None and record.paused_at is not None:
+        catches_up = job.policy.missed is not Missed.NONE
+        later = "caught up by its policy on resume" if catches_up else "skipped unless resumed with --catchup"
+        return SkipReason.PAUSED, later
+    if not job.enabled:
+        return SkipReason.DISABLED, "skipped while the job is disabled"
+    return None, ""

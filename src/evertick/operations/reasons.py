@@ -1,0 +1,312 @@
+"""What became of an occurrence, and why, in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import MILLISECOND, SECOND, Instant, from_text, to_text
+from evertick.model.job import Job
+from evertick.model.ledger import JobRecord, ScheduleLine
+from evertick.model.lifecycle import ACTIVE, PLANNED, RETRYING, SKIPPED, SUCCEEDED, WAITING, SkipReason
+from evertick.model.run import LedgerRow, RunKey
+from evertick.model.schedule import specs_from_text
+from evertick.operations.advice import NO_RULING, Ruling, ruling_on
+from evertick.operations.asking import find_record, lines_at
+from evertick.operations.data import node_of
+from evertick.operations.jobs import specs_of, watermark_of, zone_of
+from evertick.operations.rules import origin_of
+from evertick.operations.words import clock_text, is_due, moment_text, read_moment, span_text, time_text
+from evertick.planning.schedules import Schedule, compile_all, next_of, previous_of
+from evertick.store import RunFilter, Store
+
+_ANOTHER_RUN = re.compile(r"the (?:newer )?run of (\S+Z)(?: was still (\w+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer; `sentences` say it, the rest is for programs."""
+
+    job_id: str
+    at: Instant
+    zone: str
+    outcome: str
+    """A state of a run, or `due`, `undecided`, `missing`, `unknown`, `no occurrence`."""
+    sentences: tuple[str, ...] = ()
+    reason: SkipReason | None = None
+    row: LedgerRow | None = None
+    other: LedgerRow | None = None
+    """The run that was in the way, or that took its place."""
+    ruling: Ruling = NO_RULING
+    before: Instant | None = None
+    after: Instant | None = None
+
+    @property
+    def verdict(self) -> str:
+        return f"{self.outcome}: {self.reason}" if self.reason else self.outcome
+
+
+def why(store: Store, job_id: str, when: str | RunKey | None, jobs: Mapping[str, Job], now: Instant) -> Why:
+    """What became of the occurrence of that time; without a time, of the newest that was decided."""
+    record = find_record(store, job_id, jobs)
+    specs = specs_of(store, job_id, jobs)
+    job, schedules, zone = jobs.get(job_id), compile_all(specs), zone_of(jobs.get(job_id), specs)
+    if isinstance(when, RunKey):
+        at: Instant | None = when.scheduled_for
+    else:
+        at = _newest(store, job_id, now) if when is None else read_moment(when, zone, schedules)
+    if at is None:
+        at = next_of(schedules, now)
+    if at is None:
+        return Why(
+            job_id, now, zone, "no occurrence", ("nothing was ever due, and nothing will be: it has no schedule",)
+        )
+    lines = lines_at(store, job_id, at)
+    row = _chosen(lines, when.origin if isinstance(when, RunKey) else "")
+    answer = Why(job_id, at, zone, "", row=row)
+    if row is not None:
+        if row.through is not None and not _is_inside(store, row, at, schedules):
+            return _no_occurrence(replace(answer, row=None), schedules)
+        return _decided(store, answer, row, job, now)
+    if at > now:
+        return _future(answer, schedules, job, record, now)
+    watermark = watermark_of(record, store.load([bucket_of(job_id)]).floors)
+    return _past(answer, store.schedules([job_id]), schedules, record, watermark)
+
+
+def _newest(store: Store, job_id: str, now: Instant) -> Instant | None:
+    """The newest occurrence that has come, of a gap its last; else the newest run that somebody asked for."""
+    for occurrences_only in (True, False):
+        where = RunFilter(job_ids=[job_id], until=now + 1, occurrences_only=occurrences_only)
+        for row in store.query(where, limit=1).rows:
+            return row.through or row.key.scheduled_for
+    return None
+
+
+def _chosen(lines: Sequence[LedgerRow], origin: str) -> LedgerRow | None:
+    """The line that was asked for: the occurrence before what somebody asked for at the same instant."""
+    exact = next((row for row in lines if row.key.origin == origin), None)
+    return exact or next(iter(lines), None)
+
+
+def _is_inside(store: Store, gap: LedgerRow, at: Instant, schedules: tuple[Schedule, ...]) -> bool:
+    """Whether a gap holds an occurrence of that instant, and does not just reach past it."""
+    if at in (gap.key.scheduled_for, gap.through) or is_due(schedules, at):
+        return True
+    lines = [line for line in store.schedules([gap.key.job_id]) if line.since < at and line.specs]
+    return any(is_due(compile_all(specs_from_text(line.specs)), at) for line in lines)
+
+
+# --- what the ledger has a line for
+
+
+def _decided(store: Store, answer: Why, row: LedgerRow, job: Job | None, now: Instant) -> Why:
+    answer = replace(answer, outcome=str(row.state), reason=row.reason)
+    if row.state is SKIPPED:
+        return _skipped(store, answer, row, job)
+    sentences = [_decision(answer, row, row.decided_at, _trigger_words(row)), *_course(answer, row, now)]
+    if row.state is WAITING:
+        active = next((one for one in _open_rows(store, row) if one.state in ACTIVE), None)
+        if active is not None:
+            sentences.append(f"waiting for {_run_words(answer, active)}, which is {active.state}")
+            answer = replace(answer, other=active)
+        else:
+            sentences.append(f"waiting{f': {row.detail}' if row.detail else ' for its turn'}")
+        if job is not None:
+            answer = replace(answer, ruling=Ruling(f"overlap {job.policy.overlap}", origin_of(job, "overlap")))
+    elif row.state is PLANNED:
+        sentences.append(
+            f"due in {span_text(row.key.scheduled_for - now)}" if row.key.scheduled_for > now else "due now"
+        )
+    elif row.state is RETRYING or (row.finished_at is not None and row.state is not SUCCEEDED):
+        if job is not None and row.attempt > job.policy.retry.max_retries > 0:
+            answer = replace(
+                answer,
+                ruling=Ruling(
+                    f"maxRetries {job.policy.retry.max_retries}",
+                    origin_of(job, "retry.max_retries"),
+                    f"to try it once more: evertick retry {row.key.run_id}",
+                ),
+            )
+        elif row.finished_at is not None:
+            answer = replace(answer, ruling=Ruling(advice=f"to try it once more: evertick retry {row.key.run_id}"))
+    return replace(answer, sentences=(*sentences, *_ruling_words(answer.ruling, job, is_wanted=False)))
+
+
+def _skipped(store: Store, answer: Why, row: LedgerRow, job: Job | None) -> Why:
+    assert row.reason is not None, "a skip is a result, with a reason"
+    other, was = _other_run(store, row)
+    words = row.detail or f"skipped: {row.reason}"
+    if other is not None and was:
+        held = "active" if was in ACTIVE else was
+        words = f"{_run_words(answer, other)} was still {held}{_extent(answer, other)}"
+    elif other is not None:
+        words = f"the newer run of {clock_text(other.key.scheduled_for, answer.zone)} took its place"
+    # Entered ahead as a run to be, and skipped when its time came: that is when it was decided.
+    sentences = [_decision(answer, row, max(row.decided_at, row.changed_at), words)]
+    if row.occurrences > 1 and row.through is not None:
+        first, last = (moment_text(at, answer.zone) for at in (row.key.scheduled_for, row.through))
+        sentences.append(f"it is one of {row.occurrences:,} skipped together, from {first} to {last}")
+    ruling = ruling_on(row.reason, row.detail, job) if job is not None else NO_RULING
+    sentences += _ruling_words(ruling, job, is_wanted=True)
+    if row.reason is SkipReason.PAUSED:
+        sentences.append(f"to catch up on the next resume: evertick resume {answer.job_id} --catchup all")
+    first_us, last_us = answer.at, answer.at + 1
+    sentences.append(f"to run it now: {backfill_command(answer.job_id, first_us, last_us, answer.zone)}")
+    return replace(answer, other=other, ruling=ruling, sentences=tuple(sentences))
+
+
+def backfill_command(job_id: str, start: Instant, end: Instant, zone: str) -> str:
+    """The command that runs the occurrences of a window; its end is the next whole second."""
+    until = -(-end // SECOND) * SECOND
+    local = [moment_text(at, zone).replace(" ", "T") for at in (start, until)]
+    # A local time that comes twice in a night would be read as the first.
+    is_clear = [read_moment(text, zone) for text in local] == [start, until]
+    first, last = local if is_clear else (to_text(at) for at in (start, until))
+    return f"evertick backfill {job_id} --from {first} --to {last}"
+
+
+def _other_run(store: Store, row: LedgerRow) -> tuple[LedgerRow | None, str]:
+    """The run that the ledger's words name, and the state they say it was in."""
+    named = _ANOTHER_RUN.search(row.detail)
+    if named is None:
+        return None, ""
+    lines = lines_at(store, row.key.job_id, from_text(named[1]))
+    started = [line for line in lines if line.started_at is not None]
+    return next(iter(started or lines), None), named[2] or ""
+
+
+def _open_rows(store: Store, row: LedgerRow) -> list[LedgerRow]:
+    open_runs = store.load([bucket_of(row.key.job_id)]).open_runs
+    return [one for one in open_runs if one.key.job_id == row.key.job_id]
+
+
+def _decision(answer: Why, row: LedgerRow, at: Instant, words: str) -> str:
+    node = f" on node {node_of(row)}" if node_of(row) else ""
+    return f"decided {time_text(at, answer.zone, answer.at)}{node}; {words}"
+
+
+def _trigger_words(row: LedgerRow) -> str:
+    match row.trigger:
+        case "scheduler":
+            return "an occurrence of its schedule"
+        case "catchup":
+            return f"caught up{f': {row.detail}' if row.detail.startswith('missed') else ''}"
+        case _:
+            return f"asked for ({row.trigger})"
+
+
+def _course(answer: Why, row: LedgerRow, now: Instant) -> list[str]:
+    """How a run went, as far as it has."""
+    if row.started_at is None:
+        return [row.detail] if row.detail and row.state not in (PLANNED, WAITING) else []
+    late_us = row.started_at - row.key.scheduled_for
+    started = time_text(row.started_at, answer.zone, answer.at)
+    late = f", {span_text(late_us)} after its time" if late_us >= MILLISECOND and not row.key.origin else ""
+    again = f", attempt {row.attempt}" if row.attempt > 1 else ""
+    executor = f" on {row.executor}" if row.executor else ""
+    sentences = [f"started {started}{executor}{late}{again}"]
+    if row.finished_at is not None:
+        code = f", exit code {row.exit_code}" if row.exit_code is not None else ""
+        ended = time_text(row.finished_at, answer.zone, answer.at)
+        took = span_text(max(row.finished_at - row.started_at, 0))
+        sentences.append(f"ended {ended} after {took}{code}")
+    elif row.state in ACTIVE:
+        sentences.append(f"active for {span_text(max(now - row.started_at, 0))}")
+    if row.state is RETRYING and row.retry_at is not None:
+        sentences.append(f"tried again at {time_text(row.retry_at, answer.zone, answer.at)}")
+    if row.detail and row.state is not SUCCEEDED:
+        sentences.append(row.detail)
+    if row.finished_at is not None:
+        sentences.append(f"its output: evertick logs {row.key.run_id}")
+    return sentences
+
+
+def _run_words(answer: Why, row: LedgerRow) -> str:
+    asked = f" ({row.trigger})" if row.key.origin else ""
+    return f"the run of {clock_text(row.key.scheduled_for, answer.zone)}{asked}"
+
+
+def _extent(answer: Why, row: LedgerRow) -> str:
+    if row.started_at is None:
+        return ""
+    start = time_text(row.started_at, answer.zone, answer.at)
+    # Skipped because of one that waited itself: it began after.
+    before = "it ran " if row.started_at > answer.at else ""
+    if row.finished_at is None:
+        return f" ({before or 'since '}{start}{' on' if before else ''})"
+    return f" ({before}{start} to {time_text(row.finished_at, answer.zone, answer.at)})"
+
+
+def _ruling_words(ruling: Ruling, job: Job | None, *, is_wanted: bool) -> list[str]:
+    if job is None and is_wanted:
+        return ["policy: not known here, because the job's file is not; --folder names the folder it is in"]
+    policy = [f"policy: {ruling.rule}, from {ruling.origin}"] if ruling.rule else []
+    return [*policy, ruling.advice] if ruling.advice else policy
+
+
+# --- what it has no line for
+
+
+def _future(
+    answer: Why, schedules: tuple[Schedule, ...], job: Job | None, record: JobRecord | None, now: Instant
+) -> Why:
+    if not is_due(schedules, answer.at):
+        return _no_occurrence(answer, schedules)
+    sentences = [f"it fires in {span_text(answer.at - now)}, if a scheduler runs then"]
+    if record is not None and record.paused_at is not None:
+        note = f" ({record.pause_note})" if record.pause_note else ""
+        since = moment_text(record.paused_at, answer.zone)
+        sentences = [
+            f"it would fire in {span_text(answer.at - now)}, but the job is paused since {since}{note}",
+            f"to let it run: evertick resume {answer.job_id}",
+        ]
+    elif job is not None and not job.enabled:
+        sentences = [f"it would fire then, but the job is disabled, from {origin_of(job, 'enabled')}"]
+    return replace(answer, outcome="due", sentences=tuple(sentences))
+
+
+def _past(
+    answer: Why,
+    lines: Sequence[ScheduleLine],
+    schedules: tuple[Schedule, ...],
+    record: JobRecord | None,
+    watermark: Instant | None,
+) -> Why:
+    in_force = [line for line in lines if line.since < answer.at]
+    if not in_force or watermark is None:
+        if not is_due(schedules, answer.at):
+            return _no_occurrence(answer, schedules)
+        since = f" before {moment_text(min(line.since for line in lines), answer.zone)}" if lines else ""
+        told = f"the ledger knows nothing of this job{since}: it was not there yet, or its history was removed"
+        run_it = f"to run it now: {backfill_command(answer.job_id, answer.at, answer.at + 1, answer.zone)}"
+        return replace(answer, outcome="unknown", sentences=(told, run_it))
+    newest = max(in_force, key=lambda line: line.since)
+    then = compile_all(specs_from_text(newest.specs)) if newest.specs else ()
+    if not is_due(then, answer.at):
+        return _no_occurrence(answer, then)
+    if answer.at > watermark:
+        through = moment_text(watermark, answer.zone)
+        if record is not None and record.paused_at is not None:
+            told = (
+                f"the job is paused since {moment_text(record.paused_at, answer.zone)}; resume settles it by its policy"
+            )
+        else:
+            told = f"no scheduler has planned beyond {through}; the next one to start settles it by the job's policy"
+        look = f"what it would do: evertick catchup --dry-run {answer.job_id}"
+        return replace(answer, outcome="undecided", sentences=(told, look))
+    told = "it was due and has no line in the ledger, although the ledger is complete up to a later time"
+    return replace(answer, outcome="missing", sentences=(told, "Next: evertick verify, and keep a copy of the ledger"))
+
+
+def _no_occurrence(answer: Why, schedules: tuple[Schedule, ...]) -> Why:
+    before, after = previous_of(schedules, answer.at), next_of(schedules, answer.at)
+    near = [
+        f"{word} {moment_text(at, answer.zone)}"
+        for word, at in (("before", before), ("after", after))
+        if at is not None
+    ]
+    told = f"the job is not due then; the nearest: {', '.join(near)}" if near else "the job is never due"
+    return replace(answer, outcome="no occurrence", before=before, after=after, sentences=(told,))

@@ -1,0 +1,134 @@
+"""Which lane a launch takes, and when it is its turn: jobs that are slow to start must not delay the others.
+
+A dispatch is counted from the moment it leaves its lane's queue until its first process is there. A job whose
+dispatches were slow more than ten times within a minute takes the slow lane until that minute is over.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Generic, NamedTuple, TypeVar
+
+from evertick.model.instant import MILLISECOND, MINUTE, Instant
+
+Ticket = TypeVar("Ticket", bound=Hashable)
+
+
+class Lane(StrEnum):
+    FAST = "fast"
+    SLOW = "slow"
+
+
+class Turn(Enum):
+    """What is to be done with a launch that was offered."""
+
+    NOW = "now"
+    LATER = "later"
+    NEVER = "never"
+    """The lane and its queue are full: the run waits with the scheduler, and is offered again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSettings:
+    fast_size: int = 200
+    """Dispatches under way at once."""
+    fast_queue: int = 2_000
+    slow_size: int = 100
+    slow_queue: int = 5_000
+    slow_us: int = 500 * MILLISECOND
+    """A dispatch that takes longer is slow; one that takes exactly this long is not."""
+    slow_limit: int = 10
+    """So many slow dispatches in a minute are forgiven."""
+
+
+class _Dispatch(NamedTuple):
+    lane: Lane
+    job_id: str
+    since: Instant
+
+
+class Lanes(Generic[Ticket]):
+    """The dispatches under way and those that wait. It reads no clock: every verb is told the time."""
+
+    def __init__(self, settings: LaneSettings) -> None:
+        self._settings = settings
+        self._size = {Lane.FAST: settings.fast_size, Lane.SLOW: settings.slow_size}
+        self._bound = {Lane.FAST: settings.fast_queue, Lane.SLOW: settings.slow_queue}
+        self._used = {Lane.FAST: 0, Lane.SLOW: 0}
+        self._waiting: dict[Lane, OrderedDict[Ticket, str]] = {lane: OrderedDict() for lane in Lane}
+        self._under_way: OrderedDict[Ticket, _Dispatch] = OrderedDict()
+        self._minute = 0
+        self._slow_counts: dict[str, int] = {}
+
+    def lane_of(self, job_id: str, now: Instant) -> Lane:
+        self._forget_last_minute(now)
+        return Lane.SLOW if self._slow_counts.get(job_id, 0) > self._settings.slow_limit else Lane.FAST
+
+    def offer(self, ticket: Ticket, job_id: str, now: Instant) -> Turn:
+        """Take a launch in; what it answers `LATER` for comes back from `ended` or `overdue`."""
+        lane = self.lane_of(job_id, now)
+        if self._used[lane] < self._size[lane]:
+            self._begin(lane, ticket, job_id, now)
+            return Turn.NOW
+        waiting = self._waiting[lane]
+        if len(waiting) >= self._bound[lane]:
+            return Turn.NEVER
+        waiting[ticket] = job_id
+        return Turn.LATER
+
+    def ended(self, ticket: Ticket, now: Instant, *, is_measured: bool = True) -> Sequence[Ticket]:
+        """A dispatch is over; answers those whose turn it is now. One that is not under way changes nothing."""
+        dispatch = self._under_way.pop(ticket, None)
+        if dispatch is None:
+            return ()
+        if is_measured and now - dispatch.since > self._settings.slow_us:
+            self._forget_last_minute(now)
+            self._slow_counts[dispatch.job_id] = self._slow_counts.get(dispatch.job_id, 0) + 1
+        self._used[dispatch.lane] -= 1
+        return self._advance(dispatch.lane, now)
+
+    def overdue(self, now: Instant) -> Sequence[Ticket]:
+        """Let dispatches that have become slow give their place in the fast lane up; answers whose turn it is now.
+
+        Without it, the first time that many slow jobs come at once they would fill the fast lane before being known.
+        """
+        for ticket, dispatch in self._under_way.items():
+            if now - dispatch.since <= self._settings.slow_us:
+                break
+            if dispatch.lane is Lane.FAST:
+                self._under_way[ticket] = dispatch._replace(lane=Lane.SLOW)
+                self._used[Lane.FAST] -= 1
+                self._used[Lane.SLOW] += 1
+        return self._advance(Lane.FAST, now)
+
+    def withdraw(self, ticket: Ticket) -> bool:
+        """Whether it was still waiting; then it is out of the queue."""
+        return any(waiting.pop(ticket, None) is not None for waiting in self._waiting.values())
+
+    def is_under_way(self, ticket: Ticket) -> bool:
+        return ticket in self._under_way
+
+    @property
+    def has_waiting(self) -> bool:
+        return any(self._waiting.values())
+
+    def _advance(self, lane: Lane, now: Instant) -> Sequence[Ticket]:
+        waiting, turns = self._waiting[lane], []
+        while waiting and self._used[lane] < self._size[lane]:
+            ticket, job_id = waiting.popitem(last=False)
+            self._begin(lane, ticket, job_id, now)
+            turns.append(ticket)
+        return turns
+
+    def _begin(self, lane: Lane, ticket: Ticket, job_id: str, now: Instant) -> None:
+        self._used[lane] += 1
+        self._under_way[ticket] = _Dispatch(lane, job_id, now)
+
+    def _forget_last_minute(self, now: Instant) -> None:
+        minute = now // MINUTE
+        if minute != self._minute:
+            self._minute = minute
+            self._slow_counts.clear()
