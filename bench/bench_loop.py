@@ -121,7 +121,8 @@ def _raw_insert_ns(source: Path, target: Path) -> float:
 
     with closing(sqlite3.connect(source)) as ledger:
         ddl = [
-            row[0] for row in ledger.execute("SELECT sql FROM sqlite_master WHERE tbl_name = 'evertick_runs' AND sql NOT NULL")
+            row[0]
+            for row in ledger.execute("SELECT sql FROM sqlite_master WHERE tbl_name = 'evertick_runs' AND sql NOT NULL")
         ]
         rows = ledger.execute("SELECT * FROM evertick_runs").fetchall()
     with closing(sqlite3.connect(target, isolation_level=None)) as raw:

@@ -39,7 +39,7 @@ service      errors model settings planning routing loop definitions store store
              dispatch operations
 web          errors model settings operations
 api          errors model settings operations web
-cli          errors model settings planning definitions operations service api stores
+cli          errors model settings planning loop definitions operations service api stores executors
 testing      errors model settings planning routing loop definitions store stores executor dispatch operations
 evertick     errors model settings planning definitions store executor operations service
 __main__     cli
@@ -48,11 +48,11 @@ ALLOWED = {row.split()[0]: set(row.split()[1:]) for row in ARROWS.strip().splitl
 
 # Who may name a concrete store or executor: the composition root, and the simulator the one without a disk.
 CONCRETE_ROOMS = {"stores", "executors"}
-# `evertick db` looks after a database as such, whatever is kept in it.
+# `evertick db` looks after a database as such, whatever is kept in it; `evertick logs` reads files that outlive runs.
 MAY_NAME = {
     "service": ("evertick.",),
     "testing": ("evertick.stores.memory.",),
-    "cli": ("evertick.stores.sql_care.",),
+    "cli": ("evertick.stores.sql_care.", "evertick.executors.logs."),
 }
 
 CORE = {"model", "planning", "loop", "routing"}

@@ -140,7 +140,9 @@ class Service:
         """The lock says that nobody else is here: take all buckets, under new epochs, without end."""
         names = [NODE_PREFIX + self.node, *map(bucket_lease, range(BUCKETS))]
         now = self._clock.now()
-        store.lease(names, self.node, 0, now)
+        # Whoever is named in them is not here: the lock says so. They may have been another name's.
+        for holder in {lease.holder for lease in store.lease((), self.node, 0, now)} | {self.node}:
+            store.lease(names, holder, 0, now)
         leases = store.lease(names, self.node, FOR_EVER_US, now)
         epochs = {
             int(lease.name.partition(":")[2]): lease.epoch for lease in leases if lease.name.startswith("bucket:")

@@ -6,7 +6,7 @@ It says on standard output what it does, one line each, so that a test can wait 
     before commit           the store is about to be called; `after commit` when it has answered
     log buckets.lost ...    what the scheduler itself found worth a warning
     owns s-001 s-002 ...    these are its jobs now
-    settled                 nothing that has come due is open
+    settled                 nothing that has come due is open; `busy` when something is
     refused <why>           another instance has the ledger
     ended                   it has shut down in order
 
@@ -203,8 +203,8 @@ async def _look_on(service: Service, tell: Tell) -> None:
             tell(" ".join(["owns", *sorted(owned)]))
         runs = [run for job in state.jobs.values() for run in job.open_runs()]
         # Without jobs it only has not begun; while the ledger is behind, more may be open than it knows.
-        if state.jobs and not state.to_plan and all(run.key.scheduled_for > now for run in runs):
-            tell("settled")
+        is_settled = state.jobs and not state.to_plan and all(run.key.scheduled_for > now for run in runs)
+        tell("settled" if is_settled else "busy")
 
 
 if __name__ == "__main__":

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import signal
+import time
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from evertick.errors import Fenced
@@ -102,6 +105,30 @@ def test_a_node_that_slept_past_its_lease_writes_and_launches_nothing_of_what_is
         sleeper.wait_for(lambda said: launched(said) and "settled" in said, mark)  # and it has found its place again
         sleeper.stop()
         other.stop()
+        prove(url, nodes)
+
+
+@pytest.mark.slow
+def test_a_run_that_may_be_tried_once_is_not_tried_again_by_the_node_that_takes_over(fresh_postgres, tmp_path):
+    """A node that cannot write that it starts a run, and dies: the next one could not know, so it must not have."""
+    url = fresh_postgres()
+    with cluster(*configs(url, tmp_path, 2, lease_us=2 * SECOND, at_most_once=True)) as nodes:
+        victim, other = nodes
+        wait_until_shared(nodes)
+        own = victim.owned()
+        victim.wait_for_launches(own, victim.mark())
+        with psycopg.connect(url.replace("+psycopg", "")) as connection:
+            connection.execute("LOCK TABLE evertick_runs IN EXCLUSIVE MODE")  # nobody can write what became of a run
+            due_at = (time.time_ns() // 1_000 // SECOND + 1) * SECOND
+            while time.time_ns() // 1_000 < due_at + SECOND // 4:
+                victim.wait_for(bool, victim.mark())
+            victim.kill()
+        other.wait_for_launches(own, other.mark())
+        other.wait_a_moment()
+        other.stop()
+        launches = proof.launches_of(*(node.attempts for node in nodes))
+        starts = Counter(one.run_id for one in launches)
+        assert [run_id for run_id, times in starts.items() if times > 1] == []
         prove(url, nodes)
 
 
