@@ -17,7 +17,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 run: $(RUN) ## start Evertick on examples/
-	@$(BIN)/evertick upcoming examples
+	@$(BIN)/evertick serve examples
 
 test: $(DEV) ## provision what the tests need, run everything
 	@$(BIN)/python -m tests.provision

@@ -22,6 +22,23 @@ def server_context(monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
     return context
 
 
+def _read_request(connection: ssl.SSLSocket) -> bool:
+    """The whole request: closing with a part of it unread would reset the connection under the answer."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        more = connection.recv(65_536)
+        if not more:
+            return False
+        data += more
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = next(
+        (int(line.split(b":")[1]) for line in head.splitlines() if line.lower().startswith(b"content-length")), 0
+    )
+    while len(body) < length:
+        body += connection.recv(65_536)
+    return True
+
+
 @pytest.fixture
 def tls_receiver(server_context: ssl.SSLContext) -> Iterator[int]:
     """The port of a server that shakes hands and answers every request with 204."""
@@ -34,7 +51,7 @@ def tls_receiver(server_context: ssl.SSLContext) -> Iterator[int]:
             except OSError:
                 return
             with plain, contextlib.suppress(OSError), server_context.wrap_socket(plain, server_side=True) as secure:
-                if secure.recv(65_536):
+                if _read_request(secure):
                     secure.sendall(b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n")
 
     thread = threading.Thread(target=serve, daemon=True)
