@@ -15,8 +15,6 @@ import sqlalchemy as sa
 from tests import provision
 from tests.services import MysqlServer, PostgresServer, Server
 
-pytestmark = pytest.mark.slow  # real processes and servers
-
 SERVERS = [pytest.param(PostgresServer, id="postgres"), pytest.param(MysqlServer, id="mysql")]
 
 

@@ -25,8 +25,6 @@ STAND_IN = """
 import sys, threading
 from tests.executors.running import *
 from evertick.executors.local import LocalExecutor
-
-pytestmark = pytest.mark.slow  # real processes and servers
 started = threading.Event()
 executor = LocalExecutor(sys.argv[1], SOON)
 executor.open(lambda report: started.set() if isinstance(report, RunStarted) else None)

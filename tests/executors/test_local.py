@@ -27,8 +27,6 @@ from evertick.routing.lanes import LaneSettings
 from tests.executors.contract import KEY, NINE, ExecutorContract, Reports
 from tests.executors.running import SOON, Place, argv, job_of, key_of, launch, sh, until, written
 
-pytestmark = pytest.mark.slow  # real processes and servers
-
 
 class TestLocalExecutor(ExecutorContract):
     @pytest.fixture

@@ -13,8 +13,6 @@ from evertick.executors.names import NAME_MAX, file_name, open_folder, run_folde
 from evertick.model.instant import DAY, SECOND
 from evertick.model.run import RunKey
 
-pytestmark = pytest.mark.slow  # real processes and servers
-
 NINE = 1_772_442_000_000_000
 KEY = RunKey("report", NINE)
 

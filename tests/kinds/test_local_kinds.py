@@ -81,8 +81,6 @@ def test_a_failing_line_ends_a_script(place):
 MODULE = """
 import asyncio, json, os, sys
 
-pytestmark = pytest.mark.slow  # real processes and servers
-
 def add(a, b):
     print("adding")
     return {"sum": a + int(b)}

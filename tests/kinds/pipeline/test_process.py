@@ -18,8 +18,6 @@ from evertick.kinds.pipeline.program import program_of
 from evertick.model.work import Pipeline
 from tests.kinds.pipeline.asking import pipeline
 
-pytestmark = pytest.mark.slow  # real processes and servers
-
 
 def start(tmp_path, data, env=None, **more):
     folder = tmp_path / "pipe"
