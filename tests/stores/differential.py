@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from random import Random
 
-from evertick.errors import Fenced
+from evertick.errors import Fenced, GapRefused
 from evertick.model.bucket import bucket_of
 from evertick.model.lifecycle import (
     ACTIVE,
@@ -56,6 +56,8 @@ def outcome(store: Store, name: str, arguments: tuple) -> object:
         answer = getattr(store, name)(*arguments)
     except Fenced as fenced:
         return ("fenced", set(fenced.buckets))
+    except GapRefused as refused:
+        return ("gap refused", set(refused.keys))
     match name:
         case "commit":
             return answer.refused

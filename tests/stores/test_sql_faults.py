@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evertick.errors import StoreUnavailable
+from evertick.errors import GapRefused, StoreUnavailable
 from evertick.model.lifecycle import RUNNING, SUCCEEDED
 from evertick.model.run import RunKey
 from evertick.store import Batch, JobRecord
@@ -175,8 +175,15 @@ class TestAServerThatDies:
 class TestNodesThatRace:
     def test_a_gap_waits_for_an_occurrence_inside_it_to_be_decided(self, opened, monkeypatch):
         one, other = opened(), opened()
-        refused: list[frozenset[RunKey]] = []
-        racing = threading.Thread(target=lambda: refused.append(enter(other, gap(NINE, ELEVEN, 3), by="node-2")))
+        refused: list[frozenset[object]] = []
+
+        def enter_gap() -> None:
+            try:
+                enter(other, gap(NINE, ELEVEN, 3), by="node-2")
+            except GapRefused as told:
+                refused.append(told.keys)
+
+        racing = threading.Thread(target=enter_gap)
 
         def race() -> None:
             racing.start()

@@ -28,6 +28,7 @@ from evertick.loop.effects import (
 from evertick.loop.messages import LaunchRefused, Message, ReplySlot, RunLost, Shutdown, TimePassed
 from evertick.loop.state import State
 from evertick.model.instant import SECOND
+from evertick.model.lifecycle import RETRYING
 from evertick.model.run import RunKey
 
 log = logging.getLogger("evertick")
@@ -107,7 +108,14 @@ class Dispatcher:
     def _waits_for_runs(self) -> bool:
         if self._leave_at_us is None or self._clock.monotonic_us() >= self._leave_at_us:
             return False
-        return any(lane.active for job in self._state.jobs.values() if job.lanes for lane in job.lanes.values())
+        # Between two attempts there is nothing to wait for: the next one is made by whoever starts next.
+        return any(
+            run.state is not RETRYING
+            for job in self._state.jobs.values()
+            if job.lanes
+            for lane in job.lanes.values()
+            for run in lane.active.values()
+        )
 
     def _tell(self, messages: Sequence[Message], effects: Sequence[Effect]) -> None:
         """Let an onlooker see; what it does with it is no reason to stop scheduling."""

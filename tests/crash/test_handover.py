@@ -1,0 +1,87 @@
+"""A bucket changes hands at the very moment a run ends: does its new owner learn how?
+
+If it does not, the run stays open for ever: by the ledger it is under way on a node that lives, and is waited for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from evertick.loop.decide import decide
+from evertick.loop.effects import Commit, Effect, Launch, Record
+from evertick.loop.messages import (
+    BatchCommitted,
+    BucketsGained,
+    BucketsLost,
+    ChangesRecorded,
+    DefinitionsResynced,
+    LeaseRenewed,
+    NodesSeen,
+    RunFinished,
+    RunStarted,
+)
+from evertick.loop.settings import LoopSettings
+from evertick.loop.state import State
+from evertick.model.bucket import BUCKETS, bucket_of
+from evertick.model.instant import HOUR, MINUTE, from_text
+from evertick.model.job import Job
+from evertick.model.ledger import RequestKind, Snapshot
+from evertick.model.lifecycle import SUCCEEDED
+from evertick.model.run import RunKey
+from evertick.model.schedule import EverySpec
+
+NINE = from_text("2026-03-02T09:00:00Z")
+JOB = Job("report", schedules=(EverySpec(MINUTE),))
+KEY = RunKey("report", NINE)
+BUCKET = bucket_of(JOB.id)
+STARTED = RunStarted(KEY, 1, NINE)
+FINISHED = RunFinished(KEY, 1, NINE, SUCCEEDED, 0)
+GIVEN_UP, TAKEN = BucketsLost([BUCKET]), BucketsLost([BUCKET], is_fenced=True)
+
+
+@pytest.fixture
+def state() -> State:
+    """A node among others that has just launched a run."""
+    state = State(LoopSettings(), "node-1", "one", NINE - 1)
+    gained = BucketsGained(dict.fromkeys(range(BUCKETS), 1), Snapshot())
+    nodes = NodesSeen(frozenset({"node-1", "node-2"}))
+    first = decide(state, [DefinitionsResynced([JOB]), LeaseRenewed(NINE + HOUR), nodes, gained], NINE - 1)
+    numbers = [effect.number for effect in first.effects if isinstance(effect, Commit)]
+    second = decide(state, [BatchCommitted(number) for number in numbers], NINE)
+    assert [effect.key for effect in second.effects if isinstance(effect, Launch)] == [KEY]
+    return state
+
+
+def is_told(effects: Sequence[Effect]) -> bool:
+    """Whether the end of the run goes to the ledger: as a change by its owner, or as a report to the next one."""
+    changes = [change for effect in effects if isinstance(effect, Record) for change in effect.changes]
+    requests = [request for effect in effects if isinstance(effect, Commit) for request in effect.batch.requests]
+    return any(change.key == KEY and change.state is SUCCEEDED for change in changes) or any(
+        request.kind is RequestKind.REPORT and json.loads(request.payload)["run_id"] == KEY.run_id
+        for request in requests
+    )
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([GIVEN_UP, STARTED, FINISHED], id="it is given up, then the run ends"),
+        pytest.param([STARTED, GIVEN_UP, FINISHED], id="it is given up while the run goes on"),
+        pytest.param([STARTED, FINISHED, GIVEN_UP], id="the run ends, then it is given up"),
+        pytest.param([TAKEN, STARTED, FINISHED], id="it is taken, then the run ends"),
+        pytest.param([STARTED, FINISHED, TAKEN], id="the run ends, then it is taken"),
+    ],
+)
+def test_all_of_it_in_one_turn(state, messages):
+    assert is_told(decide(state, messages, NINE).effects)
+
+
+def test_the_change_is_refused_because_somebody_else_has_the_bucket_by_now(state):
+    written = decide(state, [STARTED, FINISHED], NINE).effects
+    assert is_told(written)
+    count = sum(len(effect.changes) for effect in written if isinstance(effect, Record))
+    later = [decide(state, [message], NINE) for message in (ChangesRecorded(count, frozenset({KEY})), TAKEN)]
+    assert is_told([effect for decision in later for effect in decision.effects])
