@@ -18,6 +18,7 @@ from evertick.loop.messages import (
     AskJob,
     AskRun,
     AskStatistics,
+    AskUpcoming,
     BackfillJob,
     BatchCommitted,
     BatchFenced,
@@ -132,6 +133,8 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             requests.one_run(state, turn, message)
         case AskJob():
             requests.one_job(state, turn, message)
+        case AskUpcoming():
+            requests.upcoming(state, turn, message)
         case AskStatistics():
             requests.statistics(state, turn, message)
         case Shutdown():

@@ -18,6 +18,7 @@ __all__ = [
     "AskJob",
     "AskRun",
     "AskStatistics",
+    "AskUpcoming",
     "BackfillJob",
     "BatchCommitted",
     "BatchFenced",
@@ -226,6 +227,12 @@ class AskJob(NamedTuple):
     job_id: str
 
 
+class AskUpcoming(NamedTuple):
+    """What is due next on this node, as far as the lookahead reaches."""
+
+    slot: ReplySlot
+
+
 class AskStatistics(NamedTuple):
     slot: ReplySlot
 
@@ -260,5 +267,6 @@ Message: TypeAlias = (
     | AskActiveRuns
     | AskRun
     | AskJob
+    | AskUpcoming
     | AskStatistics
 )
