@@ -60,9 +60,13 @@ class Node:
         """Until it has launched every one of these jobs."""
         self.wait_for(lambda said: jobs <= launched(said), since)
 
-    def wait_a_moment(self) -> None:
+    def wait_until_settled(self) -> None:
         """Until it says again that it is calm."""
         self.wait_for(lambda said: "settled" in said, self.mark())
+
+    def wait_a_moment(self) -> None:
+        """Until it says anything more."""
+        self.wait_for(bool, self.mark())
 
     def owned(self) -> set[str]:
         """Its jobs, as it last said."""

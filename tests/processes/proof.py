@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evertick import operations
 from evertick.loop.fire import FENCE_BITS
-from evertick.model.lifecycle import OPEN
+from evertick.model.lifecycle import ACTIVE, OPEN, WAITING
 from evertick.model.run import LedgerRow
 from evertick.planning.verify import Report
 from evertick.service import open_store
@@ -58,6 +58,11 @@ def left_behind(rows: list[LedgerRow], launches: list[Launched]) -> list[str]:
     """Runs that came due before the last start and have not ended."""
     end = launches[-1].at
     return [f"{row.key.run_id} is {row.state}" for row in rows if row.state in OPEN and row.key.scheduled_for <= end]
+
+
+def unfinished(rows: list[LedgerRow]) -> list[str]:
+    """Runs that were started, or kept waiting, and have not ended."""
+    return [f"{row.key.run_id} is {row.state} on {row.executor}" for row in rows if row.state in {*ACTIVE, WAITING}]
 
 
 def unknown_to_the_ledger(rows: list[LedgerRow], launches: list[Launched]) -> list[str]:

@@ -30,7 +30,7 @@ def test_a_database_that_is_killed_and_comes_back_under_a_running_node(postgres_
             postgres_server.start()
         node.wait_for_word("store.back", mark)
         node.wait_for_launches(ALL, node.mark())
-        node.wait_a_moment()
+        node.wait_until_settled()
         node.stop()
     _prove(url, attempts)
 
@@ -49,7 +49,7 @@ def test_a_disk_that_is_full_for_a_while(tmp_path):
         resource.prlimit(node.pid, resource.RLIMIT_FSIZE, (unlimited, unlimited))
         node.wait_for_word("store.back", mark)
         node.wait_for_launches(ALL, node.mark())
-        node.wait_a_moment()
+        node.wait_until_settled()
         node.stop()
     _prove(url, attempts)
 

@@ -58,6 +58,7 @@ def prove(url: str, nodes: list[Node]) -> None:
     rows = proof.rows_of(url)
     assert proof.unknown_to_the_ledger(rows, launches) == []
     assert proof.launched_behind_an_owner(launches) == []
+    assert proof.unfinished(rows) == []
     for file in files:
         assert proof.started_twice(launches_in(file)) == []
 
@@ -75,6 +76,7 @@ def test_the_jobs_of_a_killed_node_fire_on_the_others_within_ten_seconds(url, tm
         while not orphans <= set.union(*(launched(node.said[mark:]) for node, mark in zip(others, marks, strict=True))):
             others[0].wait_a_moment()
         for node in others:
+            node.wait_until_settled()
             node.stop()
         later = [one for one in proof.launches_of(*(node.attempts for node in others)) if one.at > died_at]
         taken = [min(one.at for one in later if one.run_id.startswith(f"{job}@")) - died_at for job in orphans]
@@ -91,7 +93,7 @@ def test_a_node_that_slept_past_its_lease_writes_and_launches_nothing_of_what_is
         own = sleeper.owned()
         # Behind a burst, not inside one: what it was about to start when it fell asleep is nobody's fault.
         sleeper.wait_for_launches(own, sleeper.mark())
-        sleeper.wait_a_moment()
+        sleeper.wait_until_settled()
         sleeper.signal(signal.SIGSTOP)
         other.wait_for_launches(own, other.mark())
         old = {
@@ -121,10 +123,10 @@ def test_a_run_that_may_be_tried_once_is_not_tried_again_by_the_node_that_takes_
             connection.execute("LOCK TABLE evertick_runs IN EXCLUSIVE MODE")  # nobody can write what became of a run
             due_at = (time.time_ns() // 1_000 // SECOND + 1) * SECOND
             while time.time_ns() // 1_000 < due_at + SECOND // 4:
-                victim.wait_for(bool, victim.mark())
+                victim.wait_a_moment()
             victim.kill()
         other.wait_for_launches(own, other.mark())
-        other.wait_a_moment()
+        other.wait_until_settled()
         other.stop()
         launches = proof.launches_of(*(node.attempts for node in nodes))
         starts = Counter(one.run_id for one in launches)

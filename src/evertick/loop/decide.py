@@ -224,6 +224,11 @@ def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
     state.changes_in_flight -= message.changes
     for key in sorted(message.refused):
         turn.log("run.change_refused", run=key.run_id)
+        ended = next((ended for ended in reversed(state.recent) if ended.run.key == key), None)
+        if ended is not None and ended.finished_at is not None:
+            # It ended here, and somebody else has its job by now: they must know how.
+            run = ended.run
+            turn.forward(RunFinished(key, run.attempt, ended.finished_at, run.state, ended.exit_code, ended.detail))
         settle.disowned(state, turn, key)
 
 
@@ -264,7 +269,11 @@ def _fire_stops(state: State, turn: Turn) -> None:
 
 
 def _clean_up(state: State, turn: Turn) -> None:
+    # As long as the ledger has not answered, it may still refuse what is said of them; beyond as many as may be
+    # unanswered at all, it has.
     while state.recent and state.recent[0].forget_at <= turn.now:
+        if state.changes_in_flight and len(state.recent) <= state.settings.changes_in_flight_max:
+            break
         state.recent.popleft()
     if state.retiring:
         jobs.end_retired(state, turn)

@@ -127,14 +127,18 @@ class Turn:
     # --- what becomes of runs
 
     def forget(self, buckets: Collection[int]) -> None:
-        """These buckets are no longer ours: nothing decided about them in this turn may be written."""
+        """These buckets are no longer ours: nothing decided about them in this turn may be entered.
+
+        What became of runs is still said: the ledger refuses it by its fence if somebody else has a newer word.
+        """
         self._entries = [entry for entry in self._entries if _is_kept(entry.key.job_id, buckets)]
         self._entered = [run for run in self._entered if _is_kept(run.key.job_id, buckets)]
         self._jobs = {job_id: job for job_id, job in self._jobs.items() if _is_kept(job_id, buckets)}
         self._rewound = {job_id for job_id in self._rewound if _is_kept(job_id, buckets)}
         self._withdrawn = [key for key in self._withdrawn if _is_kept(key.job_id, buckets)]
+        lost = [change for change in self._batch_changes if not _is_kept(change.key.job_id, buckets)]
         self._batch_changes = [change for change in self._batch_changes if _is_kept(change.key.job_id, buckets)]
-        self._changes = [change for change in self._changes if _is_kept(change.key.job_id, buckets)]
+        self._changes += [change for change in lost if change.state in TERMINAL and change.state is not SKIPPED]
         self._schedules = [line for line in self._schedules if _is_kept(line.job_id, buckets)]
         self._launches = [run for run in self._launches if _is_kept(run.key.job_id, buckets)]
         for request_id, job_id in list(self._request_jobs.items()):
@@ -236,13 +240,12 @@ class Turn:
             "exit_code": report.exit_code,
             "detail": report.detail,
         }
-        # Two nodes may each have had an attempt of this number; each tells of its own.
-        by = f"{self.state.node}/{self.state.incarnation}"
-        request_id = f"report/{report.key.run_id}/{report.attempt}/{by}"
-        request = Request(request_id, RequestKind.REPORT, report.key.job_id, json.dumps(payload), self.now)
-        # By itself, without epochs: it is true whoever owns what.
+        # By itself, without epochs: it is true whoever owns what. Under an id of its own, because an owner that had
+        # a newer word may have answered an earlier one without using it.
         number = self.state.next_batch
         self.state.next_batch += 1
+        request_id = f"report/{report.key.run_id}/{report.attempt}/{self._by(number)}"
+        request = Request(request_id, RequestKind.REPORT, report.key.job_id, json.dumps(payload), self.now)
         batch = Batch(by=self._by(number), requests=[request])
         self.state.batches[number] = PendingBatch(batch, [], {})
         self._effects.append(Commit(number, batch))
