@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import psycopg
@@ -17,6 +19,7 @@ from evertick.loop.fire import FENCE_BITS
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import SECOND
 from evertick.model.ledger import Batch
+from evertick.model.run import LedgerRow
 from evertick.service import open_store
 from evertick.testing.disk_executor import launches_in
 from tests.processes import proof
@@ -138,10 +141,16 @@ def test_a_run_that_may_be_tried_once_is_not_tried_again_by_the_node_that_takes_
 def test_without_any_leadership_the_unique_key_alone_keeps_history_free_of_duplicates(fresh_postgres, tmp_path):
     url = fresh_postgres()
     open_store(url).close()
-    # Several times a second, so that now this node is the first to enter an occurrence, now that one.
+    # Each sleeps in turn until another has entered what it would have, and wakes up believing that it is still its own.
     with cluster(*configs(url, tmp_path, 3, is_leaderless=True, seconds=0, quarters=JOBS)) as nodes:
         for node in nodes:
             node.wait_for(lambda said: sum(line.startswith("launched") for line in said) >= 5 * JOBS)
+        for sleeper, awake in pairwise([*nodes, nodes[0]]):
+            sleeper.signal(signal.SIGSTOP)
+            planned = len(proof.rows_of(url))
+            while len(rows := proof.rows_of(url)) < planned + JOBS or len(deciders_of(rows)) < 2:
+                awake.wait_a_moment()
+            sleeper.signal(signal.SIGCONT)
         for node in nodes:
             node.signal(signal.SIGTERM)
         for node in nodes:
@@ -149,5 +158,8 @@ def test_without_any_leadership_the_unique_key_alone_keeps_history_free_of_dupli
         report = proof.verified(url)
         rows = proof.rows_of(url)
         assert report.runs > 10 * JOBS
-        deciders = {row.decided_by.partition("/")[0] for row in rows}
-        assert len(deciders) > 1, "only one of them ever planned anything, so nothing was proven"
+        assert len(deciders_of(rows)) > 1, "only one of them ever planned anything, so nothing was proven"
+
+
+def deciders_of(rows: Sequence[LedgerRow]) -> set[str]:
+    return {row.decided_by.partition("/")[0] for row in rows}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evertick.errors import GapRefused, StoreUnavailable
+from evertick.errors import Fenced, GapRefused, StoreUnavailable
 from evertick.model.lifecycle import RUNNING, SUCCEEDED
 from evertick.model.run import RunKey
 from evertick.store import Batch, JobRecord
@@ -262,6 +262,19 @@ class TestNodesThatRace:
         one.commit(Batch(by="node-1", entries=[planned(occurrence())], epochs={7: 1}))
         racing.join()
         assert taken == [2]
+
+    def test_a_node_that_freezes_inside_a_commit_keeps_nobody_waiting(self, opened, monkeypatch):
+        """Its session is ended by the server, so that the other has its locks before the frozen one wakes up."""
+        frozen, other = opened(), opened()
+        frozen.lease([lease_of(7)], "node-1", 1, NINE)
+        at_the_end_of_a_commit(
+            frozen,
+            lambda: (other.lease([lease_of(7)], "node-2", DAY, NINE), enter(other, planned(occurrence()), by="node-2")),
+            monkeypatch,
+        )
+        with pytest.raises((Fenced, StoreUnavailable)):
+            frozen.commit(Batch(by="node-1", entries=[planned(occurrence())], epochs={7: 1}))
+        assert row(frozen, occurrence()).decided_by == "node-2"
 
 
 class TestManyNodes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Final
 
@@ -116,12 +117,22 @@ def evertick() -> None:
 def run() -> None:
     """Run the command line; what Evertick raises on purpose becomes one line on stderr and an exit code."""
     try:
-        evertick.main(prog_name="evertick")
+        sys.exit(evertick.main(prog_name="evertick", standalone_mode=False))
     except EvertickError as error:
         from evertick.cli.output import clean
 
         click.echo(f"evertick: {clean(str(error))}", err=True)
         sys.exit(exit_code(error))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever reads has enough, as `head` has; flushing on the way out must not complain of it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
 
 
 def exit_code(error: EvertickError) -> int:

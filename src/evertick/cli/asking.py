@@ -80,7 +80,6 @@ def ask_for_run(
         shown = asked.answer["run_id"] if asked.answer else asked.request_id
         show_json(asked.data()) if is_json else show_text(shown)
         return TIMEOUT if wait else OK
-    note(f"Waiting for {asked.answer['run_id']}")
     row = wait_for_run(store, read_run_id(asked.answer["run_id"]), patience)
     show_json({**asked.data(), "run": run_data(row)}) if is_json else show_text(row.key.run_id)
     return result_of(row)
@@ -106,6 +105,7 @@ def wait_for_run(store: Store, key: RunKey, patience: float | None) -> LedgerRow
         return row if row is not None and row.state in TERMINAL else None
 
     with interruptible(f"The run goes on. Next: evertick cancel {key.run_id}, or evertick logs {key.run_id} --follow"):
+        note(f"Waiting for {key.run_id}")
         row = until(ended, patience)
     if row is None:
         note(f"The run {key.run_id} has not ended after {patience:g} s, and goes on.")

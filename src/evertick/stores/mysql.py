@@ -15,7 +15,7 @@ from sqlalchemy import exc
 from evertick.errors import SettingsError, StoreError, StoreUnavailable
 from evertick.model.instant import Instant
 from evertick.stores.sql_rows import Params, chunks
-from evertick.stores.sql_servers import CONNECT_SECONDS, ServerStore
+from evertick.stores.sql_servers import CONNECT_SECONDS, IDLE_SECONDS, ServerStore
 from evertick.stores.sql_statements import CHANGE_COLUMNS, CHUNK, KEY_COLUMNS, MYSQL
 
 NEEDED: Final = {"MySQL": (8, 0, 17), "MariaDB": (10, 6)}
@@ -123,6 +123,8 @@ def _prepare(connection: pymysql.connections.Connection[Any]) -> None:
         cursor.execute(f"SET NAMES utf8mb4 COLLATE {collation}")
         cursor.execute("SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'")
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        if product == "MariaDB":  # MySQL has no such setting
+            cursor.execute(f"SET SESSION idle_write_transaction_timeout = {IDLE_SECONDS}")
     connection.commit()
 
 

@@ -13,7 +13,7 @@ from psycopg import errors
 from evertick.errors import StoreUnavailable
 from evertick.model.instant import Instant
 from evertick.stores.sql_rows import Params
-from evertick.stores.sql_servers import CONNECT_SECONDS, ServerStore
+from evertick.stores.sql_servers import CONNECT_SECONDS, IDLE_SECONDS, ServerStore
 from evertick.stores.sql_statements import CHANGE_COLUMNS, ENTRY_COLUMNS, KEY_COLUMNS, POSTGRES
 
 COPY_FROM: Final = 100
@@ -63,7 +63,12 @@ class PostgresStore(ServerStore):
     tongue = POSTGRES
     conflict_errors = (*ServerStore.conflict_errors, psycopg.IntegrityError)
     deadlocks = frozenset({"40001", "40P01"})
-    lost_errors = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction)
+    lost_errors = (
+        psycopg.OperationalError,
+        psycopg.InterfaceError,
+        errors.ReadOnlySqlTransaction,
+        errors.IdleInTransactionSessionTimeout,
+    )
 
     def __init__(self, url: str, *, migrate: bool = True) -> None:
         """Open the ledger of `postgresql+psycopg://user:password@host/database`."""
@@ -81,6 +86,9 @@ class PostgresStore(ServerStore):
             except psycopg.Error:
                 self._stop_listening()
                 raise
+
+    def _take_time(self, connection: sa.Connection) -> None:
+        connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
 
     def close(self) -> None:
         self._stop_listening()
@@ -145,6 +153,7 @@ def _prepare(connection: psycopg.Connection) -> None:
     connection.autocommit = True
     connection.execute("SET client_min_messages = warning")
     connection.execute(_JOIN_BY_KEY)
+    connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'".encode())
     row = connection.execute("SELECT pg_is_in_recovery(), current_setting('transaction_read_only')").fetchone()
     connection.autocommit = False
     if row is not None and (row[0] or row[1] == "on"):

@@ -14,6 +14,9 @@ from evertick.stores.sql import SqlStore, unavailable
 
 CONNECT_SECONDS: Final = 10
 READERS: Final = 8
+IDLE_SECONDS: Final = 4
+"""A node that freezes inside a transaction keeps its locks from everybody else no longer than this, where the server
+can be told so. Less than a lease, so that whoever takes its jobs over does not wait for it."""
 
 
 class ServerStore(SqlStore):
@@ -51,7 +54,11 @@ class ServerStore(SqlStore):
     def _snapshot(self) -> Iterator[sa.Connection]:
         engine = self._writer.execution_options(isolation_level="REPEATABLE READ")
         with engine.begin() as connection:
+            self._take_time(connection)
             yield connection
+
+    def _take_time(self, connection: sa.Connection) -> None:
+        """A transaction that only reads holds up nobody, and may be slow to work through what it has read."""
 
     def _named(self, error: Exception) -> StoreError | None:
         cause = error.orig if isinstance(error, exc.DBAPIError) else error
