@@ -22,6 +22,7 @@ from evertick.model.lifecycle import (
     diagram,
 )
 from tests.definitions.fields_page import fields_page
+from tests.settings.settings_page import settings_page
 
 ROOT = Path(__file__).parent.parent
 BANNER = "<!-- Written by `make docs` from the code. Edit the code, then run it again. -->"
@@ -129,6 +130,7 @@ be one entry, a *gap*, with its first and last instant and their number.
 GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/lifecycle.md": lifecycle,
     "docs/reference/fields.md": fields_page,
+    "docs/settings.md": settings_page,
 }
 
 

@@ -16,10 +16,11 @@ from evertick.dispatch.clock import Clock, SystemClock
 from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.leadership import LEASE_US, NODE_PREFIX, Leadership, bucket_lease
-from evertick.dispatch.maintenance import RETENTION_US, Maintenance
+from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor
 from evertick.executors.local import LocalExecutor, private_folder
+from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.loop.effects import Effect
 from evertick.loop.messages import BucketsGained, DefinitionsChanged, DefinitionsResynced, Message, NodesSeen
 from evertick.loop.settings import LoopSettings
@@ -28,6 +29,7 @@ from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, SECOND
 from evertick.model.job import Job
 from evertick.operations import message_of
+from evertick.routing.lanes import LaneSettings
 from evertick.settings import Settings
 from evertick.store import Store
 from evertick.stores import lock_path, open_store
@@ -57,13 +59,14 @@ class Service:
         clock: Clock | None = None,
         lease_us: int = LEASE_US,
         retention_us: int | None = RETENTION_US,
+        backups_us: int = BACKUPS_US,
         observe: Callable[[Message | Effect], None] | None = None,
     ) -> None:
         self._store_url = store_url
         self._definitions = definitions
         self._clock = clock or SystemClock()
         self._lease_us = lease_us
-        self._maintenance = Maintenance(self._clock, retention_us)
+        self._maintenance = Maintenance(self._clock, retention_us, backups_us)
         self.node = node
         self.incarnation = secrets.token_hex(4)
         self.state = State(settings or LoopSettings(), node, self.incarnation, self._clock.now())
@@ -195,24 +198,25 @@ class FolderService:
     def __init__(
         self,
         folder: Path,
-        store_url: str | None = None,
-        *,
         settings: Settings | None = None,
-        loop_settings: LoopSettings | None = None,
-        node: str | None = None,
+        *,
         observe: Callable[[Message | Effect], None] | None = None,
     ) -> None:
         self.folder = folder
+        self.settings = settings = settings or Settings.load(folder)
         self.state_folder = folder / STATE_FOLDER
-        self.store_url = store_url or f"sqlite:///{(self.state_folder / 'ledger.db').absolute()}"
-        self.watch = FolderWatch(folder, settings or Settings.from_environment())
+        self.store_url = settings.store or f"sqlite:///{(self.state_folder / 'ledger.db').absolute()}"
+        self.watch = FolderWatch(folder, settings)
         self._stopping = threading.Event()
         self.service = Service(
             self.store_url,
             lambda: tuple(self.watch.snapshot().jobs.values()),
-            {"local": LocalExecutor(self.state_folder)},
-            node=node or socket.gethostname(),
-            settings=loop_settings,
+            {"local": LocalExecutor(self.state_folder, local_settings(settings))},
+            node=settings.node or socket.gethostname(),
+            settings=loop_settings(settings),
+            lease_us=settings.loop.lease_us,
+            retention_us=settings.retention.history_us,
+            backups_us=settings.retention.backups_us,
             observe=observe,
         )
 
@@ -234,6 +238,38 @@ class FolderService:
 
     def _changed(self, change: FolderChanged) -> None:
         self.service.inbox.report(DefinitionsChanged(change.jobs, change.removed))
+
+
+def loop_settings(settings: Settings) -> LoopSettings:
+    """What the loop is told of the settings."""
+    loop = settings.loop
+    return LoopSettings(
+        preread_us=loop.preread_us,
+        loop_interval_us=loop.interval_us,
+        lookahead_us=loop.lookahead_us,
+        grace_us=loop.keep_us,
+        flush_interval_us=loop.flush_us,
+        retire_grace_us=loop.retire_us,
+        inbox_max=loop.inbox,
+        batches_in_flight_max=loop.batches,
+        changes_in_flight_max=loop.changes,
+        launch_retry_us=loop.launch_retry_us,
+        queues=settings.queues,
+        clock_jump_us=loop.clock_jump_us,
+        stall_us=loop.stall_us,
+    )
+
+
+def local_settings(settings: Settings) -> LocalSettings:
+    """What runs on this machine are told of the settings."""
+    lanes, local = settings.lanes, settings.local
+    return LocalSettings(
+        local.keepers,
+        LaneSettings(
+            lanes.fast, lanes.fast_queue, lanes.slow, lanes.slow_queue, lanes.slow_after_us, slow_limit=lanes.forgiven
+        ),
+        KeeperSettings(local.kill_after_us, local.memory_bytes, local.files, local.no_new_privileges),
+    )
 
 
 def _calm_the_collector() -> None:

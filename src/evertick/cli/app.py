@@ -52,6 +52,7 @@ COMMANDS: Final[dict[str, str]] = {
     "retry": "evertick.cli.commands.retry:retry",
     "schema": "evertick.cli.commands.schema:schema",
     "serve": "evertick.cli.commands.serve:serve",
+    "settings": "evertick.cli.commands.settings:settings",
     "status": "evertick.cli.commands.status:status",
     "trigger": "evertick.cli.commands.trigger:trigger",
     "upcoming": "evertick.cli.commands.upcoming:upcoming",
@@ -78,6 +79,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "retry": "Run again what a run was for.",
     "schema": "Print the JSON Schema of job files, for the completion of editors.",
     "serve": "Schedule and run the jobs of a folder until it is stopped.",
+    "settings": "Show the settings that hold, and where each comes from.",
     "status": "Show how a job stands: what runs, what waits, what was.",
     "trigger": "Run a job now.",
     "upcoming": "Show what runs next, over all jobs of a folder.",
@@ -121,7 +123,9 @@ def run() -> None:
     except EvertickError as error:
         from evertick.cli.output import clean
 
-        click.echo(f"evertick: {clean(str(error))}", err=True)
+        # Settings tell all that is wrong with them, a line for each.
+        for line in str(error).split("\n"):
+            click.echo(f"evertick: {clean(line)}", err=True)
         sys.exit(exit_code(error))
     except click.ClickException as error:
         error.show()

@@ -45,7 +45,7 @@ class Place:
         from evertick.definitions.source import load_folder
         from evertick.settings import Settings
 
-        found = load_folder(self.folder, Settings.from_environment())
+        found = load_folder(self.folder, Settings.load(self.folder))
         if found.errors:
             note(f"{len(found.errors)} of {len(found.files)} files left out. Next: evertick validate {self.folder}")
         return found.jobs
@@ -161,9 +161,13 @@ def find_place(url: str | None, folder: Path | None) -> Place:
 
     if folder is not None and not folder.is_dir():
         raise NotFound(f"there is no folder '{folder}'. Write the path of a folder of job files.")
+    from evertick.settings import Settings
+
     here = folder if folder is not None else Path()
+    settings = Settings.load(here, overrides={"store": url})
+    url = settings.store or None
     ledger = here / STATE_FOLDER / LEDGER
-    if folder is None and url is not None and not (here / STATE_FOLDER).is_dir():
+    if folder is None and url is not None and not (here / STATE_FOLDER).is_dir() and settings.config is None:
         # A ledger elsewhere, and nothing that says the files here are its jobs.
         return Place(None, url)
     return Place(here, url or (f"sqlite:///{ledger.absolute()}" if ledger.exists() else None))

@@ -25,6 +25,7 @@ from evertick.errors import DefinitionError
 from evertick.model.chain import After
 from evertick.model.job import Job
 from evertick.model.notify import Route
+from evertick.model.policy import Policy
 from evertick.settings import Settings
 
 PIPELINE_NAMES: Final = ("pipeline.yaml", "pipeline.yml")
@@ -65,7 +66,8 @@ def parse_definition(
     the path of that folder where `file` does not tell it.
     """
     report = Report(file)
-    document = read_yaml(source)
+    settings = settings or Settings()
+    document = read_yaml(source, settings.limits.file_bytes)
     for problem in document.problems:
         error = DefinitionError(problem.reason, hint=problem.hint, file=file, line=problem.line, column=problem.column)
         report.add(error)
@@ -81,7 +83,7 @@ def parse_definition(
     path = PurePath(file)
     is_pipeline = path.name in PIPELINE_NAMES
     place = _Source(path.stem, folder or str(path.parent), is_pipeline)
-    job = _read_job(Section(root, "", report, JOB), place, settings or Settings(), report)
+    job = _read_job(Section(root, "", report, JOB), place, settings, report)
     # Warnings rest on a whole reading: with an error in the file some would be false.
     return Parsed(None, report.errors) if report.errors else Parsed(job, (), report.warnings)
 
@@ -99,6 +101,7 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     block = timetable.block
     report_contradictions(section, block, report)
     policy, policy_origins = read_policy(section, block, timetable.form, report)
+    policy = _settled(policy, policy_origins, settings)
     constrained = read_constraints(section, job_id, report)
     policy = constrained.limited(policy, policy_origins, section, report)
     enabled, enabled_origin = _read_enabled(section, block, report)
@@ -183,6 +186,15 @@ def _read_zone(section: Section, settings: Settings, report: Report) -> Zone:
     node = section.take("timezone")
     named = read_zone(node, "timezone", report) if node else None
     return named or Zone(settings.timezone, settings.timezone_origin)
+
+
+def _settled(policy: Policy, origins: dict[str, str], settings: Settings) -> Policy:
+    """What the settings say for jobs that do not say it themselves."""
+    policy = replace(policy, backlog_max=settings.jobs.backlog)
+    if origins["grace"] != "default" or "jobs.grace" not in settings.origins:
+        return policy
+    origins["grace"] = f"setting {settings.origins['jobs.grace']}"
+    return replace(policy, grace_us=settings.jobs.grace_us)
 
 
 def _read_enabled(section: Section, block: Section | None, report: Report) -> tuple[bool, str]:

@@ -145,17 +145,17 @@ def _pipelines(folder: str) -> dict[str, Stamp]:
 
 
 def parse_file(file: Path, settings: Settings | None) -> Parsed:
-    return parse_source(file, read_source(file), settings)
+    return parse_source(file, read_source(file, settings), settings)
 
 
-def read_source(file: Path) -> bytes | DefinitionError:
+def read_source(file: Path, settings: Settings | None = None) -> bytes | DefinitionError:
     """What a file holds, or why it cannot be read; one byte more than is allowed shows that it is too large."""
     try:
         if not file.is_file():
             # Nothing else is opened: a pipe would be waited for.
             raise IsADirectoryError(0, "it is not a regular file" if file.exists() else "it is gone")
         with file.open("rb") as stream:
-            return stream.read(SIZE_MAX + 1)
+            return stream.read((settings.limits.file_bytes if settings else SIZE_MAX) + 1)
     except OSError as error:
         reason = f"the file cannot be read: {error.strerror}."
         return DefinitionError(reason, hint="Check the file and its permissions.", file=str(file), line=1, column=1)

@@ -88,7 +88,7 @@ class FolderWatch:
         except OSError as error:
             raise NotFound(f"the folder '{self._path}' cannot be read: {error.strerror}.") from error
         for file, stamp in stamps.items():
-            source = read_source(Path(file))
+            source = read_source(Path(file), self._settings)
             parsed = parse_source(Path(file), source, self._settings)
             self._files[file] = _File(stamp, _digest(source), parsed, self._is_certain(stamp))
         self._assemble()
@@ -141,7 +141,7 @@ class FolderWatch:
     def _look(self, file: str, stamp: Stamp, known: _File | None) -> bool:
         """Read a file whose stamp differs or is in doubt; whether it counts as changed now."""
         path = Path(file)
-        source = read_source(path)
+        source = read_source(path, self._settings)
         digest = _digest(source)
         if known is not None and digest == known.digest:
             known.stamp, known.is_certain = stamp, self._is_certain(stamp)

@@ -86,11 +86,11 @@ class _Stop(Exception):
         self.problem = Problem(reason, hint, line, column)
 
 
-def read_yaml(source: str | bytes) -> Document:
+def read_yaml(source: str | bytes, size_max: int = SIZE_MAX) -> Document:
     """The nodes of a text, or every reason why it has none; never raises on any input."""
     composer = _Composer()
     try:
-        text = _decoded(source)
+        text = _decoded(source, size_max)
         root = composer.compose(yaml.parse(text, Loader=yaml.CSafeLoader))
     except _Stop as stop:
         return Document(None, (*composer.problems, stop.problem))
@@ -99,10 +99,10 @@ def read_yaml(source: str | bytes) -> Document:
     return Document(root, tuple(composer.problems))
 
 
-def _decoded(source: str | bytes) -> str:
+def _decoded(source: str | bytes, size_max: int) -> str:
     """The text of a file, or the reason why it is not UTF-8 text that a person would write."""
-    if len(source) > SIZE_MAX:
-        raise _too_large()
+    if len(source) > size_max:
+        raise _too_large(size_max)
     if isinstance(source, bytes):
         if source.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in source[:4]:
             raise _Stop("the file is UTF-16 or UTF-32.", "Save it as UTF-8.")
@@ -115,15 +115,15 @@ def _decoded(source: str | bytes) -> str:
             ) from None
     else:
         text = source
-        if len(text) * 4 > SIZE_MAX and len(text.encode("utf-8", "replace")) > SIZE_MAX:
-            raise _too_large()
+        if len(text) * 4 > size_max and len(text.encode("utf-8", "replace")) > size_max:
+            raise _too_large(size_max)
     if found := _NOT_TEXT.search(text):
         raise _stop_at(text[: found.start()], *_complaint(found.group(), found.start()))
     return text
 
 
-def _too_large() -> _Stop:
-    return _Stop(f"the file has more than {SIZE_MAX:,} bytes.", "Move data into a file of its own.")
+def _too_large(size_max: int) -> _Stop:
+    return _Stop(f"the file has more than {size_max:,} bytes.", "Move data into a file of its own.")
 
 
 def _complaint(character: str, index: int) -> tuple[str, str]:

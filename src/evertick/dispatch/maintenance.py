@@ -14,6 +14,7 @@ from evertick.store import Store
 log = logging.getLogger("evertick.maintenance")
 
 RETENTION_US = 90 * DAY
+BACKUPS_US = 7 * DAY
 COMPACT_AT_ONCE = 2_000
 """Lines removed in one go: few enough that a commit behind them is not late."""
 
@@ -22,14 +23,16 @@ COMPACT_AT_ONCE = 2_000
 class _KeepsCopies(Protocol):
     """A store that is a file can be copied; a server has its own tools."""
 
-    def backup(self, now: Instant) -> object: ...
+    def backup(self, now: Instant, keep_days: int) -> object: ...
 
 
 class Maintenance:
     """Asked by the writer in between: each call does a little and says nothing to the loop."""
 
-    def __init__(self, clock: Clock, retention_us: int | None = RETENTION_US) -> None:
+    def __init__(self, clock: Clock, retention_us: int | None = RETENTION_US, backups_us: int = BACKUPS_US) -> None:
         self._clock = clock
+        # Whole days, one at least: a copy is made each day.
+        self._backup_days = max(1, backups_us // DAY)
         self._retention_us = retention_us
         self.has_more = False
         """Whether the last call stopped because it had done enough for once."""
@@ -37,7 +40,7 @@ class Maintenance:
     def __call__(self, store: Store) -> Sequence[Message]:
         now = self._clock.now()
         if isinstance(store, _KeepsCopies) and not self.has_more:
-            copy = store.backup(now)
+            copy = store.backup(now, self._backup_days)
             if copy is not None:
                 log.info("store.copied to=%s", copy)
         removed = 0

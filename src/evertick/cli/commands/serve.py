@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("."))
 @click.option(
-    "--store",
-    envvar="EVERTICK_STORE",
-    metavar="URL",
-    help="The ledger; default: SQLite in the folder, under .evertick/. EVERTICK_STORE sets it too.",
+    "--config", metavar="FILE", help="The settings; default: EVERTICK_CONFIG, else the folder's evertick.toml."
 )
-@click.option("--node", envvar="EVERTICK_NODE", metavar="NAME", help="This node's name; default: the host's.")
-@click.option("--patience", default=30.0, show_default=True, help="Seconds to wait for runs when stopping.")
+@click.option("--store", metavar="URL", help="The ledger; default: SQLite in the folder, under .evertick/.")
+@click.option("--node", metavar="NAME", help="This node's name; default: the host's.")
+@click.option("--patience", type=float, metavar="SECONDS", help="How long to wait for runs when stopping; default: 30.")
 @click.option("--quiet", is_flag=True, help="Say only what is alarming.")
-def serve(folder: Path, store: str | None, node: str | None, patience: float, quiet: bool) -> None:
+def serve(
+    folder: Path, config: str | None, store: str | None, node: str | None, patience: float | None, quiet: bool
+) -> None:
     """Schedule and run the jobs of a folder until it is stopped.
 
     Job files may be added, changed and removed meanwhile. Ctrl-C stops: nothing new starts, and what runs has some
@@ -43,12 +43,16 @@ def serve(folder: Path, store: str | None, node: str | None, patience: float, qu
     """
     from evertick.errors import NotFound
     from evertick.service import FolderService
+    from evertick.settings import Settings
 
     if not folder.is_dir():
         raise NotFound(f"there is no folder '{folder}'. Write the path of a folder of job files.")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
-    service = FolderService(folder, store, node=node, observe=None if quiet else Teller())
-    asyncio.run(_run(service, patience))
+    settings = Settings.load(folder, overrides={"config": config, "store": store, "node": node})
+    for warning in settings.warnings:
+        note(warning)
+    service = FolderService(folder, settings, observe=None if quiet else Teller())
+    asyncio.run(_run(service, settings.stop.patience_us / 1_000_000 if patience is None else patience))
 
 
 async def _run(service: FolderService, patience: float) -> None:

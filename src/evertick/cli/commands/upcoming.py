@@ -50,7 +50,7 @@ def upcoming(ctx: click.Context, folder: Path, count: int, until: int | None, af
     from evertick.definitions.source import load_folder
     from evertick.settings import Settings
 
-    found = load_folder(folder, Settings.from_environment())
+    found = load_folder(folder, Settings.load(folder))
     jobs = list(found.jobs.values())
     fires = list(islice(_fires(jobs, after, until), count))
     first = {job.id: next(_fires_of(job, after), None) for job in jobs}

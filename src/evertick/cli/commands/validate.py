@@ -35,7 +35,7 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
             raise NotFound(f"there is no file or folder '{path}'. Write the path of a job file or of a folder of them.")
         files += definition_files(path) if path.is_dir() else (path,)
     is_whole = all(path.is_dir() for path in paths)
-    found = load_files(dict.fromkeys(files), Settings.from_environment(), is_whole=is_whole)
+    found = load_files(dict.fromkeys(files), Settings.load(_settings_folder(paths)), is_whole=is_whole)
     errors = [error for errors in found.errors.values() for error in errors]
     warnings = [warning for warnings in found.warnings.values() for warning in warnings]
     if output == "json":
@@ -72,3 +72,9 @@ def _summary(files: int, jobs: int, errors: int, bad_files: int, warnings: int) 
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _settings_folder(paths: tuple[Path, ...]) -> Path:
+    """Where the settings of what is checked lie: in the one folder that was named, else here."""
+    first = paths[0] if paths else Path()
+    return first if first.is_dir() else Path()

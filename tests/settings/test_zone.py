@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evertick import settings
 from evertick.errors import SettingsError
-from evertick.settings import Settings, is_zone
+from evertick.settings import Settings, is_zone, zone
 
 
 def test_the_setting_goes_before_the_system():
@@ -28,17 +27,23 @@ def test_tz_may_be(written):
     assert Settings.from_environment({"TZ": written}) == Settings("Europe/Berlin", "system (TZ)")
 
 
-@pytest.mark.parametrize("name", ["EVERTICK_TIMEZONE", "TZ"])
-def test_a_zone_that_is_none_is_refused_with_the_next_step(name):
-    with pytest.raises(SettingsError, match=rf"{name} is 'CET-1CEST'.* such as Europe/Berlin"):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        pytest.param("EVERTICK_TIMEZONE", "EVERTICK_TIMEZONE: 'timezone' is 'CET-1CEST'", id="the setting"),
+        pytest.param("TZ", "TZ is 'CET-1CEST'", id="the system"),
+    ],
+)
+def test_a_zone_that_is_none_is_refused_with_the_next_step(name, words):
+    with pytest.raises(SettingsError, match=rf"{words}.* such as Europe/Berlin"):
         Settings.from_environment({name: "CET-1CEST"})
 
 
 class TestTheSystem:
     @pytest.fixture
     def etc(self, tmp_path, monkeypatch) -> Path:
-        monkeypatch.setattr(settings, "_LOCALTIME", tmp_path / "localtime")
-        monkeypatch.setattr(settings, "_TIMEZONE", tmp_path / "timezone")
+        monkeypatch.setattr(zone, "_LOCALTIME", tmp_path / "localtime")
+        monkeypatch.setattr(zone, "_TIMEZONE", tmp_path / "timezone")
         return tmp_path
 
     def test_its_link_is_followed(self, etc):

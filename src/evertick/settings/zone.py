@@ -1,10 +1,9 @@
-"""What the person who runs Evertick has settled, outside of any job."""
+"""Which time zone this system lives in, and which names are zones at all."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -13,27 +12,6 @@ from evertick.errors import SettingsError
 _LOCALTIME = Path("/etc/localtime")
 _TIMEZONE = Path("/etc/timezone")
 _NOT_ZONES = ("posix/", "right/", "localtime", "posixrules", "Factory")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    timezone: str = "UTC"
-    """The zone of jobs and schedules that name none."""
-    timezone_origin: str = "default"
-    """Where `timezone` came from, in words: a setting, the system, the default."""
-
-    @classmethod
-    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Settings:
-        """`EVERTICK_TIMEZONE` where it is set, else the zone of this system."""
-        chosen = environ.get("EVERTICK_TIMEZONE", "").strip()
-        if chosen:
-            if not is_zone(chosen):
-                raise SettingsError(
-                    f"EVERTICK_TIMEZONE is {chosen!r}, which is not a time zone. "
-                    "Write an IANA name such as Europe/Berlin."
-                )
-            return cls(chosen, "setting EVERTICK_TIMEZONE")
-        return cls(*system_timezone(environ))
 
 
 def is_zone(name: str) -> bool:

@@ -1,0 +1,47 @@
+"""`evertick settings`: what is set, and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from evertick.cli.output import Column, Table, note, output_option, show_json, show_tables
+
+
+@click.command()
+@click.argument("folder", default=".", type=click.Path(path_type=Path))
+@click.option(
+    "--config", metavar="FILE", help="The settings; default: EVERTICK_CONFIG, else the folder's evertick.toml."
+)
+@click.option("--changed", is_flag=True, help="Only what is not a default.")
+@output_option
+def settings(folder: Path, config: str | None, changed: bool, output: str) -> None:
+    """Show the settings that hold, and where each comes from.
+
+    Secrets are shown by the place where they are kept. A file with an error is told, with the line (exit code 2).
+
+    \b
+    Examples:
+      evertick settings jobs --changed
+      evertick settings -o json
+    """
+    from evertick.settings import Settings
+    from evertick.settings.listing import lines
+
+    found = Settings.load(folder, overrides={"config": config})
+    shown = [line for line in lines(found) if not changed or line.origin != "default"]
+    for warning in found.warnings:
+        note(warning)
+    if output == "json":
+        show_json([line._asdict() for line in shown])
+        return
+    columns = (
+        Column("Setting", "key", "bold cyan"),
+        Column("Value", "value", wrap=True),
+        Column("From", "origin", "green"),
+        Column("Variable", "variable", "dim", optional=True),
+        Column("Meaning", "meaning", wrap=True, optional=True),
+    )
+    show_tables(Table(columns, [line._asdict() for line in shown]))
+    note(f"Read from {found.config}." if found.config else "There is no settings file: evertick.toml in the folder.")

@@ -1,0 +1,10 @@
+"""What the person who runs Evertick has settled, outside of any job.
+
+`parts.py` is the table: every setting with its kind, default and meaning. The loader, its errors, the listing and the
+page of the documentation are made from it.
+"""
+
+from evertick.settings.settings import Settings
+from evertick.settings.zone import is_zone, system_timezone
+
+__all__ = ["Settings", "is_zone", "system_timezone"]

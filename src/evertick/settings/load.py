@@ -1,0 +1,200 @@
+"""Where settings come from: the defaults, a file, the environment, the options; and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from evertick.errors import SettingsError
+from evertick.model.work import Secret
+from evertick.settings.catalogue import Made, build, catalogue, parts
+from evertick.settings.channels import CHANNELS
+from evertick.settings.kinds import Unfit
+from evertick.settings.parts import Setting
+from evertick.settings.secrets import reveal
+from evertick.settings.zone import system_timezone
+
+FILE_NAME: Final = "evertick.toml"
+CONFIG: Final = "EVERTICK_CONFIG"
+FILE_MAX: Final = 1 << 20
+
+
+@dataclass(slots=True)
+class _Found:
+    values: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def take(self, setting: Setting, written: Any, origin: str, base: Path | None) -> None:
+        try:
+            value = setting.kind.read(written)
+        except Unfit as unfit:
+            reason, hint = unfit.args
+            shown = "" if setting.kind.is_secret or not isinstance(written, str | int | float) else f" is {written!r}:"
+            self.problems.append(f"{origin}: '{setting.key}'{shown or ':'} {reason}. {hint}".rstrip())
+            return
+        self.values[setting.key] = _placed(setting, value, base)
+        self.origins[setting.key] = origin
+
+
+def load(cls: type[Made], folder: Path | None, environ: Mapping[str, str], overrides: Mapping[str, Any]) -> Made:
+    found = _Found()
+    config = _config(folder, environ, overrides.get("config"))
+    if config is not None:
+        _from_file(config, found)
+    warnings = _from_environment(environ, found)
+    for key, written in overrides.items():
+        if written is not None and key != "config":
+            found.take(catalogue()[key], written, f"option --{key.replace('.', '-').replace('_', '-')}", None)
+    _check_together(found)
+    if found.problems:
+        raise SettingsError("\n".join(found.problems))
+    if isinstance(found.values.get("store"), Secret):
+        found.values["store"] = reveal(found.values["store"], environ, "'store'")
+    if "timezone" in found.values:
+        origin = f"setting {found.origins['timezone']}"
+    else:
+        found.values["timezone"], origin = system_timezone(environ)
+    return build(
+        cls,
+        found.values,
+        timezone_origin=origin,
+        config=config,
+        origins=MappingProxyType(found.origins),
+        warnings=tuple(warnings),
+    )
+
+
+def _config(folder: Path | None, environ: Mapping[str, str], option: object) -> Path | None:
+    for written, origin in ((option, "option --config"), (environ.get(CONFIG, "").strip(), CONFIG)):
+        if written:
+            path = Path(str(written)).expanduser()
+            if not path.is_file():
+                raise SettingsError(f"{origin}: there is no file '{path}'. Write the path of a settings file.")
+            return path
+    path = (folder or Path()) / FILE_NAME
+    return path if path.is_file() else None
+
+
+def _from_file(path: Path, found: _Found) -> None:
+    import tomllib
+
+    try:
+        with path.open("rb") as stream:
+            source = stream.read(FILE_MAX + 1)
+        if len(source) > FILE_MAX:
+            raise SettingsError(f"{path}: it has more than {FILE_MAX:,} bytes. Write settings only.")
+        text = source.decode()
+        written = tomllib.loads(text)
+    except OSError as error:
+        raise SettingsError(f"{path}: it cannot be read: {error.strerror}. Check its permissions.") from error
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path}: it is not UTF-8. Save it as UTF-8.") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SettingsError(f"{path}: it is not TOML: {error}. See https://toml.io.") from None
+    _from_table(written, (), path, text, found)
+
+
+def _from_table(table: Mapping[str, Any], above: tuple[str, ...], file: Path, text: str, found: _Found) -> None:
+    names = {part.key for part in parts()}
+    for name, value in table.items():
+        place = (*above, name)
+        key = ".".join(place)
+        line = line_of(text, place)
+        origin = f"{file}:{line}" if line else str(file)
+        if key in catalogue():
+            found.take(catalogue()[key], value, origin, file.parent)
+        elif key in names and isinstance(value, Mapping):
+            _from_table(value, place, file, text, found)
+        elif key in names:
+            found.problems.append(f"{origin}: '{key}' is a table. Write [{key}] and its settings below.")
+        else:
+            found.problems.append(f"{origin}: unknown setting '{key}'. {suggestion(key)}")
+
+
+def _from_environment(environ: Mapping[str, str], found: _Found) -> Iterator[str]:
+    """Take what is there; answers what looks like a slip of the pen. An empty variable is one that is not set."""
+    variables = {setting.variable: setting for setting in catalogue().values() if setting.kind is not CHANNELS}
+    for name, setting in variables.items():
+        text = environ.get(name, "").strip()
+        if text and setting.kind.is_secret and text.partition(":")[0] not in {"env", "file"}:
+            # The variable is itself the place where it is kept.
+            text = f"env:{name}"
+        if text:
+            found.take(setting, text, name, None)
+    known = [*variables, CONFIG]
+    slips = []
+    for name in sorted(environ):
+        if name.startswith("EVERTICK_") and name not in variables and environ[name].strip():
+            near = get_close_matches(name, known, n=1, cutoff=0.87)
+            if near and near[0] != name:
+                slips.append(f"{name} is not a setting. Did you mean {near[0]}?")
+    return iter(slips)
+
+
+def _check_together(found: _Found) -> None:
+    """What is right by itself and wrong beside another."""
+    values, problems = found.values, found.problems
+    channels = dict(values.get("notifications.channels", ()))
+    for key in [key for key in values if key.startswith("notifications.on_")]:
+        for name in values[key]:
+            if name not in channels:
+                near = get_close_matches(name, channels, n=1, cutoff=0.5)
+                hint = f"Did you mean '{near[0]}'?" if near else f"Add {name} = ... to [notifications.channels]."
+                problems.append(f"{found.origins[key]}: '{key}' names the channel '{name}', which is not there. {hint}")
+    for one, other in (("api.tls_cert", "api.tls_key"), ("fleet.tls_cert", "fleet.tls_key")):
+        for here, missing in ((one, other), (other, one)):
+            if values.get(here) and not values.get(missing):
+                problems.append(f"{found.origins[here]}: '{here}' is set without '{missing}'. Set both, or none.")
+    if values.get("notifications.smtp.password") and values.get("notifications.smtp.tls") == "none":
+        origin = found.origins["notifications.smtp.tls"]
+        problems.append(f"{origin}: the password for mail would be sent in the clear. Set 'tls' to starttls or tls.")
+
+
+def _placed(setting: Setting, value: Any, base: Path | None) -> Any:
+    """Paths in a file are meant from where the file lies."""
+    if base is None:
+        return value
+    if setting.kind.is_path and value is not None:
+        return base / value
+    if isinstance(value, Secret) and value.source == "file":
+        return Secret("file", str(base / Path(value.name).expanduser()))
+    return value
+
+
+def suggestion(key: str) -> str:
+    """The nearest setting: by its whole key, or by its last part where the table is wrong."""
+    keys = [*catalogue(), *(part.key for part in parts() if part.key)]
+    near = get_close_matches(key, keys, n=1, cutoff=0.75)
+    if not near:
+        last = key.rpartition(".")[2]
+        near = [known for known in keys if known.rpartition(".")[2] == last][:1]
+        near = near or get_close_matches(key, keys, n=1, cutoff=0.55)
+    return f"Did you mean '{near[0]}'?" if near else "Next: evertick settings lists those there are."
+
+
+def line_of(text: str, place: tuple[str, ...]) -> int | None:
+    """The line where a key is written, as far as a plain reading finds it."""
+    table: tuple[str, ...] = ()
+    best = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[\[?([^\]]+)\]", line):
+            table = _names(header[1])
+            if table == place:
+                return number
+        elif written := re.match(r"""\s*([\w."'-]+(?:\s*\.\s*[\w"'-]+)*)\s*=""", line):
+            here = (*table, *_names(written[1]))
+            if here == place:
+                return number
+            if best is None and (here == place[: len(here)] or place == here[: len(place)]):
+                best = number
+    return best
+
+
+def _names(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
