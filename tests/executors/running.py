@@ -10,15 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from evertick.executors.keeper.procfs import is_alive
-from evertick.executors.local import LocalExecutor, StepFinished
+from evertick.executors.local import LocalExecutor
 from evertick.executors.logs import Logs
 from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.loop.effects import Launch
 from evertick.model.instant import SECOND
 from evertick.model.job import Job
 from evertick.model.lifecycle import Trigger
-from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted
+from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, StepsSeen
 from evertick.model.run import RunKey
+from evertick.model.steps import StepRecord, read_steps
 from evertick.model.work import Command, Kind, Script, Step, Work
 from tests.executors.contract import NINE, PATIENCE_SECONDS, Reports
 
@@ -53,11 +54,10 @@ class Place:
         self.folder = folder
         self.logs = Logs(folder)
         self.reports = Reports()
-        self.steps: list[StepFinished] = []
         self._opened: list[LocalExecutor] = []
 
     def open(self, settings: LocalSettings = SOON, **known) -> LocalExecutor:
-        executor = LocalExecutor(self.folder, settings, on_step=self.steps.append, **known)
+        executor = LocalExecutor(self.folder, settings, **known)
         executor.open(self.reports)
         self._opened.append(executor)
         return executor
@@ -94,6 +94,12 @@ class Place:
             return isinstance(one, kind) and (one.key, one.attempt) == (key, attempt)
 
         return next(one for one in self.reports.wait_until(lambda said: any(map(fits, said))) if fits(one))
+
+    @property
+    def steps(self) -> tuple[StepRecord, ...]:
+        """How the steps stood when it was last said."""
+        said = [one.steps for one in self.reports if isinstance(one, StepsSeen | RunFinished | RunLost)]
+        return read_steps(next((text for text in reversed(said) if text), ""))
 
     def log(self, key: RunKey | None = None, step: str = "main", attempt: int = 1) -> bytes:
         """All of a log that is complete."""

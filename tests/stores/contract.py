@@ -69,6 +69,9 @@ def take(store: Store, *names: str, holder: str = "node-1", ttl_us: int = DAY, n
     return {lease.name: lease for lease in leases}
 
 
+STEPS = '[{"name":"größe","state":"succeeded"}]'
+
+
 class CommitContract:
     """A commit is one transaction."""
 
@@ -291,6 +294,7 @@ class RecordContract:
             retry_at=NINE + 4,
             exit_code=0,
             detail="going",
+            steps=STEPS,
             reason=SkipReason.LATE,
         )
         before = row(store, run)
@@ -307,11 +311,12 @@ class RecordContract:
             retry_at=NINE + 4,
             exit_code=0,
             detail="going",
+            steps=STEPS,
             reason=SkipReason.LATE,
         )
 
     def test_none_leaves_a_value_as_it_is_and_empty_does_not(self, store, run):
-        known = {"attempt": 1, "executor": "local", "started_at": NINE, "exit_code": 3, "retry_at": TEN}
+        known = {"attempt": 1, "executor": "local", "started_at": NINE, "exit_code": 3, "retry_at": TEN, "steps": STEPS}
         store.record([became(run, RUNNING, fence=2, **known)])
         before = row(store, run)
         store.record([became(run, WAITING, at=TEN, fence=2)])

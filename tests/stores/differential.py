@@ -219,6 +219,7 @@ class Caller:
                 retry_at=self.maybe(self.now + 2, 0.2),
                 exit_code=self.maybe(self.random.randrange(-9, 3)),
                 detail=self.maybe(self.random.choice(["", "said 'no'"])),
+                steps=self.maybe(self.random.choice(["", '[{"name":"größe","state":"failed"}]'])),
             )
             for state in [*passed, *ended]
         ]

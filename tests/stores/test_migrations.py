@@ -12,6 +12,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from evertick.errors import SchemaTooNew
+from evertick.model.lifecycle import RUNNING
+from evertick.model.run import Change
+from evertick.store import RunFilter
 from evertick.stores import migrations, open_store
 from evertick.stores.sql_schema import METADATA
 from tests.stores.building import enter, keys, occurrence, planned
@@ -89,6 +92,15 @@ def test_a_step_that_was_cut_short_is_taken_up_where_it_stopped(url, store):
     assert "evertick_requests" in tables
     assert "evertick_runs_by_job" in indexes
     assert keys(store) == [occurrence()]
+
+
+def test_a_ledger_from_before_there_were_steps_is_brought_up_and_keeps_its_lines(url, store):
+    enter(store, planned(occurrence()))
+    execute(store, "DELETE FROM evertick_schema WHERE version > 1", "ALTER TABLE evertick_runs DROP COLUMN steps")
+    assert store.migrate() == migrations.NEWEST - 1
+    assert [row.steps for row in store.query(RunFilter()).rows] == [""]
+    store.record([Change(occurrence(), RUNNING, 1, steps="[]")])
+    assert [row.steps for row in store.query(RunFilter()).rows] == ["[]"]
 
 
 START = """

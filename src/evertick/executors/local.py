@@ -15,7 +15,7 @@ from zlib import crc32
 from evertick.errors import SettingsError
 from evertick.executor import Attempt, Member
 from evertick.executors import wire
-from evertick.executors.keeper.book import StepEnd, Ticket
+from evertick.executors.keeper.book import Ticket
 from evertick.executors.keeper.environment import inherited
 from evertick.executors.link import Link
 from evertick.executors.settings import LocalSettings
@@ -23,7 +23,7 @@ from evertick.executors.wire import Order
 from evertick.executors.works import encode_work, secrets_of
 from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, LOST, RunState
-from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown
+from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown, StepsSeen
 from evertick.model.run import RunKey
 from evertick.routing.lanes import Lanes, Turn
 
@@ -33,14 +33,6 @@ JOBS_KEPT = 20_000
 """Jobs whose work is kept ready to be sent."""
 CLOSE_SECONDS = 5.0
 QUESTIONS_AT_ONCE = 1_000
-
-
-class StepFinished(NamedTuple):
-    """How a step of an attempt ended; what the ledger does not hold."""
-
-    key: RunKey
-    attempt: int
-    step: StepEnd
 
 
 class _Ready(NamedTuple):
@@ -53,10 +45,7 @@ class _Ready(NamedTuple):
 
 
 class LocalExecutor:
-    """Attempts live in keepers, not here: they outlive this process, and the next one is told how they ended.
-
-    `on_step`, when given, hears how each step ended, from the thread that reports.
-    """
+    """Attempts live in keepers, not here: they outlive this process, and the next one is told how they ended."""
 
     name = "local"
 
@@ -65,13 +54,11 @@ class LocalExecutor:
         state_folder: Path | str,
         settings: LocalSettings | None = None,
         *,
-        on_step: Callable[[StepFinished], None] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         # The keeper works elsewhere: for it, the folder must mean the same.
         self._state = Path(state_folder).absolute()
         self._settings = settings or LocalSettings()
-        self._on_step = on_step
         self._environ = os.environ if environ is None else environ
         self._report: Callable[[Report], None] = _nowhere
         self._lock = threading.Lock()
@@ -87,7 +74,6 @@ class LocalExecutor:
         self._stops: dict[Ticket, bytes] = {}
         self._questions: dict[Ticket, set[Link]] = {}
         """Asked of these keepers, and not answered."""
-        self._steps_told: dict[Ticket, int] = {}
         self._being_told = 0
         """Threads that have taken messages in and not yet reported all of them."""
         self._jobs: dict[str, _Ready] = {}
@@ -245,25 +231,20 @@ class LocalExecutor:
     def _heard(self, link: Link, messages: list[list[Any]]) -> None:
         serial = 0
         reports: list[Report] = []
-        steps: list[StepFinished] = []
         following: list[Ticket] = []
         now = time.time_ns() // 1_000
         with self._lock:
             for verb, job_id, scheduled_for, origin, attempt, *rest in messages:
                 key = RunKey(job_id, scheduled_for, origin)
                 ticket = Ticket(key, attempt)
-                if verb == wire.STEP:
-                    steps.append(StepFinished(key, attempt, StepEnd(*rest[0])))
-                    self._steps_told[ticket] = self._steps_told.get(ticket, 0) + 1
+                if verb == wire.STEPS:
+                    reports.append(StepsSeen(key, attempt, rest[0]))
                     continue
                 if verb == wire.UNKNOWN:
                     if self._is_known_elsewhere(ticket, link):
                         continue
                 elif verb == wire.FINISHED:
                     serial = max(serial, rest[4])
-                    # Of a run that ended while nobody listened, its steps come with its end.
-                    untold = rest[5][self._steps_told.pop(ticket, 0) :]
-                    steps += [StepFinished(key, attempt, StepEnd(*step)) for step in untold]
                 reports.append(self._settled(verb, ticket, link, rest))
                 self._questions.pop(ticket, None)
                 following += self._lanes.ended(ticket, now, is_measured=verb == wire.STARTED)
@@ -272,9 +253,6 @@ class LocalExecutor:
         for ticket, line in turns:
             self._send(ticket, line)
         try:
-            if self._on_step is not None:
-                for step in steps:
-                    self._on_step(step)
             for report in reports:
                 self._report(report)
         finally:
@@ -295,10 +273,10 @@ class LocalExecutor:
         was_running = self._running.pop(ticket, None) is not None
         self._stops.pop(ticket, None)
         if verb == wire.FINISHED:
-            at, state, exit_code, detail = rest[:4]
+            at, state, exit_code, detail, _, steps = rest
             if state == LOST:
-                return RunLost(key, attempt, detail)
-            return RunFinished(key, attempt, at, RunState(state), exit_code, detail)
+                return RunLost(key, attempt, detail, steps)
+            return RunFinished(key, attempt, at, RunState(state), exit_code, detail, steps)
         if verb == wire.REFUSED:
             return LaunchRefused(key, attempt, rest[0])
         if was_running:

@@ -14,7 +14,7 @@ from typing import Any
 from evertick.model.instant import Instant
 from evertick.model.run import RunKey
 
-PROTOCOL = 1
+PROTOCOL = 2
 SOCKET = "keeper.sock"
 MESSAGE_MAX = 16 * 1024 * 1024
 """Bytes of one line; a longer one is no message of ours."""
@@ -28,8 +28,8 @@ DELIVERED = "delivered"  # serial
 LEAVE = "leave"  # end as soon as nothing runs
 # From the keeper.
 STARTED = "started"  # job, scheduled for, origin, attempt, at
-STEP = "step"  # job, scheduled for, origin, attempt, StepEnd
-FINISHED = "finished"  # job, scheduled for, origin, attempt, at, state, exit code, detail, serial, [StepEnd ...]
+STEPS = "steps"  # job, scheduled for, origin, attempt, how its steps stand
+FINISHED = "finished"  # job, scheduled for, origin, attempt, at, state, exit code, detail, serial, steps or null
 UNKNOWN = "unknown"  # job, scheduled for, origin, attempt
 REFUSED = "refused"  # job, scheduled for, origin, attempt, detail
 

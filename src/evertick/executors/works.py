@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from evertick.model.steps import digest_of
 from evertick.model.work import Secret, Work
 from evertick.model.work_json import from_plain, to_plain
 
@@ -19,13 +20,15 @@ def encode_work(work: Work) -> str:
 class Decoded(NamedTuple):
     work: Work
     secrets: tuple[Secret, ...]
+    digests: dict[str, str]
+    """Of each step, by its name."""
 
 
 @lru_cache(maxsize=1_024)
 def decode_work(text: str) -> Decoded:
     """Kept, because a job's work arrives again with each of its runs."""
     work = from_plain(json.loads(text))
-    return Decoded(work, tuple(secrets_of(work)))
+    return Decoded(work, tuple(secrets_of(work)), {step.name: digest_of(step) for step in work.steps})
 
 
 def secrets_of(value: object) -> Iterator[Secret]:

@@ -44,6 +44,7 @@ from evertick.loop.messages import (
     RunStarted,
     RunUnknown,
     Shutdown,
+    StepsSeen,
     TimePassed,
     TriggerJob,
 )
@@ -81,6 +82,8 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             settle.started(state, turn, message)
         case RunFinished():
             settle.finished(state, turn, message)
+        case StepsSeen():
+            settle.steps_seen(state, turn, message)
         case RunHeartbeat():
             settle.heartbeat(state, turn, message)
         case ChangesRecorded():
@@ -228,7 +231,8 @@ def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
         if ended is not None and ended.finished_at is not None:
             # It ended here, and somebody else has its job by now: they must know how.
             run = ended.run
-            turn.forward(RunFinished(key, run.attempt, ended.finished_at, run.state, ended.exit_code, ended.detail))
+            known = (ended.finished_at, run.state, ended.exit_code, ended.detail, run.steps or None)
+            turn.forward(RunFinished(key, run.attempt, *known))
         settle.disowned(state, turn, key)
 
 

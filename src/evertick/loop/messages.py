@@ -10,7 +10,7 @@ from evertick.model.job import Job
 from evertick.model.ledger import Snapshot
 from evertick.model.lifecycle import Trigger
 from evertick.model.policy import Missed, Overlap
-from evertick.model.report import LaunchRefused, RunFinished, RunHeartbeat, RunLost, RunStarted, RunUnknown
+from evertick.model.report import LaunchRefused, RunFinished, RunHeartbeat, RunLost, RunStarted, RunUnknown, StepsSeen
 from evertick.model.run import LedgerRow, RunKey
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "RunStarted",
     "RunUnknown",
     "Shutdown",
+    "StepsSeen",
     "TimePassed",
     "TriggerJob",
 ]
@@ -253,6 +254,7 @@ Message: TypeAlias = (
     | ChangesRecorded
     | RunStarted
     | RunHeartbeat
+    | StepsSeen
     | RunFinished
     | RunLost
     | RunUnknown

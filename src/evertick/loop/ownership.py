@@ -104,6 +104,7 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     run = OpenRun(row.key, row.trigger, row.decided_at)
     run.state, run.attempt, run.fence = row.state, row.attempt, row.fence
     run.params, run.executor, run.started_at, run.retry_at = row.params, row.executor, row.started_at, row.retry_at
+    run.steps = row.steps
     run.in_ledger = True
     # From now on only this owner's word counts: what the one before still has on its way is refused.
     fence = state.epochs[job.bucket] << FENCE_BITS

@@ -20,8 +20,9 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.loop.ownership import backfill_params
+from evertick.loop.rows import row_of
 from evertick.loop.state import Handled, Hold, JobFacts, JobState, Lane, State
-from evertick.loop.turn import Turn, row_of
+from evertick.loop.turn import Turn
 from evertick.model.lifecycle import PLANNED, JobStatus, Trigger
 from evertick.model.run import Entry, LedgerRow, RunKey
 from evertick.planning.schedules import compile_all, next_of

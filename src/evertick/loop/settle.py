@@ -15,6 +15,7 @@ from evertick.loop.messages import (
     RunLost,
     RunStarted,
     RunUnknown,
+    StepsSeen,
 )
 from evertick.loop.state import JobState, OpenRun, State
 from evertick.loop.turn import Turn
@@ -89,7 +90,8 @@ def _settle_orphan(state: State, turn: Turn, message: Report) -> bool:
         return True
     if isinstance(message, RunLost | LaunchRefused | RunUnknown):
         detail = "it was never started" if isinstance(message, RunUnknown) else message.detail
-        turn.forward(RunFinished(message.key, message.attempt, turn.now, LOST, detail=detail))
+        steps = message.steps if isinstance(message, RunLost) else None
+        turn.forward(RunFinished(message.key, message.attempt, turn.now, LOST, detail=detail, steps=steps))
         return True
     return False
 
@@ -141,11 +143,24 @@ def heartbeat(state: State, turn: Turn, message: RunHeartbeat) -> None:
         found[1].lease_until = turn.now + found[1].lease_us
 
 
+def steps_seen(state: State, turn: Turn, message: StepsSeen) -> None:
+    found = _find(state, turn, message)
+    if found is not None:
+        _note_steps(found[1], message.steps)
+        turn.note(found[1], None)
+
+
+def _note_steps(run: OpenRun, steps: str | None) -> None:
+    if steps is not None and steps != run.steps:
+        run.steps, run.has_unsaid_steps = steps, True
+
+
 def finished(state: State, turn: Turn, message: RunFinished) -> None:
     found = _find(state, turn, message)
     if found is None:
         return
     job, run = found
+    _note_steps(run, message.steps)
     if message.state is SKIPPED:
         drop(job, run)
         leave_queue(state, run)
@@ -187,6 +202,7 @@ def lose(state: State, turn: Turn, job: JobState, run: OpenRun, detail: str) -> 
 def lost(state: State, turn: Turn, message: RunLost) -> None:
     found = _find(state, turn, message)
     if found is not None:
+        _note_steps(found[1], message.steps)
         lose(state, turn, *found, message.detail)
 
 

@@ -29,6 +29,7 @@ class OpenRun:
         "executor",
         "expected_at",
         "fence",
+        "has_unsaid_steps",
         "in_ledger",
         "key",
         "lease_until",
@@ -40,6 +41,7 @@ class OpenRun:
         "retry_at",
         "started_at",
         "state",
+        "steps",
         "stop_detail",
         "trigger",
         "was_asked",
@@ -68,6 +70,10 @@ class OpenRun:
         """Why it was asked to end; None: it was not."""
         self.refusals = 0
         self.losses = 0
+        self.steps = ""
+        """How its steps stand, as its executor says."""
+        self.has_unsaid_steps = False
+        """Whether the ledger has yet to be told."""
         self.was_asked = False
         """Whether its executor was asked what became of it and has not answered yet."""
         self.early_change: Change | None = None

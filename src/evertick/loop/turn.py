@@ -15,7 +15,7 @@ from evertick.model.ledger import Batch, JobRecord, Request, RequestKind, Schedu
 from evertick.model.lifecycle import PLANNED, RETRYING, SKIPPED, TERMINAL, RunState, SkipReason, may_move
 from evertick.model.policy import Missed
 from evertick.model.report import RunFinished
-from evertick.model.run import Change, Entry, LedgerRow, RunKey
+from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import ScheduleSpec
 from evertick.planning.planner import Plan
 
@@ -178,6 +178,7 @@ class Turn:
             run.retry_at,
             exit_code,
             detail,
+            self._news_of_steps(run, all_of_it=is_with_batch),
         )
         if is_with_batch:
             # It holds all that the earlier ones of this turn say, and they must not come after it.
@@ -192,7 +193,13 @@ class Turn:
 
     def note(self, run: OpenRun, detail: str | None) -> None:
         """Add words, or only our fence, to a run that goes on as it is."""
-        self._changes.append(Change(run.key, run.state, self.now, run.fence, run.attempt, detail=detail))
+        steps = self._news_of_steps(run)
+        self._changes.append(Change(run.key, run.state, self.now, run.fence, run.attempt, detail=detail, steps=steps))
+
+    def _news_of_steps(self, run: OpenRun, *, all_of_it: bool = False) -> str | None:
+        is_news = run.has_unsaid_steps or (all_of_it and bool(run.steps))
+        run.has_unsaid_steps = False
+        return run.steps if is_news else None
 
     def _remember(
         self, run: OpenRun, reason: SkipReason | None, detail: str, finished_at: Instant | None, exit_code: int | None
@@ -239,6 +246,7 @@ class Turn:
             "state": report.state,
             "exit_code": report.exit_code,
             "detail": report.detail,
+            "steps": report.steps,
         }
         # By itself, without epochs: it is true whoever owns what. Under an id of its own, because an owner that had
         # a newer word may have answered an earlier one without using it.
@@ -373,33 +381,3 @@ class Turn:
 
 def _is_kept(job_id: str, lost: Collection[int]) -> bool:
     return bucket_of(job_id) not in lost
-
-
-def row_of(
-    run: OpenRun,
-    node: str,
-    now: Instant,
-    reason: SkipReason | None = None,
-    detail: str = "",
-    finished_at: Instant | None = None,
-    exit_code: int | None = None,
-) -> LedgerRow:
-    """A run as a line of the ledger, for answers."""
-    return LedgerRow(
-        run.key,
-        run.state,
-        run.trigger,
-        run.decided_at,
-        node,
-        reason=reason,
-        detail=detail,
-        params=run.params,
-        fence=run.fence,
-        attempt=run.attempt,
-        executor=run.executor,
-        started_at=run.started_at,
-        finished_at=finished_at,
-        retry_at=run.retry_at,
-        exit_code=exit_code,
-        changed_at=now,
-    )

@@ -31,6 +31,16 @@ class RunFinished(NamedTuple):
     """Succeeded, failed, timed out, cancelled; or skipped, when a precondition did not hold."""
     exit_code: int | None = None
     detail: str = ""
+    steps: str | None = None
+    """As `model.steps` writes them; None: the executor does not say."""
+
+
+class StepsSeen(NamedTuple):
+    """How the steps of an attempt stand while it runs; said a few times a second at most."""
+
+    key: RunKey
+    attempt: int
+    steps: str
 
 
 class RunLost(NamedTuple):
@@ -39,6 +49,7 @@ class RunLost(NamedTuple):
     key: RunKey
     attempt: int
     detail: str = ""
+    steps: str | None = None
 
 
 class RunUnknown(NamedTuple):
@@ -56,4 +67,4 @@ class LaunchRefused(NamedTuple):
     detail: str = ""
 
 
-Report: TypeAlias = RunStarted | RunHeartbeat | RunFinished | RunLost | RunUnknown | LaunchRefused
+Report: TypeAlias = RunStarted | RunHeartbeat | StepsSeen | RunFinished | RunLost | RunUnknown | LaunchRefused

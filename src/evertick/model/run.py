@@ -73,6 +73,8 @@ class Change(NamedTuple):
     retry_at: Instant | None = None
     exit_code: int | None = None
     detail: str | None = None
+    steps: str | None = None
+    """As `model.steps` writes them."""
 
 
 class LedgerRow(NamedTuple):
@@ -96,3 +98,5 @@ class LedgerRow(NamedTuple):
     retry_at: Instant | None = None
     exit_code: int | None = None
     changed_at: Instant = 0
+    steps: str = ""
+    """How its steps stand, as `model.steps` writes it; of the newest attempt that has said so."""

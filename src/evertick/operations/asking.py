@@ -15,10 +15,8 @@ from evertick.model.job import Job
 from evertick.model.ledger import Batch, JobRecord, Request
 from evertick.model.params import problem_with
 from evertick.model.run import LedgerRow, RunKey
+from evertick.operations.resuming import RESUME
 from evertick.store import RunFilter, Store
-
-RESERVED_PARAM = "resume_from"
-"""Executors read it themselves."""
 
 
 def submit(store: Store, *requests: Request) -> None:
@@ -95,8 +93,8 @@ def lines_at(store: Store, job_id: str, at: Instant) -> Sequence[LedgerRow]:
 
 def params_text(job: Job | None, given: Mapping[str, str]) -> str:
     """Parameters for a run as JSON, once each is known to be one that the job takes."""
-    if RESERVED_PARAM in given:
-        raise DefinitionError(f"the parameter '{RESERVED_PARAM}' is set by Evertick itself.", field=RESERVED_PARAM)
+    if RESUME in given:
+        raise DefinitionError(f"the parameter '{RESUME}' is set by Evertick itself.", field=RESUME)
     if job is not None:
         _check_params(job, given)
     return json.dumps(dict(given)) if given else ""

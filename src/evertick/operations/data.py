@@ -7,6 +7,8 @@ from typing import Any
 
 from evertick.model.instant import Instant, to_text
 from evertick.model.run import LedgerRow
+from evertick.model.steps import StepRecord, read_steps
+from evertick.operations.resuming import given_params, resumed_from
 
 
 def text_or_none(instant: Instant | None) -> str | None:
@@ -35,7 +37,32 @@ def run_data(row: LedgerRow) -> dict[str, Any]:
         "through": text_or_none(row.through),
         "occurrences": row.occurrences,
         "request": row.key.origin or None,
-        "params": _params(row.params),
+        "params": _params(given_params(row)),
+        "resumed_from": resumed_from(row),
+        "steps": [step_data(step) for step in read_steps(row.steps)],
+    }
+
+
+def step_data(step: StepRecord) -> dict[str, Any]:
+    """How a step of the newest attempt stands."""
+    started, finished = step.started_at, step.finished_at
+    return {
+        "name": step.name,
+        "state": step.state,
+        "attempt": step.attempt,
+        "tries": step.tries,
+        "started_at": text_or_none(started),
+        "finished_at": text_or_none(finished),
+        "duration_seconds": None if started is None or finished is None else (finished - started) / 1_000_000,
+        "exit_code": step.exit_code,
+        "detail": step.detail,
+        "output": step.output,
+        "is_output_cut": step.is_output_cut,
+        "sub_run": step.sub_run or None,
+        "reused_from": step.reused_from or None,
+        "has_log": step.has_log,
+        "cpu_seconds": (step.user_us + step.system_us) / 1_000_000,
+        "max_rss_bytes": step.max_rss_bytes or None,
     }
 
 

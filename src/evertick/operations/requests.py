@@ -16,10 +16,12 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.model.instant import Instant
+from evertick.model.job import Job
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import RunState, Trigger
 from evertick.model.policy import Missed, Overlap, OverlapKind
 from evertick.model.run import LedgerRow, RunKey
+from evertick.operations.resuming import given_params, resume_params
 
 RequestMessage = TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob | ChainArrived | ForwardedReport
 
@@ -41,10 +43,21 @@ def trigger_request(
     return Request(request_id, RequestKind.TRIGGER, job_id, json.dumps(payload), now, by)
 
 
-def retry_request(request_id: str, row: LedgerRow, now: Instant, *, by: str = "") -> Request:
-    """A new run for the time that another one was for, with what that one was given."""
-    # What a backfill keeps there is its own rule, not a job's parameters.
-    params = "" if row.trigger is Trigger.BACKFILL else row.params
+def retry_request(
+    request_id: str,
+    row: LedgerRow,
+    now: Instant,
+    *,
+    by: str = "",
+    job: Job | None = None,
+    from_failed: bool = False,
+) -> Request:
+    """A new run for the time that another one was for, with what that one was given.
+
+    With `from_failed` it keeps the steps that succeeded, which must still be in the definition `job`; else `Conflict`.
+    All that the run needs travels in the request, so it is not lost with whoever asked or carries it out.
+    """
+    params = resume_params(row, job) if from_failed else given_params(row)
     key = row.key
     return trigger_request(
         request_id, key.job_id, now, by=by, params=params, trigger=Trigger.RETRY, scheduled_for=key.scheduled_for
@@ -107,6 +120,7 @@ def message_of(request: Request) -> RequestMessage:
                 RunState(payload["state"]),
                 payload["exit_code"],
                 payload["detail"],
+                payload.get("steps"),
             )
             return ForwardedReport(request.id, report)
         case _:

@@ -67,6 +67,7 @@ def changed(row: LedgerRow, change: Change) -> LedgerRow:
         row.retry_at if change.retry_at is None else change.retry_at,
         row.exit_code if change.exit_code is None else change.exit_code,
         change.at,
+        row.steps if change.steps is None else change.steps,
     )
 
 

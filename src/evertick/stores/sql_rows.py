@@ -64,7 +64,7 @@ def entry_row(entry: Entry, by: str) -> Params:
 def change_row(change: Change) -> Params:
     """In the order of `CHANGE_COLUMNS`."""
     (job_id, scheduled_for, origin), state, at, fence, attempt, reason, trigger = change[:7]
-    executor, started_at, finished_at, retry_at, exit_code, detail = change[7:]
+    executor, started_at, finished_at, retry_at, exit_code, detail, steps = change[7:]
     word = state._value_
     return (
         word,
@@ -80,6 +80,7 @@ def change_row(change: Change) -> Params:
         retry_at,
         exit_code,
         detail and storable(detail),
+        steps and storable(steps),
         scheduled_for,
         job_id,
         origin,
@@ -108,6 +109,7 @@ def key_row(key: RunKey) -> Params:
 def to_line(row: Sequence[Any]) -> LedgerRow:
     """From a row in the order of `LINE_COLUMNS`."""
     job_id, scheduled_for, origin, state, trigger, decided_at, decided_by, reason, *rest = row
+    rest[-1] = rest[-1] or ""  # lines from before there were steps have none
     key = RunKey(job_id, scheduled_for, origin)
     return LedgerRow(key, _STATES[state], _TRIGGERS[trigger], decided_at, decided_by, _REASONS[reason], *rest)
 

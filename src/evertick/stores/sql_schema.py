@@ -52,6 +52,7 @@ RUNS: Final = sa.Table(
     sa.Column("retry_at", INSTANT),
     sa.Column("exit_code", sa.Integer),
     sa.Column("changed_at", INSTANT, nullable=False),
+    sa.Column("steps", TEXT),
     **_CLUSTERED,
 )
 sa.Index("evertick_runs_by_job", RUNS.c.job_id, RUNS.c.scheduled_for, RUNS.c.origin)

@@ -13,7 +13,7 @@ ENTRY_COLUMNS: Final = (
 )
 CHANGE_COLUMNS: Final = (
     *("state", "is_open", "fence", "changed_at", "attempt", "reason", "trigger_kind", "executor", "started_at"),
-    *("finished_at", "retry_at", "exit_code", "detail", "scheduled_for", "job_id", "origin"),
+    *("finished_at", "retry_at", "exit_code", "detail", "steps", "scheduled_for", "job_id", "origin"),
 )
 _ALWAYS_SET: Final = frozenset({"state", "is_open", "fence", "changed_at"})
 _SET: Final = CHANGE_COLUMNS[:-3]
@@ -21,7 +21,7 @@ KEY_COLUMNS: Final = CHANGE_COLUMNS[-3:]
 LINE_COLUMNS: Final = (
     *("job_id", "scheduled_for", "origin", "state", "trigger_kind", "decided_at", "decided_by", "reason", "through"),
     *("occurrences", "detail", "params", "fence", "attempt", "executor", "started_at", "finished_at", "retry_at"),
-    *("exit_code", "changed_at"),
+    *("exit_code", "changed_at", "steps"),
 )
 """In the order of `LedgerRow`, its key spread out."""
 JOB_COLUMNS: Final = (

@@ -13,18 +13,23 @@ from evertick.cli.times import now
 @click.argument("run_id")
 @click.option("--wait", is_flag=True, help="Wait until it has ended; its result is the exit code: 0 or 1.")
 @click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="With --wait: how long (exit code 124).")
+@click.option("--from-failed", is_flag=True, help="Keep the steps that succeeded, and their outputs; run the others.")
 @place_options
 @output_option
 @click.pass_context
-def retry(ctx: click.Context, run_id: str, wait: bool, timeout: float | None, place: Place, output: str) -> None:
+def retry(
+    ctx: click.Context, run_id: str, wait: bool, timeout: float | None, from_failed: bool, place: Place, output: str
+) -> None:
     """Run again what a run was for.
 
     It is a new run with the trigger 'retry', the same scheduled time and the same parameters; the old one stays as it
-    is. A run that has not ended cannot be retried (exit code 6).
+    is. A run that has not ended cannot be retried (exit code 6). Nor can one be taken up with --from-failed in which
+    nothing failed, or of which a step that succeeded was changed since.
 
     \b
     Example:
       evertick retry report@2026-03-02T09:00:00Z --wait
+      evertick retry report@2026-03-02T09:00:00Z --from-failed
     """
     from evertick.cli.asking import ask_for_run, new_id, whoami
     from evertick.errors import Conflict
@@ -35,7 +40,8 @@ def retry(ctx: click.Context, run_id: str, wait: bool, timeout: float | None, pl
         raise click.UsageError("--timeout goes with --wait.")
     key = read_run_id(run_id)
     with place.open() as store:
-        find_record(store, key.job_id, place.jobs())
+        jobs = place.jobs()
+        find_record(store, key.job_id, jobs)
         row = require_run(store, key)
         if row.state not in TERMINAL:
             raise Conflict(f"the run {run_id} is {row.state}. Next: wait for its end, or evertick cancel {run_id}")
@@ -43,6 +49,6 @@ def retry(ctx: click.Context, run_id: str, wait: bool, timeout: float | None, pl
             raise Conflict(
                 f"{run_id} stands for {row.occurrences:,} skipped occurrences. Next: evertick backfill {key.job_id}"
             )
-        request = retry_request(new_id(), row, now(), by=whoami())
+        request = retry_request(new_id(), row, now(), by=whoami(), job=jobs.get(key.job_id), from_failed=from_failed)
         code = ask_for_run(place, store, request, wait=wait, patience=timeout, is_json=output == "json")
     ctx.exit(code)

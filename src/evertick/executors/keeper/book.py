@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from evertick.executors.keeper.journal import Line
 from evertick.model.run import RunKey
+from evertick.model.steps import LOST, RUNNING, StepRecord, steps_text
 
 # The verbs of the journal, and what stands behind them.
 HEADER = "keeper"  # boot id, last number, last serial, delivered
@@ -15,6 +16,7 @@ ACCEPTED = "accepted"  # number, job, scheduled for, origin, attempt, fence
 STARTED = "started"  # number, at
 SPAWNED = "spawned"  # number, pid, started since boot
 EXITED = "exited"  # number, pid
+BEGAN = "began"  # number, step, at
 STEP = "step"  # number, pid, StepEnd
 FINISHED = "finished"  # number, serial, state, at, exit code, detail
 REFUSED = "refused"  # number
@@ -22,6 +24,7 @@ DELIVERED = "delivered"  # serial
 
 
 _NONE: Final[dict[int, int]] = {}
+_NONE_BEGUN: Final[dict[str, int]] = {}
 """Shared by all that have ended: there are tens of thousands of them."""
 
 
@@ -46,6 +49,13 @@ class StepEnd(NamedTuple):
     system_us: int = 0
     max_rss_bytes: int = 0
     detail: str = ""
+    output: str | None = None
+    """What it handed on, if that may be shown; not more than the ledger keeps."""
+    is_output_cut: bool = False
+    reused_from: str = ""
+    digest: str = ""
+    has_log: bool = False
+    sub_run: str = ""
 
 
 class Ending(NamedTuple):
@@ -71,6 +81,40 @@ class Known:
     processes: dict[int, int] = field(default_factory=dict)
     """Started and not ended: pid, and when it started since boot."""
     steps: tuple[StepEnd, ...] = ()
+    begun: dict[str, int] = field(default_factory=dict)
+    """Steps that go on, and since when."""
+
+    def steps_text(self) -> str | None:
+        """How its steps stand, for the ledger; None when nothing is known of them, or it was told and forgotten."""
+        if not self.steps and not self.begun:
+            return None
+        going = LOST if self.ending is not None else RUNNING
+        attempt = self.ticket.attempt
+        records = [_record_of(step, attempt) for step in self.steps]
+        records += [StepRecord(name, going, attempt, started_at=at) for name, at in self.begun.items()]
+        return steps_text(records)
+
+
+def _record_of(step: StepEnd, attempt: int) -> StepRecord:
+    return StepRecord(
+        step.name,
+        step.outcome,
+        attempt,
+        step.tries,
+        step.started_at,
+        step.finished_at,
+        step.exit_code,
+        step.detail,
+        step.output,
+        step.is_output_cut,
+        step.sub_run,
+        step.reused_from,
+        step.digest,
+        step.has_log,
+        step.user_us,
+        step.system_us,
+        step.max_rss_bytes,
+    )
 
 
 class Book:
@@ -99,7 +143,7 @@ class Book:
             _, number, job_id, scheduled_for, origin, attempt, fence = line
             if number in self.open:
                 # Carried over into a new file, with all that is known of it behind.
-                self.open[number].steps = ()
+                self.open[number].steps, self.open[number].begun = (), {}
                 return
             known = Known(number, Ticket(RunKey(job_id, scheduled_for, origin), attempt), fence)
             self.known[known.ticket] = self.open[number] = known
@@ -123,7 +167,11 @@ class Book:
                 known.processes.pop(line[2], None)
             elif verb == STEP:
                 known.processes.pop(line[2], None)
-                known.steps += (StepEnd(*line[3]),)
+                end = StepEnd(*line[3])
+                known.steps += (end,)
+                known.begun.pop(end.name, None)
+            elif verb == BEGAN:
+                known.begun[line[2]] = line[3]
             elif verb == REFUSED:
                 self._remove(known)
 
@@ -139,6 +187,8 @@ class Book:
                 yield SPAWNED, known.number, pid, started_us
             for step in known.steps:
                 yield STEP, known.number, 0, step
+            for name, at in known.begun.items():
+                yield BEGAN, known.number, name, at
 
     def forget(self, serial: int) -> None:
         """What ended up to that serial is history now."""
@@ -162,7 +212,7 @@ class Book:
         for number in range(self.delivered + 1, serial + 1):
             known = self._ended.get(number)
             if known is not None:
-                known.steps = ()  # told, and too large to keep for tens of thousands
+                known.steps, known.begun = (), _NONE_BEGUN  # told, and too large to keep for tens of thousands
         self.delivered = max(self.delivered, serial)
 
     def _remove(self, known: Known) -> None:

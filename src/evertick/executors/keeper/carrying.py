@@ -28,6 +28,7 @@ class Listener(Protocol):
     def started(self) -> None: ...
     def spawned(self, pid: int, started_us: int) -> None: ...
     def exited(self, pid: int) -> None: ...
+    def step_began(self, name: str) -> None: ...
     def step_ended(self, step: StepEnd, pid: int, *, is_news: bool) -> None:
         """`is_news` unless the end of the whole attempt follows at once and says it too."""
         ...
@@ -54,9 +55,9 @@ class Carrying:
         """How it ended; None when the machine had no room for it, and nothing was started."""
         masked: Callable[[str], str] = str
         try:
-            work, secrets = decode_work(self._order.work)
+            work, secrets, digests = decode_work(self._order.work)
             self._is_single = len(work.steps) == 1 and work.handlers == NO_HANDLERS
-            scene = Scene(self._order, work, secrets, self._tools)
+            scene = Scene(self._order, work, secrets, digests, self._tools)
             masked = scene.masker().text
             if work.timeout_us is not None:
                 text = f"it took longer than {format_duration(work.timeout_us)}"
@@ -102,8 +103,9 @@ class Carrying:
     async def _all(self, work: Work, scene: Scene) -> None:
         steps = {step.name: step for step in work.steps}
         depends = {step.name: step.depends for step in work.steps}
-        for name in scene.resumed:
-            self._outcomes[name] = StepOutcome.SUCCEEDED
+        for reused in scene.resumed:
+            self._outcomes[reused.name] = StepOutcome.SUCCEEDED
+            self._listener.step_ended(reused, 0, is_news=True)
         running: dict[asyncio.Task[None], str] = {}
         while True:
             passing = self._passing(steps)
@@ -114,6 +116,7 @@ class Carrying:
                 blocked = unreachable_steps(depends, passing, self._tolerated)
             for name in blocked:
                 self._outcomes[name] = StepOutcome.SKIPPED
+                self._listener.step_ended(_unreached(name, self._why_unreached(steps[name])), 0, is_news=True)
             if blocked and self._course.halted is not None:
                 self._course.has_cut_short = True
             if self._course.halted is None:
@@ -132,6 +135,12 @@ class Carrying:
                     await asyncio.gather(*running, return_exceptions=True)
                     raise error
 
+    def _why_unreached(self, step: Step) -> str:
+        if self._course.halted is not None:
+            return "the run was ended before it began"
+        before = [name for name in step.depends if self._outcomes.get(name) is not StepOutcome.SUCCEEDED]
+        return f"step {before[0]!r} did not succeed" if before else "a step before it did not succeed"
+
     def _passing(self, steps: dict[str, Step]) -> dict[str, StepOutcome]:
         """The outcomes as those behind see them: a skipped step may let them pass."""
         return {
@@ -142,6 +151,8 @@ class Carrying:
         }
 
     async def _one(self, step: Step, scene: Scene) -> None:
+        if not self._is_single:
+            self._listener.step_began(step.name)
         try:
             end, pid = await run_step(step, scene, self._course)
         except NoRoom as error:
@@ -204,6 +215,11 @@ class Carrying:
 
 def _ending(state: RunState, detail: str = "", exit_code: int | None = None) -> Ending:
     return Ending(str(state), time.time_ns() // 1_000, exit_code, detail)
+
+
+def _unreached(name: str, why: str) -> StepEnd:
+    now = time.time_ns() // 1_000
+    return StepEnd(name, StepOutcome.SKIPPED, now, now, tries=0, detail=why)
 
 
 def _no_room(step: Step, error: NoRoom) -> StepEnd:

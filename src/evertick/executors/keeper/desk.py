@@ -13,6 +13,7 @@ from typing import Any
 from evertick.executors import wire
 from evertick.executors.keeper.book import (
     ACCEPTED,
+    BEGAN,
     DELIVERED,
     EXITED,
     FINISHED,
@@ -35,6 +36,8 @@ from evertick.model.lifecycle import CANCELLED, FAILED, LOST
 
 STARTS_PER_TURN = 8
 """Attempts begun before output is read and ends are noticed again: starting a process takes half a millisecond."""
+STEPS_SECONDS = 0.3
+"""Steps that begin and end within this time are told together."""
 RETRY_SECONDS = 1.0
 """How soon a journal that could not be written is tried again."""
 
@@ -63,6 +66,7 @@ class Desk:
         self._tasks: set[asyncio.Task[None]] = set()
         self._cancelled: dict[int, str] = {}
         self._news: list[bytes] = []
+        self._steps_due: set[int] = set()
         self._is_flush_due = False
         self._is_starting = False
         self._is_retrying = False
@@ -118,7 +122,7 @@ class Desk:
                 self._tell(known)
             elif self.is_forgetful:
                 detail = "the machine was restarted, and what was known of it may have been lost with it"
-                self._news.append(_finished(ticket, Ending(LOST, _now(), None, detail), 0, ()))
+                self._news.append(_finished(ticket, Ending(LOST, _now(), None, detail), 0, None))
             else:
                 self._news.append(wire.line(wire.UNKNOWN, *ticket.key, ticket.attempt))
         self._flush_soon()
@@ -191,9 +195,16 @@ class Desk:
         self._write(verb, known.number, *fields)
         if verb == STARTED:
             self._news.append(wire.line(wire.STARTED, *known.ticket.key, known.ticket.attempt, fields[0]))
-        elif verb == STEP and is_news:
-            self._news.append(wire.line(wire.STEP, *known.ticket.key, known.ticket.attempt, fields[1]))
+        elif verb in (BEGAN, STEP) and is_news and known.number not in self._steps_due:
+            self._steps_due.add(known.number)
+            self._tools.loop.call_later(STEPS_SECONDS, self._say_steps, known)
         self._flush_soon()
+
+    def _say_steps(self, known: Known) -> None:
+        self._steps_due.discard(known.number)
+        if known.number in self._book.open:  # otherwise its end has said it
+            self._news.append(_steps(known))
+            self._flush_soon()
 
     def _take_back(self, known: Known, detail: str) -> None:
         """Nothing of it was started: it may be offered again."""
@@ -281,6 +292,9 @@ class _Clerk:
     def exited(self, pid: int) -> None:
         self._desk.note(self._known, EXITED, pid)
 
+    def step_began(self, name: str) -> None:
+        self._desk.note(self._known, BEGAN, name, _now())
+
     def step_ended(self, step: StepEnd, pid: int, *, is_news: bool) -> None:
         self._desk.note(self._known, STEP, pid, step, is_news=is_news)
 
@@ -288,13 +302,18 @@ class _Clerk:
 def _lines_of(known: Known) -> list[bytes]:
     key, attempt = known.ticket
     if known.ending is not None:
-        return [_finished(known.ticket, known.ending, known.serial, known.steps)]
+        return [_finished(known.ticket, known.ending, known.serial, known.steps_text())]
     if known.started_at is not None:
-        return [wire.line(wire.STARTED, *key, attempt, known.started_at)]
+        started = wire.line(wire.STARTED, *key, attempt, known.started_at)
+        return [started, _steps(known)] if known.steps or known.begun else [started]
     return []  # accepted a moment ago: its start is about to be said
 
 
-def _finished(ticket: Ticket, ending: Ending, serial: int, steps: tuple[StepEnd, ...]) -> bytes:
+def _steps(known: Known) -> bytes:
+    return wire.line(wire.STEPS, *known.ticket.key, known.ticket.attempt, known.steps_text())
+
+
+def _finished(ticket: Ticket, ending: Ending, serial: int, steps: str | None) -> bytes:
     fields = (ending.at, ending.state, ending.exit_code, ending.detail)
     return wire.line(wire.FINISHED, *ticket.key, ticket.attempt, *fields, serial, steps)
 

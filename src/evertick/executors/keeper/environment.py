@@ -20,6 +20,8 @@ from evertick.model.work import Env, Param, Secret, Value
 ALLOWED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR"})
 """What a job inherits from the scheduler beside `LC_*`; anything else could be a credential of the scheduler's."""
 SECRET_MAX: Final = 1024 * 1024
+RESUME: Final = "resume_from"
+"""The parameter that carries how the steps of an earlier run ended: its id, its attempt, and they."""
 VALUE_MAX: Final = 128 * 1024 - 1
 """Bytes of `NAME=value`, its end included: what the kernel takes."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -47,8 +49,17 @@ def facts_of(order: Order, run_id: str, keeper: str) -> dict[str, str]:
     if order.previous_success_at is not None:
         facts["EVERTICK_PREVIOUS_SUCCESS"] = to_text(order.previous_success_at)
     if order.params:
-        facts["EVERTICK_PARAMS"] = order.params
+        facts["EVERTICK_PARAMS"] = _given_by_people(order.params)
     return facts
+
+
+def _given_by_people(params: str) -> str:
+    """Without what only we read, which may be long."""
+    if RESUME not in params:
+        return params
+    given = given_params(params)
+    given.pop(RESUME, None)
+    return json.dumps(given)
 
 
 def step_facts(run_id: str, attempt: int, step: str) -> dict[str, str]:

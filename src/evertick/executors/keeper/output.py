@@ -56,6 +56,11 @@ class LogWriter:
     def has_output(self) -> bool:
         return self._fd is not None
 
+    @property
+    def has_file(self) -> bool:
+        """Also when it is closed."""
+        return self._size > 0
+
     def write(self, data: bytes) -> None:
         if self._masker.is_needed:
             data = self._masker.feed(data)

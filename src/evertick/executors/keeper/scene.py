@@ -7,8 +7,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from evertick.executors.keeper.book import StepEnd
 from evertick.executors.keeper.conditions import why_unmet
 from evertick.executors.keeper.environment import (
+    RESUME,
     Secrets,
     checked,
     facts_of,
@@ -28,6 +30,8 @@ from evertick.kinds import command as command_kind
 from evertick.kinds import python as python_kind
 from evertick.kinds import script as script_kind
 from evertick.kinds.http import HttpRequest, parse_url
+from evertick.model.run import RunKey
+from evertick.model.steps import OUTPUT_MAX, read_steps
 from evertick.model.work import (
     Command,
     Condition,
@@ -42,8 +46,6 @@ from evertick.model.work import (
 )
 from evertick.planning.workflow import StepOutcome
 
-RESUME = "resume_from"
-"""The parameter that carries how the steps of an earlier attempt ended."""
 OUTPUTS = "outputs.json"
 _NOTHING_TO_MASK = Masker(())
 
@@ -51,10 +53,13 @@ _NOTHING_TO_MASK = Masker(())
 class Scene:
     """One attempt's. Everything secret is looked up when it is made, so that every log can be masked from its start."""
 
-    def __init__(self, order: Order, work: Work, named: Sequence[Secret], tools: Tools) -> None:
+    def __init__(
+        self, order: Order, work: Work, named: Sequence[Secret], digests: Mapping[str, str], tools: Tools
+    ) -> None:
         self._order = order
         self.run_id = order.key.run_id
         self._work = work
+        self._digests = digests
         self._tools = tools
         self._folder = os.path.expanduser(work.working_dir) if work.working_dir is not None else None
         secrets = Secrets(order.secrets, self._folder or "")
@@ -70,7 +75,8 @@ class Scene:
         self.marks = marks_of_attempt(self.run_id, order.attempt, tools.identity)
         self.outcome = ""
         """How the steps ended, for handlers."""
-        self.resumed = self._resume(given.get(RESUME)) if given else frozenset()
+        self.resumed = self._resume(given.get(RESUME)) if given else ()
+        """Steps that are not repeated, as they ended in an earlier run."""
 
     def masker(self) -> Masker:
         # One that has nothing to mask remembers nothing either, and serves all.
@@ -131,14 +137,19 @@ class Scene:
         self._outputs[step.output] = value
         self._by_step[step.name] = value
 
+    def completed(self, end: StepEnd) -> StepEnd:
+        """How a step ended, with what the ledger keeps of it beyond that."""
+        value = self._by_step.get(end.name)
+        if value is not None and not self._is_secret(value):
+            end = end._replace(output=value[:OUTPUT_MAX], is_output_cut=len(value) > OUTPUT_MAX)
+        return end._replace(digest=self._digests.get(end.name, ""))
+
+    def _is_secret(self, value: str) -> bool:
+        return self.masker().masks(value.encode("utf-8", "surrogateescape"))
+
     def keep_outputs(self) -> None:
         """Leave what was handed on to a later attempt that goes on from here; never what holds a secret."""
-        masker = self.masker()
-        kept = {
-            name: value
-            for name, value in self._by_step.items()
-            if not masker.masks(value.encode("utf-8", "surrogateescape"))
-        }
+        kept = {name: value for name, value in self._by_step.items() if not self._is_secret(value)}
         if not kept:
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -152,35 +163,43 @@ class Scene:
         except OSError:
             pass  # then the steps that hand something on are run again
 
-    def _resume(self, earlier: object) -> frozenset[str]:
-        """The steps that need not run again: they succeeded, and what they handed on is still there."""
+    def _resume(self, earlier: object) -> tuple[StepEnd, ...]:
+        """Steps that need not run again: they succeeded, are the same still, and what they handed on is there."""
         if not isinstance(earlier, Mapping):
-            return frozenset()
-        succeeded = {name for name, outcome in earlier.items() if outcome == StepOutcome.SUCCEEDED}
-        kept = self._earlier_outputs()
-        done = set()
+            return ()
+        run_id = str(earlier.get("run", ""))
+        before = {step.name: step for step in read_steps(json.dumps(earlier.get("steps")))}
+        whole = self._earlier_outputs(run_id, earlier.get("attempt"))
+        done: list[StepEnd] = []
         for step in self._work.steps:
-            if step.name in succeeded and (step.output is None or step.name in kept):
-                done.add(step.name)
-                if step.output is not None:
-                    self.hand_on(step, kept[step.name])
-        return frozenset(done)
+            known = before.get(step.name)
+            if known is None or known.state != StepOutcome.SUCCEEDED or known.digest != self._digests[step.name]:
+                continue
+            value = known.output if not known.is_output_cut else whole.get(step.name)
+            if step.output is not None:
+                if value is None:
+                    continue
+                self.hand_on(step, value)
+            at = known.started_at or 0, known.finished_at or 0
+            reused = StepEnd(step.name, known.state, *at, known.exit_code, tries=0, reused_from=run_id)
+            done.append(self.completed(reused))
+        return tuple(done)
 
-    def _earlier_outputs(self) -> dict[str, str]:
-        for attempt in range(self._order.attempt - 1, 0, -1):
-            try:
-                folder = open_folder(self._tools.logs, self._attempt_folder(attempt))
-            except OSError:
-                continue
-            try:
-                with open(os.open(OUTPUTS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)) as file:
-                    kept = json.load(file)
-            except (OSError, ValueError):
-                continue
-            finally:
-                os.close(folder)
-            return {str(name): str(value) for name, value in kept.items()}
-        return {}
+    def _earlier_outputs(self, run_id: str, attempt: object) -> dict[str, str]:
+        """What that attempt handed on, whole; nothing when it ran elsewhere, or its logs are gone."""
+        try:
+            parts = (*run_folder(RunKey.from_run_id(run_id)), str(int(str(attempt))))
+            folder = open_folder(self._tools.logs, parts)
+        except (OSError, ValueError):
+            return {}
+        try:
+            with open(os.open(OUTPUTS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)) as file:
+                kept = json.load(file)
+        except (OSError, ValueError):
+            return {}
+        finally:
+            os.close(folder)
+        return {str(name): str(value) for name, value in kept.items()} if isinstance(kept, dict) else {}
 
     def _attempt_folder(self, attempt: int) -> tuple[str, ...]:
         return (*run_folder(self._order.key), str(attempt))

@@ -83,16 +83,17 @@ async def run_step(step: Step, scene: Scene, course: Course) -> tuple[StepEnd, i
     for condition in step.preconditions:
         unmet = await scene.why_unmet(condition, course, step)
         if unmet is not None:
-            return StepEnd(step.name, StepOutcome.SKIPPED, began, _now(), detail=f"condition: {unmet}"), 0
+            return StepEnd(step.name, StepOutcome.SKIPPED, began, _now(), tries=0, detail=f"condition: {unmet}"), 0
     log = scene.log_of(step)
     try:
         end, tries = await _until_it_is_enough(step, scene, course, log)
-        used = end.used
-        outcome = StepOutcome.SUCCEEDED if end.is_good else StepOutcome.FAILED
-        figures = (end.exit_code, tries, used.user_us, used.system_us, used.max_rss_bytes)
-        return StepEnd(step.name, outcome, began, _now(), *figures, scene.masker().text(end.detail)), end.pid
     finally:
         log.close()
+    used = end.used
+    outcome = StepOutcome.SUCCEEDED if end.is_good else StepOutcome.FAILED
+    figures = (end.exit_code, tries, used.user_us, used.system_us, used.max_rss_bytes)
+    ended = StepEnd(step.name, outcome, began, _now(), *figures, scene.masker().text(end.detail), has_log=log.has_file)
+    return scene.completed(ended), end.pid
 
 
 async def _until_it_is_enough(step: Step, scene: Scene, course: Course, log: LogWriter) -> tuple[TryEnd, int]:
@@ -101,7 +102,10 @@ async def _until_it_is_enough(step: Step, scene: Scene, course: Course, log: Log
     while True:
         end, taken = await _until_it_succeeds(step, scene, course, log, tries)
         times, tries = times + 1, taken
-        if repeat is None or not end.is_good or course.halted is not None:
+        if repeat is None or not end.is_good:
+            return end, tries
+        if course.halted is not None:
+            course.has_cut_short = True  # there may have been another round
             return end, tries
         if repeat.until is not None and await scene.why_unmet(repeat.until, course, step) is None:
             return end, tries
@@ -124,7 +128,10 @@ async def _until_it_succeeds(
             log.note(f"try {tries + 1} of step {step.name!r}")
         end = await _try(step, scene, course, log)
         tries += 1
-        if end.is_good or course.halted is not None or number > step.retry.max_retries:
+        if end.is_good or number > step.retry.max_retries:
+            return end, tries
+        if course.halted is not None:
+            course.has_cut_short = True  # there would have been another try
             return end, tries
         if end.pid:
             course.observer.exited(end.pid)

@@ -26,6 +26,10 @@ class Making:
         collation = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
         return {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": collation}
 
+    def column(self, table: str, column: sa.Column[Any]) -> None:
+        if column.name not in {found["name"] for found in sa.inspect(self._connection).get_columns(table)}:
+            self.operations.add_column(table, column)
+
     def index(self, name: str, table: str, columns: list[str], *, where: str | None = None) -> None:
         """An index; partial where the database can."""
         if name in {index["name"] for index in sa.inspect(self._connection).get_indexes(table)}:

@@ -1,0 +1,117 @@
+"""How the steps of a run stand, as its line of the ledger keeps it: a short text, however many steps there are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from evertick.model.instant import Instant
+from evertick.model.work import Step
+from evertick.model.work_json import plain_of
+
+DETAIL_MAX: Final = 500
+OUTPUT_MAX: Final = 4_096
+"""Characters of what one step hands on; a longer value is cut here and whole only beside the step's log."""
+TEXT_MAX: Final = 256 * 1024
+"""Characters for all steps together: beyond it outputs go first, then details, then figures."""
+
+RUNNING: Final = "running"
+SUCCEEDED: Final = "succeeded"
+FAILED: Final = "failed"
+SKIPPED: Final = "skipped"
+LOST: Final = "lost"
+
+
+class StepRecord(NamedTuple):
+    """One step of one attempt; what is as by default is not written."""
+
+    name: str
+    state: str
+    """`running`, `succeeded`, `failed`, `skipped`, or `lost`: it was running when its keeper was killed."""
+    attempt: int = 1
+    """Of the run; the tries of the step itself are `tries`."""
+    tries: int = 1
+    started_at: Instant | None = None
+    finished_at: Instant | None = None
+    exit_code: int | None = None
+    detail: str = ""
+    """Why it failed, or why it was skipped."""
+    output: str | None = None
+    """What it handed on; None when it hands nothing on, or when that holds a secret."""
+    is_output_cut: bool = False
+    sub_run: str = ""
+    """The run that it started, for a step that is a job."""
+    reused_from: str = ""
+    """The earlier run in which it succeeded; it was not repeated."""
+    digest: str = ""
+    """Of its definition, so that a later retry can tell whether it is still the same step."""
+    has_log: bool = False
+    user_us: int = 0
+    system_us: int = 0
+    max_rss_bytes: int = 0
+
+
+_DEFAULTS: Final = {**StepRecord("", "")._asdict(), "name": None, "state": None}
+_FIGURES: Final = ("user_us", "system_us", "max_rss_bytes", "started_at", "finished_at")
+
+
+def steps_text(records: Iterable[StepRecord]) -> str:
+    """JSON that is never longer than `TEXT_MAX` by much, whatever the steps print and say."""
+    plain = [_plain(record) for record in records]
+    text = _dumps(plain)
+    for shorten in (_without_outputs, _without_details, _without_figures):
+        if len(text) <= TEXT_MAX:
+            return text
+        plain = [shorten(step) for step in plain]
+        text = _dumps(plain)
+    return text
+
+
+def read_steps(text: str) -> tuple[StepRecord, ...]:
+    """The records that `steps_text` wrote; what cannot be one is passed over, fields of a later version too."""
+    try:
+        plain = json.loads(text) if text else []
+    except ValueError:
+        return ()
+    found = plain if isinstance(plain, list) else []
+    return tuple(_record(step) for step in found if isinstance(step, dict) and {"name", "state"} <= step.keys())
+
+
+def digest_of(step: Step) -> str:
+    """Changes whenever anything about the step does."""
+    text = json.dumps(plain_of(step), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def _plain(record: StepRecord) -> dict[str, Any]:
+    plain = {name: value for name, value in record._asdict().items() if value != _DEFAULTS[name]}
+    if "detail" in plain:
+        plain["detail"] = cut(record.detail, DETAIL_MAX)
+    if record.output is not None and len(record.output) > OUTPUT_MAX:
+        plain["output"], plain["is_output_cut"] = record.output[:OUTPUT_MAX], True
+    return plain
+
+
+def _record(plain: Mapping[str, Any]) -> StepRecord:
+    return StepRecord(**{name: value for name, value in plain.items() if name in _DEFAULTS})
+
+
+def _without_outputs(plain: dict[str, Any]) -> dict[str, Any]:
+    return {**plain, "output": "", "is_output_cut": True} if plain.get("output") else plain
+
+
+def _without_details(plain: dict[str, Any]) -> dict[str, Any]:
+    return {**plain, "detail": cut(plain["detail"], 60)} if "detail" in plain else plain
+
+
+def _without_figures(plain: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in plain.items() if name not in _FIGURES}
+
+
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode

@@ -1,0 +1,79 @@
+"""Which runs can be taken up where they failed, and what does the next one know of the first?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from evertick.errors import Conflict
+from evertick.model.job import Job
+from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED, RunState, Trigger
+from evertick.model.run import LedgerRow, RunKey
+from evertick.model.steps import StepRecord, digest_of, steps_text
+from evertick.model.work import Command, Step, Work
+from evertick.operations import message_of, retry_request, run_data
+
+KEY = RunKey("etl", 1_000_000)
+FETCH = Step("fetch", Command(("fetch",)), output="DATA")
+LOAD = Step("load", Command(("load",)), depends=("fetch",))
+JOB = Job("etl", work=Work((FETCH, LOAD)))
+FETCHED = StepRecord("fetch", "succeeded", output="42", digest=digest_of(FETCH))
+FAILED_LOAD = StepRecord("load", "failed", exit_code=3, digest=digest_of(LOAD))
+
+
+def line(*steps: StepRecord, state: RunState = FAILED, params: str = "", trigger: Trigger = Trigger.SCHEDULER):
+    return LedgerRow(KEY, state, trigger, 0, "node/1#1", params=params, attempt=2, steps=steps_text(steps))
+
+
+def given(row: LedgerRow, job: Job | None = JOB, *, from_failed: bool = True) -> dict:
+    message = message_of(retry_request("r-1", row, 5, job=job, from_failed=from_failed))
+    return json.loads(message.params or "{}")
+
+
+@pytest.mark.parametrize("state", [FAILED, LOST])
+def test_the_next_run_is_told_which_steps_succeeded_and_what_they_handed_on(state):
+    earlier = given(line(FETCHED, FAILED_LOAD, state=state, params='{"DAY": "monday"}'))
+    assert earlier["DAY"] == "monday"
+    assert (earlier["resume_from"]["run"], earlier["resume_from"]["attempt"]) == (KEY.run_id, 2)
+    assert [(step["name"], step["output"]) for step in earlier["resume_from"]["steps"]] == [("fetch", "42")]
+
+
+@pytest.mark.parametrize(
+    ("row", "job", "reason"),
+    [
+        pytest.param(line(FETCHED, state=SUCCEEDED), JOB, "nothing failed", id="it succeeded"),
+        pytest.param(line(FAILED_LOAD), JOB, "no step of", id="nothing of it succeeded"),
+        pytest.param(line(), JOB, "no step of", id="nothing is known of its steps"),
+        pytest.param(line(FETCHED), None, "has no definition", id="the job is gone"),
+        pytest.param(line(FETCHED), Job("etl", work=Work((LOAD,))), "step 'fetch' succeeded", id="the step is gone"),
+        pytest.param(
+            line(FETCHED),
+            Job("etl", work=Work((Step("fetch", Command(("other",)), output="DATA"), LOAD))),
+            "step 'fetch' succeeded",
+            id="the step is another",
+        ),
+    ],
+)
+def test_what_cannot_be_taken_up_is_refused_with_the_reason(row, job, reason):
+    with pytest.raises(Conflict, match=reason):
+        given(row, job)
+
+
+def test_a_failed_step_may_be_another_because_that_is_how_it_is_mended():
+    mended = Job("etl", work=Work((FETCH, Step("load", Command(("better",)), depends=("fetch",)))))
+    assert "resume_from" in given(line(FETCHED, FAILED_LOAD), mended)
+
+
+def test_a_retry_of_the_whole_forgets_what_an_earlier_one_had_kept():
+    first = json.dumps(given(line(FETCHED, FAILED_LOAD, params='{"DAY": "monday"}')))
+    assert given(line(FETCHED, FAILED_LOAD, params=first), from_failed=False) == {"DAY": "monday"}
+
+
+def test_the_run_is_shown_with_its_steps_and_without_what_only_we_read():
+    data = run_data(line(FETCHED, FAILED_LOAD, params=json.dumps(given(line(FETCHED, FAILED_LOAD)))))
+    assert (data["params"], data["resumed_from"]) == (None, KEY.run_id)
+    assert [(step["name"], step["state"], step["output"]) for step in data["steps"]] == [
+        ("fetch", "succeeded", "42"),
+        ("load", "failed", None),
+    ]
