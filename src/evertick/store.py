@@ -9,14 +9,14 @@ Three rules hold for all of them, and one suite proves it (`tests/stores/contrac
 - Every call may be repeated after `StoreUnavailable`, whose outcome is unknown: an entry that is there already
   with the same `by` is ours, a change that is there already is applied, a lease that is held is renewed.
 
-Stores are synchronous and used by one thread at a time, except `query`, which any thread may call.
+Stores are synchronous. Whatever only reads, and `commit` of requests, may be called by any thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from evertick.model.instant import Instant
 from evertick.model.ledger import (
@@ -44,6 +44,7 @@ __all__ = [
     "ScheduleLine",
     "Snapshot",
     "Store",
+    "Tally",
 ]
 
 
@@ -62,6 +63,27 @@ class RunFilter:
     occurrences_only: bool = False
     """Leave out requested runs."""
     oldest_first: bool = False
+    executors: Collection[str] = ()
+    gaps: bool | None = None
+    """True: only stretches; False: leave them out; None: both."""
+
+
+class Tally(NamedTuple):
+    """How many lines of one kind fell into one cell of time."""
+
+    cell: int
+    """Counted from the start of the window."""
+    job_id: str
+    """Empty where jobs were not told apart."""
+    state: RunState
+    trigger: Trigger
+    reason: SkipReason | None
+    lines: int
+    occurrences: int
+    longest_us: int | None
+    """The longest that one of them ran, from its start to its end."""
+    latest_us: int | None
+    """The most that one of them started after its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +94,7 @@ class Page:
 
 
 class Store(Protocol):
-    """A ledger: seven verbs that scheduling needs, and three that only read for people."""
+    """A ledger: seven verbs that scheduling needs, and six that only read for people."""
 
     def load(self, buckets: Collection[int] | None = None) -> Snapshot:
         """Everything about the jobs of these buckets that planning needs; None: of all."""
@@ -119,6 +141,18 @@ class Store(Protocol):
 
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         """The requests of these ids, with their answers."""
+        ...
+
+    def newest(self, job_ids: Collection[str]) -> Mapping[str, LedgerRow]:
+        """Of each of these jobs that the ledger knows, the newest run that ended; a skip is no run."""
+        ...
+
+    def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:
+        """How many lines there are in each cell of a window, by kind; without reading them one by one.
+
+        The window is `since` up to `until`, which must be given. A line is in the cell of its `scheduled_for`, so a
+        gap that began before the window is in none.
+        """
         ...
 
     def counters(self) -> Mapping[str, int]:

@@ -179,6 +179,11 @@ class QueryContract:
             pytest.param(RunFilter(until=TEN + 1), [0, 1, 2, 3, 4], id="until just after it"),
             pytest.param(RunFilter(since=TEN, until=ELEVEN), [3, 4], id="between"),
             pytest.param(RunFilter(occurrences_only=True), [0, 1, 3, 4, 5, 6], id="without requested runs"),
+            pytest.param(RunFilter(gaps=True), [3], id="only gaps"),
+            pytest.param(RunFilter(gaps=True, since=TEN + 1), [3], id="only gaps, one that reaches past the bound"),
+            pytest.param(RunFilter(gaps=True, since=NOON + 1), [], id="only gaps, after all"),
+            pytest.param(RunFilter(gaps=False), [0, 1, 2, 4, 5, 6], id="without gaps"),
+            pytest.param(RunFilter(gaps=False, since=TEN + 1), [5, 6], id="without gaps, since an instant"),
             pytest.param(
                 RunFilter(["b"], [SKIPPED, FAILED], [Trigger.CATCHUP], since=NINE, until=NOON), [4], id="all at once"
             ),

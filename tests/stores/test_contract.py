@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from evertick.stores import open_store
-from tests.stores import contract, contract_entries, contract_reads
+from tests.stores import contract, contract_entries, contract_overview, contract_reads
 from tests.stores.differential import compare
 
 SERVERS = {"postgres": "postgres_server", "mysql": "mysql_server"}
@@ -119,6 +119,18 @@ class TestCompact(contract_reads.CompactContract):
 
 
 class TestCounters(contract_reads.CounterContract):
+    pass
+
+
+class TestNewest(contract_overview.NewestContract):
+    pass
+
+
+class TestTally(contract_overview.TallyContract):
+    pass
+
+
+class TestElsewhere(contract_overview.ElsewhereContract):
     pass
 
 

@@ -11,14 +11,12 @@ from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, ScheduleLine
-from evertick.model.lifecycle import ACTIVE, SKIPPED, TERMINAL, WAITING, JobStatus
+from evertick.model.lifecycle import ACTIVE, ENDED, WAITING, JobStatus
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import CronSpec, ScheduleSpec, specs_from_text
 from evertick.operations.asking import find_record
 from evertick.planning.schedules import compile_all, next_of
 from evertick.store import RunFilter, Store
-
-ENDED = TERMINAL - {SKIPPED}
 
 
 @dataclass(frozen=True, slots=True)

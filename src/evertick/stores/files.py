@@ -11,6 +11,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import RLock
 from typing import Any, Final
 
 from evertick.errors import SchedulerLockError, StoreUnavailable
@@ -18,6 +19,7 @@ from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import SKIPPED, TERMINAL
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot
+from evertick.store import Tally as Counted
 from evertick.stores.files_codec import Compaction, Leasing, Recording, Write, encode_contents, seal, seen_at
 from evertick.stores.files_disk import (
     FOLDER_MODE,
@@ -60,6 +62,7 @@ class FilesStore:
         self._is_stale = False
         """Whether the watermark file is."""
         self._trouble = ""
+        self._writing = RLock()  # a request may be submitted by another thread than the one that schedules
         self._guard: int | None = _own(self._home)
         try:
             self._open()
@@ -74,9 +77,10 @@ class FilesStore:
         return replace(self._memory.load(buckets), notices=notices)
 
     def commit(self, batch: Batch) -> Committed:
-        self._memory.check_epochs(batch.epochs)
-        self._memory.check_gaps(batch)
-        committed: Committed = self._perform(batch)
+        with self._writing:
+            self._memory.check_epochs(batch.epochs)
+            self._memory.check_gaps(batch)
+            committed: Committed = self._perform(batch)
         return committed
 
     def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
@@ -104,6 +108,12 @@ class FilesStore:
 
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         return self._memory.requests(ids)
+
+    def newest(self, job_ids: Collection[str]) -> Mapping[str, LedgerRow]:
+        return self._memory.newest(job_ids)
+
+    def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Counted]:
+        return self._memory.tally(where, width_us, by_job=by_job)
 
     def counters(self) -> Mapping[str, int]:
         return self._memory.counters()
@@ -139,6 +149,10 @@ class FilesStore:
     # A write, from the call to the disk to the memory
 
     def _perform(self, write: Write) -> Any:
+        with self._writing:
+            return self._write(write)
+
+    def _write(self, write: Write) -> Any:
         if self._guard is None:
             raise StoreUnavailable(f"the store in {self.folder} was closed. Open it again.")
         self._journal.append(self._sequence + 1, write)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from evertick.errors import Fenced, GapRefused
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import Instant
-from evertick.model.lifecycle import PLANNED, SKIPPED, TERMINAL
+from evertick.model.lifecycle import ENDED, PLANNED, SKIPPED, TERMINAL
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import (
     Batch,
@@ -25,8 +25,10 @@ from evertick.store import (
     RunFilter,
     ScheduleLine,
     Snapshot,
+    Tally,
 )
 from evertick.stores.memory_index import TimeIndex
+from evertick.stores.memory_tally import tally
 
 _bucket_of = lru_cache(maxsize=1 << 17)(bucket_of)
 _by_time = attrgetter("key.scheduled_for", "key.job_id", "key.origin")
@@ -226,6 +228,27 @@ class MemoryStore:
         with self._lock:
             return sorted((self._requests[name] for name in set(ids) if name in self._requests), key=_by_age)
 
+    def newest(self, job_ids: Collection[str]) -> Mapping[str, LedgerRow]:
+        found: dict[str, LedgerRow] = {}
+        with self._lock:
+            wanted = {job_id for job_id in job_ids if job_id in self._jobs}
+            for at, job_id, origin in self._places.walk(None, None, None, oldest_first=False):
+                if job_id in wanted:
+                    row = self._rows[RunKey(job_id, at, origin)]
+                    if row.state in ENDED:
+                        found[job_id] = row
+                        wanted.discard(job_id)
+                if not wanted:
+                    break
+        return found
+
+    def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:
+        assert where.since is not None
+        with self._lock:
+            places = list(self._places.walk(where.since, where.until, None, oldest_first=True))
+            rows = [self._rows[RunKey(job_id, at, origin)] for at, job_id, origin in places if at >= where.since]
+        return tally([row for row in rows if matches(row, where)], where.since, width_us, by_job=by_job)
+
     def counters(self) -> Mapping[str, int]:
         with self._lock:
             return dict(self._counters)
@@ -356,4 +379,6 @@ def matches(row: LedgerRow, where: RunFilter) -> bool:
         and (where.since is None or ends_at(row) >= where.since)
         and (where.until is None or row.key.scheduled_for < where.until)
         and not (where.occurrences_only and row.key.origin)
+        and (not where.executors or row.executor in where.executors)
+        and (where.gaps is None or where.gaps is (row.occurrences > 1))
     )

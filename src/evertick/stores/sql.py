@@ -20,9 +20,9 @@ from sqlalchemy import exc
 
 from evertick.errors import EvertickError, Fenced, GapRefused, StoreError, StoreUnavailable
 from evertick.model.instant import Instant
-from evertick.model.run import Change, Entry, RunKey
-from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot
-from evertick.stores import migrations, sql_changes, sql_compact, sql_entries, sql_leases, sql_reads
+from evertick.model.run import Change, Entry, LedgerRow, RunKey
+from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot, Tally
+from evertick.stores import migrations, sql_changes, sql_compact, sql_entries, sql_leases, sql_overview, sql_reads
 from evertick.stores.sql_rows import Params, entry_row, job_row, key_row, request_row, storable
 from evertick.stores.sql_statements import Statements, Tongue
 
@@ -82,6 +82,14 @@ class SqlStore(ABC):
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         with self._naming_errors(), self._reader.connect() as connection:
             return sql_reads.requests(connection, ids)
+
+    def newest(self, job_ids: Collection[str]) -> Mapping[str, LedgerRow]:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return sql_overview.newest(connection, job_ids)
+
+    def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return sql_overview.tally(connection, where, width_us, by_job=by_job)
 
     def counters(self) -> Mapping[str, int]:
         with self._naming_errors(), self._reader.connect() as connection:

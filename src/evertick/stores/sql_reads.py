@@ -17,7 +17,7 @@ from evertick.stores.sql_statements import JOB_COLUMNS, LINE_COLUMNS, REQUEST_CO
 
 NAMES_PER_QUERY = 500
 
-_LINE = [RUNS.c[name] for name in LINE_COLUMNS]
+LINE = [RUNS.c[name] for name in LINE_COLUMNS]
 _PLACE = (RUNS.c.scheduled_for, RUNS.c.job_id, RUNS.c.origin)
 _REQUEST = [REQUESTS.c[name] for name in REQUEST_COLUMNS]
 
@@ -36,7 +36,7 @@ def load(connection: sa.Connection, buckets: Collection[int] | None) -> Snapshot
 
 
 def select_open_runs(buckets: Sequence[int] | None) -> sa.Select[Any]:
-    statement = sa.select(*_LINE).where(RUNS.c.is_open == sa.literal_column("1"), _in(RUNS.c.bucket, buckets))
+    statement = sa.select(*LINE).where(RUNS.c.is_open == sa.literal_column("1"), _in(RUNS.c.bucket, buckets))
     # MySQL's statistics lag behind the share of runs that are open, which falls from all to few within a minute.
     return statement.with_hint(RUNS, "FORCE INDEX (evertick_runs_open)", "mysql")
 
@@ -106,7 +106,12 @@ def select_pages(where: RunFilter, after: RunKey | None, limit: int) -> list[lis
     A gap may begin before `since` and reach past it. Found by its own table, such gaps all lie before the other
     lines, so that neither part has to read the whole past.
     """
-    parts = [select_lines(where)] if where.since is None else [select_reaching_gaps(where), select_lines(where)]
+    if where.gaps:
+        parts = [select_gaps(where)]
+    elif where.since is None or where.gaps is False:
+        parts = [select_lines(where)]
+    else:
+        parts = [select_reaching_gaps(where), select_lines(where)]
     order = [column if where.oldest_first else column.desc() for column in _PLACE]
     behind = sa.true() if after is None else follows(after, where.oldest_first)
     pages = [part.where(behind).order_by(*order).limit(limit) for part in parts]
@@ -119,18 +124,23 @@ def select_pages(where: RunFilter, after: RunKey | None, limit: int) -> list[lis
 
 def select_lines(where: RunFilter) -> sa.Select[Any]:
     """The lines that a filter finds, but for gaps that began before `since`."""
-    statement = _filtered(sa.select(*_LINE), where)
+    statement = filtered(sa.select(*LINE), where)
     return statement if where.since is None else statement.where(RUNS.c.scheduled_for >= where.since)
 
 
 def select_reaching_gaps(where: RunFilter) -> sa.Select[Any]:
     """The gaps that began before `since` and reach it."""
+    return select_gaps(where).where(GAPS.c.scheduled_for < where.since)
+
+
+def select_gaps(where: RunFilter) -> sa.Select[Any]:
+    """The gaps that a filter finds, by their own table: there are few of them among many lines."""
     same = sa.and_(*(RUNS.c[name] == GAPS.c[name] for name in ("scheduled_for", "job_id", "origin")))
-    statement = _filtered(sa.select(*_LINE).join_from(GAPS, RUNS, same), where)
-    return statement.where(GAPS.c.through >= where.since, GAPS.c.scheduled_for < where.since)
+    statement = filtered(sa.select(*LINE).join_from(GAPS, RUNS, same), where)
+    return statement if where.since is None else statement.where(GAPS.c.through >= where.since)
 
 
-def _filtered(statement: sa.Select[Any], where: RunFilter) -> sa.Select[Any]:
+def filtered(statement: sa.Select[Any], where: RunFilter) -> sa.Select[Any]:
     if where.states:
         statement = statement.where(RUNS.c.state.in_([state.value for state in where.states]))
         if OPEN.issuperset(where.states):
@@ -143,6 +153,10 @@ def _filtered(statement: sa.Select[Any], where: RunFilter) -> sa.Select[Any]:
         statement = statement.where(RUNS.c.scheduled_for < where.until)
     if where.occurrences_only:
         statement = statement.where(RUNS.c.origin == "")
+    if where.executors:
+        statement = statement.where(RUNS.c.executor.in_(sorted(where.executors)))
+    if where.gaps is not None:
+        statement = statement.where(RUNS.c.occurrences > 1 if where.gaps else RUNS.c.occurrences == 1)
     return statement
 
 
