@@ -11,12 +11,12 @@ from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, ScheduleLine
-from evertick.model.lifecycle import ACTIVE, ENDED, WAITING, JobStatus
+from evertick.model.lifecycle import ACTIVE, WAITING, JobStatus
 from evertick.model.run import LedgerRow
-from evertick.model.schedule import CronSpec, ScheduleSpec, specs_from_text
+from evertick.model.schedule import AtSpec, CronSpec, ScheduleSpec, specs_from_text
 from evertick.operations.asking import find_record
 from evertick.planning.schedules import compile_all, next_of
-from evertick.store import RunFilter, Store
+from evertick.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ def list_standings(store: Store | None, jobs: Mapping[str, Job], now: Instant) -
         return [_standing(job.id, job, None, job.schedules, None, (), None, now) for _, job in sorted(jobs.items())]
     snapshot = store.load()
     records = {record.job_id: record for record in snapshot.jobs}
-    specs = _current_specs(store.schedules())
+    specs = current_specs(store.schedules([job_id for job_id in records if job_id not in jobs]))
+    last = store.newest(records)
     open_runs: dict[str, list[LedgerRow]] = defaultdict(list)
     for row in snapshot.open_runs:
         open_runs[row.key.job_id].append(row)
@@ -59,7 +60,7 @@ def list_standings(store: Store | None, jobs: Mapping[str, Job], now: Instant) -
             jobs[job_id].schedules if job_id in jobs else specs.get(job_id, ()),
             watermark_of(records.get(job_id), snapshot.floors),
             open_runs[job_id],
-            _last_run(store, job_id),
+            last.get(job_id),
             now,
         )
         for job_id in sorted({*records, *jobs})
@@ -77,7 +78,7 @@ def standing_of(store: Store, job_id: str, jobs: Mapping[str, Job], now: Instant
         specs_of(store, job_id, jobs),
         watermark_of(record, snapshot.floors),
         [row for row in snapshot.open_runs if row.key.job_id == job_id],
-        _last_run(store, job_id),
+        store.newest([job_id]).get(job_id),
         now,
     )
 
@@ -86,7 +87,7 @@ def specs_of(store: Store, job_id: str, jobs: Mapping[str, Job]) -> tuple[Schedu
     """The schedules of a job now: as its definition says, else as the ledger last knew them."""
     if job_id in jobs:
         return jobs[job_id].schedules
-    return _current_specs(store.schedules([job_id])).get(job_id, ())
+    return current_specs(store.schedules([job_id])).get(job_id, ())
 
 
 def zone_of(job: Job | None, specs: Sequence[ScheduleSpec]) -> str:
@@ -103,13 +104,28 @@ def watermark_of(record: JobRecord | None, floors: Mapping[int, Instant]) -> Ins
     return record.watermark if record.held else max(record.watermark, floors.get(bucket_of(record.job_id), 0))
 
 
-def _current_specs(lines: Sequence[ScheduleLine]) -> dict[str, tuple[ScheduleSpec, ...]]:
+def current_specs(lines: Sequence[ScheduleLine]) -> dict[str, tuple[ScheduleSpec, ...]]:
     newest = {line.job_id: line for line in sorted(lines, key=lambda line: line.since)}
     return {job_id: specs_from_text(line.specs) if line.specs else () for job_id, line in newest.items()}
 
 
-def _last_run(store: Store, job_id: str) -> LedgerRow | None:
-    return next(iter(store.query(RunFilter(job_ids=[job_id], states=ENDED), limit=1).rows), None)
+def judge(
+    job_id: str,
+    job: Job | None,
+    record: JobRecord | None,
+    specs: Sequence[ScheduleSpec],
+    *,
+    is_active: bool,
+    now: Instant,
+) -> JobStatus:
+    """How a job is shown, without working out when it is due next."""
+    may_go_on = not specs or any(not isinstance(spec, AtSpec) or spec.instant > now for spec in specs)
+    return _status(_held(job, record), record or JobRecord(job_id, 0), is_active, may_go_on)
+
+
+def is_held(job: Job | None, record: JobRecord | None) -> bool:
+    """Whether nothing is planned for a job."""
+    return _held(job, record) is not None
 
 
 def _standing(

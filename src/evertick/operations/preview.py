@@ -109,18 +109,19 @@ def fires_until(
 def _fires_of(job: Job, record: JobRecord | None, now: Instant) -> Iterator[Fire]:
     schedules = compile_all(job.schedules)
     zone = zone_of(job, job.schedules)
-    held, detail = _held(job, record)
+    held, detail = why_held(job, record)
     at = next_of(schedules, now)
     while at is not None:
         yield Fire(at, job.id, zone, held, detail)
         at = next_of(schedules, at)
 
 
-def _held(job: Job, record: JobRecord | None) -> tuple[SkipReason | None, str]:
+def why_held(job: Job | None, record: JobRecord | None) -> tuple[SkipReason | None, str]:
+    """Why an occurrence of the job would not run as things are now."""
     if record is not None and record.paused_at is not None:
-        catches_up = job.policy.missed is not Missed.NONE
+        catches_up = job is not None and job.policy.missed is not Missed.NONE
         later = "caught up by its policy on resume" if catches_up else "skipped unless resumed with --catchup"
         return SkipReason.PAUSED, later
-    if not job.enabled:
+    if job is not None and not job.enabled:
         return SkipReason.DISABLED, "skipped while the job is disabled"
     return None, ""

@@ -37,6 +37,18 @@ def span_text(span_us: int) -> str:
     return format_duration(span_us // unit * unit)
 
 
+def local_text(at: Instant, zone: str) -> str:
+    """`Mon 2026-03-02 09:00:00`, on the clocks of a zone."""
+    fraction = at % SECOND
+    return f"{_local(at, zone):%a %Y-%m-%d %H:%M:%S}" + (f".{fraction:06d}".rstrip("0") if fraction else "")
+
+
+def offset_text(at: Instant, zone: str) -> str:
+    """`+01:00`: what the clocks of a zone show beyond UTC then."""
+    text = f"{_local(at, zone):%z}"
+    return f"{text[:3]}:{text[3:5]}"
+
+
 def read_moment(text: str, zone: str, schedules: tuple[Schedule, ...] = ()) -> Instant:
     """A time as somebody writes it: with an offset, or on the clocks of a zone.
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from evertick.errors import StoreUnavailable
 from evertick.model.instant import Instant
 from evertick.model.run import Change, LedgerRow, RunKey
-from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot
+from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot, Tally
 from evertick.stores.memory import MemoryStore
 from evertick.testing.faults import Faults
 from evertick.testing.invariants import LedgerWatch
@@ -97,6 +97,12 @@ class StoreHandle:
 
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         return self.call(lambda: self._backend.store.requests(ids))
+
+    def newest(self, job_ids: Collection[str]) -> Mapping[str, LedgerRow]:
+        return self.call(lambda: self._backend.store.newest(job_ids))
+
+    def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:
+        return self.call(lambda: self._backend.store.tally(where, width_us, by_job=by_job))
 
     def counters(self) -> Mapping[str, int]:
         return self.call(lambda: self._backend.store.counters())

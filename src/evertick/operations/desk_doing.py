@@ -1,0 +1,217 @@
+"""What people do: each is a durable request with an id of its own, so that asking twice does it once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.model.instant import to_text
+from evertick.model.ledger import Request, RequestKind
+from evertick.model.lifecycle import TERMINAL, Trigger
+from evertick.model.policy import Missed
+from evertick.operations.asking import answer_to, params_text, read_run_id, require_run, submit
+from evertick.operations.backfill import cancel_backfill, find_backfill, plan_backfill, progress_of, read_overlap
+from evertick.operations.desk_jobs import word_of
+from evertick.operations.desk_scene import Scene
+from evertick.operations.desk_shapes import Data, counts_of
+from evertick.operations.requests import (
+    backfill_request,
+    cancel_request,
+    pause_request,
+    resume_request,
+    retry_request,
+    trigger_request,
+)
+from evertick.operations.words import local_text, read_moment
+from evertick.planning.schedules import compile_all
+
+POLL_SECONDS = 0.05
+RATE_MAX = 86_400.0
+
+
+class DoingDesk(Scene):
+    """`request_id` is the caller's; `wait_seconds` is how long an answer is waited for, and 0 not at all."""
+
+    def trigger(
+        self,
+        job_id: str,
+        params: Mapping[str, str] | None = None,
+        trigger: str = "manual",
+        *,
+        request_id: str,
+        by: str = "",
+        wait_seconds: float = 0.0,
+    ) -> Data:
+        """Run a job now; the run meets the job's overlap rule like any other."""
+        self.require(job_id)
+        text = params_text(self.jobs.get(job_id), params or {})
+        kind = Trigger(word_of("trigger", trigger, [Trigger.MANUAL, Trigger.API, Trigger.WEBHOOK]))
+        request = trigger_request(request_id, job_id, self.now(), by=by or self.by, params=text, trigger=kind)
+        return self._ask(request, wait_seconds)
+
+    def cancel(self, target: str, *, request_id: str, by: str = "", wait_seconds: float = 0.0) -> Data:
+        """End a run, or every run of a job that has not ended."""
+        key = read_run_id(target) if "@" in target else None
+        job_id = key.job_id if key else target
+        self.require(job_id)
+        known = self._known(request_id)
+        if key is not None and known is None:
+            row = require_run(self.store, key)
+            if row.state in TERMINAL:
+                raise Conflict(f"the run {target} has ended: {row.state}. Nothing was changed.")
+        run_id = key.run_id if key else None
+        return self._ask(cancel_request(request_id, job_id, self.now(), run_id=run_id, by=by or self.by), wait_seconds)
+
+    def retry(
+        self, run_id: str, from_failed: bool = False, *, request_id: str, by: str = "", wait_seconds: float = 0.0
+    ) -> Data:
+        """A new run for the time that another one was for, with the same parameters."""
+        key = read_run_id(run_id)
+        self.require(key.job_id)
+        row = require_run(self.store, key)
+        if row.state not in TERMINAL:
+            raise Conflict(f"the run {run_id} is {row.state}. Next: wait for its end, or cancel it.")
+        if row.occurrences > 1:
+            raise Conflict(f"{run_id} stands for {row.occurrences:,} skipped occurrences. Next: backfill them.")
+        if from_failed:
+            raise Conflict("a run is retried as a whole. Next: leave 'from_failed' out.")
+        return self._ask(retry_request(request_id, row, self.now(), by=by or self.by), wait_seconds)
+
+    def pause(self, job_id: str, note: str = "", *, request_id: str, by: str = "", wait_seconds: float = 0.0) -> Data:
+        """Plan nothing more for a job until it is resumed."""
+        self.require(job_id)
+        return self._ask(pause_request(request_id, job_id, self.now(), note=note, by=by or self.by), wait_seconds)
+
+    def resume(
+        self, job_id: str, keep: str | None = None, *, request_id: str, by: str = "", wait_seconds: float = 0.0
+    ) -> Data:
+        """Plan a paused job again; `keep` says which of the pause's occurrences run, else its policy does."""
+        self.require(job_id)
+        chosen = Missed(word_of("choice", keep, list(Missed))) if keep else None
+        return self._ask(resume_request(request_id, job_id, self.now(), keep=chosen, by=by or self.by), wait_seconds)
+
+    def backfill(
+        self,
+        job_id: str,
+        start: str,
+        end: str,
+        only_missing: bool = True,
+        overlap: str = "wait",
+        rate: float = 0.0,
+        preview: bool = False,
+        *,
+        request_id: str = "",
+        by: str = "",
+        wait_seconds: float = 0.0,
+    ) -> Data:
+        """Run past occurrences, from a time up to another; `rate` is the least number of seconds between two starts."""
+        self.require(job_id)
+        if not 0 <= rate <= RATE_MAX:
+            raise DefinitionError(f"the rate is {rate:g} s.", hint=f"Write 0 to {RATE_MAX:,.0f}.", field="rate")
+        rule, zone = read_overlap(overlap), self.zone(job_id)
+        known = None if preview else self._known(request_id)
+        if known is not None:
+            return {**self._wait(known, wait_seconds), "runs": len(json.loads(known.payload).get("instants", ()))}
+        schedules = compile_all(self.specs(job_id))
+        first, last = (read_moment(text, zone, schedules) for text in (start, end))
+        found = plan_backfill(self.store, job_id, self.jobs, first, last, self.now(), only_missing=only_missing)
+        chosen = [one.at for one in found if one.is_chosen]
+        told: Data = {
+            "job": job_id,
+            "timezone": zone,
+            "runs": len(chosen),
+            "occurrences": len(found),
+            "candidates": [
+                {
+                    "scheduled_for": to_text(one.at),
+                    "local": local_text(one.at, zone),
+                    "what": "run" if one.is_chosen else "leave",
+                    "why": one.why,
+                }
+                for one in found
+            ],
+        }
+        if preview or not chosen:
+            return {"request": None, "is_answered": False, "answer": None, **told}
+        gap_us = round(rate * 1_000_000)
+        request = backfill_request(
+            request_id, job_id, self.now(), chosen, overlap=rule, gap_us=gap_us, by=by or self.by
+        )
+        return {**told, **self._ask(request, wait_seconds)}
+
+    def backfill_progress(self, job_id: str, request: str) -> Data:
+        """How far a backfill has come."""
+        found = find_backfill(self.store, job_id, request)
+        progress = progress_of(self.store, found)
+        return {
+            "request": request,
+            "job": job_id,
+            "is_answered": found.answer is not None,
+            "total": progress.total,
+            "ended": progress.ended,
+            "is_over": progress.is_over,
+            "states": counts_of(progress.states),
+        }
+
+    def cancel_backfill(
+        self, job_id: str, request: str, *, request_id: str, by: str = "", wait_seconds: float = 0.0
+    ) -> Data:
+        """Cancel what is left of a backfill."""
+        found = find_backfill(self.store, job_id, request)
+        requests = cancel_backfill(self.store, found, request_id, self.now(), by=by or self.by)
+        if not requests:
+            return {"request": request_id, "job": job_id, "is_answered": True, "answer": {}, "cancelled": 0}
+        *others, last = requests
+        submit(self.store, *others)
+        return {**self._ask(last, wait_seconds), "request": request_id, "cancelled": len(requests)}
+
+    def answer(self, request_id: str, wait_seconds: float = 0.0) -> Data:
+        """What became of a request; one that nobody made is `NotFound`."""
+        known = self._known(request_id)
+        if known is None:
+            raise NotFound(f"there is no request '{request_id}'.")
+        return self._wait(known, wait_seconds)
+
+    def _known(self, request_id: str) -> Request | None:
+        return next(iter(self.store.requests([request_id])), None)
+
+    def _ask(self, request: Request, wait_seconds: float) -> Data:
+        submit(self.store, request)
+        self.forget()
+        known = self._known(request.id)
+        if known is not None and not _is_same(known, request):
+            raise Conflict(
+                f"the request id '{request.id}' was used for something else: {known.kind} of {known.job_id}. "
+                "Next: take a new one."
+            )
+        return self._wait(request, wait_seconds)
+
+    def _wait(self, request: Request, wait_seconds: float) -> Data:
+        answer: dict[str, Any] | None = None
+        is_running = self.is_scheduler_running() if wait_seconds > 0 else None
+        deadline = time.monotonic() + (wait_seconds if is_running else 0.0)
+        while True:
+            answer = answer_to(self.store, request.id)
+            if answer is not None or time.monotonic() >= deadline:
+                break
+            time.sleep(POLL_SECONDS)
+        self.forget()
+        if is_running is None:
+            is_running = answer is not None or self.is_scheduler_running()
+        return {
+            "request": request.id,
+            "job": request.job_id,
+            "is_answered": answer is not None,
+            "answer": answer,
+            "is_scheduler_running": is_running,
+        }
+
+
+def _is_same(known: Request, asked: Request) -> bool:
+    """Whether a request under the same id asks for the same; what a backfill chooses may change with time."""
+    if (known.kind, known.job_id) != (asked.kind, asked.job_id):
+        return False
+    return known.kind is RequestKind.BACKFILL or known.payload == asked.payload

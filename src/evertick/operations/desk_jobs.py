@@ -1,0 +1,254 @@
+"""What people ask about jobs: which there are, how one stands, under which rules, and why it did what it did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from statistics import quantiles
+
+from evertick.errors import DefinitionError
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import Instant, to_text
+from evertick.model.job import Job
+from evertick.model.lifecycle import ACTIVE, ENDED, SUCCEEDED, WAITING, JobStatus
+from evertick.model.policy import Missed
+from evertick.model.run import LedgerRow
+from evertick.operations.asking import read_run_id
+from evertick.operations.data import text_or_none
+from evertick.operations.desk_scene import Scene, View, bounded
+from evertick.operations.desk_shapes import (
+    Data,
+    definition_data,
+    job_data,
+    lateness_seconds,
+    mark_data,
+    problem_data,
+    problems_data,
+    why_data,
+)
+from evertick.operations.jobs import is_held, judge, watermark_of, zone_of
+from evertick.operations.preview import preview_catchup
+from evertick.operations.reasons import why
+from evertick.operations.rules import explain
+from evertick.operations.words import local_text
+from evertick.store import RunFilter
+
+PAGE_MAX = 1_000
+RECENT_MAX = 50
+
+
+class JobsDesk(Scene):
+    def list_jobs(
+        self,
+        search: str = "",
+        tags: Collection[str] = (),
+        states: Collection[str] = (),
+        limit: int = 100,
+        after: str | None = None,
+        *,
+        with_gone: bool = False,
+        recent: int = 0,
+    ) -> Data:
+        """A page of jobs by their ids, and how many there are of each status. `recent` adds so many of the last runs.
+
+        `search` is looked for in ids, names, descriptions and tags; a job must have all `tags`.
+        """
+        bounded("limit", limit, 1, PAGE_MAX)
+        bounded("recent", recent, 0, RECENT_MAX)
+        wanted = {word_of("status", word, list(JobStatus)) for word in states}
+        now, view = self.now(), self.view()
+        all_jobs = self.standings(view, search, tags, with_gone=with_gone)
+        chosen = [job_id for job_id, status in all_jobs.items() if not wanted or status in wanted]
+        rest = [job_id for job_id in chosen if after is None or job_id > after]
+        page = rest[:limit]
+        return {
+            "items": self._job_rows(view, page, all_jobs, recent, now),
+            "next": page[-1] if len(rest) > limit else None,
+            "total": len(chosen),
+            "statuses": dict(sorted(Counter(map(str, all_jobs.values())).items())),
+            "tags": dict(sorted(Counter(tag for job in view.jobs.values() for tag in job.tags).items())),
+            "problems": problems_data(view.folder.errors),
+        }
+
+    def standings(
+        self, view: View, search: str = "", tags: Collection[str] = (), *, with_gone: bool = False
+    ) -> Mapping[str, JobStatus]:
+        """The jobs that are meant, by their ids, each with its status: what every list begins with."""
+        now, jobs, records = self.now(), view.jobs, view.records
+        active = {row.key.job_id for row in view.snapshot.open_runs if row.state in ACTIVE}
+        text = search.casefold()
+        ids = sorted(
+            job_id
+            for job_id in {*jobs, *records}
+            if _is_meant(job_id, jobs.get(job_id), text, tags)
+            and (with_gone or job_id in jobs or records[job_id].retired_at is None)
+        )
+        specs = self.all_specs(ids)
+        return {
+            job_id: judge(
+                job_id, jobs.get(job_id), records.get(job_id), specs[job_id], is_active=job_id in active, now=now
+            )
+            for job_id in ids
+        }
+
+    def job(self, job_id: str) -> Data:
+        """How one job stands, and what its definition says."""
+        record = self.require(job_id)
+        now, folder = self.now(), self.definitions()
+        job, snapshot = folder.jobs.get(job_id), self.store.load([bucket_of(job_id)])
+        specs = self.specs(job_id)
+        rows = [row for row in snapshot.open_runs if row.key.job_id == job_id]
+        active = [row for row in rows if row.state in ACTIVE]
+        status = judge(job_id, job, record, specs, is_active=bool(active), now=now)
+        told = folder.errors.get(job.file or "", ()) if job else ()
+        return {
+            **job_data(
+                job_id,
+                job,
+                record,
+                status=status,
+                zone=zone_of(job, specs),
+                specs=specs,
+                next_at=None if is_held(job, record) else self.horizon.next_of(job_id, specs, now),
+                watermark=watermark_of(record, snapshot.floors),
+                active=active,
+                waiting=sum(row.state is WAITING for row in rows),
+                last=self.store.newest([job_id]).get(job_id),
+            ),
+            "definition": None if job is None else definition_data(job),
+            "is_stale": job_id in folder.stale,
+            "problems": [problem_data(error) for error in told],
+            "is_scheduler_running": self.is_scheduler_running(),
+        }
+
+    def explain(self, job_id: str) -> list[Data]:
+        """Every rule the job runs under, and where each was written."""
+        return [rule._asdict() for rule in explain(self.definition_of(job_id))]
+
+    def graph(self, job_id: str) -> Data:
+        """The steps and what they wait for, and the jobs before and behind; where to draw them is the reader's."""
+        job = self.definition_of(job_id)
+        data = definition_data(job)
+        behind = sorted(other.id for other in self.jobs.values() if other.after and job_id in other.after.jobs)
+        return {
+            "job": job_id,
+            "nodes": data["steps"],
+            "edges": [{"from": before, "to": step.name} for step in job.steps for before in step.depends],
+            "handlers": data["handlers"],
+            "runs_after": list(job.after.jobs) if job.after else [],
+            "runs_before": behind,
+        }
+
+    def why(self, target: str, at: str | None = None) -> Data:
+        """What became of an occurrence of a job, or of a run, and why."""
+        if "@" not in target:
+            return why_data(why(self.store, target, at, self.jobs, self.now()))
+        if at is not None:
+            raise DefinitionError("the id of a run names its time already.", hint="Leave the second one out.")
+        key = read_run_id(target)
+        return why_data(why(self.store, key.job_id, key, self.jobs, self.now()))
+
+    def catchup(self, job_id: str, keep: str | None = None) -> Data:
+        """What a start now, or a resume, would catch up."""
+        job = self.definition_of(job_id)
+        chosen = Missed(word_of("choice", keep, list(Missed))) if keep else None
+        found, zone = preview_catchup(self.store, job, self.now(), chosen), zone_of(job, job.schedules)
+        return {
+            "job": job_id,
+            "timezone": zone,
+            "watermark": text_or_none(found.watermark),
+            "paused_at": text_or_none(found.paused_at),
+            "backlog": [key.run_id for key in found.backlog],
+            "kept": found.kept,
+            "skipped": found.skipped,
+            "fates": [
+                {
+                    "scheduled_for": to_text(fate.at),
+                    "local": local_text(fate.at, zone),
+                    "through": text_or_none(fate.through),
+                    "occurrences": fate.occurrences,
+                    "what": "run" if fate.runs else f"skip: {fate.reason}",
+                    "reason": None if fate.reason is None else str(fate.reason),
+                    "detail": fate.detail,
+                }
+                for fate in found.fates
+            ],
+        }
+
+    def durations(self, job_id: str, limit: int = 100) -> Data:
+        """How long its last runs took, oldest first, and what is usual."""
+        self.require(job_id)
+        bounded("limit", limit, 1, PAGE_MAX)
+        rows = self.store.query(RunFilter(job_ids=[job_id], states=ENDED), limit=limit).rows
+        marks = [mark_data(row) for row in reversed(rows)]
+        took = [mark["duration_seconds"] for mark in marks if mark["duration_seconds"] is not None]
+        late = [found for row in rows if (found := lateness_seconds(row)) is not None]
+        return {
+            "job": job_id,
+            "runs": marks,
+            "durations": percentiles(took),
+            "lateness": percentiles(late),
+            "success_rate": _rate(rows),
+        }
+
+    def _job_rows(
+        self, view: View, page: Sequence[str], statuses: Mapping[str, JobStatus], recent: int, now: Instant
+    ) -> list[Data]:
+        specs, last = self.all_specs(page), self.store.newest(page)
+        rows = []
+        for job_id in page:
+            job, record = view.jobs.get(job_id), view.records.get(job_id)
+            found = job_data(
+                job_id,
+                job,
+                record,
+                status=statuses[job_id],
+                zone=zone_of(job, specs[job_id]),
+                specs=specs[job_id],
+                next_at=None if is_held(job, record) else self.horizon.next_of(job_id, specs[job_id], now),
+                watermark=view.watermark(job_id),
+                active=view.of(job_id, *ACTIVE),
+                waiting=len(view.of(job_id, WAITING)),
+                last=last.get(job_id),
+            )
+            rows.append({**found, "recent": self._recent(job_id, recent)} if recent else found)
+        return rows
+
+    def _recent(self, job_id: str, count: int) -> list[Data]:
+        rows = self.store.query(RunFilter(job_ids=[job_id], states=ENDED), limit=count).rows
+        return [mark_data(row) for row in reversed(rows)]
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float] | None:
+    """What is usual among some numbers; None where there are none."""
+    if not values:
+        return None
+    cuts = quantiles(values, n=100, method="inclusive") if len(values) > 1 else [values[0]] * 99
+    return {
+        "p10": cuts[9],
+        "p50": cuts[49],
+        "p90": cuts[89],
+        "p99": cuts[98],
+        "least": min(values),
+        "most": max(values),
+    }
+
+
+def word_of(what: str, word: str, known: Sequence[str]) -> str:
+    """A word that somebody wrote, if it is one of those there are."""
+    if word not in known:
+        raise DefinitionError(f"'{word}' is no {what}.", hint=f"It is one of {', '.join(map(str, known))}.", field=what)
+    return word
+
+
+def _is_meant(job_id: str, job: Job | None, search: str, tags: Collection[str]) -> bool:
+    if job is None:
+        return not tags and search in job_id.casefold()
+    if not all(tag in job.tags for tag in tags):
+        return False
+    texts = (job_id, job.name, job.description, *job.tags)
+    return not search or any(search in text.casefold() for text in texts)
+
+
+def _rate(rows: Sequence[LedgerRow]) -> float | None:
+    return sum(row.state is SUCCEEDED for row in rows) / len(rows) if rows else None

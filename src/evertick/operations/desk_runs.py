@@ -1,0 +1,176 @@
+"""What people ask about runs: which there were, what one did and printed, and what was never run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from evertick.errors import NotFound
+from evertick.model.lifecycle import TERMINAL, RunState, SkipReason, Trigger
+from evertick.model.run import LedgerRow
+from evertick.operations.asking import read_run_id, require_run
+from evertick.operations.data import run_data
+from evertick.operations.desk_jobs import word_of
+from evertick.operations.desk_scene import LogsReader, Scene, bounded
+from evertick.operations.desk_shapes import Data, gap_data, lateness_seconds, report_data
+from evertick.operations.proof import verify
+from evertick.store import RunFilter
+
+RUNS_MAX = 1_000
+LOG_BYTES_MAX = 1 << 20
+
+
+class RunsDesk(Scene):
+    def list_runs(
+        self,
+        job: str | None = None,
+        states: Collection[str] = (),
+        triggers: Collection[str] = (),
+        reasons: Collection[str] = (),
+        tags: Collection[str] = (),
+        since: str | None = None,
+        until: str | None = None,
+        executor: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Data:
+        """A page of the ledger, newest first; `since` is included and `until` is not."""
+        bounded("limit", limit, 1, RUNS_MAX)
+        return self._page(
+            job,
+            tags,
+            RunFilter(
+                states=[RunState(word_of("state", word, list(RunState))) for word in states],
+                triggers=[Trigger(word_of("trigger", word, list(Trigger))) for word in triggers],
+                reasons=[SkipReason(word_of("reason", word, list(SkipReason))) for word in reasons],
+                since=self.moment(since, job),
+                until=self.moment(until, job),
+                executors=[executor] if executor else (),
+            ),
+            limit,
+            after,
+        )
+
+    def gaps(
+        self,
+        job: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Data:
+        """Stretches that were skipped as one, newest first."""
+        bounded("limit", limit, 1, RUNS_MAX)
+        where = RunFilter(since=self.moment(since, job), until=self.moment(until, job), gaps=True)
+        return self._page(job, (), where, limit, after, are_gaps=True)
+
+    def run(self, run_id: str) -> Data:
+        """One line of the ledger, and what of it can still be done."""
+        row = require_run(self.store, read_run_id(run_id))
+        is_over = row.state in TERMINAL
+        return {
+            **run_data(row),
+            "lateness_seconds": lateness_seconds(row),
+            "can_cancel": not is_over,
+            "can_retry": is_over and row.occurrences == 1,
+            "logs": self._logs_of(row),
+        }
+
+    def list_logs(self, run_id: str) -> list[Data]:
+        """Which logs a run has, by attempt and step."""
+        return self._logs_of(require_run(self.store, read_run_id(run_id)))
+
+    def read_log(self, run_id: str, attempt: int, step: str, offset: int = 0, limit: int = LOG_BYTES_MAX) -> Data:
+        """A part of a log as text; `next_offset` counts bytes, and never lies inside a character."""
+        data, end, is_complete = self.log_bytes(run_id, attempt, step, offset, limit)
+        cut = 0 if is_complete else _unfinished(data)
+        return {
+            "run": run_id,
+            "attempt": attempt,
+            "step": step,
+            "text": data[: len(data) - cut].decode("utf-8", "replace"),
+            "offset": offset,
+            "next_offset": end - cut,
+            "is_complete": is_complete,
+        }
+
+    def log_bytes(
+        self, run_id: str, attempt: int, step: str, offset: int = 0, limit: int = LOG_BYTES_MAX
+    ) -> tuple[bytes, int, bool]:
+        """A part of a log as it is; where to go on; and whether nothing follows, now or later.
+
+        The run must be in the ledger, and the log among those it has: no name from outside ever becomes a path.
+        """
+        bounded("offset", offset, 0, 1 << 50)
+        bounded("limit", limit, 1, LOG_BYTES_MAX)
+        row = require_run(self.store, read_run_id(run_id))
+        logs = self._reader()
+        names = [(one.attempt, one.step) for one in logs.list_logs(row.key)]
+        if (attempt, step) not in names:
+            steps = tuple(dict.fromkeys(name for _, name in names))
+            raise NotFound(f"the run {run_id} has no log of a step '{step}' in attempt {attempt}.", steps[:3])
+        chunk = logs.read_log(row.key, attempt, step, offset, limit)
+        return chunk.data, chunk.next_offset, chunk.is_complete
+
+    def verify(self) -> Data:
+        """Whether the ledger holds every occurrence, once. It reads all of it."""
+        report = verify(self.store)
+        # A scheduler at work may write between two reads: what is wrong at a second look is wrong.
+        return report_data(report if report.is_sound else verify(self.store))
+
+    def _page(
+        self,
+        job: str | None,
+        tags: Collection[str],
+        where: RunFilter,
+        limit: int,
+        after: str | None,
+        *,
+        are_gaps: bool = False,
+    ) -> Data:
+        shape: Any = gap_data if are_gaps else run_data
+        mark = read_run_id(after) if after else None
+        if job is not None:
+            self.require(job)
+        chosen = self._tagged(job, tags)
+        if chosen is not None and not chosen:
+            return {"items": [], "next": None}
+        page = self.store.query(_of_jobs(where, chosen or ()), mark, limit)
+        return {"items": [shape(row) for row in page.rows], "next": page.after.run_id if page.after else None}
+
+    def _tagged(self, job: str | None, tags: Collection[str]) -> list[str] | None:
+        """Which jobs are meant; None: any."""
+        if not tags:
+            return None if job is None else [job]
+        found = [one.id for one in self.jobs.values() if all(tag in one.tags for tag in tags)]
+        return [one for one in found if job in (None, one)]
+
+    def _reader(self) -> LogsReader:
+        if self.logs is None:
+            raise NotFound("there are no logs here: they are with the scheduler that ran it.")
+        return self.logs
+
+    def _logs_of(self, row: LedgerRow) -> list[Data]:
+        if self.logs is None or row.occurrences > 1:
+            return []
+        return [
+            {"attempt": one.attempt, "step": one.step, "size": one.size, "is_complete": one.is_complete}
+            for one in self.logs.list_logs(row.key)
+        ]
+
+
+def _of_jobs(where: RunFilter, job_ids: Collection[str]) -> RunFilter:
+    return replace(where, job_ids=job_ids)
+
+
+def _unfinished(data: bytes) -> int:
+    """How many bytes at the end belong to a character that goes on behind them."""
+    for back in range(1, min(4, len(data) + 1)):
+        byte = data[-back]
+        if byte & 0xC0 == 0x80:
+            continue
+        length = 2 if byte & 0xE0 == 0xC0 else 3 if byte & 0xF0 == 0xE0 else 4 if byte & 0xF8 == 0xF0 else 1
+        # Left as they are when nothing else was read, so that a reader of broken text gets on.
+        return back if back < length and back < len(data) else 0
+    return 0

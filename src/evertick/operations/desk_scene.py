@@ -1,0 +1,163 @@
+"""What a desk looks at: the ledger, the definitions, the time, and what of them may be kept for a moment."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from evertick.definitions.source import Folder
+from evertick.errors import DefinitionError
+from evertick.model.instant import Instant, from_datetime
+from evertick.model.job import Job
+from evertick.model.ledger import JobRecord, Snapshot
+from evertick.model.lifecycle import RunState
+from evertick.model.run import LedgerRow, RunKey
+from evertick.model.schedule import ScheduleSpec
+from evertick.operations.asking import find_record, live_nodes, no_such_job
+from evertick.operations.horizon import Horizon
+from evertick.operations.jobs import current_specs, specs_of, watermark_of, zone_of
+from evertick.operations.words import read_moment
+from evertick.store import Store
+
+
+class LogsReader(Protocol):
+    """What the steps of runs have printed; `evertick.executors.logs.Logs` is one."""
+
+    def list_logs(self, key: RunKey) -> Sequence[Any]: ...
+    def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = 1 << 20) -> Any: ...
+
+
+class Live(Protocol):
+    """What only a scheduler at work can tell."""
+
+    def status(self) -> Mapping[str, Any] | None:
+        """None: there is none, or it does not answer."""
+
+
+def now_by_the_clock() -> Instant:
+    return from_datetime(datetime.now(UTC))
+
+
+def folder_of(jobs: Mapping[str, Job]) -> Folder:
+    """Jobs that no files define, as a folder of them."""
+    return Folder(jobs=jobs)
+
+
+class View:
+    """All jobs at one moment, by their ids."""
+
+    def __init__(self, folder: Folder, snapshot: Snapshot) -> None:
+        self.folder = folder
+        self.snapshot = snapshot
+        self.jobs = folder.jobs
+        self.records: Mapping[str, JobRecord] = {record.job_id: record for record in snapshot.jobs}
+        self.open_runs: dict[str, list[LedgerRow]] = defaultdict(list)
+        for row in snapshot.open_runs:
+            self.open_runs[row.key.job_id].append(row)
+
+    def watermark(self, job_id: str) -> Instant | None:
+        return watermark_of(self.records.get(job_id), self.snapshot.floors)
+
+    def of(self, job_id: str, *states: RunState) -> list[LedgerRow]:
+        """The runs of a job that have not ended, in these states."""
+        return [row for row in self.open_runs.get(job_id, ()) if row.state in states]
+
+
+class Scene:
+    """All that the parts of a desk share. Any thread may use it."""
+
+    def __init__(
+        self,
+        store: Store,
+        definitions: Callable[[], Folder],
+        *,
+        now: Callable[[], Instant] = now_by_the_clock,
+        logs: LogsReader | None = None,
+        live: Live | None = None,
+        by: str = "",
+        is_scheduler_running: Callable[[], bool] | None = None,
+        keep_us: int = 0,
+    ) -> None:
+        """`keep_us` is how old an answer about all jobs may be: a page asks for the same again and again."""
+        self.store = store
+        self.definitions = definitions
+        self.now = now
+        self.logs = logs
+        self.live = live
+        self.by = by
+        self.horizon = Horizon()
+        self._is_scheduler_running = is_scheduler_running
+        self._keep_us = keep_us
+        self._lock = threading.Lock()
+        self._kept: tuple[Instant, View] | None = None
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        return self.definitions().jobs
+
+    def view(self) -> View:
+        """All jobs, at most `keep_us` ago."""
+        folder = self.definitions()
+        if not self._keep_us:
+            return View(folder, self.store.load())
+        with self._lock:  # those who come at once read it once
+            at = self.now()
+            if self._kept is not None and 0 <= at - self._kept[0] < self._keep_us:
+                view = self._kept[1]
+                return view if view.folder is folder else View(folder, view.snapshot)
+            view = View(folder, self.store.load())
+            self._kept = (at, view)
+            return view
+
+    def forget(self) -> None:
+        """Whoever has changed something sees it."""
+        with self._lock:
+            self._kept = None
+
+    def definition_of(self, job_id: str) -> Job:
+        """A job whose definition is needed."""
+        jobs = self.jobs
+        if job_id not in jobs:
+            raise no_such_job(job_id, {*jobs, *self.view().records})
+        return jobs[job_id]
+
+    def require(self, job_id: str) -> JobRecord | None:
+        """What the ledger keeps about a job; one that neither it nor the definitions know is `NotFound`."""
+        return find_record(self.store, job_id, self.jobs)
+
+    def specs(self, job_id: str) -> tuple[ScheduleSpec, ...]:
+        return specs_of(self.store, job_id, self.jobs)
+
+    def all_specs(self, job_ids: Sequence[str]) -> Mapping[str, tuple[ScheduleSpec, ...]]:
+        """Of many jobs at once: as their definitions say, else as the ledger last knew them."""
+        jobs = self.jobs
+        unknown = [job_id for job_id in job_ids if job_id not in jobs]
+        found = current_specs(self.store.schedules(unknown)) if unknown else {}
+        return {job_id: jobs[job_id].schedules if job_id in jobs else found.get(job_id, ()) for job_id in job_ids}
+
+    def zone(self, job_id: str | None) -> str:
+        """The zone in which times about a job are written; UTC where it is about all of them."""
+        return "UTC" if job_id is None else zone_of(self.jobs.get(job_id), self.specs(job_id))
+
+    def moment(self, text: str | None, job_id: str | None = None, zone: str | None = None) -> Instant | None:
+        """A time as somebody wrote it: with an offset, or on the clocks of the job's zone."""
+        return None if text is None else read_moment(text, zone or self.zone(job_id))
+
+    def status(self) -> Mapping[str, Any] | None:
+        return None if self.live is None else self.live.status()
+
+    def is_scheduler_running(self) -> bool:
+        """Whether anybody is there to carry out what is asked."""
+        if self._is_scheduler_running is not None:
+            return self._is_scheduler_running()
+        return self.status() is not None or bool(live_nodes(self.store, self.now()))
+
+
+def bounded(what: str, value: int, least: int, most: int) -> int:
+    """A number that somebody gave, unless it is out of bounds."""
+    if not least <= value <= most:
+        raise DefinitionError(f"{what} is {value:,}.", hint=f"Write a number from {least:,} to {most:,}.", field=what)
+    return value

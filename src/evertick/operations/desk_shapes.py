@@ -1,0 +1,266 @@
+"""How jobs, answers and previews are given to programs: the same names on every surface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evertick.errors import DefinitionError
+from evertick.model.duration import format_duration
+from evertick.model.instant import Instant, to_text
+from evertick.model.job import Job
+from evertick.model.ledger import JobRecord
+from evertick.model.lifecycle import JobStatus, RunState
+from evertick.model.run import LedgerRow
+from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
+from evertick.model.work import Command, Env, HttpCall, Kind, Pipeline, PythonCall, Script, Secret, Step, SubJob
+from evertick.operations.data import run_data, text_or_none
+from evertick.operations.reasons import Why
+from evertick.operations.words import local_text, offset_text
+from evertick.planning.verify import Report
+
+SUMMARY_MAX = 200
+"""Characters of a command or script where many steps are shown."""
+
+Data = dict[str, Any]
+
+
+def job_data(
+    job_id: str,
+    job: Job | None,
+    record: JobRecord | None,
+    *,
+    status: JobStatus,
+    zone: str,
+    specs: Sequence[ScheduleSpec],
+    next_at: Instant | None,
+    watermark: Instant | None,
+    active: Sequence[LedgerRow] = (),
+    waiting: int = 0,
+    last: LedgerRow | None = None,
+) -> Data:
+    """How a job stands; a job that only the ledger knows has no name, tags or file."""
+    known = record or JobRecord(job_id, 0)
+    return {
+        "job": job_id,
+        "name": (job.name if job else "") or job_id,
+        "description": job.description if job else "",
+        "tags": list(job.tags) if job else [],
+        "file": job.file if job else None,
+        "is_defined": job is not None,
+        "enabled": job.enabled if job else None,
+        "queue": job.queue if job else None,
+        "status": str(status),
+        "next": text_or_none(next_at),
+        "timezone": zone,
+        "schedules": [str(spec) for spec in specs],
+        "watermark": text_or_none(watermark),
+        "active": [run_data(row) for row in active],
+        "waiting": waiting,
+        "last": None if last is None else run_data(last),
+        "last_success_for": text_or_none(known.last_success_at),
+        "paused_at": text_or_none(known.paused_at),
+        "pause_note": known.pause_note,
+        "error": known.error,
+        "retired_at": text_or_none(known.retired_at),
+    }
+
+
+def spec_data(spec: ScheduleSpec) -> Data:
+    match spec:
+        case CronSpec(text, timezone):
+            return {"cron": text, "timezone": timezone}
+        case EverySpec(period_us):
+            return {"every": format_duration(period_us)}
+        case AtSpec(instant):
+            return {"at": to_text(instant)}
+
+
+def definition_data(job: Job) -> Data:
+    """What a job's definition says, without the values of its environment."""
+    work = job.work
+    return {
+        "start": [spec_data(spec) for spec in job.schedules],
+        "stop": [spec_data(spec) for spec in job.stops],
+        "restart": [spec_data(spec) for spec in job.restarts],
+        "after": None if job.after is None else {"jobs": list(job.after.jobs), "mode": str(job.after.mode)},
+        "params": [
+            {"name": one.name, "default": one.default, "schema": dict(one.schema), "description": one.description}
+            for one in work.params
+        ],
+        "env": _env_names(work.env),
+        "timeout_seconds": _seconds(work.timeout_us),
+        "steps": [step_data(step) for step in job.steps],
+        "handlers": {
+            name: step_data(step)
+            for name in ("on_success", "on_failure", "on_cancel", "on_exit")
+            if (step := getattr(work.handlers, name)) is not None
+        },
+        "constraints": [type(one).__name__ for one in job.constraints],
+        "notify": len(job.notify),
+        "priority": job.priority,
+    }
+
+
+def step_data(step: Step) -> Data:
+    kind, summary = kind_words(step.kind)
+    return {
+        "name": step.name,
+        "kind": kind,
+        "summary": summary,
+        "depends": list(step.depends),
+        "env": _env_names(step.env),
+        "timeout_seconds": _seconds(step.timeout_us),
+        "max_retries": step.retry.max_retries,
+        "output": step.output,
+    }
+
+
+def kind_words(kind: Kind) -> tuple[str, str]:
+    """What sort of step it is, and what it does in a line."""
+    match kind:
+        case Command(words):
+            return "command", _short(" ".join(words))
+        case Script(text):
+            return "script", _short(text.strip().partition("\n")[0])
+        case PythonCall(target):
+            return "python", target
+        case HttpCall(url, method):
+            return "http", _short(f"{method} {url.partition('?')[0]}")
+        case Pipeline(data):
+            return "pipeline", _short(str(data.get("name", "")))
+        case SubJob(job_id):
+            return "job", job_id
+
+
+def why_data(answer: Why) -> Data:
+    return {
+        "job": answer.job_id,
+        "scheduled_for": to_text(answer.at),
+        "local": local_text(answer.at, answer.zone),
+        "timezone": answer.zone,
+        "outcome": answer.outcome,
+        "reason": None if answer.reason is None else str(answer.reason),
+        "verdict": answer.verdict,
+        "sentences": list(answer.sentences),
+        "run": None if answer.row is None else run_data(answer.row),
+        "other_run": None if answer.other is None else run_data(answer.other),
+        "policy": answer.ruling.rule or None,
+        "policy_from": answer.ruling.origin or None,
+        "advice": answer.ruling.advice or None,
+        "nearest_before": text_or_none(answer.before),
+        "nearest_after": text_or_none(answer.after),
+    }
+
+
+def fire_data(at: Instant, job_id: str, zone: str, now: Instant, action: str, held: str | None, detail: str) -> Data:
+    """A time at which a job is due, and what would come of it."""
+    return {
+        "job": job_id,
+        "action": action,
+        "scheduled_for": to_text(at),
+        "local": local_text(at, zone),
+        "offset": offset_text(at, zone),
+        "timezone": zone,
+        "wait_seconds": (at - now) / 1_000_000,
+        "what": "run" if held is None else f"skip: {held}",
+        "reason": held,
+        "detail": detail,
+    }
+
+
+def problem_data(error: DefinitionError) -> Data:
+    return {
+        "file": error.file,
+        "line": error.line,
+        "column": error.column,
+        "field": error.field,
+        "reason": error.reason,
+        "hint": error.hint,
+        "text": str(error),
+    }
+
+
+def problems_data(errors: Mapping[str, Sequence[DefinitionError]]) -> list[Data]:
+    return [problem_data(error) for told in errors.values() for error in told]
+
+
+def report_data(report: Report) -> Data:
+    """What `verify` found; what was lost first."""
+    sentences = (
+        ("duplicate", report.duplicates, "another line speaks of this occurrence already"),
+        ("miscounted", report.miscounted, "the gap that begins here says another number of occurrences than there are"),
+        ("stray", report.strays, "no schedule of the job was ever due then"),
+    )
+    lost = [{"kind": "lost", "job": one.job_id, "text": f"lost: {one}"} for one in report.lost]
+    told = [
+        {"kind": kind, "job": key.job_id, "text": f"{kind}: {key.run_id}: {sentence}"}
+        for kind, keys, sentence in sentences
+        for key in keys
+    ]
+    return {
+        "is_sound": report.is_sound,
+        "occurrences": report.occurrences,
+        "runs": report.runs,
+        "skips": dict(report.skips),
+        "gaps": report.gaps,
+        "lost": sum(one.occurrences for one in report.lost),
+        "duplicates": len(report.duplicates),
+        "miscounted": len(report.miscounted),
+        "strays": len(report.strays),
+        "findings": [*lost, *told],
+    }
+
+
+def lateness_seconds(row: LedgerRow) -> float | None:
+    """How long after its time a run started."""
+    return None if row.started_at is None else (row.started_at - row.key.scheduled_for) / 1_000_000
+
+
+def mark_data(row: LedgerRow) -> Data:
+    """A line of the ledger as a mark in a picture: little, because there are many."""
+    started, finished = row.started_at, row.finished_at
+    return {
+        "run": row.key.run_id,
+        "at": to_text(row.key.scheduled_for),
+        "state": str(row.state),
+        "trigger": str(row.trigger),
+        "reason": None if row.reason is None else str(row.reason),
+        "started_at": text_or_none(started),
+        "duration_seconds": None if started is None or finished is None else (finished - started) / 1_000_000,
+        "lateness_seconds": lateness_seconds(row),
+        "attempt": row.attempt,
+    }
+
+
+def gap_data(row: LedgerRow) -> Data:
+    return {
+        "run": row.key.run_id,
+        "job": row.key.job_id,
+        "from": to_text(row.key.scheduled_for),
+        "through": text_or_none(row.through),
+        "occurrences": row.occurrences,
+        "reason": None if row.reason is None else str(row.reason),
+        "detail": row.detail,
+        "decided_at": to_text(row.decided_at),
+    }
+
+
+def counts_of(states: Mapping[RunState, int]) -> dict[str, int]:
+    return {str(state): states[state] for state in RunState if states.get(state)}
+
+
+def _env_names(env: Env) -> list[Data]:
+    """The values stay where they are: a secret's reference may be shown, a plain value may be a secret after all."""
+    return [
+        {"name": name, "from": f"{value.source}:{value.name}" if isinstance(value, Secret) else None}
+        for name, value in env
+    ]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SUMMARY_MAX else f"{text[:SUMMARY_MAX]}…"
+
+
+def _seconds(span_us: int | None) -> float | None:
+    return None if span_us is None else span_us / 1_000_000

@@ -1,0 +1,223 @@
+"""What people ask about time: what comes next, what an expression means, and how days have been."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from datetime import date, datetime, timedelta
+from itertools import islice, pairwise, takewhile
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from evertick.errors import DefinitionError
+from evertick.model.instant import DAY, HOUR, SECOND, Instant, from_datetime, to_datetime, to_text
+from evertick.model.job import Job
+from evertick.model.lifecycle import SKIPPED, SkipReason
+from evertick.operations.asking import no_such_job
+from evertick.operations.desk_scene import Scene, bounded
+from evertick.operations.desk_shapes import Data, counts_of, fire_data
+from evertick.operations.horizon import Due
+from evertick.operations.jobs import watermark_of, zone_of
+from evertick.operations.preview import why_held
+from evertick.operations.words import local_text, offset_text
+from evertick.planning.cron import Cron
+from evertick.planning.cron_grammar import ALIASES
+from evertick.planning.schedules import compile_all, count_of
+from evertick.planning.zones import find_zone
+from evertick.store import RunFilter, Tally
+
+FIRES_MAX = 10_000
+DAYS_MAX = 400
+YEAR_US = 366 * DAY
+FIELDS = ("second", "minute", "hour", "day_of_month", "month", "day_of_week")
+
+
+class Day(NamedTuple):
+    """A day on the clocks of a zone; most have 24 hours."""
+
+    date: date
+    start: Instant
+    end: Instant
+
+
+class TimeDesk(Scene):
+    def upcoming(self, job_id: str | None = None, count: int = 20, until: str | None = None) -> Data:
+        """What runs next, of one job or of all; what is paused or disabled is left out."""
+        bounded("count", count, 1, FIRES_MAX)
+        end = self.moment(until, job_id)
+        fires = (fire for fire in self._fires(job_id, end) if fire["reason"] is None)
+        return {"items": list(islice(fires, count))}
+
+    def plan(self, until: str, jobs: Collection[str] = (), limit: int = 100) -> Data:
+        """What would fire until a time, over all jobs or some; what would be skipped as things are now is told too."""
+        bounded("limit", limit, 1, 10 * FIRES_MAX)
+        known = self.jobs
+        for job_id in jobs:
+            if job_id not in known:
+                raise no_such_job(job_id, known)
+        found = list(islice(self._fires(jobs or None, self.moment(until), ("start",)), limit + 1))
+        return {"items": found[:limit], "has_more": len(found) > limit}
+
+    def cron(
+        self, expression: str, timezone: str | None = None, count: int = 10, after: str | None = None, name: str = ""
+    ) -> Data:
+        """What an expression means, when it fires next, and what daylight saving does to it in the coming year."""
+        bounded("count", count, 1, FIRES_MAX)
+        cron = Cron.parse(expression, timezone or "UTC", name)
+        start = self.now() if after is None else self.moment(after, zone=cron.timezone)
+        assert start is not None
+        words = ALIASES.get(cron.text, cron.text).split()
+        written = words if len(words) == len(FIELDS) else ["0", *words]
+        notes = cron.dst_notes(to_datetime(start), to_datetime(start + YEAR_US))
+        fires = [from_datetime(moment) for moment in cron.upcoming(to_datetime(start), count)]
+        return {
+            "expression": expression,
+            "timezone": cron.timezone,
+            "meaning": cron.describe(),
+            "fields": dict(zip(FIELDS, written, strict=True)),
+            "dst_notes": [
+                {
+                    "at": to_text(at),
+                    "local": local_text(at, cron.timezone),
+                    "text": note.text,
+                }
+                for note in notes
+                for at in [from_datetime(note.at)]
+            ],
+            "next": [
+                {
+                    "scheduled_for": to_text(at),
+                    "local": local_text(at, cron.timezone),
+                    "offset": offset_text(at, cron.timezone),
+                    "timezone": cron.timezone,
+                    "wait_seconds": (at - start) / SECOND,
+                }
+                for at in fires
+            ],
+        }
+
+    def calendar(
+        self, job_id: str | None = None, start: str | None = None, end: str | None = None, zone: str | None = None
+    ) -> Data:
+        """How each day was on the clocks of a zone, and for one job how often it is still to come.
+
+        `start` and `end` are dates; without them it is the year up to today and the four weeks behind it.
+        """
+        if job_id is not None:
+            self.require(job_id)
+        name = zone or self.zone(job_id)
+        find_zone(name)
+        now = self.now()
+        today = to_datetime(now).astimezone(ZoneInfo(name)).date()
+        first = _read_date(start) if start else today - timedelta(days=364)
+        last = _read_date(end) if end else today + timedelta(days=28)
+        if not 0 <= (last - first).days <= DAYS_MAX:
+            raise DefinitionError(
+                f"from {first} to {last} is no stretch of days.", hint=f"Write up to {DAYS_MAX} days, in order."
+            )
+        days = _days(first, last, name)
+        found = self._tallies(job_id, days, now)
+        ahead = self._ahead(job_id, days, now)
+        return {
+            "job": job_id,
+            "timezone": name,
+            "days": [_day_data(day, found[number], ahead[number]) for number, day in enumerate(days)],
+        }
+
+    def _fires(
+        self,
+        job_ids: str | Collection[str] | None,
+        end: Instant | None,
+        actions: Sequence[str] = ("start", "stop", "restart"),
+    ) -> Iterator[Data]:
+        now, view = self.now(), self.view()
+        jobs, records = view.jobs, view.records
+        chosen = self._chosen(job_ids, jobs)
+        streams = [
+            (job.id, action, specs) for job in chosen for action, specs in _specs_of(job).items() if action in actions
+        ]
+        held = {job.id: why_held(job, records.get(job.id)) for job in chosen}
+        walk: Iterator[Due] = self.horizon.walk(streams, now)
+        for due in takewhile(lambda one: end is None or one.at <= end, walk):
+            job = jobs[due.job_id]
+            reason, detail = held[due.job_id]
+            zone = zone_of(job, _specs_of(job)[due.action])
+            yield fire_data(due.at, due.job_id, zone, now, due.action, reason and str(reason), detail)
+
+    def _chosen(self, job_ids: str | Collection[str] | None, jobs: Any) -> list[Job]:
+        if job_ids is None:
+            return list(jobs.values())
+        if isinstance(job_ids, str):
+            return [self.definition_of(job_ids)]
+        return [jobs[job_id] for job_id in job_ids]
+
+    def _tallies(self, job_id: str | None, days: Sequence[Day], now: Instant) -> list[list[Tally]]:
+        """Per day; days of one length that follow each other are counted together."""
+        found: list[list[Tally]] = [[] for _ in days]
+        begin = 0
+        while begin < len(days):
+            width = days[begin].end - days[begin].start
+            stop = begin + 1
+            while stop < len(days) and days[stop].end - days[stop].start == width:
+                stop += 1
+            since, until = days[begin].start, min(days[stop - 1].end, now + HOUR)
+            if since < until:
+                where = RunFilter(job_ids=() if job_id is None else [job_id], since=since, until=until)
+                for tally in self.store.tally(where, width):
+                    found[begin + tally.cell].append(tally)
+            begin = stop
+        return found
+
+    def _ahead(self, job_id: str | None, days: Sequence[Day], now: Instant) -> list[int]:
+        """How often one job is due on each day after now. Of all jobs nobody can count it in a moment."""
+        if job_id is None:
+            return [0] * len(days)
+        record = self.require(job_id)
+        if why_held(self.jobs.get(job_id), record)[0] is not None:
+            return [0] * len(days)
+        schedules = compile_all(self.specs(job_id))
+        planned = max(now, watermark_of(record, self.view().snapshot.floors) or 0)
+        return [count_of(schedules, max(day.start - 1, planned), day.end - 1) for day in days]
+
+
+def _specs_of(job: Job) -> dict[str, Any]:
+    return {"start": job.schedules, "stop": job.stops, "restart": job.restarts}
+
+
+def _read_date(text: str) -> date:
+    try:
+        found = date.fromisoformat(text[:10])
+    except ValueError:
+        raise DefinitionError(f"'{text}' is not a date.", hint="Write for example 2026-03-02.") from None
+    if not 1971 <= found.year < 2200:
+        raise DefinitionError(f"'{text}' is out of range.", hint="Write a year from 1971 to 2199.")
+    return found
+
+
+def _days(first: date, last: date, zone: str) -> list[Day]:
+    midnights = [
+        from_datetime(datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)))
+        for day in (first + timedelta(days=number) for number in range((last - first).days + 2))
+    ]
+    return [Day(first + timedelta(days=number), start, end) for number, (start, end) in enumerate(pairwise(midnights))]
+
+
+def _day_data(day: Day, tallies: Sequence[Tally], ahead: int) -> Data:
+    states: Counter[Any] = Counter()
+    skips: Counter[SkipReason] = Counter()
+    triggers: Counter[str] = Counter()
+    for tally in tallies:
+        states[tally.state] += tally.occurrences
+        if tally.state is SKIPPED and tally.reason is not None:
+            skips[tally.reason] += tally.occurrences
+        else:
+            triggers[str(tally.trigger)] += tally.lines
+    return {
+        "date": day.date.isoformat(),
+        "start": to_text(day.start),
+        "hours": (day.end - day.start) / HOUR,
+        "states": counts_of(states),
+        "skips": {str(reason): count for reason, count in sorted(skips.items())},
+        "triggers": dict(sorted(triggers.items())),
+        "ahead": ahead,
+    }
