@@ -1,0 +1,42 @@
+"""What is known of a place that runs attempts: a machine, or a member of the fleet."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple, TypeAlias
+
+from evertick.model.instant import Instant
+
+Labels: TypeAlias = tuple[tuple[str, str], ...]
+"""Names and values by which jobs choose members, sorted."""
+
+SLOTS_MAX: Final = 10_000
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+class Member(NamedTuple):
+    """One of those that run attempts, as it was last seen."""
+
+    name: str
+    is_healthy: bool
+    """It is there and answers."""
+    running: int
+    labels: Labels = ()
+    is_open: bool = True
+    """Whether it takes new attempts; not while it is cordoned or drained."""
+    slots: int = 0
+    """How many attempts it runs at once; 0: as many as come."""
+    version: str = ""
+    address: str = ""
+    seen_at: Instant = 0
+    cpu_percent: float = 0.0
+    memory_bytes: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        return 0 < self.slots <= self.running
+
+
+def is_member_name(text: str) -> bool:
+    """Letters, digits, `_`, `.` and `-`, at most 63: a name that is safe in a path, a list and a line of text."""
+    return _NAME.fullmatch(text) is not None

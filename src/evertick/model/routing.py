@@ -1,0 +1,38 @@
+"""Where a job wants to run: on which executor, on which of its members."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from evertick.model.member import Labels
+
+LOCAL = "local"
+FLEET = "fleet"
+
+
+class Strategy(StrEnum):
+    """How one of the members that match is chosen."""
+
+    FIRST = "FIRST"
+    LAST = "LAST"
+    ROUND = "ROUND"
+    RANDOM = "RANDOM"
+    LFU = "LFU"
+    LRU = "LRU"
+    CONSISTENT_HASH = "CONSISTENT_HASH"
+    FAILOVER = "FAILOVER"
+    BUSYOVER = "BUSYOVER"
+    SHARDING_BROADCAST = "SHARDING_BROADCAST"
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    executor: str = LOCAL
+    strategy: Strategy = Strategy.ROUND
+    labels: Labels = ()
+    """A member must have all of them, with these values."""
+
+    @property
+    def is_remote(self) -> bool:
+        return self.executor != LOCAL

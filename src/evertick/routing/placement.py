@@ -1,0 +1,81 @@
+"""Where an attempt was put, as the ledger holds it: `fleet:ex-a`, or for a broadcast `fleet:*ex-a+,ex-b,ex-c`.
+
+In a broadcast the place in the list is the number of the shard, `+` means that it has succeeded, and an empty name that
+it was left out. So one text in the ledger says after a restart whom to ask, and which shards a retry repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from evertick.model.routing import FLEET
+
+_DONE = "+"
+_ALL = "*"
+
+
+class Shard(NamedTuple):
+    """One part of a broadcast."""
+
+    number: int
+    member: str
+    """Empty: it was left out."""
+    is_done: bool = False
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self.member) and not self.is_done
+
+
+class Placement(NamedTuple):
+    executor: str
+    member: str = ""
+    """Of an attempt that is in one place."""
+    shards: tuple[Shard, ...] = ()
+    """Of a broadcast; their number is the total."""
+
+    @property
+    def wanted(self) -> tuple[Shard, ...]:
+        """The shards that this attempt carries out."""
+        return tuple(shard for shard in self.shards if shard.is_wanted)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Where something of this attempt is carried out."""
+        return tuple(shard.member for shard in self.wanted) if self.shards else (self.member,) if self.member else ()
+
+    def done(self, numbers: Sequence[int]) -> Placement:
+        """The same with these shards done too."""
+        finished = set(numbers)
+        return self._replace(
+            shards=tuple(shard._replace(is_done=shard.is_done or shard.number in finished) for shard in self.shards)
+        )
+
+    def __str__(self) -> str:
+        if self.shards:
+            words = (shard.member + (_DONE if shard.is_done else "") for shard in self.shards)
+            return f"{self.executor}:{_ALL}{','.join(words)}"
+        return f"{self.executor}:{self.member}" if self.member else self.executor
+
+
+def parse_placement(text: str) -> Placement:
+    """The placement that a text of the ledger tells; `local@node` has no member that we could choose."""
+    executor, _, rest = text.partition(":")
+    if not rest:
+        return Placement(executor.partition("@")[0])
+    if not rest.startswith(_ALL):
+        return Placement(executor, rest)
+    words = rest.removeprefix(_ALL).split(",")
+    shards = tuple(Shard(number, word.removesuffix(_DONE), word.endswith(_DONE)) for number, word in enumerate(words))
+    return Placement(executor, shards=shards)
+
+
+def executor_of(text: str) -> str:
+    """`local@node` is local, `fleet:ex-a` is the fleet."""
+    return parse_placement(text).executor
+
+
+def is_shared(text: str) -> bool:
+    """Whether every node can reach what was put there, and so nobody has to be asked for it but the members."""
+    return executor_of(text) == FLEET

@@ -1,0 +1,101 @@
+"""Where an attempt is put: the members that match, one of them by the job's strategy or all of them, or why nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from evertick.model.member import Labels, Member
+from evertick.model.routing import Routing, Strategy
+from evertick.routing.placement import Placement, Shard
+from evertick.routing.strategies import STRATEGIES, Situation
+
+
+class Asked(NamedTuple):
+    """An attempt that needs a place, and all that is known for choosing one."""
+
+    routing: Routing
+    members: Sequence[Member]
+    """Everyone that is known, whether or not it can be chosen."""
+    job_id: str
+    run_id: str
+    attempt: int
+    used: Sequence[str] = ()
+    """Where the job ran before, oldest first."""
+    busy: frozenset[str] = frozenset()
+    """Members on which the job is active."""
+    before: Placement | None = None
+    """Where this run was tried last."""
+    left_out: frozenset[str] = frozenset()
+    """Members that a broadcast passes over, because the job is active there."""
+
+
+class Nowhere(NamedTuple):
+    """It has to wait."""
+
+    why: str
+
+
+def place(asked: Asked) -> Placement | Nowhere:
+    if asked.routing.strategy is Strategy.SHARDING_BROADCAST:
+        return _broadcast(asked)
+    names = sorted(member.name for member in matching(asked.routing.labels, asked.members) if is_ready(member))
+    if not names:
+        return Nowhere(why_nowhere(asked.routing, asked.members))
+    last_tried = asked.before.member if asked.before else ""
+    seed = f"{asked.run_id}/{asked.attempt}"
+    situation = Situation(names, asked.job_id, seed, asked.used, last_tried, asked.busy)
+    chosen = STRATEGIES[asked.routing.strategy](situation)
+    if chosen is None:
+        return Nowhere(f"it is active on {_members(len(names))} that could take it")
+    return Placement(asked.routing.executor, chosen)
+
+
+def _broadcast(asked: Asked) -> Placement | Nowhere:
+    """One shard for each member; of a run that was tried before, only the shards that have not succeeded."""
+    # One that is full is not passed over: a shard that nobody carries out would be work that is left undone.
+    names = sorted(
+        member.name for member in matching(asked.routing.labels, asked.members) if member.is_healthy and member.is_open
+    )
+    if not names:
+        return Nowhere(why_nowhere(asked.routing, asked.members))
+    if asked.before is not None and asked.before.shards:
+        return asked.before._replace(shards=tuple(_again(shard, names) for shard in asked.before.shards))
+    shards = tuple(Shard(number, "" if name in asked.left_out else name) for number, name in enumerate(names))
+    return Placement(asked.routing.executor, shards=shards)
+
+
+def _again(shard: Shard, names: Sequence[str]) -> Shard:
+    """The same shard, where it was if that can be, else with the next one by name."""
+    if not shard.is_wanted or shard.member in names:
+        return shard
+    return shard._replace(member=next((name for name in names if name > shard.member), names[0]))
+
+
+def matching(labels: Labels, members: Sequence[Member]) -> list[Member]:
+    wanted = set(labels)
+    return [member for member in members if wanted <= set(member.labels)]
+
+
+def is_ready(member: Member) -> bool:
+    return member.is_healthy and member.is_open and not member.is_full
+
+
+def why_nowhere(routing: Routing, members: Sequence[Member]) -> str:
+    """In words: what is missing, and how many there are."""
+    wanted = ", ".join(f"{name}={value}" for name, value in routing.labels)
+    if not members:
+        return f"no member of the {routing.executor} is there"
+    found = matching(routing.labels, members)
+    if not found:
+        return f"of {_members(len(members))}: none has {wanted}"
+    away = sum(not member.is_healthy for member in found)
+    shut = sum(member.is_healthy and not member.is_open for member in found)
+    full = sum(member.is_healthy and member.is_open and member.is_full for member in found)
+    counts = ((away, "away"), (shut, "cordoned"), (full, "full"))
+    states = ", ".join(f"{count} {word}" for count, word in counts if count)
+    return f"of {_members(len(found))}{f' with {wanted}' if wanted else ''}: {states}"
+
+
+def _members(count: int) -> str:
+    return "1 member" if count == 1 else f"{count} members"

@@ -1,0 +1,109 @@
+"""Which member of the fleet an attempt goes to: nine ways to choose one. The tenth, all of them, is in `placing`.
+
+Each is a function of values: who is there, where the job ran before, and what the attempt is called. What rotates needs
+no counter: where a job ran last is in the ledger, so a restart or another node goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+
+from evertick.model.routing import Strategy
+
+HISTORY: Final = 64
+"""How many placements of a job are looked back on; a member that joins is behind by no more than these."""
+
+
+class Situation(NamedTuple):
+    """What a choice rests on."""
+
+    names: Sequence[str]
+    """Of the members that may be chosen, sorted; at least one."""
+    job_id: str
+    seed: str
+    """Differs for each attempt, and is the same whoever decides about it."""
+    used: Sequence[str] = ()
+    """Where the job ran before, oldest first."""
+    last_tried: str = ""
+    """Where this run was tried last; empty: nowhere yet."""
+    busy: frozenset[str] = frozenset()
+    """Members on which the job is active."""
+
+
+Choose: TypeAlias = Callable[[Situation], str | None]
+
+
+def _first(at: Situation) -> str:
+    return at.names[0]
+
+
+def _last(at: Situation) -> str:
+    return at.names[-1]
+
+
+def _round(at: Situation) -> str:
+    """The next by name after the one used last: fair whoever joins or leaves in between."""
+    return _next_after(at.names, at.used[-1]) if at.used else at.names[0]
+
+
+def _random(at: Situation) -> str:
+    return at.names[_number(at.seed) % len(at.names)]
+
+
+def _lfu(at: Situation) -> str:
+    """The least used of late; among equals the one that has waited longest."""
+    counts = Counter(at.used)
+    return min(at.names, key=lambda name: (counts[name], _last_use(at.used, name), name))
+
+
+def _lru(at: Situation) -> str:
+    return min(at.names, key=lambda name: (_last_use(at.used, name), name))
+
+
+def _consistent_hash(at: Situation) -> str:
+    """The member whose hash together with the job is highest: losing one moves only the jobs it had."""
+    return max(at.names, key=lambda name: (_number(f"{at.job_id}\0{name}"), name))
+
+
+def _failover(at: Situation) -> str:
+    """The first; a run that was tried before goes on to the next one."""
+    return _next_after(at.names, at.last_tried) if at.last_tried else at.names[0]
+
+
+def _busyover(at: Situation) -> str | None:
+    """The first on which the job is not active; none if it is on all."""
+    return next((name for name in at.names if name not in at.busy), None)
+
+
+STRATEGIES: Final[Mapping[Strategy, Choose]] = MappingProxyType(
+    {
+        Strategy.FIRST: _first,
+        Strategy.LAST: _last,
+        Strategy.ROUND: _round,
+        Strategy.RANDOM: _random,
+        Strategy.LFU: _lfu,
+        Strategy.LRU: _lru,
+        Strategy.CONSISTENT_HASH: _consistent_hash,
+        Strategy.FAILOVER: _failover,
+        Strategy.BUSYOVER: _busyover,
+    }
+)
+ROTATING: Final = frozenset({Strategy.ROUND, Strategy.LFU, Strategy.LRU})
+"""Those that look at where the job ran before."""
+
+
+def _next_after(names: Sequence[str], name: str) -> str:
+    return next((later for later in names if later > name), names[0])
+
+
+def _last_use(used: Sequence[str], name: str) -> int:
+    """The place of its last use, older is less; -1 for one that was not used."""
+    return next((place for place in range(len(used) - 1, -1, -1) if used[place] == name), -1)
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8])
