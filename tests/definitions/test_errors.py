@@ -90,18 +90,42 @@ def told(text, file="jobs/report.yaml"):
         ),
         # fields that do not exist yet
         pytest.param(
-            "command: x\nrouting: x\n", 2, 1, "routing", "choosing where a job runs comes with the fleet", id="routing"
-        ),
-        pytest.param(
             "command: x\nschedule: {every: 1h, executor: other}\n",
             2,
             23,
             "schedule.executor",
-            "not supported by this version",
+            "unknown field 'executor'",
             id="an executor in the block",
         ),
-        pytest.param("command: x\nkubernetes: {}\n", 2, 1, "kubernetes", "on a cluster comes with", id="kubernetes"),
-        pytest.param("command: x\nlabels: {a: b}\n", 2, 1, "labels", "comes with the fleet", id="labels"),
+        pytest.param("command: x\nkubernetes: {}\n", 2, 1, "kubernetes", "on a cluster comes later", id="kubernetes"),
+        # where it runs
+        pytest.param("command: x\nrouting: ROUNDABOUT\n", 2, 10, "routing", "it is one of FIRST, LAST", id="routing"),
+        pytest.param("command: x\nexecutor: moon\n", 2, 11, "executor", "one of local, fleet", id="an executor"),
+        pytest.param(
+            "executor: local\ncommand: x\nrouting: LRU\n",
+            3,
+            1,
+            "routing",
+            "this machine is the only one of its kind",
+            id="a routing on this machine",
+        ),
+        pytest.param(
+            "command: x\nrunsOn: {a: b}\nlabels: [a=b]\n",
+            3,
+            1,
+            "labels",
+            "both say which members match",
+            id="labels in two places",
+        ),
+        pytest.param(
+            "command: x\nrunsOn: [gpu]\n", 2, 10, "runsOn", "'gpu' is not a label", id="a label without a value"
+        ),
+        pytest.param(
+            "command: x\nrunsOn: {'a b': c}\n", 2, 10, "runsOn", "cannot be the name of a label", id="a label's name"
+        ),
+        pytest.param(
+            "command: x\nrunsOn: [a=b, a=c]\n", 2, 15, "runsOn", "'a' is written twice", id="a label written twice"
+        ),
         pytest.param(
             "command: x\nmissedExecution: run\n",
             2,

@@ -14,6 +14,7 @@ from evertick.definitions.fields.constraints import read_constraints
 from evertick.definitions.fields.identity import NAME_MAX, job_id_of
 from evertick.definitions.fields.notify import read_notify
 from evertick.definitions.fields.policy import read_policy, report_contradictions
+from evertick.definitions.fields.routing import read_routing
 from evertick.definitions.fields.schedule import Form, Timetable, read_schedule
 from evertick.definitions.fields.values import duration_of, flag_of, integer_of, line_of, text_of, texts_of
 from evertick.definitions.fields.work import mentions_work, read_work
@@ -32,9 +33,6 @@ PIPELINE_NAMES: Final = ("pipeline.yaml", "pipeline.yml")
 
 # Understood, and not there yet. To pass over them would run a job where its author did not mean it to run.
 LATER: Final = {
-    "executor": "choosing where a job runs",
-    "routing": "choosing where a job runs",
-    "labels": "choosing where a job runs",
     "kubernetes": "running a job on a cluster",
 }
 
@@ -104,6 +102,7 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     policy = _settled(policy, policy_origins, settings)
     constrained = read_constraints(section, job_id, report)
     policy = constrained.limited(policy, policy_origins, section, report)
+    routing, routing_origins = read_routing(section, policy, report)
     enabled, enabled_origin = _read_enabled(section, block, report)
     priority = section.take("priority")
     work = read_work(section, block, is_pipeline, constrained, job_id, report)
@@ -123,6 +122,7 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
         enabled=enabled,
         timezone=zone.name,
         work=work,
+        routing=routing,
         after=after,
         constraints=constrained.found,
         notify=_read_notify(section, block, report),
@@ -144,6 +144,7 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
                 **after_origin,
                 **timetable.origins,
                 **policy_origins,
+                **routing_origins,
             }
         ),
     )
@@ -159,8 +160,8 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
 
 def _finish(section: Section, job_id: str) -> None:
     for name, what in LATER.items():
-        reason = f"'{section.field(name)}' is not supported by this version: {what} comes with the fleet."
-        section.refuse(name, reason, "Remove it; every job runs on this machine.")
+        reason = f"'{section.field(name)}' is not supported by this version: {what} comes later."
+        section.refuse(name, reason, "Remove it; a job runs on this machine, or on the fleet.")
     if section.path:
         section.finish(f"the schedule of job '{job_id}'")
         return

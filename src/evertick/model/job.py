@@ -11,12 +11,14 @@ from evertick.model.chain import After
 from evertick.model.constraint import Constraint
 from evertick.model.notify import Route
 from evertick.model.policy import Policy
+from evertick.model.routing import Routing
 from evertick.model.schedule import AtSpec, ScheduleSpec
 from evertick.model.work import NOTHING, Step, Work
 
 # One of each for all the jobs that say nothing else: a node may hold a million of them.
 _NO_ORIGINS: Mapping[str, str] = MappingProxyType({})
 _POLICY = Policy()
+_HERE = Routing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Job:
     """The zone its times are shown in, and that its schedules are read in unless they name their own."""
     work: Work = NOTHING
     """What it runs."""
+    routing: Routing = _HERE
+    """Where it runs."""
     after: After | None = None
     constraints: tuple[Constraint, ...] = ()
     notify: tuple[Route, ...] = ()

@@ -44,6 +44,9 @@ def explain(job: Job) -> list[Rule]:
         "retry.backoff": str(retry.backoff),
         "retry.max_delay": format_duration(retry.cap_us),
         "retry.jitter": f"{retry.jitter:g}",
+        "executor": job.routing.executor,
+        "routing": str(job.routing.strategy) if job.routing.is_remote else "",
+        "runs_on": ", ".join(f"{name}={value}" for name, value in job.routing.labels),
         "on_executor_lost": str(policy.on_executor_lost),
         "backlog_max": f"{policy.backlog_max:,}",
         "priority": str(job.priority),
@@ -75,6 +78,8 @@ def overlap_words(job: Job) -> str:
 def _unwritten(job: Job, name: str) -> str:
     is_default = {
         "queue": job.queue is None,
+        "executor": not job.routing.is_remote,
+        "routing": True,
         "timeout": job.work.timeout_us is None,
         "log_retention": job.log_retention_us is None,
         "backlog_max": True,

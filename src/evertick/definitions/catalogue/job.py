@@ -24,6 +24,7 @@ from evertick.definitions.catalogue.field import (
 from evertick.definitions.catalogue.limits import DELAY_MINUTES_MAX, PARALLEL_MAX, PRIORITY_MAX, RETRIES_MAX
 from evertick.definitions.catalogue.words import (
     BLOCK_STRATEGIES,
+    EXECUTORS,
     KILL_TARGETS,
     MISFIRES,
     MISSED,
@@ -32,6 +33,7 @@ from evertick.definitions.catalogue.words import (
     OVERLAP_POLICIES,
     OVERLAPS,
     SCOPES,
+    STRATEGIES,
 )
 from evertick.definitions.catalogue.work import CONDITIONS, VALUE, WORK
 from evertick.model.chain import AfterMode
@@ -136,6 +138,7 @@ CONSTRAINTS: Final[Fields] = {
     ),
 }
 
+_LABELS: Final = one_of(map_of(TEXT), WORDS)
 _ENABLED: Final = Field(FLAG, "Whether it is planned at all.", "`true`", False)
 _WINDOW: Final = Field(ref("window"), "How late is too late, also when caught up.", "no bound")
 _RETRY: Final = Field(ref("retryPolicy"), "Tries after a failure.", "by form")
@@ -187,6 +190,12 @@ JOB: Final[Fields] = {
     ),
     "blockStrategy": Field(_overlap(list(BLOCK_STRATEGIES)), "The same, in other words.", "", "CONCURRENT(2)"),
     "scope": Field(choice(SCOPES), "Where the overlap rule looks for active runs.", "`cluster`", "executor"),
+    "executor": Field(
+        choice(EXECUTORS), "Where it runs: on the scheduler's machine, or on the fleet.", "`local`", "fleet"
+    ),
+    "routing": Field(choice(STRATEGIES), "How a member of the fleet is chosen.", "`ROUND`", "CONSISTENT_HASH"),
+    "runsOn": Field(_LABELS, "Labels that a member of the fleet must have.", "any member", {"gpu": "true"}),
+    "labels": Field(_LABELS, "The same as `runsOn`.", "", ["zone=eu"]),
     "grace": Field(DURATION, "An occurrence this late is still on time.", "`30s`; `5s` with `misfire`", "1m"),
     "window": _WINDOW,
     "skipIfSuccessful": Field(FLAG, "Skip when a run has succeeded since the previous occurrence.", "`false`", True),

@@ -19,6 +19,8 @@ PATTERN_MAX = 200
 PATH_MAX = 4_096
 URL_MAX = 4_096
 QUEUE_MAX = 64
+LABEL_MAX = 63
+LABELS_MAX = 32
 CONDITIONS_MAX = 50
 JOBS_MAX = 100
 """Jobs that one field of a job may name."""

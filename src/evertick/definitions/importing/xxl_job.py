@@ -11,6 +11,7 @@ from evertick.definitions.importing.imported import Draft, Imported, Note, finis
 from evertick.definitions.importing.quartz import from_quartz
 from evertick.errors import DefinitionError
 
+_ROUTES: Final = {"LEAST_FREQUENTLY_USED": "LFU", "LEAST_RECENTLY_USED": "LRU"}
 _BLOCK: Final = {"SERIAL_EXECUTION": "SERIAL", "DISCARD_LATER": "DISCARD", "COVER_EARLY": "COVER"}
 _MISFIRE: Final = ("DO_NOTHING", "FIRE_ONCE_NOW")
 _INTERPRETERS: Final = {
@@ -108,7 +109,10 @@ def _read_record(data: dict[str, Any], line: int) -> Draft:
         fields["retryPolicy"] = {"maxRetries": retries, "retryDelayMs": 0, "backoff": "fixed"}
     route = str(data.get("executorRouteStrategy") or "")
     if route:
-        notes.append(Note(line, f"the routing '{route}': choosing where a job runs comes with the fleet."))
+        word = _ROUTES.get(route, route)
+        notes.append(
+            Note(line, f"the routing '{route}': it runs on this machine. With a fleet, add 'routing: {word}'.")
+        )
     mails = [mail.strip() for mail in str(data.get("alarmEmail") or "").split(",") if mail.strip()]
     if mails:
         fields["notify"] = {"on_failure": {"smtp": mails}}

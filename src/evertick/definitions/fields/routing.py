@@ -1,0 +1,85 @@
+"""Where a job runs: on this machine, or on the members of the fleet that have its labels."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from evertick.definitions.catalogue.limits import LABEL_MAX, LABELS_MAX
+from evertick.definitions.catalogue.words import EXECUTORS, STRATEGIES
+from evertick.definitions.fields.values import choice_of, line_of
+from evertick.definitions.nodes import ListNode, MapNode, Node
+from evertick.definitions.report import Report, Section
+from evertick.model.member import Labels
+from evertick.model.policy import Policy, Scope
+from evertick.model.routing import FLEET, LOCAL, Routing, Strategy
+
+SELECTORS: Final = ("runsOn", "labels")
+_SHAPE: Final = "Write {gpu: true}, or a list of gpu=true."
+
+
+def read_routing(job: Section, policy: Policy, report: Report) -> tuple[Routing, dict[str, str]]:
+    """A job that says how or on whom, without saying where, means the fleet."""
+    executor_node, strategy_node = job.take("executor"), job.take("routing")
+    executor = choice_of(executor_node, "executor", report, EXECUTORS) if executor_node else None
+    strategy = choice_of(strategy_node, "routing", report, STRATEGIES) if strategy_node else None
+    job.contradict("runsOn", "labels", "both say which members match")
+    labels: Labels = ()
+    for name in SELECTORS:
+        node = job.take(name)
+        if node is not None:
+            labels = read_labels(node, name, report)
+    says = [name for name in ("routing", *SELECTORS) if name in job]
+    if executor == LOCAL:
+        for name in says:
+            job.contradict("executor", name, "this machine is the only one of its kind")
+    where = executor or (FLEET if says else LOCAL)
+    if policy.overlap.scope is Scope.EXECUTOR and where == LOCAL:
+        reason = "'scope: executor' has no effect on a job that runs on this machine only."
+        report.warn(job.key("scope"), "scope", reason, "Add 'executor: fleet', or remove it.")
+    origins = {
+        name: report.origin(job.key(field))
+        for name, field in (("executor", "executor"), ("routing", "routing"), *(("runs_on", one) for one in SELECTORS))
+        if field in job
+    }
+    if executor is None and says:
+        origins["executor"] = f"because of '{says[0]}'"
+    return Routing(where, strategy or Strategy.ROUND, labels), origins
+
+
+def read_labels(node: Node, field: str, report: Report) -> Labels:
+    """A map of names and values, `name=value`, or a list of those."""
+    found: dict[str, str] = {}
+    for place, name, value in _pairs(node, field, report):
+        if name in found:
+            report.error(place, field, f"the label '{name}' is written twice.", "Remove one of them.")
+        found[name] = value
+    if len(found) > LABELS_MAX:
+        report.error(node, field, f"'{field}' has {len(found)} labels; {LABELS_MAX} are allowed.")
+    return tuple(sorted(found.items()))
+
+
+def _pairs(node: Node, field: str, report: Report) -> list[tuple[Node, str, str]]:
+    pairs = []
+    if isinstance(node, MapNode):
+        for key, value in node.entries:
+            text = line_of(value, f"{field}.{key.text[:60]}", report, longest=LABEL_MAX)
+            if text is not None and _is_name(key.text, key, field, report):
+                pairs.append((key, key.text, text))
+        return pairs
+    for item in node.items if isinstance(node, ListNode) else (node,):
+        written = line_of(item, field, report, longest=2 * LABEL_MAX)
+        if written is None:
+            continue
+        name, equals, value = written.partition("=")
+        if not equals or not value.strip():
+            report.error(item, field, f"'{written[:60]}' is not a label.", _SHAPE)
+        elif _is_name(name.strip(), item, field, report):
+            pairs.append((item, name.strip(), value.strip()))
+    return pairs
+
+
+def _is_name(name: str, node: Node, field: str, report: Report) -> bool:
+    if name and len(name) <= LABEL_MAX and name.isprintable() and not set(name) & set("=, "):
+        return True
+    report.error(node, field, f"'{name[:60]}' cannot be the name of a label.", _SHAPE)
+    return False

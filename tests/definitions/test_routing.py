@@ -1,0 +1,49 @@
+"""Where a job says it wants to run."""
+
+from __future__ import annotations
+
+import pytest
+
+from evertick.definitions.parser import parse_definition
+from evertick.model.policy import Scope
+from evertick.model.routing import Routing, Strategy
+
+
+def parsed(text: str):
+    return parse_definition("command: date\n" + text, "report.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "routing"),
+    [
+        pytest.param("", Routing(), id="this machine unless it says otherwise"),
+        pytest.param("executor: local\n", Routing(), id="this machine in words"),
+        pytest.param("executor: fleet\n", Routing("fleet"), id="the fleet, one member after another"),
+        pytest.param("routing: lru\n", Routing("fleet", Strategy.LRU), id="a routing means the fleet"),
+        pytest.param(
+            "runsOn: {zone: eu, gpu: true}\n",
+            Routing("fleet", labels=(("gpu", "true"), ("zone", "eu"))),
+            id="labels as a map, sorted",
+        ),
+        pytest.param("labels: [gpu=true]\n", Routing("fleet", labels=(("gpu", "true"),)), id="labels as a list"),
+        pytest.param("runsOn: gpu=true\n", Routing("fleet", labels=(("gpu", "true"),)), id="one label"),
+        pytest.param(
+            "routing: SHARDING_BROADCAST\n", Routing("fleet", Strategy.SHARDING_BROADCAST), id="to every member"
+        ),
+    ],
+)
+def test_where_it_runs(text, routing):
+    result = parsed(text)
+    assert result.errors == ()
+    assert result.job.routing == routing
+
+
+def test_the_origin_of_a_fleet_that_was_not_named_is_what_named_it():
+    job = parsed("runsOn: gpu=true\n").job
+    assert (job.origins["executor"], job.origins["runs_on"]) == ("because of 'runsOn'", "report.yaml:2")
+
+
+def test_a_scope_of_executors_is_pointless_on_one_machine():
+    assert [str(warning) for warning in parsed("scope: executor\n").warnings] != []
+    result = parsed("scope: executor\nexecutor: fleet\n")
+    assert (result.warnings, result.job.policy.overlap.scope) == ((), Scope.EXECUTOR)
