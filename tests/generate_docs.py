@@ -21,6 +21,7 @@ from evertick.model.lifecycle import (
     Trigger,
     diagram,
 )
+from tests.cli.pages import commands_page, exit_codes_page
 from tests.definitions.fields_page import fields_page
 from tests.settings.settings_page import settings_page
 
@@ -129,6 +130,8 @@ be one entry, a *gap*, with its first and last instant and their number.
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/lifecycle.md": lifecycle,
+    "docs/reference/commands.md": commands_page,
+    "docs/reference/exit-codes.md": exit_codes_page,
     "docs/reference/fields.md": fields_page,
     "docs/settings.md": settings_page,
 }

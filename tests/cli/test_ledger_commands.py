@@ -6,94 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from evertick.cli.app import evertick, exit_code
 from evertick.definitions.source import load_folder
-from evertick.errors import EvertickError
 from evertick.executors.logs import FOLDER
 from evertick.executors.names import run_folder
-from evertick.model.instant import HOUR, MINUTE, from_text
-from evertick.model.ledger import Batch, JobRecord, RequestKind, ScheduleLine
-from evertick.model.lifecycle import FAILED, LAUNCHING, PLANNED, RUNNING, SKIPPED, SkipReason, Trigger
-from evertick.model.run import Change, Entry, RunKey
-from evertick.model.schedule import specs_to_text
+from evertick.model.instant import HOUR
+from evertick.model.ledger import RequestKind
+from evertick.model.lifecycle import Trigger
+from evertick.model.run import RunKey
 from evertick.operations import message_of
 from evertick.settings import Settings
 from evertick.stores import open_store
-
-FILES = {
-    "etl.yaml": "schedule: '0 * * * *'\ntimezone: UTC\ncommand: x\n",
-    "export.yaml": "params: {FORMAT: {enum: [csv, json], default: csv}}\ncommand: x\n",
-}
-NOW = from_text("2027-01-15T07:30:00Z")
-
-
-def hour(number: int) -> int:
-    """So many whole hours ago."""
-    return NOW - 30 * MINUTE - number * HOUR
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder where a scheduler has run for a day: one run failed, one occurrence was skipped."""
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    (tmp_path / ".evertick").mkdir()
-    jobs = load_folder(tmp_path, Settings()).jobs
-    failed = RunKey("etl", hour(2))
-    store = open_store(f"sqlite:///{tmp_path}/.evertick/ledger.db")
-    store.commit(
-        Batch(
-            by="a1/7f#1",
-            entries=[
-                Entry(failed, PLANNED, Trigger.SCHEDULER, hour(2)),
-                Entry(RunKey("etl", hour(1)), SKIPPED, Trigger.SCHEDULER, hour(1), reason=SkipReason.OVERLAP),
-                Entry(RunKey("etl", hour(0)), PLANNED, Trigger.SCHEDULER, hour(0)),
-            ],
-            jobs=[JobRecord(job.id, NOW, fingerprint=job.fingerprint) for job in jobs.values()],
-            schedules=[ScheduleLine(job.id, hour(24), specs_to_text(job.schedules)) for job in jobs.values()],
-        )
-    )
-    store.record([Change(failed, LAUNCHING, hour(2), 1, 1), Change(failed, RUNNING, hour(2), 1, started_at=hour(2))])
-    store.record([Change(failed, FAILED, hour(2) + MINUTE, 1, finished_at=hour(2) + MINUTE, exit_code=3)])
-    store.close()
-    for module in (
-        "list_",
-        "status",
-        "plan",
-        "catchup",
-        "why",
-        "backfill",
-        "trigger",
-        "pause",
-        "resume",
-        "cancel",
-        "retry",
-    ):
-        monkeypatch.setattr(f"evertick.cli.commands.{module}.now", lambda: NOW)
-    return tmp_path
-
-
-def run(*arguments: object, **environ: str):
-    env = {"EVERTICK_TIMEZONE": "UTC", "EVERTICK_STORE": "", **environ}
-    return CliRunner(env=env).invoke(evertick, [str(argument) for argument in arguments])
-
-
-def code_of(result) -> int:
-    """The exit code as the process would end with it."""
-    return exit_code(result.exception) if isinstance(result.exception, EvertickError) else result.exit_code
-
-
-def requests_in(folder: Path):
-    store = open_store(f"sqlite:///{folder}/.evertick/ledger.db")
-    found = store.claim(None, 1_000)
-    store.close()
-    return found
-
-
-def failed_run() -> str:
-    return RunKey("etl", hour(2)).run_id
+from tests.cli.desk import NOW, code_of, failed_run, hour, requests_in, run
 
 
 def test_list_shows_how_the_jobs_stand(folder):

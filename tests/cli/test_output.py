@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from evertick.cli.output import Column, Table, clean, fitting, plain_table
+from evertick.cli.tables import Column, Table, clean, fitting, plain_table
 from evertick.cli.times import local_text, wait_text
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_text
 
@@ -114,7 +114,10 @@ def test_no_color_is_honoured():
     assert "\x1b[32m" not in shown
 
 
-def test_a_dumb_terminal_gets_aligned_text():
-    shown = on_a_terminal(TERM="dumb")
+@pytest.mark.parametrize(
+    "environ", [pytest.param({"TERM": "dumb"}, id="dumb"), pytest.param({"CI": "true"}, id="of a build server")]
+)
+def test_some_terminals_get_aligned_text(environ):
+    shown = on_a_terminal(**environ)
     assert "LOCAL TIME" in shown
     assert "\x1b" not in shown

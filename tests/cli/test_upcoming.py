@@ -86,7 +86,7 @@ def test_without_a_terminal_the_tables_are_aligned_text(folder):
     assert "when asked" in result.stdout
     assert "0 1 * * *, stop 30 1 * * * (UTC)" in result.stdout
     assert "\x1b" not in result.stdout
-    assert "comes with a later version" in result.stderr
+    assert "Next: evertick serve" in result.stderr
 
 
 def test_a_bad_file_is_told_on_stderr_and_ends_with_2_and_the_others_are_shown(folder):
@@ -102,7 +102,7 @@ def test_an_empty_folder_says_what_to_do_next(tmp_path):
     result = run(tmp_path)
     assert (result.exit_code, result.stdout) == (0, "")
     assert "No job files" in result.stderr
-    assert "Next: write one" in result.stderr
+    assert "Next: evertick init" in result.stderr
     assert json.loads(run(tmp_path, "-o", "json").stdout) == {"upcoming": [], "jobs": []}
 
 

@@ -48,11 +48,12 @@ def test_check_says_what_there_is(url, tmp_path):
     code, text = run("check", "--store", url)
     assert code == 0
     assert text.splitlines() == [
-        "ok      the file passed its integrity check",
-        f"notice  others may read the file (mode 644). Next: chmod 600 {tmp_path}/evertick.db",
-        "notice  there is no backup. Next: evertick db backup --store URL, or let Evertick run for a day",
-        "ok      schema version 1, made by Evertick 0.1.0",
-        "ok      2 lines, 1 of them open; 1 jobs; 1 unanswered requests",
+        "CHECK  FINDING",
+        "ok     the file passed its integrity check",
+        f"warn   others may read the file (mode 644). Next: chmod 600 {tmp_path}/evertick.db",
+        "warn   there is no backup. Next: evertick db backup --store URL, or let Evertick run for a day",
+        "ok     schema version 1, made by Evertick 0.1.0",
+        "ok     2 lines, 1 of them open; 1 jobs; 1 unanswered requests",
     ]
 
 
@@ -68,7 +69,7 @@ def test_check_of_a_ledger_that_is_not_migrated_says_so(url, tmp_path):
     (tmp_path / "evertick.db").touch(0o600)
     code, text = run("check", "--store", url)
     assert code == 0
-    assert "notice  schema version 0 of 1. Next: evertick db migrate" in text
+    assert "warn   schema version 0 of 1. Next: evertick db migrate" in text
 
 
 def test_check_makes_no_ledger_where_there_is_none(url, tmp_path):

@@ -8,30 +8,9 @@ from typing import Final
 
 import click
 
+from evertick.cli.exits import FAILED, INTERRUPTED, exit_code
 from evertick.cli.lazy import LazyGroup
-from evertick.errors import (
-    Conflict,
-    DefinitionError,
-    EvertickError,
-    NotFound,
-    SchedulerLockError,
-    SettingsError,
-    StoreError,
-)
-
-OK, FAILED, USAGE, NOT_FOUND, UNREACHABLE, CONFLICT = 0, 1, 2, 3, 5, 6
-TIMEOUT, INTERRUPTED = 124, 130
-
-# The first kind that fits decides.
-EXIT_CODES: Final = (
-    (DefinitionError, USAGE),
-    (SettingsError, USAGE),
-    (NotFound, NOT_FOUND),
-    (Conflict, CONFLICT),
-    (SchedulerLockError, CONFLICT),
-    (StoreError, UNREACHABLE),
-    (EvertickError, FAILED),
-)
+from evertick.errors import EvertickError
 
 # name -> where the command is. It is imported when it is used, so that `--help` stays fast.
 COMMANDS: Final[dict[str, str]] = {
@@ -137,7 +116,3 @@ def run() -> None:
         # Whoever reads has enough, as `head` has; flushing on the way out must not complain of it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
-
-
-def exit_code(error: EvertickError) -> int:
-    return next(code for kind, code in EXIT_CODES if isinstance(error, kind))

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from evertick.cli.app import FAILED, INTERRUPTED, OK, TIMEOUT
-from evertick.cli.output import note, show_json, show_text
+from evertick.cli.exits import FAILED, INTERRUPTED, OK, TIMEOUT
+from evertick.cli.output import note, show, show_text
 
 if TYPE_CHECKING:
     from evertick.cli.place import Place
@@ -70,18 +70,19 @@ def ask(place: Place, store: Store, request: Request, *, patience: float = ANSWE
 
 
 def ask_for_run(
-    place: Place, store: Store, request: Request, *, wait: bool, patience: float | None, is_json: bool
+    place: Place, store: Store, request: Request, *, wait: bool, patience: float | None, output: str
 ) -> int:
     """Ask for a run, show it, and answer the exit code: that of its result with `wait`."""
     from evertick.operations import read_run_id, run_data
 
     asked = ask(place, store, request)
     if asked.answer is None or not wait:
-        shown = asked.answer["run_id"] if asked.answer else asked.request_id
-        show_json(asked.data()) if is_json else show_text(shown)
+        name = asked.answer["run_id"] if asked.answer else asked.request_id
+        show(output, asked.data(), lambda: show_text(name), name=lambda _: name)
         return TIMEOUT if wait else OK
     row = wait_for_run(store, read_run_id(asked.answer["run_id"]), patience)
-    show_json({**asked.data(), "run": run_data(row)}) if is_json else show_text(row.key.run_id)
+    data, run_id = {**asked.data(), "run": run_data(row)}, row.key.run_id
+    show(output, data, lambda: show_text(run_id), name=lambda _: run_id)
     return result_of(row)
 
 

@@ -1,160 +1,105 @@
-"""How a command shows what it found: a table for people, JSON for programs, and nothing else on stdout."""
+"""How a command shows what it found: in one of five forms on stdout, and nothing else there."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-import os
 import sys
-import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 
-Row: TypeAlias = Mapping[str, Any]
-"""What JSON shows whole, and a table in its columns."""
+from evertick.cli.tables import Column, Row, Table, clean, has_colour, is_terminal, show_tables
 
-WRAPPED_MIN = 24
-"""A column that wraps is not squeezed below this width while another one can go."""
-GAP = 2
+__all__ = ["Column", "Row", "Table", "clean", "is_terminal", "note", "output_option", "show", "show_text"]
 
-output_option = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="How to show the result.",
-)
+FORMS: Final = ("table", "json", "yaml", "csv", "name")
+
+People: TypeAlias = Table | Sequence[Table] | Callable[[], None]
+"""What people are shown: tables, or whatever the command prints by itself."""
+Command = TypeVar("Command", bound=Callable[..., Any])
+Naming: TypeAlias = str | Callable[[Row], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    title: str
-    show: str | Callable[[Row], str]
-    """The key of the value, or what makes the cell's text from the row."""
-    style: str = ""
-    """A rich style, for a terminal."""
-    right: bool = False
-    wrap: bool = False
-    optional: bool = False
-    """Gives way on a narrow terminal, the rightmost first; aligned text and JSON always have it."""
-
-    def text(self, row: Row) -> str:
-        value = self.show(row) if callable(self.show) else row.get(self.show)
-        return "" if value is None else clean(str(value))
+def output_as(form: str) -> Callable[[Command], Command]:
+    """The option `-o`, for a command that shows its result in this form unless it is told otherwise."""
+    return click.option(
+        "-o", "--output", type=click.Choice(FORMS), default=form, show_default=True, help="How to show the result."
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    columns: tuple[Column, ...]
-    rows: Sequence[Row]
-    title: str = ""
+output_option = output_as("table")
 
 
-def clean(text: str) -> str:
-    """The text with everything that a terminal would obey shown as an escape; a name is never an instruction."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+def show(output: str, data: Any, people: People, *, rows: Sequence[Row] | None = None, name: Naming = "job") -> None:
+    """Show a result in the form that was asked for.
+
+    `data` is what JSON and YAML hold. `rows` are the things it is about, one line each in CSV: without them the data
+    itself, where it is a list, or else it alone. `name` is what a row is called by, for `-o name`.
+    """
+    things: Sequence[Row] = rows if rows is not None else data if isinstance(data, list) else [data]
+    match output:
+        case "json":
+            # Beyond ASCII everything is escaped: it is the same to a program, and nothing to a terminal.
+            click.echo(json.dumps(data, indent=2, allow_nan=False))
+        case "yaml":
+            click.echo(yaml_text(data), nl=False)
+        case "csv":
+            click.echo(csv_text(things), nl=False)
+        case "name":
+            for thing in things:
+                show_text(str(name(thing) if callable(name) else thing[name]))
+        case _:
+            _show_people(people)
 
 
-def show_json(data: object) -> None:
-    # Beyond ASCII everything is escaped: it is the same to a program, and nothing to a terminal.
-    click.echo(json.dumps(data, indent=2))
-
-
-def show_tables(*tables: Table) -> None:
-    """Tables with lines and colour on a terminal, aligned text elsewhere."""
-    if is_terminal():
-        _show_rich(tables)
+def _show_people(people: People) -> None:
+    if callable(people):
+        people()
         return
-    click.echo("\n\n".join(plain_table(table) for table in tables))
+    tables = (people,) if isinstance(people, Table) else tuple(people)
+    if any(table.rows for table in tables):
+        show_tables(*tables)
+
+
+def yaml_text(data: Any) -> str:
+    import yaml
+
+    # Through JSON once: what YAML would mark with a tag of Python's (an enum, a tuple) is plain there.
+    plain = json.loads(json.dumps(data, allow_nan=False))
+    return yaml.dump(plain, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=120)
+
+
+def csv_text(rows: Iterable[Row]) -> str:
+    """A line of names and a line for each row; what is not a plain value is JSON inside its cell."""
+    kept = list(rows)
+    names = list(dict.fromkeys(name for row in kept for name in row))
+    lines = [names, *([_cell(row.get(name)) for name in names] for row in kept)] if names else []
+    return "".join(map(_csv_line, lines))
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    written = io.StringIO()
+    # What ends a line here is quoted inside of it: a carriage return too, which ends one for many readers.
+    csv.writer(written, lineterminator="\r\n").writerow(cells)
+    return written.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, allow_nan=False)
+    # A program gets the text as it is; a terminal must not obey it.
+    return clean(text) if is_terminal() else text
 
 
 def show_text(text: str = "", *, bold: bool = False) -> None:
     shown = clean(text)
-    click.echo(click.style(shown, bold=True) if bold and is_terminal() else shown)
+    click.echo(click.style(shown, bold=True) if bold and has_colour() else shown)
 
 
 def note(text: str) -> None:
     """Anything that is not the result: hints, counts, warnings."""
-    click.echo(clean(text), err=True)
-
-
-def is_terminal() -> bool:
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def plain_table(table: Table) -> str:
-    titles = [column.title.upper() for column in table.columns]
-    cells = [[column.text(row) for column in table.columns] for row in table.rows]
-    widths = [max(map(_width, column)) for column in zip(titles, *cells, strict=True)]
-    rights = [column.right for column in table.columns]
-    lines = [
-        "  ".join(_padded(cell, width, right) for cell, width, right in zip(line, widths, rights, strict=True)).rstrip()
-        for line in (titles, *cells)
-    ]
-    return "\n".join([table.title, *lines] if table.title else lines)
-
-
-def _padded(text: str, width: int, right: bool) -> str:
-    space = " " * (width - _width(text))
-    return space + text if right else text + space
-
-
-def _width(text: str) -> int:
-    """Columns of a terminal that a text takes: two for a wide character, none for one that combines."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
-
-
-def fitting(table: Table, width: int) -> tuple[Column, ...]:
-    """The columns that a terminal of that width has room for."""
-    columns = list(table.columns)
-    needs = {
-        column.title: min(
-            max(_width(column.title), *(_width(column.text(row)) for row in table.rows), 0),
-            WRAPPED_MIN if column.wrap else width,
-        )
-        for column in columns
-    }
-    while sum(needs[column.title] + GAP for column in columns) - GAP > width:
-        dropped = next((column for column in reversed(columns) if column.optional), None)
-        if dropped is None:
-            break
-        columns.remove(dropped)
-    return tuple(columns)
-
-
-def _show_rich(tables: tuple[Table, ...]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    # NO_COLOR is honoured by the console itself. Cells are Text, so that nothing in a name is read as markup.
-    console = Console(highlight=False)
-    for index, table in enumerate(tables):
-        columns = fitting(table, console.width)
-        shown = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
-        for column in columns:
-            shown.add_column(
-                column.title,
-                style=column.style,
-                justify="right" if column.right else "left",
-                no_wrap=not column.wrap,
-                overflow="fold" if column.wrap else "ellipsis",
-            )
-        for row in table.rows:
-            shown.add_row(*(Text(column.text(row)) for column in columns))
-        if index:
-            console.print()
-        if table.title:
-            console.print(Text(table.title, style="bold"))
-        console.print(shown)
+    click.echo(clean(text), err=True, color=None if has_colour(sys.stderr) else False)

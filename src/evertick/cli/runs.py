@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from evertick.cli.output import Column, Row, Table
 from evertick.cli.times import local_text
-
-if TYPE_CHECKING:
-    from evertick.model.run import LedgerRow
-
-STATE_STYLE = "bold"
+from evertick.model.instant import from_text
 
 
-def runs_table(rows: Iterable[LedgerRow], zone: str | None = None, title: str = "") -> Table:
-    """Newest first, as given; due times on the clocks of a zone where one is named, else in UTC."""
-    from evertick.operations import run_data
+def runs_table(runs: Sequence[Row], zone: str | None = None, title: str = "") -> Table:
+    """Runs as programs get them, in their order; due times on the clocks of a zone where one is named, else in UTC."""
 
-    shown = [{**run_data(row), "due": local_text(row.key.scheduled_for, zone) if zone else None} for row in rows]
+    def due(run: Row) -> str:
+        return local_text(from_text(run["scheduled_for"]), zone) if zone else str(run["scheduled_for"])
+
     columns = (
-        Column("Due", lambda row: row["due"] or row["scheduled_for"], "bold"),
-        Column("State", state_text, STATE_STYLE),
+        Column("Due", due, "bold"),
+        Column("State", state_text, "state"),
         Column("Trigger", "trigger"),
         Column("Took", _took, right=True),
         Column("Try", lambda row: row["attempt"] or "", right=True, optional=True),
@@ -29,7 +25,7 @@ def runs_table(rows: Iterable[LedgerRow], zone: str | None = None, title: str = 
         Column("Run", "run", "cyan"),
         Column("Detail", "detail", wrap=True, optional=True),
     )
-    return Table(columns, shown, title)
+    return Table(columns, runs, title)
 
 
 def state_text(row: Row) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evertick.cli.app import FAILED, OK, TIMEOUT
-from evertick.cli.output import Column, Table, note, output_option, show_json, show_tables, show_text
+from evertick.cli.exits import FAILED, OK, TIMEOUT
+from evertick.cli.output import Column, Table, note, output_option, show, show_text
 from evertick.cli.place import Place, place_options
 from evertick.cli.times import local_text, now
 
@@ -91,10 +91,8 @@ def backfill(
             new_id(), job, now(), chosen, overlap=rule, gap_us=round(rate * 1_000_000), by=whoami()
         )
         asked = ask(place, store, request)
-        if output == "json":
-            show_json({**asked.data(), "runs": len(chosen)})
-        else:
-            show_text(asked.request_id)
+        data = {**asked.data(), "runs": len(chosen)}
+        show(output, data, lambda: show_text(asked.request_id), name="request")
         note(
             f"{len(chosen):,} of {len(found):,} occurrences. To stop it: evertick backfill {job} --cancel {request.id}"
         )
@@ -116,16 +114,13 @@ def _show(found: list[Candidate], zone: str, output: str, *, is_dry: bool) -> No
         }
         for one in found
     ]
-    if output == "json":
-        show_json(rows)
-    elif rows:
-        columns = (
-            Column("Local time", "local", "bold"),
-            Column("What", "what"),
-            Column("Now in the ledger", "why", wrap=True),
-            Column("UTC", "scheduled_for", "dim", optional=True),
-        )
-        show_tables(Table(columns, rows))
+    columns = (
+        Column("Local time", "local", "bold"),
+        Column("What", "what"),
+        Column("Now in the ledger", "why", wrap=True),
+        Column("UTC", "scheduled_for", "dim", optional=True),
+    )
+    show(output, rows, Table(columns, rows), name="scheduled_for")
     if not rows:
         note("Nothing was due in that window.")
     else:
@@ -146,10 +141,8 @@ def _cancel(place: Place, job: str, request_id: str, output: str) -> None:
             *others, last = requests
             submit(store, *others)
             ask(place, store, last)
-    if output == "json":
-        show_json({"request": request_id, "job": job, "cancelled": runs})
-    else:
-        show_text(f"{runs:,} runs of {request_id} are cancelled" if runs else f"nothing of {request_id} is left to run")
+    told = f"{runs:,} runs of {request_id} are cancelled" if runs else f"nothing of {request_id} is left to run"
+    show(output, {"request": request_id, "job": job, "cancelled": runs}, lambda: show_text(told), name="request")
 
 
 def _watch(store: Store, request: Request) -> int:

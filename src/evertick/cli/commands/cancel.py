@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from evertick.cli.output import note, output_option, show_json, show_text
+from evertick.cli.output import note, output_option, show, show_text
 from evertick.cli.place import Place, place_options
 from evertick.cli.times import now
 
@@ -39,13 +39,15 @@ def cancel(target: str, place: Place, output: str) -> None:
                 raise Conflict(f"the run {target} has ended: {row.state}. Nothing was changed.")
         run_id = key.run_id if key else None
         asked = ask(place, store, cancel_request(new_id(), job_id, now(), run_id=run_id, by=whoami()))
-    if output == "json":
-        show_json(asked.data())
-        return
-    if asked.answer is None:
-        show_text(asked.request_id)
-        return
-    for ended in asked.answer["runs"]:
-        show_text(ended)
-    if not asked.answer["runs"]:
+    ended = [asked.request_id] if asked.answer is None else asked.answer["runs"]
+    if output == "name":
+        _tell(ended)
+    else:
+        show(output, asked.data(), lambda: _tell(ended))
+    if not ended:
         note(f"Nothing of '{job_id}' is open.")
+
+
+def _tell(names: list[str]) -> None:
+    for name in names:
+        show_text(name)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evertick.cli.output import Column, Row, Table, note, output_option, show_json, show_tables
+from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.place import Place, place_options
 from evertick.cli.times import local_text, now
 
@@ -60,26 +60,22 @@ def catchup(job: str, dry_run: bool, keep: str | None, place: Place, output: str
         }
         for fate in found.fates
     ]
-    if output == "json":
-        show_json(
-            {
-                "job": job,
-                "watermark": None if found.watermark is None else to_text(found.watermark),
-                "backlog": [key.run_id for key in found.backlog],
-                "kept": found.kept,
-                "skipped": found.skipped,
-                "fates": rows,
-            }
-        )
-    elif rows:
-        columns = (
-            Column("Local time", "local", "bold"),
-            Column("What", "what"),
-            Column("Count", "occurrences", right=True),
-            Column("Through", "through", "dim", optional=True),
-            Column("Why", "detail", wrap=True),
-        )
-        show_tables(Table(columns, rows))
+    data = {
+        "job": job,
+        "watermark": None if found.watermark is None else to_text(found.watermark),
+        "backlog": [key.run_id for key in found.backlog],
+        "kept": found.kept,
+        "skipped": found.skipped,
+        "fates": rows,
+    }
+    columns = (
+        Column("Local time", "local", "bold"),
+        Column("What", "what"),
+        Column("Count", "occurrences", right=True),
+        Column("Through", "through", "dim", optional=True),
+        Column("Why", "detail", wrap=True),
+    )
+    show(output, data, Table(columns, rows), rows=rows, name="scheduled_for")
     _tell(found, zone, job)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from evertick.cli.lazy import SuggestingGroup
-from evertick.cli.output import Column, Row, Table, output_option, show_json, show_tables, show_text
+from evertick.cli.output import Column, Row, Table, output_option, show, show_text
+from evertick.cli.tables import show_tables
 from evertick.cli.times import MOMENT, local_text, offset_text, wait_text
+from evertick.model.instant import from_text
 
 if TYPE_CHECKING:
     from evertick.planning.cron import Cron
@@ -65,16 +67,13 @@ def next_fires(expression: str, timezone: str | None, count: int, after: int, na
         }
         for fire in fires
     ]
-    if output == "json":
-        show_json(rows)
-        return
     columns = (
         Column("In", lambda row: wait_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
         Column("Local time", "local", "bold"),
         Column("Zone", lambda row: f"{row['timezone']} {row['offset']}"),
         Column("UTC", "scheduled_for", "dim"),
     )
-    show_tables(Table(columns, rows))
+    show(output, rows, Table(columns, rows), name="scheduled_for")
 
 
 @cron.command("explain")
@@ -109,20 +108,22 @@ def explain(expression: str, timezone: str | None, after: int, name: str, output
         "dst_notes": [{"at": to_text(at), "text": text} for at, text in notes],
         "next": [to_text(from_datetime(moment)) for moment in upcoming],
     }
-    if output == "json":
-        show_json(data)
-        return
-    show_text(parsed.describe(), bold=True)
-    rows: list[Row] = [{"field": label, "written": text} for label, text in zip(FIELDS, written, strict=True)]
+    show(output, data, lambda: _tell(data), name="expression")
+
+
+def _tell(data: dict[str, Any]) -> None:
+    show_text(data["meaning"], bold=True)
+    rows: list[Row] = [{"field": label.replace("_", " "), "written": text} for label, text in data["fields"].items()]
     show_text()
     show_tables(Table((Column("Field", "field"), Column("Written", "written", "bold")), rows))
     show_text()
-    if not notes:
-        show_text(f"Daylight saving: nothing changes for it in {parsed.timezone} in the coming year.")
+    zone = data["timezone"]
+    if not data["dst_notes"]:
+        show_text(f"Daylight saving: nothing changes for it in {zone} in the coming year.")
         return
-    show_text(f"Daylight saving in {parsed.timezone}, the coming year:")
-    for at, text in notes:
-        show_text(f"  {local_text(at, parsed.timezone)}  {text}")
+    show_text(f"Daylight saving in {zone}, the coming year:")
+    for change in data["dst_notes"]:
+        show_text(f"  {local_text(from_text(change['at']), zone)}  {change['text']}")
 
 
 def _parsed(expression: str, timezone: str | None, name: str) -> Cron:

@@ -7,7 +7,7 @@ import time
 import click
 
 from evertick.cli.lazy import SuggestingGroup
-from evertick.cli.output import output_option, show_json, show_text
+from evertick.cli.output import Column, Table, output_option, show, show_text
 
 store_option = click.option(
     "--store",
@@ -32,7 +32,8 @@ def db() -> None:
 
 @db.command()
 @store_option
-def migrate(store: str) -> None:
+@output_option
+def migrate(store: str, output: str) -> None:
     """Bring the database to this version's schema, making it where there is none.
 
     Evertick does so by itself when it starts; this is for those who want to see it done first.
@@ -43,7 +44,8 @@ def migrate(store: str) -> None:
     """
     from evertick.stores import sql_care
 
-    show_text(sql_care.migrate(store))
+    said = sql_care.migrate(store)
+    show(output, {"migrated": said}, lambda: show_text(said), name="migrated")
 
 
 @db.command()
@@ -59,16 +61,18 @@ def check(store: str, output: str) -> None:
     from evertick.stores import sql_care
 
     findings = sql_care.check(store)
-    if output == "json":
-        show_json([finding._asdict() for finding in findings])
-        return
-    for finding in findings:
-        show_text(f"{'ok     ' if finding.is_fine else 'notice '} {finding.text}")
+    rows = [finding._asdict() for finding in findings]
+    columns = (
+        Column("Check", lambda row: "ok" if row["is_fine"] else "warn", "state"),
+        Column("Finding", "text", wrap=True),
+    )
+    show(output, rows, Table(columns, rows), name="text")
 
 
 @db.command()
 @store_option
-def backup(store: str) -> None:
+@output_option
+def backup(store: str, output: str) -> None:
     """Copy a SQLite ledger beside itself, while Evertick may be running.
 
     Evertick does so by itself once a day. Servers have tools of their own; the message names them.
@@ -79,4 +83,5 @@ def backup(store: str) -> None:
     """
     from evertick.stores import sql_care
 
-    show_text(str(sql_care.backup(store, time.time_ns() // 1_000)))
+    copy = str(sql_care.backup(store, time.time_ns() // 1_000))
+    show(output, {"file": copy}, lambda: show_text(copy), name="file")

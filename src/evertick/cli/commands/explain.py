@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from evertick.cli.output import Column, Table, output_option, show_json, show_tables
+from evertick.cli.output import Column, Table, output_option, show
 from evertick.cli.place import Place, place_options
 
 
@@ -22,12 +22,9 @@ def explain(job: str, place: Place, output: str) -> None:
     from evertick import operations
 
     rules = [rule._asdict() for rule in operations.explain(place.job(job))]
-    if output == "json":
-        show_json(rules)
-        return
     columns = (
         Column("Rule", "name", "cyan"),
         Column("Value", "value", "bold", wrap=True),
         Column("From", "origin", wrap=True),
     )
-    show_tables(Table(columns, rules))
+    show(output, rules, Table(columns, rules), name="name")

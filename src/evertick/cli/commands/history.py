@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from evertick.cli.output import note, output_option, show_json, show_tables
+from evertick.cli.output import note, output_option, show
 from evertick.cli.place import Place, place_options
 from evertick.cli.runs import runs_table
 
@@ -61,10 +61,9 @@ def history(
             limit=limit,
             after=operations.read_run_id(after) if after else None,
         )
-    if output == "json":
-        show_json({"runs": [operations.run_data(row) for row in page.rows], "after": page.after})
-    elif page.rows:
-        show_tables(runs_table(page.rows, zone if job else None))
+    runs = [operations.run_data(row) for row in page.rows]
+    table = runs_table(runs, zone if job else None)
+    show(output, {"runs": runs, "after": page.after}, table, rows=runs, name="run")
     if not page.rows:
         note("Nothing of that kind is in the ledger. Next: evertick list shows what will run.")
     elif page.after:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from evertick.cli.output import note, output_option, show_json, show_text
+from evertick.cli.output import note, output_option, show, show_text
 
 KINDS = ("crontab", "dagu", "xxl-job")
 
@@ -55,20 +55,20 @@ def import_(
         imported = read_xxl_job(text, name, timezone=timezone)
     if not dry_run:
         write(imported, folder, is_forced=force)
-    if output == "json":
-        show_json(
-            {
-                "written": not dry_run,
-                "files": [{"file": str(folder / file.name), "text": file.text} for file in imported.files],
-                "notes": [{"line": told.line, "text": told.text} for told in imported.notes],
-            }
-        )
-        return
-    for file in imported.files:
-        show_text(str(folder / file.name))
-        if dry_run:
-            for line in file.text.splitlines():
+    made = [{"file": str(folder / file.name), "text": file.text} for file in imported.files]
+    data = {
+        "written": not dry_run,
+        "files": made,
+        "notes": [{"line": told.line, "text": told.text} for told in imported.notes],
+    }
+
+    def tell() -> None:
+        for file in made:
+            show_text(file["file"])
+            for line in file["text"].splitlines() if dry_run else ():
                 show_text(f"    {line}")
+
+    show(output, data, tell, rows=made, name="file")
     for told in imported.notes:
         note(f"{name}:{told.line}: {told.text}" if told.line else f"{name}: {told.text}")
     count = len(imported.files)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evertick.cli.output import note, output_option, show_json, show_text
+from evertick.cli.output import note, output_option, show, show_text
 
 NAME = "hello.yaml"
 JOB = """\
@@ -56,8 +56,5 @@ def init(folder: Path, output: str) -> None:
         ) from None
     except OSError as error:
         raise Conflict(f"'{file}' cannot be written: {error.strerror}. Name another folder.") from error
-    if output == "json":
-        show_json({"file": str(file)})
-    else:
-        show_text(str(file))
+    show(output, {"file": str(file)}, lambda: show_text(str(file)), name="file")
     note(f"Next: evertick serve {folder}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from evertick.cli.output import Column, Row, Table, note, output_option, show_json, show_tables
+from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.place import Place, place_options
 from evertick.cli.runs import state_text
 from evertick.cli.times import local_text, now, wait_text
+from evertick.model.instant import from_text
 
 if TYPE_CHECKING:
     from evertick.operations.jobs import JobStanding
@@ -42,10 +44,8 @@ def list_(statuses: tuple[str, ...], with_gone: bool, place: Place, output: str)
         found = list_standings(store, place.jobs(), at)
     known = [one for one in found if with_gone or one.retired_at is None]
     chosen = [one for one in known if not statuses or one.status in statuses]
-    if output == "json":
-        show_json([standing_data(one) for one in chosen])
-    elif chosen:
-        show_tables(_table(chosen, at))
+    rows = [standing_data(one) for one in chosen]
+    show(output, rows, jobs_table(rows, at))
     if not known:
         note("There are no jobs. Next: evertick init writes a first one.")
     elif not chosen:
@@ -76,22 +76,20 @@ def standing_data(one: JobStanding) -> dict[str, Any]:
     }
 
 
-def _table(found: list[JobStanding], at: int) -> Table:
-    rows: list[Row] = [
-        {
-            **standing_data(one),
-            "in": wait_text(one.next_at - at) if one.next_at is not None else "-",
-            "local": local_text(one.next_at, one.zone) if one.next_at is not None else "-",
-        }
-        for one in found
-    ]
+def jobs_table(jobs: Sequence[Row], at: int) -> Table:
+    def wait(row: Row) -> str:
+        return wait_text(from_text(row["next"]) - at) if row["next"] else "-"
+
+    def next_time(row: Row) -> str:
+        return f"{local_text(from_text(row['next']), row['timezone'])} {row['timezone']}" if row["next"] else "-"
+
     columns = (
         Column("Job", "job", "bold cyan"),
-        Column("Status", "status", "bold"),
-        Column("Next in", "in", "green", right=True),
-        Column("Next", lambda row: row["local"] if row["next"] is None else f"{row['local']} {row['timezone']}"),
-        Column("Last run", lambda row: state_text(row["last"]) if row["last"] else "-"),
+        Column("Status", "status", "state"),
+        Column("Next in", wait, "green", right=True),
+        Column("Last run", lambda row: state_text(row["last"]) if row["last"] else "-", "state"),
+        Column("Next", next_time, optional=True),
         Column("For", lambda row: row["last"]["scheduled_for"] if row["last"] else "", "dim", optional=True),
         Column("Watermark", lambda row: row["watermark"] or "never planned", "dim", optional=True),
     )
-    return Table(columns, rows)
+    return Table(columns, jobs)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evertick.cli.output import is_terminal, note, output_option, show_json
+from evertick.cli.output import is_terminal, note, output_option, show
 from evertick.cli.place import Logs, Place, place_options
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
     from evertick.errors import NotFound
     from evertick.operations import read_run_id, require_run
 
-    if follow and output == "json":
-        raise click.UsageError("--follow is for people; -o json shows what is there now.")
+    if follow and output != "table":
+        raise click.UsageError(f"--follow is for people; -o {output} shows what is there now.")
     key = read_run_id(run_id)
     with place.open() as store:
         row = require_run(store, key)
@@ -53,8 +53,9 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
             names = tuple(dict.fromkeys(one.step for one in reader.list_logs(key)))
             raise NotFound(f"the run {run_id} has no log of a step '{step}'.", names[:3])
         wanted = attempt or max((one.attempt for one in chosen), default=row.attempt)
-        if output == "json":
-            show_json([_data(reader, key, one) for one in chosen if attempt in (None, one.attempt)])
+        if output != "table":
+            data = [_data(reader, key, one) for one in chosen if attempt in (None, one.attempt)]
+            show(output, data, (), name="step")
             return
         teller = _Teller(reader, key, step)
         if follow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from evertick.cli.output import note, output_option, show_json, show_text
+from evertick.cli.output import note, output_option, show, show_text
 from evertick.cli.place import Place, place_options
 from evertick.cli.times import now
 
@@ -31,10 +31,7 @@ def pause(job: str, reason: str, place: Place, output: str) -> None:
     with place.open() as store:
         find_record(store, job, place.jobs())
         asked = ask(place, store, pause_request(new_id(), job, now(), note=reason, by=whoami()))
-    if output == "json":
-        show_json(asked.data())
-    elif asked.answer is None:
-        show_text(asked.request_id)
-    else:
-        show_text(f"{job} is paused since {to_text(asked.answer['paused_at'])}")
+    paused = None if asked.answer is None else f"{job} is paused since {to_text(asked.answer['paused_at'])}"
+    show(output, asked.data(), lambda: show_text(paused or asked.request_id))
+    if paused:
         note(f"Next: evertick resume {job}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from evertick.cli.output import Column, Table, note, output_option, show_json, show_tables
+from evertick.cli.output import Column, Table, note, output_option, show
 from evertick.cli.place import Place, find_place
 from evertick.cli.times import MOMENT, local_text, now, wait_text
 
@@ -54,19 +54,16 @@ def plan(folder: Path | None, until: int, job_ids: tuple[str, ...], limit: int, 
         }
         for fire in found[:limit]
     ]
-    if output == "json":
-        show_json(rows)
-    elif rows:
-        columns = (
-            Column("In", lambda row: wait_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
-            Column("Job", "job", "bold cyan"),
-            Column("What", "what"),
-            Column("Local time", "local", "bold"),
-            Column("Zone", "timezone"),
-            Column("UTC", "scheduled_for", "dim", optional=True),
-            Column("Detail", "detail", wrap=True, optional=True),
-        )
-        show_tables(Table(columns, rows))
+    columns = (
+        Column("In", lambda row: wait_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
+        Column("Job", "job", "bold cyan"),
+        Column("What", "what"),
+        Column("Local time", "local", "bold"),
+        Column("Zone", "timezone"),
+        Column("UTC", "scheduled_for", "dim", optional=True),
+        Column("Detail", "detail", wrap=True, optional=True),
+    )
+    show(output, rows, Table(columns, rows))
     if not rows:
         note("Nothing is due until then." if jobs else "There are no jobs. Next: evertick init writes a first one.")
     elif len(found) > limit:

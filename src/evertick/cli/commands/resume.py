@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from evertick.cli.output import output_option, show_json, show_text
+from evertick.cli.output import output_option, show, show_text
 from evertick.cli.place import Place, place_options
 from evertick.cli.times import now
 
@@ -38,7 +38,5 @@ def resume(job: str, keep: str | None, place: Place, output: str) -> None:
         find_record(store, job, place.jobs())
         chosen = Missed(keep) if keep else None
         asked = ask(place, store, resume_request(new_id(), job, now(), keep=chosen, by=whoami()))
-    if output == "json":
-        show_json(asked.data())
-    else:
-        show_text(asked.request_id if asked.answer is None else f"{job} is planned again")
+    told = asked.request_id if asked.answer is None else f"{job} is planned again"
+    show(output, asked.data(), lambda: show_text(told))

@@ -50,5 +50,5 @@ def retry(
                 f"{run_id} stands for {row.occurrences:,} skipped occurrences. Next: evertick backfill {key.job_id}"
             )
         request = retry_request(new_id(), row, now(), by=whoami(), job=jobs.get(key.job_id), from_failed=from_failed)
-        code = ask_for_run(place, store, request, wait=wait, patience=timeout, is_json=output == "json")
+        code = ask_for_run(place, store, request, wait=wait, patience=timeout, output=output)
     ctx.exit(code)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from evertick.cli.output import show_json
+from evertick.cli.output import Column, Table, output_as, show
 
 
 @click.command()
-def schema() -> None:
+@output_as("json")
+def schema(output: str) -> None:
     """Print the JSON Schema of job files, for the completion of editors.
 
     Write it to a file and name that file in the first line of a job:
@@ -22,4 +23,9 @@ def schema() -> None:
     """
     from evertick.definitions.schema import job_schema
 
-    show_json(job_schema())
+    found = job_schema()
+    fields = [
+        {"field": name, "meaning": str(one.get("description", "")).strip()} for name, one in found["properties"].items()
+    ]
+    columns = (Column("Field", "field", "cyan"), Column("Meaning", "meaning", wrap=True))
+    show(output, found, Table(columns, fields), rows=fields, name="field")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from evertick.cli.commands.list_ import standing_data
-from evertick.cli.output import Column, Table, note, output_option, show_json, show_tables
+from evertick.cli.output import Column, Table, note, output_option, show
 from evertick.cli.place import Place, place_options
 from evertick.cli.runs import runs_table
 from evertick.cli.times import local_text, now, wait_text
@@ -32,9 +32,6 @@ def status(job: str, runs: int, place: Place, output: str) -> None:
         last = history(store, job, limit=runs).rows if runs else ()
         is_live = place.is_anyone_running(store)
     data = {**standing_data(one), "runs": [run_data(row) for row in last], "is_scheduler_running": is_live}
-    if output == "json":
-        show_json(data)
-        return
     facts = {
         "job": one.job_id,
         "status": one.status,
@@ -52,11 +49,12 @@ def status(job: str, runs: int, place: Place, output: str) -> None:
     rows = [{"what": what, "value": value} for what, value in facts.items() if value not in (None, "")]
     tables = [Table((Column("What", "what"), Column("Value", "value", "bold", wrap=True)), rows)]
     if one.active:
-        tables.append(runs_table(one.active, one.zone, "Active"))
+        tables.append(runs_table([run_data(row) for row in one.active], one.zone, "Active"))
     if one.waiting:
-        tables.append(runs_table(one.waiting[:10], one.zone, f"Waiting ({len(one.waiting):,})"))
+        waiting = [run_data(row) for row in one.waiting[:10]]
+        tables.append(runs_table(waiting, one.zone, f"Waiting ({len(one.waiting):,})"))
     if last:
-        tables.append(runs_table(last, one.zone, "Last"))
-    show_tables(*tables)
+        tables.append(runs_table(data["runs"], one.zone, "Last"))
+    show(output, data, tables)
     if not is_live:
         note("Nobody is running on this ledger. Next: evertick serve")

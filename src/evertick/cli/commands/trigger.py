@@ -46,7 +46,7 @@ def trigger(
         jobs = place.jobs()
         find_record(store, job, jobs)
         request = trigger_request(new_id(), job, now(), by=whoami(), params=params_text(jobs.get(job), given))
-        code = ask_for_run(place, store, request, wait=wait, patience=timeout, is_json=output == "json")
+        code = ask_for_run(place, store, request, wait=wait, patience=timeout, output=output)
     ctx.exit(code)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from evertick.cli.app import USAGE
-from evertick.cli.output import Column, Row, Table, note, output_option, show_json, show_tables
+from evertick.cli.exits import USAGE
+from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.times import MOMENT, local_text, offset_text, wait_text
 
 if TYPE_CHECKING:
@@ -54,21 +54,17 @@ def upcoming(ctx: click.Context, folder: Path, count: int, until: int | None, af
     jobs = list(found.jobs.values())
     fires = list(islice(_fires(jobs, after, until), count))
     first = {job.id: next(_fires_of(job, after), None) for job in jobs}
-    if output == "json":
-        show_json(
-            {
-                "upcoming": [_fire_row(fire, after) for fire in fires],
-                "jobs": [_job_row(job, first[job.id]) for job in jobs],
-            }
-        )
-    elif not found.files:
-        note(f"No job files in '{folder}'.")
-        note("Next: write one, for example hello.yaml with the lines")
-        note('  schedule: "* * * * *"')
-        note("  command: echo hello")
-        note("and run this command again. The folder 'examples' of the project has more.")
+    data = {
+        "upcoming": [_fire_row(fire, after) for fire in fires],
+        "jobs": [_job_row(job, first[job.id]) for job in jobs],
+    }
+    show(output, data, _tables(folder, data, after), rows=data["upcoming"])
+    if not found.files:
+        note(f"No job files in '{folder}'. Next: evertick init {folder} writes a first one.")
+    elif not fires:
+        note("Nothing is due: no enabled job has a fire in that time.")
     else:
-        _show(folder, jobs, fires, first, after)
+        note(f"Next: evertick serve {folder} runs them.")
     _tell_errors(found)
     if found.errors:
         ctx.exit(USAGE)
@@ -155,7 +151,7 @@ def _spec_row(spec: ScheduleSpec) -> Row:
             return {"at": to_text(instant)}
 
 
-def _show(folder: Path, jobs: list[Job], fires: list[Fire], first: dict[str, Fire | None], after: int) -> None:
+def _tables(folder: Path, data: dict[str, list[Row]], after: int) -> list[Table]:
     next_columns = (
         Column("In", lambda row: wait_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
         Column("Job", "job", "bold cyan"),
@@ -173,15 +169,11 @@ def _show(folder: Path, jobs: list[Job], fires: list[Fire], first: dict[str, Fir
         Column("Retries", "max_retries", right=True, optional=True),
         Column("What it shows", _about, wrap=True),
     )
-    jobs_table = Table(job_columns, [_job_row(job, first[job.id]) for job in jobs], f"The jobs of {folder}")
-    if fires:
-        fire_rows = [_fire_row(fire, after) for fire in fires]
-        show_tables(Table(next_columns, fire_rows, f"What runs next in {folder}"), jobs_table)
-    else:
-        note("Nothing is due: no enabled job has a fire in that time.")
-        show_tables(jobs_table)
-    note("")
-    note("This version plans and previews; running jobs ('evertick serve') comes with a later version.")
+    tables = (
+        Table(next_columns, data["upcoming"], f"What runs next in {folder}"),
+        Table(job_columns, data["jobs"], f"The jobs of {folder}"),
+    )
+    return [table for table in tables if table.rows]
 
 
 def _next(row: Row, after: int) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from evertick.cli.app import USAGE
-from evertick.cli.output import note, output_option, show_json, show_text
+from evertick.cli.exits import USAGE
+from evertick.cli.output import note, output_option, show, show_text
 
 
 @click.command()
@@ -38,21 +38,22 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
     found = load_files(dict.fromkeys(files), Settings.load(_settings_folder(paths)), is_whole=is_whole)
     errors = [error for errors in found.errors.values() for error in errors]
     warnings = [warning for warnings in found.warnings.values() for warning in warnings]
-    if output == "json":
-        show_json(
-            {
-                "files": len(found.files),
-                "jobs": list(found.jobs),
-                "errors": [_row(error) for error in errors],
-                "warnings": [_row(warning) for warning in warnings],
-            }
-        )
-    else:
+    data = {
+        "files": len(found.files),
+        "jobs": list(found.jobs),
+        "errors": [_row(error) for error in errors],
+        "warnings": [_row(warning) for warning in warnings],
+    }
+    rows = [{"kind": kind, **_row(one)} for kind, many in (("error", errors), ("warning", warnings)) for one in many]
+
+    def tell() -> None:
         for error in errors:
             show_text(str(error))
-        for warning in warnings:
-            note(f"{warning} (warning)")
-        note(_summary(len(found.files), len(found.jobs), len(errors), len(found.errors), len(warnings)))
+
+    show(output, data, tell, rows=rows, name=lambda row: str(row["file"]))
+    for warning in warnings:
+        note(f"{warning} (warning)")
+    note(_summary(len(found.files), len(found.jobs), len(errors), len(found.errors), len(warnings)))
     if errors:
         ctx.exit(USAGE)
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evertick.cli.app import FAILED
-from evertick.cli.output import Column, Row, Table, note, output_option, show_json, show_tables, show_text
+from evertick.cli.exits import FAILED
+from evertick.cli.output import Column, Row, Table, note, output_option, show, show_text
+from evertick.cli.tables import show_tables
 
 if TYPE_CHECKING:
     from evertick.planning.verify import Report
@@ -40,15 +41,16 @@ def verify(ctx: click.Context, url: str, output: str) -> None:
     """
     report = _look(url)
     findings = _findings(report)
-    if output == "json":
-        show_json(_data(report, findings))
-    else:
+
+    def tell() -> None:
         show_tables(Table((Column("What", "what"), Column("Count", "count", "bold", right=True)), _counts(report)))
         for finding in findings[:SHOWN_MAX]:
             show_text(finding["text"])
         if len(findings) > SHOWN_MAX:
             note(f"... and {len(findings) - SHOWN_MAX:,} more; -o json lists all of them.")
-        note(_verdict(report))
+
+    show(output, _data(report, findings), tell, rows=findings, name="job")
+    note(_verdict(report))
     if not report.is_sound:
         ctx.exit(FAILED)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evertick.cli.output import output_option, show_json, show_text
+from evertick.cli.output import output_option, show, show_text
 from evertick.cli.place import Place, place_options
 from evertick.cli.times import now
 
@@ -40,14 +40,21 @@ def why(job: str, time: str | None, place: Place, output: str) -> None:
         job = when.job_id
     with place.open() as store:
         answer = operations.why(store, job, when, place.jobs(), now())
-    if output == "json":
-        show_json(_data(answer))
-        return
-    shown, in_utc = (operations.moment_text(answer.at, zone) for zone in (answer.zone, "UTC"))
+    data = _data(answer)
+    show(output, data, lambda: _tell(data), name=lambda row: row["run"]["run"] if row["run"] else row["job"])
+
+
+def _tell(answer: dict[str, Any]) -> None:
+    from evertick.model.instant import from_text
+    from evertick.operations import moment_text
+
+    zone, at = answer["timezone"], from_text(answer["scheduled_for"])
+    shown, in_utc = moment_text(at, zone), moment_text(at, "UTC")
     day, _, clock = in_utc.partition(" ")
     utc = "" if shown == in_utc else f" ({clock if shown.startswith(day) else in_utc} UTC)"
-    show_text(f"{answer.job_id}  {shown} {answer.zone}{utc}   {answer.verdict}", bold=True)
-    for sentence in answer.sentences:
+    verdict = f"{answer['outcome']}: {answer['reason']}" if answer["reason"] else answer["outcome"]
+    show_text(f"{answer['job']}  {shown} {zone}{utc}   {verdict}", bold=True)
+    for sentence in answer["sentences"]:
         show_text(f"  {sentence}")
 
 

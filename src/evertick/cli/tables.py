@@ -1,0 +1,179 @@
+"""How rows look to people: lines and colour on a terminal, aligned text elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO, TypeAlias
+
+import click
+
+Row: TypeAlias = Mapping[str, Any]
+"""What programs get whole, and a table in its columns."""
+
+WRAPPED_MIN = 24
+"""A column that wraps is not squeezed below this width while another one can go."""
+GAP = 2
+
+# A word that tells how something stands is told by its colour too; the word is always there.
+STATE_STYLES = {
+    "succeeded": "green",
+    "ok": "green",
+    "running": "bold cyan",
+    "launching": "cyan",
+    "retrying": "yellow",
+    "waiting": "yellow",
+    "planned": "dim",
+    "idle": "",
+    "skipped": "dim yellow",
+    "paused": "yellow",
+    "disabled": "dim",
+    "finished": "dim",
+    "cancelled": "dim",
+    "warn": "yellow",
+    "failed": "bold red",
+    "timed_out": "bold red",
+    "lost": "bold red",
+    "error": "bold red",
+    "fail": "bold red",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    title: str
+    show: str | Callable[[Row], str]
+    """The key of the value, or what makes the cell's text from the row."""
+    style: str = ""
+    """A rich style, for a terminal; `state` colours by the word the cell begins with."""
+    right: bool = False
+    wrap: bool = False
+    optional: bool = False
+    """Gives way on a narrow terminal, the rightmost first; aligned text and JSON always have it."""
+
+    def text(self, row: Row) -> str:
+        value = self.show(row) if callable(self.show) else row.get(self.show)
+        return "" if value is None else clean(str(value))
+
+    def style_of(self, text: str) -> str:
+        return STATE_STYLES.get(text.partition(":")[0].partition(" ")[0], "") if self.style == "state" else self.style
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    columns: tuple[Column, ...]
+    rows: Sequence[Row]
+    title: str = ""
+
+
+def clean(text: str) -> str:
+    """The text with everything that a terminal would obey shown as an escape; a name is never an instruction."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+
+
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Whether a person looks at it: a terminal that can do more than print, and no build server's."""
+    chosen = sys.stdout if stream is None else stream
+    return chosen.isatty() and os.environ.get("TERM") != "dumb" and not is_ci()
+
+
+def is_ci() -> bool:
+    return os.environ.get("CI", "").lower() not in {"", "0", "false", "no"}
+
+
+def has_colour(stream: TextIO | None = None) -> bool:
+    return is_terminal(stream) and not os.environ.get("NO_COLOR")
+
+
+def show_tables(*tables: Table) -> None:
+    """Tables with lines and colour on a terminal, aligned text elsewhere."""
+    if is_terminal():
+        _show_rich(tables)
+        return
+    click.echo("\n\n".join(plain_table(table) for table in tables))
+
+
+def plain_table(table: Table) -> str:
+    titles = [column.title.upper() for column in table.columns]
+    cells = [[column.text(row) for column in table.columns] for row in table.rows]
+    widths = [max(map(width_of, column)) for column in zip(titles, *cells, strict=True)]
+    rights = [column.right for column in table.columns]
+    lines = [
+        "  ".join(_padded(cell, width, right) for cell, width, right in zip(line, widths, rights, strict=True)).rstrip()
+        for line in (titles, *cells)
+    ]
+    return "\n".join([table.title, *lines] if table.title else lines)
+
+
+def _padded(text: str, width: int, right: bool) -> str:
+    space = " " * (width - width_of(text))
+    return space + text if right else text + space
+
+
+def width_of(text: str) -> int:
+    """Columns of a terminal that a text takes: two for a wide character, none for one that combines."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+def fitting(table: Table, width: int) -> tuple[Column, ...]:
+    """The columns that a terminal of that width has room for."""
+    columns = list(table.columns)
+    needs = {
+        column.title: min(
+            max(width_of(column.title), *(width_of(column.text(row)) for row in table.rows), 0),
+            WRAPPED_MIN if column.wrap else width,
+        )
+        for column in columns
+    }
+    while sum(needs[column.title] + GAP for column in columns) - GAP > width:
+        dropped = next((column for column in reversed(columns) if column.optional), None)
+        if dropped is None:
+            break
+        columns.remove(dropped)
+    return tuple(columns)
+
+
+def rich_table(table: Table, width: int) -> Any:
+    """The table as rich draws it, with the columns that fit."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    columns = fitting(table, width)
+    shown = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
+    for column in columns:
+        shown.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            no_wrap=not column.wrap,
+            overflow="fold" if column.wrap else "ellipsis",
+        )
+    for row in table.rows:
+        # Cells are Text, so that nothing in a name is read as markup.
+        texts = [column.text(row) for column in columns]
+        shown.add_row(*(Text(text, style=column.style_of(text)) for column, text in zip(columns, texts, strict=True)))
+    return shown
+
+
+def _show_rich(tables: tuple[Table, ...]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    # NO_COLOR is honoured by the console itself.
+    console = Console(highlight=False)
+    for index, table in enumerate(tables):
+        if index:
+            console.print()
+        if table.title:
+            console.print(Text(table.title, style="bold"))
+        console.print(rich_table(table, console.width))
