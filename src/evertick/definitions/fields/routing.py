@@ -59,10 +59,10 @@ def read_labels(node: Node, field: str, report: Report) -> Labels:
 
 
 def _pairs(node: Node, field: str, report: Report) -> list[tuple[Node, str, str]]:
-    pairs = []
+    pairs: list[tuple[Node, str, str]] = []
     if isinstance(node, MapNode):
-        for key, value in node.entries:
-            text = line_of(value, f"{field}.{key.text[:60]}", report, longest=LABEL_MAX)
+        for key, of_key in node.entries:
+            text = line_of(of_key, f"{field}.{key.text[:60]}", report, longest=LABEL_MAX)
             if text is not None and _is_name(key.text, key, field, report):
                 pairs.append((key, key.text, text))
         return pairs
