@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -19,7 +18,6 @@ from evertick.loop.fire import FENCE_BITS
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import SECOND
 from evertick.model.ledger import Batch
-from evertick.model.run import LedgerRow
 from evertick.service import open_store
 from evertick.testing.disk_executor import launches_in
 from tests.processes import proof
@@ -147,8 +145,8 @@ def test_without_any_leadership_the_unique_key_alone_keeps_history_free_of_dupli
             node.wait_for(lambda said: sum(line.startswith("launched") for line in said) >= 5 * JOBS)
         for sleeper, awake in pairwise([*nodes, nodes[0]]):
             sleeper.signal(signal.SIGSTOP)
-            planned = len(proof.rows_of(url))
-            while len(rows := proof.rows_of(url)) < planned + JOBS or len(deciders_of(rows)) < 2:
+            before, _ = lines_and_deciders(url)
+            while (now := lines_and_deciders(url)) < (before + JOBS, 0) or now[1] < 2:
                 awake.wait_a_moment()
             sleeper.signal(signal.SIGCONT)
         for node in nodes:
@@ -156,10 +154,13 @@ def test_without_any_leadership_the_unique_key_alone_keeps_history_free_of_dupli
         for node in nodes:
             assert node.wait() == 0
         report = proof.verified(url)
-        rows = proof.rows_of(url)
         assert report.runs > 10 * JOBS
-        assert len(deciders_of(rows)) > 1, "only one of them ever planned anything, so nothing was proven"
 
 
-def deciders_of(rows: Sequence[LedgerRow]) -> set[str]:
-    return {row.decided_by.partition("/")[0] for row in rows}
+def lines_and_deciders(url: str) -> tuple[int, int]:
+    """How many lines the ledger has, and how many nodes have entered some."""
+    question = "SELECT count(*), count(DISTINCT split_part(decided_by, '/', 1)) FROM evertick_runs"
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        row = connection.execute(question).fetchone()
+    assert row is not None
+    return row[0], row[1]
