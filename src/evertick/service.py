@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import secrets
 import socket
 import threading
@@ -14,9 +15,13 @@ from pathlib import Path
 from evertick.definitions.watch import FolderChanged, FolderWatch
 from evertick.dispatch.clock import Clock, SystemClock
 from evertick.dispatch.dispatcher import Dispatcher
+from evertick.dispatch.facts import Facts
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.leadership import LEASE_US, NODE_PREFIX, Leadership, bucket_lease
 from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
+from evertick.dispatch.notify.desk import Desk
+from evertick.dispatch.notify.heartbeat import Heartbeat
+from evertick.dispatch.notify.telling import NOBODY, Telling, telling_of
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor
 from evertick.executors.local import LocalExecutor, private_folder
@@ -39,6 +44,8 @@ log = logging.getLogger("evertick")
 
 STATE_FOLDER = ".evertick"
 PATIENCE_SECONDS = 30.0
+SILENCE_SECONDS = 10.0
+"""How long a stop waits for messages that are on their way."""
 CLAIM_MAX = 200
 CLAIM_SECONDS = 1.0
 MAINTENANCE_SECONDS = 600.0
@@ -61,6 +68,7 @@ class Service:
         retention_us: int | None = RETENTION_US,
         backups_us: int = BACKUPS_US,
         observe: Callable[[Message | Effect], None] | None = None,
+        telling: Telling = NOBODY,
     ) -> None:
         self._store_url = store_url
         self._definitions = definitions
@@ -73,6 +81,12 @@ class Service:
         self.inbox = Inbox(self.state.settings.inbox_max)
         self._executors = executors
         self._observe = observe
+        self._telling = telling
+        self.desk = Desk(
+            telling.settings, self._job_of, self._clock.now, routes=telling.routes, manners=telling.manners
+        )
+        self.heartbeat = self._heartbeat() if telling.heartbeat_url else None
+        self._facts = Facts([self.desk])
         self._lock: FolderLock | None = None
         self._stores: list[Store] = []
         self._leadership: Leadership | None = None
@@ -85,6 +99,9 @@ class Service:
         self._open()
         assert self.dispatcher is not None
         assert self._writer is not None
+        for one in (self.desk, self.heartbeat):
+            if one is not None:
+                one.start()
         _calm_the_collector()
         helpers = [asyncio.create_task(task()) for task in (self._claim, self._keep_lock, self._maintain)]
         try:
@@ -93,7 +110,10 @@ class Service:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
-            await asyncio.to_thread(self._close, stop_timeout)
+            try:
+                await asyncio.to_thread(self._close, stop_timeout)
+            finally:
+                await asyncio.to_thread(self._fall_silent)
 
     def shut_down(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """Start nothing more; runs that have not ended by then go on, and are found by whoever starts next."""
@@ -114,7 +134,7 @@ class Service:
             self._clock,
             resync=self.resync,
             release=self._released,
-            observe=self._observe,
+            observe=self._look_on,
         )
         self.resync()
         if self._lock is None and not self._store_url.startswith("memory:"):
@@ -130,6 +150,35 @@ class Service:
         store = open_store(self._store_url)
         self._stores.append(store)
         return store
+
+    def _heartbeat(self) -> Heartbeat:
+        told = self._telling
+        return Heartbeat(told.heartbeat_url, told.heartbeat_us / SECOND, self._is_well, told.settings)
+
+    def _job_of(self, job_id: str) -> Job | None:
+        known = self.state.jobs.get(job_id)
+        return known.job if known is not None else self.state.definitions.get(job_id)
+
+    def _is_well(self) -> bool:
+        """Whether planning is where it should be; asked from any thread."""
+        return not self.state.is_stopping and self.lag_us() < self._telling.behind_us
+
+    def lag_us(self) -> int:
+        """How long ago the loop should have planned and has not: it hangs, or the ledger is behind."""
+        return max(0, self._clock.now() - self.state.next_plan_at)
+
+    def _look_on(self, seen: Message | Effect) -> None:
+        self._facts(seen)
+        if self._observe is not None:
+            self._observe(seen)
+
+    def _fall_silent(self) -> None:
+        """Tell what the ledger took last, when the loop no longer asked."""
+        for message in self.inbox.drain():
+            self._facts(message)
+        if self.heartbeat is not None:
+            self.heartbeat.stop()
+        self.desk.stop(SILENCE_SECONDS)
 
     def resync(self) -> None:
         """Tell the loop all the definitions there are."""
@@ -218,6 +267,7 @@ class FolderService:
             retention_us=settings.retention.history_us,
             backups_us=settings.retention.backups_us,
             observe=observe,
+            telling=telling_of(settings, os.environ),
         )
 
     async def run(self) -> None:

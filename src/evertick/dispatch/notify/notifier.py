@@ -9,6 +9,7 @@ from evertick.dispatch.notify.rules import Book, Happening, Manners, Message, Su
 from evertick.model.constraint import MaxExpectedRunTime
 from evertick.model.instant import Instant
 from evertick.model.job import Job
+from evertick.model.notify import Route
 
 DEFAULT_MANNERS = Manners()
 
@@ -48,7 +49,9 @@ class Notifier:
             self._book.forget(job_id)
 
 
-def subject_of(job: Job) -> Subject:
-    """What the rules need to know about a job."""
+def subject_of(job: Job, routes: tuple[Route, ...] = ()) -> Subject:
+    """What the rules need to know about a job; `routes` are those of all jobs."""
     expected = [one.duration_us for one in job.constraints if isinstance(one, MaxExpectedRunTime)]
-    return Subject(job.id, job.name, job.notify, job.policy.grace_us, expected_us=min(expected) if expected else None)
+    return Subject(
+        job.id, job.name, (*job.notify, *routes), job.policy.grace_us, expected_us=min(expected) if expected else None
+    )

@@ -106,7 +106,8 @@ class Manners:
 class Message(NamedTuple):
     id: str
     """The same for the same news, so that a receiver may recognise a repetition."""
-    event: NotifyEvent
+    event: str
+    """One of `NotifyEvent`, or the name of a constraint that does not hold."""
     job_id: str
     job_name: str
     run_id: str
@@ -132,7 +133,7 @@ class _Notes:
     is_failure_told: bool = False
     streak: int = 0
     streak_told: int = 0
-    quiet: dict[NotifyEvent, _Quiet] = field(default_factory=dict)
+    quiet: dict[str, _Quiet] = field(default_factory=dict)
 
 
 class Book:
@@ -141,7 +142,7 @@ class Book:
     def __init__(self) -> None:
         self.jobs: dict[str, _Notes] = {}
         self.sent: deque[Instant] = deque()
-        self.holding: set[tuple[str, NotifyEvent]] = set()
+        self.holding: set[tuple[str, str]] = set()
 
     def remember_failure(self, job_id: str) -> None:
         """The job's last run failed, and that was told before this book began: its next success is a recovery."""
@@ -178,7 +179,7 @@ def flush(book: Book, now: Instant, manners: Manners) -> list[Message]:
             continue
         assert quiet.latest is not None
         message = quiet.latest._replace(folded=quiet.held - 1)
-        if event is NotifyEvent.FAILURE:
+        if event == NotifyEvent.FAILURE:
             notes.is_failure_told = notes.has_failed
             if not notes.has_failed:
                 message = message._replace(text=f"{message.text} It has succeeded since.")
@@ -281,7 +282,7 @@ def _mannered(book: Book, notes: _Notes, message: Message, now: Instant, manners
     book.holding.discard((message.job_id, message.event))
     notes.quiet[message.event] = _Quiet(now + manners.quiet_us)
     book.sent.append(now)
-    if message.event is NotifyEvent.FAILURE:
+    if message.event == NotifyEvent.FAILURE:
         notes.is_failure_told = True
     return message._replace(folded=folded)
 

@@ -1,0 +1,85 @@
+"""What has happened, told once the ledger has it: whoever hears of it finds it there."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from evertick.loop.effects import Commit, Effect, Log, Notify, Record
+from evertick.loop.messages import (
+    BatchCommitted,
+    BatchFenced,
+    BucketsGained,
+    BucketsLost,
+    ChangesRecorded,
+    Message,
+    NodesSeen,
+)
+from evertick.model.ledger import Batch
+from evertick.model.run import Change, Entry, RunKey
+
+log = logging.getLogger("evertick")
+
+
+class Withdrawn(NamedTuple):
+    """Entries that had not come due and are gone again."""
+
+    keys: Sequence[RunKey]
+
+
+Fact: TypeAlias = Entry | Change | Withdrawn | Log | Notify | BucketsGained | BucketsLost | NodesSeen
+Listener: TypeAlias = Callable[[Sequence[Fact]], None]
+
+_AT_ONCE = (Log, Notify, BucketsGained, BucketsLost, NodesSeen)
+
+
+class Facts:
+    """Looks on beside the dispatcher, in its thread, so that nobody else has to wait for the ledger's answers.
+
+    What was decided and then refused, because another node had decided it, is never told.
+    """
+
+    def __init__(self, listeners: Iterable[Listener]) -> None:
+        self._listeners = tuple(listeners)
+        self._batches: dict[int, Batch] = {}
+        self._changes: deque[Change] = deque()
+        """Not known to be written yet, in the order of writing."""
+
+    def __call__(self, seen: Message | Effect) -> None:
+        match seen:
+            case Record(changes):
+                self._changes.extend(changes)
+            case ChangesRecorded(count, refused):
+                written = [self._changes.popleft() for _ in range(min(count, len(self._changes)))]
+                self._tell([change for change in written if change.key not in refused] if refused else written)
+            case Commit(number, batch):
+                if batch.entries or batch.changes or batch.withdrawn:
+                    self._batches[number] = batch
+            case BatchCommitted(number, refused):
+                committed = self._batches.pop(number, None)
+                if committed is not None:
+                    self._tell(_facts_of(committed, refused))
+            case BatchFenced(number):
+                self._batches.pop(number, None)
+            case _:
+                if isinstance(seen, _AT_ONCE):
+                    self._tell([seen])
+
+    def _tell(self, facts: Sequence[Fact]) -> None:
+        if not facts:
+            return
+        for listener in self._listeners:
+            try:
+                listener(facts)
+            except Exception:
+                # One that raises is its own trouble, not the next one's and not the loop's.
+                log.exception("listener.raised")
+
+
+def _facts_of(batch: Batch, refused: frozenset[RunKey]) -> list[Fact]:
+    found: list[Fact] = [Withdrawn(batch.withdrawn)] if batch.withdrawn else []
+    found += [entry for entry in batch.entries if entry.key not in refused]
+    found += [change for change in batch.changes if change.key not in refused]
+    return found

@@ -1,0 +1,212 @@
+"""Where what happened becomes messages: beside the loop, which never waits for it."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from evertick.dispatch.facts import Fact
+from evertick.dispatch.notify.notifier import Notifier, subject_of
+from evertick.dispatch.notify.rules import Happening, Manners, Message, Subject
+from evertick.dispatch.notify.sender import Sender
+from evertick.dispatch.notify.settings import NotifySettings
+from evertick.loop.effects import Log, Notify
+from evertick.loop.messages import BucketsGained
+from evertick.model.instant import SECOND, Instant, to_text
+from evertick.model.job import Job
+from evertick.model.lifecycle import RUNNING, TERMINAL
+from evertick.model.notify import Channel, Route, Webhook
+from evertick.model.run import Change, Entry, RunKey
+
+log = logging.getLogger("evertick.notify")
+
+WAITING_MAX: Final = 10_000
+"""Happenings that wait to be judged; a storm of failures beyond it is counted, and told as a number."""
+TICK_SECONDS: Final = 5.0
+FORGET_SECONDS: Final = 120.0
+"""A job that went away is remembered for this long: an editor may delete and create."""
+
+
+class _Known(NamedTuple):
+    job: Job
+    subject: Subject
+
+
+class _Remember(NamedTuple):
+    job_id: str
+
+
+class _Gone(NamedTuple):
+    job_id: str
+
+
+class _Back(NamedTuple):
+    job_id: str
+
+
+_Item: TypeAlias = tuple[Subject, Happening] | Message | _Remember | _Gone | _Back | None
+
+
+class Desk:
+    """A listener to facts. It sorts out, in the loop's thread, what nobody wants to hear of; a thread does the rest.
+
+    `job_of` is asked in the loop's thread only.
+    """
+
+    def __init__(
+        self,
+        settings: NotifySettings,
+        job_of: Callable[[str], Job | None],
+        now: Callable[[], Instant],
+        *,
+        routes: Sequence[Route] = (),
+        manners: Manners | None = None,
+        sender: Sender | None = None,
+    ) -> None:
+        self._job_of = job_of
+        self._now = now
+        self._routes = tuple(routes)
+        self._sender = sender or Sender(settings)
+        self._notifier = Notifier(self._send, manners or Manners())
+        self._known: dict[str, _Known] = {}
+        self._items: queue.Queue[_Item] = queue.Queue(WAITING_MAX)
+        self._gone: dict[str, float] = {}
+        self._is_sending = False
+        self._told_of_drops = 0
+        self.dropped = 0
+        """Happenings that nobody was told of, because too many waited."""
+        self._thread = threading.Thread(target=self._run, name="evertick-notify", daemon=True)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Deliveries by how they ended, and what was dropped before it could be judged."""
+        return {**self._sender.counts, "unjudged": self.dropped}
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Judge what waits, try each message once more, and end."""
+        deadline = time.monotonic() + timeout
+        if self._thread.is_alive():
+            try:
+                self._items.put(None, timeout=timeout)
+            except queue.Full:
+                log.warning("notify.stopped_while_full")
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+        if self._is_sending:
+            self._sender.stop(max(0.5, deadline - time.monotonic()))
+
+    def __call__(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            match fact:
+                case Entry() | Change():
+                    # A change to `running` without an instant only adds words to a run that goes on.
+                    is_news = fact.state in TERMINAL or (fact.state is RUNNING and _started_at(fact) is not None)
+                    if is_news and (subject := self._subject(fact.key.job_id)) is not None:
+                        self._put((subject, Happening.of(fact)))
+                case Notify():
+                    self._put(message_of(fact, self._now()))
+                case BucketsGained(_, snapshot):
+                    for record in snapshot.jobs:
+                        if record.has_failed:
+                            self._put(_Remember(record.job_id))
+                case Log("job.removed", fields):
+                    self._known.pop(str(fields["job"]), None)
+                    self._put(_Gone(str(fields["job"])))
+                case Log("job.returned" | "job.added", fields):
+                    self._put(_Back(str(fields["job"])))
+                case _:
+                    pass
+
+    def _subject(self, job_id: str) -> Subject | None:
+        """What the rules need to know of a job; None when nobody wants to hear of it."""
+        job = self._job_of(job_id)
+        if job is None or not (job.notify or self._routes):
+            return None
+        known = self._known.get(job_id)
+        if known is None or known.job is not job:
+            subject = subject_of(job, self._routes)
+            known = self._known[job_id] = _Known(job, subject)
+        return known.subject
+
+    def _put(self, item: _Item) -> None:
+        try:
+            self._items.put_nowait(item)
+        except queue.Full:
+            self.dropped += 1
+
+    def _run(self) -> None:
+        due = time.monotonic() + TICK_SECONDS
+        while True:
+            try:
+                if time.monotonic() >= due:
+                    due = time.monotonic() + TICK_SECONDS
+                    self._tick()
+                item = self._items.get(timeout=max(0.01, due - time.monotonic()))
+                if item is None:
+                    return
+                self._take(item)
+            except queue.Empty:
+                pass
+            except Exception:
+                # A fault of ours costs one message, never the thread.
+                log.exception("notify.fault")
+
+    def _take(self, item: _Item) -> None:
+        match item:
+            case Message():
+                self._send([item])
+            case _Remember(job_id):
+                self._notifier.remember_failure(job_id)
+            case _Gone(job_id):
+                self._gone[job_id] = time.monotonic() + FORGET_SECONDS
+            case _Back(job_id):
+                self._gone.pop(job_id, None)
+            case (Subject() as subject, Happening() as happening):
+                self._notifier.happened([(subject, happening)])
+
+    def _tick(self) -> None:
+        self._notifier.tick(self._now())
+        if self.dropped > self._told_of_drops:
+            log.warning("notify.overflow dropped=%d limit=%d", self.dropped - self._told_of_drops, WAITING_MAX)
+            self._told_of_drops = self.dropped
+        now = time.monotonic()
+        for job_id in [job_id for job_id, at in self._gone.items() if at <= now]:
+            del self._gone[job_id]
+            self._notifier.forget(job_id)
+
+    def _send(self, messages: list[Message]) -> None:
+        if not self._is_sending:
+            # Its threads are started when there is something to say: most nodes never have.
+            self._is_sending = True
+            self._sender.start()
+        self._sender.send(messages)
+
+
+def message_of(effect: Notify, now: Instant) -> Message:
+    """A broken constraint, as its job wants it told: to one address, each time, without being folded."""
+    job, constraint, key, url = effect
+    name = job.name or job.id
+    text = f"{name}: {constraint} does not hold for the run due at {to_text(key.scheduled_for)}."
+    run_id = key.run_id
+    return Message(
+        f"{run_id}/{constraint}", constraint, job.id, name, run_id, key.scheduled_for, now, text, "", (Webhook(url),)
+    )
+
+
+def trial_of(channel: Channel, node: str, now: Instant) -> Message:
+    """A message that says nothing but that messages arrive."""
+    text = f"Evertick on {node} sends this to see whether messages arrive."
+    key = RunKey("notify-test", now // SECOND * SECOND)
+    return Message(
+        f"test/{node}/{now}", "test", key.job_id, "Test", key.run_id, key.scheduled_for, now, text, "", (channel,)
+    )
+
+
+def _started_at(fact: Entry | Change) -> Instant | None:
+    return fact.started_at if isinstance(fact, Change) else None

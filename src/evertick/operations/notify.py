@@ -1,0 +1,27 @@
+"""Whether messages arrive: one is sent to a channel that the settings name, once, and its way is told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from evertick.dispatch.notify.channels import Outcome, deliver, receiver_of
+from evertick.dispatch.notify.desk import trial_of
+from evertick.dispatch.notify.guard import Guard
+from evertick.dispatch.notify.telling import notify_settings
+from evertick.errors import NotFound
+from evertick.model.instant import Instant
+from evertick.settings import Settings
+
+
+def send_trial(settings: Settings, name: str, now: Instant, environ: Mapping[str, str] = os.environ) -> Outcome:
+    """One try, without the retries that a real message has."""
+    channels = dict(settings.notifications.channels)
+    if name not in channels:
+        near = tuple(get_close_matches(name, channels, n=2, cutoff=0.5))
+        raise NotFound(f"the settings name no channel '{name}'. Add it to [notifications.channels].", near)
+    told = notify_settings(settings, environ)
+    message = trial_of(channels[name], settings.node or os.uname().nodename, now)
+    outcome = deliver(message, channels[name], told, Guard.allowing(told.allowed_targets), environ)
+    return outcome._replace(detail=f"{receiver_of(channels[name])}: {outcome.detail}")

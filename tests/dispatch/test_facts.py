@@ -1,0 +1,75 @@
+"""Whether what is told is in the ledger, in order, and told to everybody."""
+
+from __future__ import annotations
+
+from evertick.dispatch.facts import Facts, Withdrawn
+from evertick.loop.effects import Commit, Log, Record
+from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, TimePassed
+from evertick.model.instant import SECOND
+from evertick.model.ledger import Batch
+from evertick.model.lifecycle import PLANNED, RUNNING, SKIPPED, SUCCEEDED, SkipReason, Trigger
+from evertick.model.run import Change, Entry, RunKey
+
+NINE = 1_772_442_000 * SECOND
+
+
+def key(number: int) -> RunKey:
+    return RunKey("a", NINE + number * SECOND)
+
+
+def change(number: int, state=RUNNING) -> Change:
+    return Change(key(number), state, NINE)
+
+
+def entry(number: int) -> Entry:
+    return Entry(key(number), PLANNED, Trigger.SCHEDULER, NINE)
+
+
+def told_by(*seen: object) -> list[object]:
+    told: list[object] = []
+    facts = Facts([told.extend])
+    for one in seen:
+        facts(one)
+    return told
+
+
+def test_a_change_is_told_when_it_is_written():
+    first, second = Record([change(1), change(2)]), Record([change(1, SUCCEEDED)])
+    assert told_by(first, second) == []
+    assert told_by(first, second, ChangesRecorded(2)) == [change(1), change(2)]
+    # The writer writes what waits in one go, whatever it was handed it in.
+    assert told_by(first, second, ChangesRecorded(3)) == [change(1), change(2), change(1, SUCCEEDED)]
+
+
+def test_a_change_that_was_refused_is_not_told():
+    seen = Record([change(1), change(2)]), ChangesRecorded(2, frozenset({key(1)}))
+    assert told_by(*seen) == [change(2)]
+
+
+def test_an_entry_is_told_when_it_is_committed_with_what_was_withdrawn_before_it():
+    skip = Entry(key(2), SKIPPED, Trigger.SCHEDULER, NINE, SkipReason.MISSED)
+    commit = Commit(7, Batch("a", [entry(1), skip], withdrawn=[key(3)], changes=[change(4)]))
+    assert told_by(commit) == []
+    assert told_by(commit, BatchCommitted(7)) == [Withdrawn([key(3)]), entry(1), skip, change(4)]
+    assert told_by(commit, BatchCommitted(7, frozenset({key(1)}))) == [Withdrawn([key(3)]), skip, change(4)]
+
+
+def test_a_batch_that_was_fenced_is_not_told():
+    commit = Commit(7, Batch("a", [entry(1)]))
+    assert told_by(commit, BatchFenced(7, [3]), BatchCommitted(7)) == []
+
+
+def test_what_is_no_writing_is_told_at_once_and_the_ticking_of_the_clock_never():
+    jumped = Log("clock.jumped", {"by_us": 5})
+    assert told_by(TimePassed(1), jumped) == [jumped]
+
+
+def test_a_listener_that_raises_takes_nothing_from_the_next(caplog):
+    told: list[object] = []
+
+    def broken(facts: object) -> None:
+        raise ValueError("no")
+
+    Facts([broken, told.extend])(Log("x", {}))
+    assert told == [Log("x", {})]
+    assert "listener.raised" in caplog.text
