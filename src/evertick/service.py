@@ -19,7 +19,7 @@ from evertick.dispatch.facts import Facts
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.leadership import LEASE_US, NODE_PREFIX, Leadership, bucket_lease
 from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
-from evertick.dispatch.notify.desk import Desk
+from evertick.dispatch.notify.announcer import Announcer
 from evertick.dispatch.notify.heartbeat import Heartbeat
 from evertick.dispatch.notify.telling import NOBODY, Telling, telling_of
 from evertick.dispatch.writer import Ask, Writer
@@ -82,11 +82,11 @@ class Service:
         self._executors = executors
         self._observe = observe
         self._telling = telling
-        self.desk = Desk(
+        self.announcer = Announcer(
             telling.settings, self._job_of, self._clock.now, routes=telling.routes, manners=telling.manners
         )
         self.heartbeat = self._heartbeat() if telling.heartbeat_url else None
-        self._facts = Facts([self.desk])
+        self._facts = Facts([self.announcer])
         self._lock: FolderLock | None = None
         self._stores: list[Store] = []
         self._leadership: Leadership | None = None
@@ -99,7 +99,7 @@ class Service:
         self._open()
         assert self.dispatcher is not None
         assert self._writer is not None
-        for one in (self.desk, self.heartbeat):
+        for one in (self.announcer, self.heartbeat):
             if one is not None:
                 one.start()
         _calm_the_collector()
@@ -178,7 +178,7 @@ class Service:
             self._facts(message)
         if self.heartbeat is not None:
             self.heartbeat.stop()
-        self.desk.stop(SILENCE_SECONDS)
+        self.announcer.stop(SILENCE_SECONDS)
 
     def resync(self) -> None:
         """Tell the loop all the definitions there are."""

@@ -146,7 +146,7 @@ class Dispatcher:
             case Reconcile(runs):
                 self._reconcile(runs)
             case Notify():
-                pass  # said by the desk, which looks on
+                pass  # said by the announcer, which looks on
             case Release(buckets):
                 # Behind everything that is being written: the next owner must read it all.
                 self._writer.write(Ask(lambda _: self._release(buckets)))

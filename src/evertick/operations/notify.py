@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from evertick.dispatch.notify.announcer import trial_of
 from evertick.dispatch.notify.channels import Outcome, deliver, receiver_of
-from evertick.dispatch.notify.desk import trial_of
 from evertick.dispatch.notify.guard import Guard
 from evertick.dispatch.notify.telling import notify_settings
 from evertick.errors import NotFound

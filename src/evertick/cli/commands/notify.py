@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from evertick.cli.lazy import SuggestingGroup
-from evertick.cli.output import note, output_option, show_json, show_text
+from evertick.cli.output import note, output_option, show, show_text
 from evertick.cli.times import now
 
 
@@ -39,10 +39,9 @@ def test(channel: str, folder: Path, config: str | None, output: str) -> None:
     from evertick.settings import Settings
 
     outcome = send_trial(Settings.load(folder, overrides={"config": config}), channel, now())
-    if output == "json":
-        show_json({"channel": channel, "is_delivered": outcome.is_delivered, "detail": outcome.detail})
-    else:
-        show_text(f"{'delivered' if outcome.is_delivered else 'not delivered'}: {outcome.detail}")
+    data = {"channel": channel, "is_delivered": outcome.is_delivered, "detail": outcome.detail}
+    words = f"{'delivered' if outcome.is_delivered else 'not delivered'}: {outcome.detail}"
+    show(output, data, lambda: show_text(words), name="channel")
     if not outcome.is_delivered:
         note("Next: evertick settings --changed shows what the settings say.")
         raise SystemExit(1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evertick.cli.output import Column, Table, note, output_option, show
+from evertick.cli.output import Column, Row, Table, note, output_option, show
 
 
 @click.command()
@@ -33,6 +33,7 @@ def settings(folder: Path, config: str | None, changed: bool, output: str) -> No
     shown = [line for line in lines(found) if not changed or line.origin != "default"]
     for warning in found.warnings:
         note(warning)
+    rows: list[Row] = [line._asdict() for line in shown]
     columns = (
         Column("Setting", "key", "bold cyan"),
         Column("Value", "value", wrap=True),
@@ -40,6 +41,5 @@ def settings(folder: Path, config: str | None, changed: bool, output: str) -> No
         Column("Variable", "variable", "dim", optional=True),
         Column("Meaning", "meaning", wrap=True, optional=True),
     )
-    rows = [line._asdict() for line in shown]
     show(output, rows, Table(columns, rows), name="key")
     note(f"Read from {found.config}." if found.config else "There is no settings file: evertick.toml in the folder.")

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from evertick.dispatch.notify import desk as desks
+from evertick.dispatch.notify import announcer as announcing
+from evertick.dispatch.notify.announcer import Announcer
 from evertick.dispatch.notify.channels import Outcome
-from evertick.dispatch.notify.desk import Desk
 from evertick.dispatch.notify.sender import Sender
 from evertick.dispatch.notify.settings import NotifySettings
 from evertick.loop.effects import Log, Notify
@@ -41,12 +41,12 @@ class Kept:
 
 
 @contextmanager
-def desk_of(*jobs: Job, routes: tuple[Route, ...] = ()) -> Iterator[tuple[Desk, Kept]]:
+def announcer_of(*jobs: Job, routes: tuple[Route, ...] = ()) -> Iterator[tuple[Announcer, Kept]]:
     kept, known = Kept(), {job.id: job for job in jobs}
-    desk = Desk(NotifySettings(), known.get, lambda: NOON, routes=routes, sender=kept.sender)
-    desk.start()
-    yield desk, kept
-    desk.stop(60)
+    announcer = Announcer(NotifySettings(), known.get, lambda: NOON, routes=routes, sender=kept.sender)
+    announcer.start()
+    yield announcer, kept
+    announcer.stop(60)
 
 
 def change(job_id: str, state, **known: object) -> Change:
@@ -55,84 +55,84 @@ def change(job_id: str, state, **known: object) -> Change:
 
 def test_a_job_without_routes_is_heard_of_when_the_settings_want_all_jobs_heard_of():
     job = Job("a")
-    with desk_of(job) as (desk, kept):
-        desk([change("a", FAILED)])
+    with announcer_of(job) as (announcer, kept):
+        announcer([change("a", FAILED)])
     assert kept.told == []
-    with desk_of(job, routes=(Route(NotifyEvent.FAILURE, (HOOK,)),)) as (desk, kept):
-        desk([change("a", FAILED), change("unknown", FAILED)])
+    with announcer_of(job, routes=(Route(NotifyEvent.FAILURE, (HOOK,)),)) as (announcer, kept):
+        announcer([change("a", FAILED), change("unknown", FAILED)])
     assert kept.told == [("on_failure", "a")]
 
 
 def test_a_receiver_that_the_job_and_the_settings_name_is_told_once():
-    with desk_of(Job("a", notify=ALL), routes=ALL) as (desk, kept):
-        desk([change("a", FAILED)])
+    with announcer_of(Job("a", notify=ALL), routes=ALL) as (announcer, kept):
+        announcer([change("a", FAILED)])
     assert kept.told == [("on_failure", "a")]
 
 
 def test_what_is_not_the_end_of_anything_is_not_judged():
-    with desk_of(Job("a", notify=ALL)) as (desk, kept):
+    with announcer_of(Job("a", notify=ALL)) as (announcer, kept):
         note = Change(RunKey("a", NOON), RUNNING, NOON + 3600 * SECOND, detail="it takes longer than expected")
-        desk([Entry(RunKey("a", NOON), PLANNED, Trigger.SCHEDULER, NOON), note])
+        announcer([Entry(RunKey("a", NOON), PLANNED, Trigger.SCHEDULER, NOON), note])
     assert kept.told == []
 
 
 def test_a_run_that_started_late_and_an_occurrence_that_was_missed_are_told():
-    with desk_of(Job("a", notify=ALL)) as (desk, kept):
-        desk([change("a", RUNNING, started_at=NOON + 60 * SECOND, attempt=1)])
-        desk([Entry(RunKey("a", NOON + SECOND), SKIPPED, Trigger.SCHEDULER, NOON, SkipReason.MISSED)])
+    with announcer_of(Job("a", notify=ALL)) as (announcer, kept):
+        announcer([change("a", RUNNING, started_at=NOON + 60 * SECOND, attempt=1)])
+        announcer([Entry(RunKey("a", NOON + SECOND), SKIPPED, Trigger.SCHEDULER, NOON, SkipReason.MISSED)])
     assert kept.told == [("on_late", "a"), ("on_missed", "a")]
 
 
 def test_a_failure_before_this_process_is_remembered_so_that_a_recovery_is_one():
     gained = BucketsGained({}, Snapshot([JobRecord("a", 0, has_failed=True), JobRecord("b", 0)]))
     routes = (Route(NotifyEvent.FAILURE, (HOOK,)), Route(NotifyEvent.RECOVERED, (HOOK,)))
-    with desk_of(Job("a"), Job("b"), routes=routes) as (desk, kept):
-        desk([gained, change("a", SUCCEEDED), change("b", SUCCEEDED)])
+    with announcer_of(Job("a"), Job("b"), routes=routes) as (announcer, kept):
+        announcer([gained, change("a", SUCCEEDED), change("b", SUCCEEDED)])
     assert kept.told == [("on_recovered", "a")]
 
 
 def test_a_broken_constraint_is_told_to_the_address_it_names(monkeypatch):
     with receiver() as hook:
         monkeypatch.setenv("HOOK", hook.url)
-        desk = Desk(NotifySettings(allowed_targets=("127.0.0.1",)), lambda _: None, lambda: NOON)
-        desk.start()
+        announcer = Announcer(NotifySettings(allowed_targets=("127.0.0.1",)), lambda _: None, lambda: NOON)
+        announcer.start()
         notify = Notify(Job("a", "The job"), "maxExpectedRunTime", RunKey("a", NOON), Secret("env", "HOOK"))
-        desk([notify, notify])
-        desk.stop(60)
+        announcer([notify, notify])
+        announcer.stop(60)
     ((method, path, headers, body),) = hook.told
     assert (method, path, headers["X-Evertick-Event"]) == ("POST", "/hook/secret-token", "maxExpectedRunTime")
     assert json.loads(body)["text"].startswith("The job: maxExpectedRunTime does not hold for the run due at")
 
 
 def test_too_many_are_dropped_counted_and_warned_about_and_the_loop_goes_on(monkeypatch, caplog):
-    monkeypatch.setattr(desks, "WAITING_MAX", 3)
-    monkeypatch.setattr(desks, "TICK_SECONDS", 0.0)
+    monkeypatch.setattr(announcing, "WAITING_MAX", 3)
+    monkeypatch.setattr(announcing, "TICK_SECONDS", 0.0)
     kept = Kept()
-    desk = Desk(NotifySettings(), lambda _: Job("a", notify=ALL), lambda: NOON, sender=kept.sender)
-    desk([change("a", FAILED) for _ in range(10)])
-    assert desk.counts["unjudged"] == 7
-    desk.start()
-    desk.stop(60)
+    announcer = Announcer(NotifySettings(), lambda _: Job("a", notify=ALL), lambda: NOON, sender=kept.sender)
+    announcer([change("a", FAILED) for _ in range(10)])
+    assert announcer.counts["unjudged"] == 7
+    announcer.start()
+    announcer.stop(60)
     assert "notify.overflow dropped=7" in caplog.text
     assert kept.told == [("on_failure", "a")]
 
 
 def test_a_job_that_went_away_is_forgotten_unless_it_came_back(monkeypatch):
-    monkeypatch.setattr(desks, "FORGET_SECONDS", 0.0)
-    monkeypatch.setattr(desks, "TICK_SECONDS", 0.0)
+    monkeypatch.setattr(announcing, "FORGET_SECONDS", 0.0)
+    monkeypatch.setattr(announcing, "TICK_SECONDS", 0.0)
     routes = (Route(NotifyEvent.RECOVERED, (HOOK,)),)
     gone = [Log("job.removed", {"job": name}) for name in ("a", "b")]
-    with desk_of(Job("a"), Job("b"), Job("c"), routes=routes) as (desk, kept):
-        desk([change(name, FAILED) for name in ("a", "b")])
-        desk([*gone, Log("job.returned", {"job": "c"})])
-        desk([change(name, SUCCEEDED) for name in ("a", "b")])
+    with announcer_of(Job("a"), Job("b"), Job("c"), routes=routes) as (announcer, kept):
+        announcer([change(name, FAILED) for name in ("a", "b")])
+        announcer([*gone, Log("job.returned", {"job": "c"})])
+        announcer([change(name, SUCCEEDED) for name in ("a", "b")])
     assert kept.told == []
 
 
 @pytest.mark.parametrize("raises", [True, False])
 def test_a_fault_of_ours_costs_one_message_and_never_the_thread(raises, caplog):
-    with desk_of(Job("a", notify=ALL)) as (desk, kept):
+    with announcer_of(Job("a", notify=ALL)) as (announcer, kept):
         if raises:
-            desk._put(("not", "a happening", "at all"))
-        desk([change("a", FAILED)])
+            announcer._put(("not", "a happening", "at all"))
+        announcer([change("a", FAILED)])
     assert kept.told == [("on_failure", "a")]

@@ -51,7 +51,7 @@ class _Back(NamedTuple):
 _Item: TypeAlias = tuple[Subject, Happening] | Message | _Remember | _Gone | _Back | None
 
 
-class Desk:
+class Announcer:
     """A listener to facts. It sorts out, in the loop's thread, what nobody wants to hear of; a thread does the rest.
 
     `job_of` is asked in the loop's thread only.
