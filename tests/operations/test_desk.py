@@ -72,10 +72,9 @@ def test_a_job_in_a_list_tells_how_it_stands(desk):
     (one,) = page["items"]
     assert is_plain(page)
     assert (one["job"], one["status"], one["tags"]) == ("etl", "running", ["nightly", "sales"])
-    assert (one["next"], one["timezone"]) == ("2026-03-02T05:00:00Z", "Europe/Berlin")
-    assert [run["run"] for run in one["active"]] == ["etl@2026-03-02T04:00:00Z"]
+    assert (one["next_at"], one["timezone"], one["active"]) == ("2026-03-02T05:00:00Z", "Europe/Berlin", 1)
     assert one["last"]["run"] == "etl@2026-03-02T02:00:00Z"
-    assert (page["total"], page["statuses"], page["tags"]) == (1, {"running": 1}, {"nightly": 1, "sales": 1})
+    assert (page["total"], page["statuses"], page["tags"]) == (1, {"running": 1}, ["nightly", "sales"])
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ def test_one_job_tells_its_definition_without_the_values_of_its_environment(stor
     assert is_plain(found)
     assert "s3cret-value" not in json.dumps(found)
     assert found["definition"]["env"] == [{"name": "TOKEN", "from": None}]
-    assert found["definition"]["params"][0]["schema"]["enum"] == ["csv", "json"]
+    assert found["definition"]["params"]["properties"] == {"FORMAT": {"default": "csv", "enum": ["csv", "json"]}}
     assert [step["kind"] for step in found["definition"]["steps"]] == ["command"]
 
 
@@ -146,10 +145,11 @@ def test_rules_and_steps_are_told(make):
     text = "steps:\n- {name: a, command: x}\n- {name: b, command: y, depends: [a]}\n"
     desk = make(job(text, "one"), job("after: one\ncommand: x\n", "two"))
     graph = desk.graph("one")
-    assert [node["name"] for node in graph["nodes"]] == ["a", "b"]
-    assert graph["edges"] == [{"from": "a", "to": "b"}]
-    assert graph["runs_before"] == ["two"]
-    assert desk.graph("two")["runs_after"] == ["one"]
+    assert [(node["id"], node["command"], node["depends"]) for node in graph["nodes"]] == [
+        ("a", "x", []),
+        ("b", "y", ["a"]),
+    ]
+    assert (graph["before"], desk.graph("two")["after"]) == (["two"], ["one"])
     assert {"name": "enabled", "value": "yes"}.items() <= desk.explain("one")[0].items()
 
 
@@ -164,15 +164,15 @@ def test_what_would_be_caught_up_is_told(store, make):
     text = TEXT + "catchupWindow: 6h\noverlapPolicy: all\n"
     fill(store, watermark=1, one=job(text))
     found = make(job(text)).catchup("etl")
-    assert (found["kept"], [fate["what"] for fate in found["fates"]]) == (3, ["run"] * 3)
+    assert (found["kept"], [fate["runs"] for fate in found["fates"]]) == (3, [True] * 3)
     assert make(job(text)).catchup("etl", keep="none")["kept"] == 0
 
 
 def test_durations_tell_what_is_usual(desk):
     found = desk.durations("etl")
-    assert [mark["duration_seconds"] for mark in found["runs"]] == [59.0, 120.0]
-    assert (found["durations"]["least"], found["durations"]["most"], found["success_rate"]) == (59.0, 120.0, 0.5)
-    assert found["lateness"]["most"] == 1.0
+    assert [point["duration_seconds"] for point in found["items"]] == [59.0, 120.0]
+    assert (found["percentiles"]["p50"], found["percentiles"]["max"], found["success_rate"]) == (89.5, 120.0, 0.5)
+    assert found["lateness"]["max"] == 1.0
 
 
 def test_what_comes_next_leaves_out_what_is_paused_and_a_plan_tells_it(store, make):
@@ -206,20 +206,21 @@ def test_an_expression_is_explained(desk):
 
 def test_days_are_counted_on_the_clocks_of_a_zone(desk):
     days = {day["date"]: day for day in desk.calendar("etl", "2026-03-01", "2026-03-03")["days"]}
-    # From midnight in Berlin, which is eleven in UTC: what is still to come is counted too.
-    assert days["2026-03-02"]["states"] == {"running": 1, "succeeded": 1, "failed": 1, "skipped": 1}
-    assert days["2026-03-02"]["skips"] == {"overlap": 1}
-    assert (days["2026-03-02"]["ahead"], days["2026-03-03"]["ahead"]) == (18, 24)
-    assert days["2026-03-01"]["states"] == {}
+    today = days["2026-03-02"]
+    assert [today[word] for word in ("succeeded", "failed", "skipped", "other")] == [1, 1, 1, 1]
+    assert today["skips"] == {"overlap": 1}
+    # A day in Berlin ends at eleven in UTC.
+    assert (today["planned"], days["2026-03-03"]["planned"]) == (18, 24)
+    assert days["2026-03-01"]["count"] == 0
 
 
 def test_a_day_of_23_hours_is_one_day(store, make):
     fill(store, *(entry(hour) for hour in (26 * 24 + 22, 27 * 24 - 1, 27 * 24)), watermark=4)
     days = make(job(), hour=30 * 24).calendar("etl", "2026-03-28", "2026-03-30")["days"]
-    assert [(day["date"], day["hours"], sum(day["states"].values())) for day in days] == [
-        ("2026-03-28", 24, 1),
-        ("2026-03-29", 23, 2),
-        ("2026-03-30", 24, 0),
+    assert [(day["date"], day["dst"], day["count"]) for day in days] == [
+        ("2026-03-28", None, 1),
+        ("2026-03-29", "forward", 2),
+        ("2026-03-30", None, 0),
     ]
 
 
@@ -261,7 +262,7 @@ def test_gaps_are_told(store, make):
         watermark=4,
     )
     (gap,) = make(job()).gaps()["items"]
-    assert (gap["from"], gap["through"], gap["occurrences"], gap["reason"]) == (
+    assert (gap["at"], gap["through"], gap["occurrences"], gap["reason"]) == (
         to_text(at(1)),
         to_text(at(3)),
         3,
@@ -325,30 +326,45 @@ def test_the_ribbon_shows_past_and_future(desk):
         ("03", "skipped"),
         ("04", "running"),
     ]
-    assert [one[11:13] for one in lane["ahead"]] == ["05", "06", "07"]
-    assert (found["total"], found["cell_seconds"], lane["held"]) == (1, None, None)
+    assert [one[11:13] for one in lane["future"]] == ["05", "06", "07"]
+    # Nobody runs on this ledger, so what came after the watermark is not decided.
+    assert (found["total"], lane["cells"], lane["undecided_since"]) == (1, [], "2026-03-02T04:00:00Z")
 
 
-def test_a_dense_ribbon_is_counted_in_cells(store, make, monkeypatch):
-    monkeypatch.setattr("evertick.operations.desk_ribbon.MARKS_MAX", 3)
+def test_a_dense_lane_is_counted_in_cells_and_a_sparse_one_beside_it_is_not(store, make):
     fill(store, *(entry(hour / 10) for hour in range(1, 40)), watermark=4)
-    found = make(job()).ribbon("2026-03-02T00:00Z", "2026-03-02T04:00Z")
-    (lane,) = found["lanes"]
-    assert (lane["marks"], found["cell_seconds"]) == ([], 60.0)
-    assert sum(cell["count"] for cell in lane["cells"]) == 39
-    assert lane["cells"][0]["states"] == {"planned": 1}
+    fill(store, entry(2, key=key(2, name="calm")), watermark=4, one=job(name="calm"))
+    found = make(job(), job(name="calm")).ribbon("2026-03-02T00:00Z", "2026-03-02T04:00Z", cells=24)
+    calm, dense = found["lanes"]
+    assert (len(calm["marks"]), calm["cells"]) == (1, [])
+    assert (dense["marks"], sum(cell["count"] for cell in dense["cells"])) == ([], 39)
+    assert (dense["cells"][0]["other"], dense["cells"][0]["worst"]) == (1, "planned")
+
+
+def test_a_dense_future_is_counted_too(make):
+    (lane,) = make(job("schedule: {every: 1s}\ncommand: x\n")).ribbon(
+        "2026-03-02T05:00Z", "2026-03-02T06:00Z", cells=60
+    )["lanes"]
+    assert (lane["future"], sum(cell["count"] for cell in lane["future_cells"])) == ([], 3_600)
+
+
+def test_what_began_before_the_ribbon_and_goes_on_is_part_of_it(desk):
+    (lane,) = desk.ribbon("2026-03-02T04:10Z", "2026-03-02T04:40Z")["lanes"]
+    assert [mark["run"] for mark in lane["marks"]] == ["etl@2026-03-02T04:00:00Z"]
 
 
 def test_the_overview_tells_the_day(desk):
     found = desk.overview()
     assert is_plain(found)
-    assert found["jobs"] == {"total": 1, "statuses": {"running": 1}}
-    assert found["day"]["states"] == {"running": 1, "succeeded": 1, "failed": 1, "skipped": 1}
+    assert (found["jobs"]["total"], found["jobs"]["running"], found["jobs"]["idle"]) == (1, 1, 0)
+    assert [found["day"][word] for word in ("succeeded", "failed", "skipped", "running")] == [1, 1, 1, 1]
     assert (found["day"]["success_rate"], found["day"]["skips"]) == (0.5, {"overlap": 1})
     assert [run["state"] for run in found["failed"]] == ["failed"]
-    assert [run["reason"] for run in found["skipped"]] == ["overlap"]
+    assert [run["reason"] for run in found["missed"]] == ["overlap"]
+    assert (found["running"][0]["timezone"], found["running_count"]) == ("Europe/Berlin", 1)
     assert found["next"][0]["scheduled_for"] == to_text(at(5))
-    assert not found["is_scheduler_running"]
+    assert (sum(hour["count"] for hour in found["hours"]), found["lateness"]["max"]) == (4, 1.0)
+    assert not found["scheduler"]["alive"]
 
 
 def test_an_empty_ledger_answers_everything(make):
@@ -376,8 +392,8 @@ def test_what_only_the_scheduler_knows_comes_from_it(make, desk, store):
     (local,) = found.executors()["items"]
     assert (local["executor"], local["slots"], local["active"]) == ("local", 4, 1)
     (queue,) = found.queues()["items"]
-    assert (queue["queue"], queue["limit"], queue["active_count"], queue["jobs"]) == ("db", 2, 1, ["etl"])
-    assert found.overview()["is_scheduler_running"]
+    assert (queue["queue"], queue["limit"], queue["active"], queue["jobs"]) == ("db", 2, 1, ["etl"])
+    assert found.overview()["scheduler"]["alive"]
 
 
 def test_asking_is_durable_and_asking_twice_is_asking_once(desk, store):
@@ -436,15 +452,15 @@ def test_what_has_ended_is_not_cancelled_and_what_goes_on_is_not_retried(desk):
 def test_a_backfill_is_previewed_asked_for_followed_and_cancelled(desk, store):
     window = ("2026-03-02T01:00Z", "2026-03-02T04:00Z")
     preview = desk.backfill("etl", *window, preview=True)
-    assert [(one["scheduled_for"][11:13], one["what"]) for one in preview["candidates"]] == [
-        ("01", "leave"),
-        ("02", "run"),
-        ("03", "run"),
+    assert [(one["scheduled_for"][11:13], one["is_chosen"]) for one in preview["candidates"]] == [
+        ("01", False),
+        ("02", True),
+        ("03", True),
     ]
     assert not store.claim(None, 10)
     asked = desk.backfill("etl", *window, request_id="b1")
-    assert (asked["request"], asked["runs"]) == ("b1", 2)
-    assert desk.backfill("etl", *window, request_id="b1")["runs"] == 2
+    assert (asked["request"], asked["chosen"]) == ("b1", 2)
+    assert desk.backfill("etl", *window, request_id="b1")["chosen"] == 2
     assert desk.backfill_progress("etl", "b1")["total"] == 2
     assert desk.cancel_backfill("etl", "b1", request_id="c1")["cancelled"] == 2
     with pytest.raises(NotFound):

@@ -29,6 +29,7 @@ def run_data(row: LedgerRow) -> dict[str, Any]:
         "started_at": text_or_none(started),
         "finished_at": text_or_none(finished),
         "duration_seconds": None if started is None or finished is None else (finished - started) / 1_000_000,
+        "lateness_seconds": lateness_seconds(row),
         "exit_code": row.exit_code,
         "detail": row.detail,
         "executor": row.executor,
@@ -64,6 +65,13 @@ def step_data(step: StepRecord) -> dict[str, Any]:
         "cpu_seconds": (step.user_us + step.system_us) / 1_000_000,
         "max_rss_bytes": step.max_rss_bytes or None,
     }
+
+
+def lateness_seconds(row: LedgerRow) -> float | None:
+    """How long after its time an occurrence started; a requested run has no time of its own to be late for."""
+    if row.started_at is None or row.key.origin:
+        return None
+    return (row.started_at - row.key.scheduled_for) / 1_000_000
 
 
 def node_of(row: LedgerRow) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from evertick.operations.desk_doing import DoingDesk
 from evertick.operations.desk_live import LiveDesk
+from evertick.operations.desk_overview import OverviewDesk
 from evertick.operations.desk_ribbon import RibbonDesk
 from evertick.operations.desk_runs import RunsDesk
 from evertick.operations.desk_scene import Live, LogsReader, folder_of, now_by_the_clock
@@ -15,5 +16,5 @@ from evertick.operations.desk_scene import Live, LogsReader, folder_of, now_by_t
 __all__ = ["Desk", "Live", "LogsReader", "folder_of", "now_by_the_clock"]
 
 
-class Desk(RibbonDesk, RunsDesk, LiveDesk, DoingDesk):
+class Desk(RibbonDesk, OverviewDesk, RunsDesk, LiveDesk, DoingDesk):
     """One for a process: it may be asked by any thread."""

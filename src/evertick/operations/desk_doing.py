@@ -114,7 +114,7 @@ class DoingDesk(Scene):
         rule, zone = read_overlap(overlap), self.zone(job_id)
         known = None if preview else self._known(request_id)
         if known is not None:
-            return {**self._wait(known, wait_seconds), "runs": len(json.loads(known.payload).get("instants", ()))}
+            return {**self._wait(known, wait_seconds), "chosen": len(json.loads(known.payload).get("instants", ()))}
         schedules = compile_all(self.specs(job_id))
         first, last = (read_moment(text, zone, schedules) for text in (start, end))
         found = plan_backfill(self.store, job_id, self.jobs, first, last, self.now(), only_missing=only_missing)
@@ -122,13 +122,13 @@ class DoingDesk(Scene):
         told: Data = {
             "job": job_id,
             "timezone": zone,
-            "runs": len(chosen),
-            "occurrences": len(found),
+            "chosen": len(chosen),
+            "total": len(found),
             "candidates": [
                 {
                     "scheduled_for": to_text(one.at),
                     "local": local_text(one.at, zone),
-                    "what": "run" if one.is_chosen else "leave",
+                    "is_chosen": one.is_chosen,
                     "why": one.why,
                 }
                 for one in found
@@ -206,6 +206,7 @@ class DoingDesk(Scene):
             "job": request.job_id,
             "is_answered": answer is not None,
             "answer": answer,
+            "run": None if answer is None else answer.get("run_id"),
             "is_scheduler_running": is_running,
         }
 

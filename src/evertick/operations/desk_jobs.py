@@ -20,8 +20,8 @@ from evertick.operations.desk_shapes import (
     Data,
     definition_data,
     job_data,
-    lateness_seconds,
-    mark_data,
+    kind_words,
+    point_data,
     problem_data,
     problems_data,
     why_data,
@@ -35,6 +35,7 @@ from evertick.store import RunFilter
 
 PAGE_MAX = 1_000
 RECENT_MAX = 50
+HANDLERS = ("on_success", "on_failure", "on_cancel", "on_exit")
 
 
 class JobsDesk(Scene):
@@ -66,7 +67,7 @@ class JobsDesk(Scene):
             "next": page[-1] if len(rest) > limit else None,
             "total": len(chosen),
             "statuses": dict(sorted(Counter(map(str, all_jobs.values())).items())),
-            "tags": dict(sorted(Counter(tag for job in view.jobs.values() for tag in job.tags).items())),
+            "tags": sorted({tag for job in view.jobs.values() for tag in job.tags}),
             "problems": problems_data(view.folder.errors),
         }
 
@@ -111,10 +112,11 @@ class JobsDesk(Scene):
                 specs=specs,
                 next_at=None if is_held(job, record) else self.horizon.next_of(job_id, specs, now),
                 watermark=watermark_of(record, snapshot.floors),
-                active=active,
+                active=len(active),
                 waiting=sum(row.state is WAITING for row in rows),
                 last=self.store.newest([job_id]).get(job_id),
             ),
+            "active_runs": self.run_rows(active),
             "definition": None if job is None else definition_data(job),
             "is_stale": job_id in folder.stale,
             "problems": [problem_data(error) for error in told],
@@ -128,15 +130,23 @@ class JobsDesk(Scene):
     def graph(self, job_id: str) -> Data:
         """The steps and what they wait for, and the jobs before and behind; where to draw them is the reader's."""
         job = self.definition_of(job_id)
-        data = definition_data(job)
+        named = [(step, None) for step in job.steps]
+        handlers = [(step, name) for name in HANDLERS if (step := getattr(job.work.handlers, name)) is not None]
         behind = sorted(other.id for other in self.jobs.values() if other.after and job_id in other.after.jobs)
         return {
             "job": job_id,
-            "nodes": data["steps"],
-            "edges": [{"from": before, "to": step.name} for step in job.steps for before in step.depends],
-            "handlers": data["handlers"],
-            "runs_after": list(job.after.jobs) if job.after else [],
-            "runs_before": behind,
+            "nodes": [
+                {
+                    "id": step.name,
+                    "kind": kind_words(step.kind)[0],
+                    "command": kind_words(step.kind)[1],
+                    "depends": list(step.depends),
+                    "handler": handler,
+                }
+                for step, handler in (*named, *handlers)
+            ],
+            "after": list(job.after.jobs) if job.after else [],
+            "before": behind,
         }
 
     def why(self, target: str, at: str | None = None) -> Data:
@@ -167,6 +177,7 @@ class JobsDesk(Scene):
                     "local": local_text(fate.at, zone),
                     "through": text_or_none(fate.through),
                     "occurrences": fate.occurrences,
+                    "runs": fate.runs,
                     "what": "run" if fate.runs else f"skip: {fate.reason}",
                     "reason": None if fate.reason is None else str(fate.reason),
                     "detail": fate.detail,
@@ -180,13 +191,13 @@ class JobsDesk(Scene):
         self.require(job_id)
         bounded("limit", limit, 1, PAGE_MAX)
         rows = self.store.query(RunFilter(job_ids=[job_id], states=ENDED), limit=limit).rows
-        marks = [mark_data(row) for row in reversed(rows)]
-        took = [mark["duration_seconds"] for mark in marks if mark["duration_seconds"] is not None]
-        late = [found for row in rows if (found := lateness_seconds(row)) is not None]
+        points = [point_data(row) for row in reversed(rows)]
+        took = [point["duration_seconds"] for point in points if point["duration_seconds"] is not None]
+        late = [point["lateness_seconds"] for point in points if point["lateness_seconds"] is not None]
         return {
             "job": job_id,
-            "runs": marks,
-            "durations": percentiles(took),
+            "items": points,
+            "percentiles": percentiles(took),
             "lateness": percentiles(late),
             "success_rate": _rate(rows),
         }
@@ -207,7 +218,7 @@ class JobsDesk(Scene):
                 specs=specs[job_id],
                 next_at=None if is_held(job, record) else self.horizon.next_of(job_id, specs[job_id], now),
                 watermark=view.watermark(job_id),
-                active=view.of(job_id, *ACTIVE),
+                active=len(view.of(job_id, *ACTIVE)),
                 waiting=len(view.of(job_id, WAITING)),
                 last=last.get(job_id),
             )
@@ -216,22 +227,16 @@ class JobsDesk(Scene):
 
     def _recent(self, job_id: str, count: int) -> list[Data]:
         rows = self.store.query(RunFilter(job_ids=[job_id], states=ENDED), limit=count).rows
-        return [mark_data(row) for row in reversed(rows)]
+        return [point_data(row) for row in reversed(rows)]
 
 
-def percentiles(values: Sequence[float]) -> dict[str, float] | None:
+def percentiles(values: Sequence[float]) -> dict[str, float | None]:
     """What is usual among some numbers; None where there are none."""
+    names = {"p10": 9, "p50": 49, "p90": 89, "p95": 94, "p99": 98}
     if not values:
-        return None
+        return {**dict.fromkeys(names), "max": None}
     cuts = quantiles(values, n=100, method="inclusive") if len(values) > 1 else [values[0]] * 99
-    return {
-        "p10": cuts[9],
-        "p50": cuts[49],
-        "p90": cuts[89],
-        "p99": cuts[98],
-        "least": min(values),
-        "most": max(values),
-    }
+    return {**{name: cuts[place] for name, place in names.items()}, "max": max(values)}
 
 
 def word_of(what: str, word: str, known: Sequence[str]) -> str:

@@ -10,7 +10,6 @@ from evertick.dispatch.leadership import NODE_PREFIX
 from evertick.model.instant import to_text
 from evertick.model.lifecycle import ACTIVE, WAITING
 from evertick.model.run import LedgerRow
-from evertick.operations.data import run_data
 from evertick.operations.desk_scene import Scene
 from evertick.operations.desk_shapes import Data
 
@@ -39,7 +38,7 @@ class LiveDesk(Scene):
                     "executor": name,
                     "is_known": name in known,
                     "active": len(running[name]),
-                    "runs": [run_data(row) for row in running[name][:SHOWN]],
+                    "runs": self.run_rows(running[name][:SHOWN]),
                 }
                 for name in sorted({*known, *running})
             ],
@@ -95,10 +94,12 @@ class LiveDesk(Scene):
             "queue": name,
             "limit": limit.get("limit") if isinstance(limit, Mapping) else limit,
             "jobs": jobs,
-            "active": [run_data(row) for row in active[:SHOWN]],
-            "active_count": len(active),
-            "waiting": [run_data(row) for row in waiting[:SHOWN]],
-            "waiting_count": len(waiting),
+            "active": len(active),
+            "waiting": len(waiting),
+            "runs": [
+                {**data, "blocked_by": data["detail"] or None if data["state"] == str(WAITING) else None}
+                for data in self.run_rows((*active[:SHOWN], *waiting[:SHOWN]))
+            ],
         }
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 from evertick.errors import NotFound
 from evertick.model.lifecycle import TERMINAL, RunState, SkipReason, Trigger
 from evertick.model.run import LedgerRow
 from evertick.operations.asking import read_run_id, require_run
-from evertick.operations.data import run_data
 from evertick.operations.desk_jobs import word_of
 from evertick.operations.desk_scene import LogsReader, Scene, bounded
-from evertick.operations.desk_shapes import Data, gap_data, lateness_seconds, report_data
+from evertick.operations.desk_shapes import Data, gap_data, report_data
 from evertick.operations.proof import verify
 from evertick.store import RunFilter
 
@@ -69,9 +67,9 @@ class RunsDesk(Scene):
         """One line of the ledger, and what of it can still be done."""
         row = require_run(self.store, read_run_id(run_id))
         is_over = row.state in TERMINAL
+        (data,) = self.run_rows([row])
         return {
-            **run_data(row),
-            "lateness_seconds": lateness_seconds(row),
+            **data,
             "can_cancel": not is_over,
             "can_retry": is_over and row.occurrences == 1,
             "logs": self._logs_of(row),
@@ -129,7 +127,6 @@ class RunsDesk(Scene):
         *,
         are_gaps: bool = False,
     ) -> Data:
-        shape: Any = gap_data if are_gaps else run_data
         mark = read_run_id(after) if after else None
         if job is not None:
             self.require(job)
@@ -137,7 +134,8 @@ class RunsDesk(Scene):
         if chosen is not None and not chosen:
             return {"items": [], "next": None}
         page = self.store.query(_of_jobs(where, chosen or ()), mark, limit)
-        return {"items": [shape(row) for row in page.rows], "next": page.after.run_id if page.after else None}
+        items = [gap_data(row) for row in page.rows] if are_gaps else self.run_rows(page.rows)
+        return {"items": items, "next": page.after.run_id if page.after else None}
 
     def _tagged(self, job: str | None, tags: Collection[str]) -> list[str] | None:
         """Which jobs are meant; None: any."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from evertick.model.lifecycle import RunState
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations.asking import find_record, live_nodes, no_such_job
+from evertick.operations.data import run_data
 from evertick.operations.horizon import Horizon
 from evertick.operations.jobs import current_specs, specs_of, watermark_of, zone_of
 from evertick.operations.words import read_moment
@@ -142,6 +143,11 @@ class Scene:
         """The zone in which times about a job are written; UTC where it is about all of them."""
         return "UTC" if job_id is None else zone_of(self.jobs.get(job_id), self.specs(job_id))
 
+    def run_rows(self, rows: Iterable[LedgerRow]) -> list[dict[str, Any]]:
+        """Lines of the ledger, each with the zone that its job's times are told in."""
+        jobs = self.jobs
+        return [{**run_data(row), "timezone": _zone(jobs.get(row.key.job_id))} for row in rows]
+
     def moment(self, text: str | None, job_id: str | None = None, zone: str | None = None) -> Instant | None:
         """A time as somebody wrote it: with an offset, or on the clocks of the job's zone."""
         return None if text is None else read_moment(text, zone or self.zone(job_id))
@@ -154,6 +160,10 @@ class Scene:
         if self._is_scheduler_running is not None:
             return self._is_scheduler_running()
         return self.status() is not None or bool(live_nodes(self.store, self.now()))
+
+
+def _zone(job: Job | None) -> str:
+    return "UTC" if job is None else zone_of(job, job.schedules)
 
 
 def bounded(what: str, value: int, least: int, most: int) -> int:

@@ -10,17 +10,20 @@ from evertick.model.duration import format_duration
 from evertick.model.instant import Instant, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord
-from evertick.model.lifecycle import JobStatus, RunState
+from evertick.model.lifecycle import FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT, JobStatus, RunState, Trigger
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
-from evertick.model.work import Command, Env, HttpCall, Kind, Pipeline, PythonCall, Script, Secret, Step, SubJob
-from evertick.operations.data import run_data, text_or_none
+from evertick.model.work import Command, Env, HttpCall, Kind, Param, Pipeline, PythonCall, Script, Secret, Step, SubJob
+from evertick.operations.data import lateness_seconds, run_data, text_or_none
 from evertick.operations.reasons import Why
 from evertick.operations.words import local_text, offset_text
 from evertick.planning.verify import Report
+from evertick.store import Tally
 
 SUMMARY_MAX = 200
 """Characters of a command or script where many steps are shown."""
+
+BAD = (FAILED, TIMED_OUT, LOST)
 
 Data = dict[str, Any]
 
@@ -35,7 +38,7 @@ def job_data(
     specs: Sequence[ScheduleSpec],
     next_at: Instant | None,
     watermark: Instant | None,
-    active: Sequence[LedgerRow] = (),
+    active: int = 0,
     waiting: int = 0,
     last: LedgerRow | None = None,
 ) -> Data:
@@ -50,12 +53,13 @@ def job_data(
         "is_defined": job is not None,
         "enabled": job.enabled if job else None,
         "queue": job.queue if job else None,
+        "priority": job.priority if job else 0,
         "status": str(status),
-        "next": text_or_none(next_at),
+        "next_at": text_or_none(next_at),
         "timezone": zone,
         "schedules": [str(spec) for spec in specs],
         "watermark": text_or_none(watermark),
-        "active": [run_data(row) for row in active],
+        "active": active,
         "waiting": waiting,
         "last": None if last is None else run_data(last),
         "last_success_for": text_or_none(known.last_success_at),
@@ -84,10 +88,7 @@ def definition_data(job: Job) -> Data:
         "stop": [spec_data(spec) for spec in job.stops],
         "restart": [spec_data(spec) for spec in job.restarts],
         "after": None if job.after is None else {"jobs": list(job.after.jobs), "mode": str(job.after.mode)},
-        "params": [
-            {"name": one.name, "default": one.default, "schema": dict(one.schema), "description": one.description}
-            for one in work.params
-        ],
+        "params": params_schema(work.params),
         "env": _env_names(work.env),
         "timeout_seconds": _seconds(work.timeout_us),
         "steps": [step_data(step) for step in job.steps],
@@ -98,7 +99,22 @@ def definition_data(job: Job) -> Data:
         },
         "constraints": [type(one).__name__ for one in job.constraints],
         "notify": len(job.notify),
-        "priority": job.priority,
+    }
+
+
+def params_schema(params: Sequence[Param]) -> Data:
+    """The parameters of a job as one JSON Schema, from which a form can be made."""
+    return {
+        "type": "object",
+        "properties": {
+            one.name: {
+                **({} if one.default is None else {"default": one.default}),
+                **({"description": one.description} if one.description else {}),
+                **dict(one.schema),
+            }
+            for one in params
+        },
+        "required": [one.name for one in params if one.default is None],
     }
 
 
@@ -212,11 +228,6 @@ def report_data(report: Report) -> Data:
     }
 
 
-def lateness_seconds(row: LedgerRow) -> float | None:
-    """How long after its time a run started."""
-    return None if row.started_at is None else (row.started_at - row.key.scheduled_for) / 1_000_000
-
-
 def mark_data(row: LedgerRow) -> Data:
     """A line of the ledger as a mark in a picture: little, because there are many."""
     started, finished = row.started_at, row.finished_at
@@ -227,9 +238,22 @@ def mark_data(row: LedgerRow) -> Data:
         "trigger": str(row.trigger),
         "reason": None if row.reason is None else str(row.reason),
         "started_at": text_or_none(started),
-        "duration_seconds": None if started is None or finished is None else (finished - started) / 1_000_000,
+        "finished_at": text_or_none(finished),
         "lateness_seconds": lateness_seconds(row),
         "attempt": row.attempt,
+    }
+
+
+def point_data(row: LedgerRow) -> Data:
+    """A run as a point of a chart."""
+    started, finished = row.started_at, row.finished_at
+    return {
+        "run": row.key.run_id,
+        "scheduled_for": to_text(row.key.scheduled_for),
+        "state": str(row.state),
+        "trigger": str(row.trigger),
+        "duration_seconds": None if started is None or finished is None else (finished - started) / 1_000_000,
+        "lateness_seconds": lateness_seconds(row),
     }
 
 
@@ -237,7 +261,7 @@ def gap_data(row: LedgerRow) -> Data:
     return {
         "run": row.key.run_id,
         "job": row.key.job_id,
-        "from": to_text(row.key.scheduled_for),
+        "at": to_text(row.key.scheduled_for),
         "through": text_or_none(row.through),
         "occurrences": row.occurrences,
         "reason": None if row.reason is None else str(row.reason),
@@ -248,6 +272,19 @@ def gap_data(row: LedgerRow) -> Data:
 
 def counts_of(states: Mapping[RunState, int]) -> dict[str, int]:
     return {str(state): states[state] for state in RunState if states.get(state)}
+
+
+def outcome_counts(tallies: Sequence[Tally]) -> Data:
+    """How a stretch of time went: every occurrence counts once as good, bad, skipped or other."""
+    found = dict.fromkeys(("succeeded", "failed", "skipped", "other", "caught_up", "backfilled"), 0)
+    for one in tallies:
+        word = "failed" if one.state in BAD else str(one.state) if one.state in (SUCCEEDED, SKIPPED) else "other"
+        found[word] += one.occurrences
+        if one.trigger is Trigger.CATCHUP and one.state is not SKIPPED:
+            found["caught_up"] += one.lines
+        elif one.trigger is Trigger.BACKFILL:
+            found["backfilled"] += one.lines
+    return {**found, "count": sum(one.occurrences for one in tallies)}
 
 
 def _env_names(env: Env) -> list[Data]:

@@ -15,14 +15,14 @@ from evertick.model.job import Job
 from evertick.model.lifecycle import SKIPPED, SkipReason
 from evertick.operations.asking import no_such_job
 from evertick.operations.desk_scene import Scene, bounded
-from evertick.operations.desk_shapes import Data, counts_of, fire_data
+from evertick.operations.desk_shapes import Data, fire_data, outcome_counts
 from evertick.operations.horizon import Due
 from evertick.operations.jobs import watermark_of, zone_of
 from evertick.operations.preview import why_held
 from evertick.operations.words import local_text, offset_text
 from evertick.planning.cron import Cron
 from evertick.planning.cron_grammar import ALIASES
-from evertick.planning.schedules import compile_all, count_of
+from evertick.planning.schedules import CronSchedule, compile_all, compile_schedule, count_of
 from evertick.planning.zones import find_zone
 from evertick.store import RunFilter, Tally
 
@@ -42,11 +42,31 @@ class Day(NamedTuple):
 
 class TimeDesk(Scene):
     def upcoming(self, job_id: str | None = None, count: int = 20, until: str | None = None) -> Data:
-        """What runs next, of one job or of all; what is paused or disabled is left out."""
+        """What runs next, of one job or of all; what is paused or disabled is left out.
+
+        Of one job also what its schedules mean, and what changes of the clock do to them in the coming year.
+        """
         bounded("count", count, 1, FIRES_MAX)
         end = self.moment(until, job_id)
         fires = (fire for fire in self._fires(job_id, end) if fire["reason"] is None)
-        return {"items": list(islice(fires, count))}
+        found = list(islice(fires, count))
+        if job_id is None:
+            return {"items": found}
+        notes, meaning = _clock_changes(self.definition_of(job_id), self.now())
+        told = {note["at"]: note["text"] for note in notes}
+        return {
+            "timezone": self.zone(job_id),
+            "items": [{**fire, "note": told.get(fire["scheduled_for"])} for fire in found],
+            "dst_notes": notes,
+            "meaning": meaning,
+        }
+
+    def load(self, until: str, limit: int = FIRES_MAX) -> Data:
+        """How many starts each minute up to a time has, over all jobs, as far as the limit goes."""
+        bounded("limit", limit, 1, FIRES_MAX)
+        fires = list(islice(self._fires(None, self.moment(until), ("start",)), limit))
+        minutes = Counter(fire["scheduled_for"][:16] for fire in fires if fire["reason"] is None)
+        return {"minutes": [{"at": f"{minute}:00Z", "count": count} for minute, count in sorted(minutes.items())]}
 
     def plan(self, until: str, jobs: Collection[str] = (), limit: int = 100) -> Data:
         """What would fire until a time, over all jobs or some; what would be skipped as things are now is told too."""
@@ -68,22 +88,15 @@ class TimeDesk(Scene):
         assert start is not None
         words = ALIASES.get(cron.text, cron.text).split()
         written = words if len(words) == len(FIELDS) else ["0", *words]
-        notes = cron.dst_notes(to_datetime(start), to_datetime(start + YEAR_US))
+        notes = _dst_notes(cron, start)
+        told = {note["at"]: note["text"] for note in notes}
         fires = [from_datetime(moment) for moment in cron.upcoming(to_datetime(start), count)]
         return {
             "expression": expression,
             "timezone": cron.timezone,
             "meaning": cron.describe(),
             "fields": dict(zip(FIELDS, written, strict=True)),
-            "dst_notes": [
-                {
-                    "at": to_text(at),
-                    "local": local_text(at, cron.timezone),
-                    "text": note.text,
-                }
-                for note in notes
-                for at in [from_datetime(note.at)]
-            ],
+            "dst_notes": notes,
             "next": [
                 {
                     "scheduled_for": to_text(at),
@@ -91,6 +104,7 @@ class TimeDesk(Scene):
                     "offset": offset_text(at, cron.timezone),
                     "timezone": cron.timezone,
                     "wait_seconds": (at - start) / SECOND,
+                    "note": told.get(to_text(at)),
                 }
                 for at in fires
             ],
@@ -203,21 +217,35 @@ def _days(first: date, last: date, zone: str) -> list[Day]:
 
 
 def _day_data(day: Day, tallies: Sequence[Tally], ahead: int) -> Data:
-    states: Counter[Any] = Counter()
     skips: Counter[SkipReason] = Counter()
-    triggers: Counter[str] = Counter()
     for tally in tallies:
-        states[tally.state] += tally.occurrences
         if tally.state is SKIPPED and tally.reason is not None:
             skips[tally.reason] += tally.occurrences
-        else:
-            triggers[str(tally.trigger)] += tally.lines
+    hours = (day.end - day.start) / HOUR
     return {
         "date": day.date.isoformat(),
         "start": to_text(day.start),
-        "hours": (day.end - day.start) / HOUR,
-        "states": counts_of(states),
+        "dst": None if hours == 24 else "forward" if hours < 24 else "back",
+        **outcome_counts(tallies),
         "skips": {str(reason): count for reason, count in sorted(skips.items())},
-        "triggers": dict(sorted(triggers.items())),
-        "ahead": ahead,
+        "planned": ahead,
     }
+
+
+def _clock_changes(job: Job, now: Instant) -> tuple[list[Data], list[str]]:
+    """What changes of the clock do to a job's schedules, and what these mean in English."""
+    notes, meaning = [], []
+    for spec in job.schedules:
+        engine = compile_schedule(spec)
+        if isinstance(engine, CronSchedule):
+            notes += _dst_notes(engine.cron, now)
+            meaning.append(engine.cron.describe())
+        else:
+            meaning.append(str(spec))
+    return notes, meaning
+
+
+def _dst_notes(cron: Cron, start: Instant) -> list[Data]:
+    notes = cron.dst_notes(to_datetime(start), to_datetime(start + YEAR_US))
+    instants = [(from_datetime(note.at), note.text) for note in notes]
+    return [{"at": to_text(at), "local": local_text(at, cron.timezone), "text": text} for at, text in instants]

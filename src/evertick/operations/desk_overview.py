@@ -1,0 +1,98 @@
+"""How things stand at a glance: what runs, what failed, what is next, what was missed in the last day."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from evertick.model.instant import DAY, HOUR, Instant, to_text
+from evertick.model.lifecycle import ACTIVE, ENDED, SKIPPED, SUCCEEDED, WAITING, JobStatus, RunState, Trigger
+from evertick.model.run import LedgerRow
+from evertick.operations.desk_jobs import JobsDesk, percentiles
+from evertick.operations.desk_shapes import BAD, Data, outcome_counts, problems_data
+from evertick.operations.desk_time import TimeDesk
+from evertick.store import RunFilter, Tally
+
+SHOWN = 20
+LATENESS_OF = 500
+"""So many of the last runs say how punctual things are, where no scheduler is there to tell."""
+
+
+class OverviewDesk(JobsDesk, TimeDesk):
+    def overview(self) -> Data:
+        now, view = self.now(), self.view()
+        since = (now - DAY) // HOUR * HOUR
+        statuses = Counter(self.standings(view).values())
+        tallies = self.store.tally(RunFilter(since=since, until=now + 1), HOUR)
+        active = [row for row in view.snapshot.open_runs if row.state in ACTIVE]
+        waiting = [row for row in view.snapshot.open_runs if row.state is WAITING]
+        status = self.status()
+        return {
+            "now": to_text(now),
+            "scheduler": {
+                "alive": status is not None or self.is_scheduler_running(),
+                "lag_seconds": None if status is None else status.get("planner_lag_seconds"),
+                "status": status,
+            },
+            "jobs": {"total": statuses.total(), **{str(one): statuses[one] for one in JobStatus}},
+            "running": self.run_rows(active[-SHOWN:][::-1]),
+            "running_count": len(active),
+            "waiting": self.run_rows(waiting[:SHOWN]),
+            "waiting_count": len(waiting),
+            "failed": self._latest(BAD, tallies, since, now),
+            "missed": self._latest((SKIPPED,), tallies, since, now),
+            "next": self.upcoming(count=SHOWN)["items"],
+            "day": day_data(tallies),
+            "hours": hours_data(tallies, since, now),
+            "lateness": self._lateness(status, since, now),
+            "problems": problems_data(view.folder.errors),
+        }
+
+    def _latest(
+        self, states: Collection[RunState], tallies: Sequence[Tally], since: Instant, now: Instant
+    ) -> list[Data]:
+        hours = [tally.cell for tally in tallies if tally.state in states]
+        if not hours:
+            return []
+        # From the first hour that has any: among many runs, few of a kind would be looked for in all of the day.
+        where = RunFilter(states=states, since=since + min(hours) * HOUR, until=since + (max(hours) + 1) * HOUR)
+        rows: Sequence[LedgerRow] = self.store.query(where, limit=SHOWN).rows
+        return self.run_rows(row for row in rows if row.key.scheduled_for <= now)
+
+    def _lateness(self, status: Mapping[str, Any] | None, since: Instant, now: Instant) -> Data:
+        told = None if status is None else status.get("lateness_seconds")
+        if isinstance(told, Mapping) and "p50" in told:
+            return dict(told)
+        where = RunFilter(states=ENDED, triggers=[Trigger.SCHEDULER], since=since, until=now + 1)
+        rows = self.store.query(where, limit=LATENESS_OF).rows
+        return percentiles(
+            [(row.started_at - row.key.scheduled_for) / 1_000_000 for row in rows if row.started_at is not None]
+        )
+
+
+def day_data(tallies: Sequence[Tally]) -> Data:
+    """All of a day together: every occurrence counts, also each of a gap."""
+    states: Counter[RunState] = Counter()
+    skips: Counter[str] = Counter()
+    for one in tallies:
+        states[one.state] += one.occurrences
+        if one.state is SKIPPED:
+            skips[str(one.reason)] += one.occurrences
+    ended = sum(states[state] for state in ENDED)
+    return {
+        **{str(state): states[state] for state in RunState},
+        "caught_up": outcome_counts(tallies)["caught_up"],
+        "success_rate": states[SUCCEEDED] / ended if ended else None,
+        "skips": dict(sorted(skips.items())),
+    }
+
+
+def hours_data(tallies: Sequence[Tally], since: Instant, now: Instant) -> list[Data]:
+    hours: dict[int, list[Tally]] = defaultdict(list)
+    for one in tallies:
+        hours[one.cell].append(one)
+    return [
+        {"at": to_text(since + number * HOUR), **outcome_counts(hours[number])}
+        for number in range((now - since) // HOUR + 1)
+    ]
