@@ -68,7 +68,10 @@ class DoingDesk(Scene):
     def retry(
         self, run_id: str, from_failed: bool = False, *, request_id: str, by: str = "", wait_seconds: float = 0.0
     ) -> Data:
-        """A new run for the time that another one was for, with the same parameters."""
+        """A new run for the time that another one was for, with the same parameters.
+
+        With `from_failed` it does not repeat the steps that succeeded.
+        """
         key = read_run_id(run_id)
         self.require(key.job_id)
         row = require_run(self.store, key)
@@ -76,9 +79,9 @@ class DoingDesk(Scene):
             raise Conflict(f"the run {run_id} is {row.state}. Next: wait for its end, or cancel it.")
         if row.occurrences > 1:
             raise Conflict(f"{run_id} stands for {row.occurrences:,} skipped occurrences. Next: backfill them.")
-        if from_failed:
-            raise Conflict("a run is retried as a whole. Next: leave 'from_failed' out.")
-        return self._ask(retry_request(request_id, row, self.now(), by=by or self.by), wait_seconds)
+        job = self.jobs.get(key.job_id)
+        request = retry_request(request_id, row, self.now(), by=by or self.by, job=job, from_failed=from_failed)
+        return self._ask(request, wait_seconds)
 
     def pause(self, job_id: str, note: str = "", *, request_id: str, by: str = "", wait_seconds: float = 0.0) -> Data:
         """Plan nothing more for a job until it is resumed."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from evertick.errors import NotFound
-from evertick.model.lifecycle import TERMINAL, RunState, SkipReason, Trigger
+from evertick.model.lifecycle import TERMINAL, WAITING, RunState, SkipReason, Trigger
 from evertick.model.run import LedgerRow
+from evertick.model.steps import read_steps
 from evertick.operations.asking import read_run_id, require_run
+from evertick.operations.data import step_data, text_or_none
 from evertick.operations.desk_jobs import word_of
 from evertick.operations.desk_scene import LogsReader, Scene, bounded
 from evertick.operations.desk_shapes import Data, gap_data, report_data
 from evertick.operations.proof import verify
+from evertick.operations.reasons import why
 from evertick.store import RunFilter
 
 RUNS_MAX = 1_000
@@ -64,15 +67,25 @@ class RunsDesk(Scene):
         return self._page(job, (), where, limit, after, are_gaps=True)
 
     def run(self, run_id: str) -> Data:
-        """One line of the ledger, and what of it can still be done."""
+        """One line of the ledger: its attempts with their steps and logs, and what can still be done."""
         row = require_run(self.store, read_run_id(run_id))
-        is_over = row.state in TERMINAL
+        job, is_over, logs = self.jobs.get(row.key.job_id), row.state in TERMINAL, self._logs_of(row)
         (data,) = self.run_rows([row])
+        steps = [step_data(step) for step in read_steps(row.steps)]
+        is_one = row.occurrences == 1
+        waits = row.state is WAITING
         return {
             **data,
+            "steps": steps,
+            "attempts": attempts_data(row, steps, logs),
+            "depends": {} if job is None else {step.name: list(step.depends) for step in job.steps},
+            "logs": logs,
             "can_cancel": not is_over,
-            "can_retry": is_over and row.occurrences == 1,
-            "logs": self._logs_of(row),
+            "can_retry": is_over and is_one,
+            "can_retry_failed": is_over and is_one and any(step["state"] in ("failed", "lost") for step in steps),
+            "blocked_by": list(why(self.store, row.key.job_id, row.key, self.jobs, self.now()).sentences[1:])
+            if waits
+            else [],
         }
 
     def list_logs(self, run_id: str) -> list[Data]:
@@ -156,6 +169,32 @@ class RunsDesk(Scene):
             {"attempt": one.attempt, "step": one.step, "size": one.size, "is_complete": one.is_complete}
             for one in self.logs.list_logs(row.key)
         ]
+
+
+def attempts_data(row: LedgerRow, steps: Sequence[Data], logs: Sequence[Data]) -> list[Data]:
+    """The attempts of a run; of those before the newest the ledger keeps that they were, and the disk what they said."""
+    sizes = {(log["attempt"], log["step"]): log["size"] for log in logs}
+    found = []
+    for attempt in range(1, row.attempt + 1):
+        is_newest = attempt == row.attempt
+        own = [step for step in steps if step["attempt"] == attempt]
+        names = [step["name"] for step in own]
+        only_logged = [name for number, name in sizes if number == attempt and name not in names]
+        found.append(
+            {
+                "attempt": attempt,
+                "state": str(row.state) if is_newest else "failed",
+                "started_at": text_or_none(row.started_at) if is_newest else None,
+                "finished_at": text_or_none(row.finished_at) if is_newest else None,
+                "exit_code": row.exit_code if is_newest else None,
+                "detail": row.detail if is_newest else "",
+                "steps": [
+                    *({**step, "log_bytes": sizes.get((attempt, step["name"]))} for step in own),
+                    *({"name": name, "state": None, "log_bytes": sizes[attempt, name]} for name in only_logged),
+                ],
+            }
+        )
+    return found
 
 
 def _of_jobs(where: RunFilter, job_ids: Collection[str]) -> RunFilter:

@@ -144,9 +144,12 @@ class Scene:
         return "UTC" if job_id is None else zone_of(self.jobs.get(job_id), self.specs(job_id))
 
     def run_rows(self, rows: Iterable[LedgerRow]) -> list[dict[str, Any]]:
-        """Lines of the ledger, each with the zone that its job's times are told in."""
+        """Lines of the ledger, each with the zone that its job's times are told in; how steps stand is told of one."""
         jobs = self.jobs
-        return [{**run_data(row), "timezone": _zone(jobs.get(row.key.job_id))} for row in rows]
+        found = [{**run_data(row), "timezone": _zone(jobs.get(row.key.job_id))} for row in rows]
+        for one in found:
+            del one["steps"]
+        return found
 
     def moment(self, text: str | None, job_id: str | None = None, zone: str | None = None) -> Instant | None:
         """A time as somebody wrote it: with an offset, or on the clocks of the job's zone."""

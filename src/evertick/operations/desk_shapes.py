@@ -61,13 +61,20 @@ def job_data(
         "watermark": text_or_none(watermark),
         "active": active,
         "waiting": waiting,
-        "last": None if last is None else run_data(last),
+        "last": None if last is None else brief_run(last),
         "last_success_for": text_or_none(known.last_success_at),
         "paused_at": text_or_none(known.paused_at),
         "pause_note": known.pause_note,
         "error": known.error,
         "retired_at": text_or_none(known.retired_at),
     }
+
+
+def brief_run(row: LedgerRow) -> Data:
+    """A run where many are told of: without its steps."""
+    data = run_data(row)
+    del data["steps"]
+    return data
 
 
 def spec_data(spec: ScheduleSpec) -> Data:
@@ -159,8 +166,8 @@ def why_data(answer: Why) -> Data:
         "reason": None if answer.reason is None else str(answer.reason),
         "verdict": answer.verdict,
         "sentences": list(answer.sentences),
-        "run": None if answer.row is None else run_data(answer.row),
-        "other_run": None if answer.other is None else run_data(answer.other),
+        "run": None if answer.row is None else brief_run(answer.row),
+        "other_run": None if answer.other is None else brief_run(answer.other),
         "policy": answer.ruling.rule or None,
         "policy_from": answer.ruling.origin or None,
         "advice": answer.ruling.advice or None,
