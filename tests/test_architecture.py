@@ -37,9 +37,10 @@ dispatch     errors model settings planning routing loop definitions store execu
 operations   errors model settings planning loop definitions store dispatch
 service      errors model settings planning routing loop definitions store stores executor executors kinds \
              dispatch operations
+once         errors model loop dispatch executors service
 web          errors model settings operations
 api          errors model settings operations web
-cli          errors model settings planning loop definitions operations service api stores executors
+cli          errors model settings planning loop definitions operations service once api stores executors
 testing      errors model settings planning routing loop definitions store stores executor dispatch operations
 evertick     errors model settings planning definitions store executor operations service
 __main__     cli
@@ -51,6 +52,7 @@ CONCRETE_ROOMS = {"stores", "executors"}
 # `evertick db` looks after a database as such, whatever is kept in it; `evertick logs` reads files that outlive runs.
 MAY_NAME = {
     "service": ("evertick.",),
+    "once": ("evertick.executors.",),
     "testing": ("evertick.stores.memory.",),
     "cli": ("evertick.stores.sql_care.", "evertick.executors.logs."),
 }

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import click
+
 from evertick.cli.exits import FAILED, INTERRUPTED, OK, TIMEOUT
 from evertick.cli.output import note, show, show_text
 
@@ -83,16 +85,28 @@ def ask_for_run(
     row = wait_for_run(store, read_run_id(asked.answer["run_id"]), patience)
     data, run_id = {**asked.data(), "run": run_data(row)}, row.key.run_id
     show(output, data, lambda: show_text(run_id), name=lambda _: run_id)
-    return result_of(row)
+    return tell_result(run_data(row))
 
 
-def result_of(row: LedgerRow) -> int:
+def params_of(written: tuple[str, ...]) -> dict[str, str]:
+    """The parameters of a run, as they are written: NAME=VALUE."""
+    given = {}
+    for param in written:
+        name, equals, value = param.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"'{param}' is not a parameter. Write NAME=VALUE.")
+        given[name] = value
+    return given
+
+
+def tell_result(run: dict[str, Any], *, is_kept: bool = True) -> int:
     """The exit code of a run that has ended; what went wrong is told."""
-    if row.state == "succeeded":
+    if run["state"] == "succeeded":
         return OK
-    reason = f": {row.reason}" if row.reason else f" (exit code {row.exit_code})" if row.exit_code else ""
-    note(f"{row.state}{reason}. {row.detail}".rstrip(". ") + ".")
-    note(f"Next: evertick {'why' if row.reason else 'logs'} {row.key.run_id}")
+    reason = f": {run['reason']}" if run["reason"] else f" (exit code {run['exit_code']})" if run["exit_code"] else ""
+    note(f"{run['state']}{reason}. {run['detail']}".rstrip(". ") + ".")
+    if is_kept:
+        note(f"Next: evertick {'why' if run['reason'] else 'logs'} {run['run']}")
     return FAILED
 
 

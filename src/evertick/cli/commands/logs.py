@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from evertick.cli.output import is_terminal, note, output_option, show
+from evertick.cli.live import write_bytes
+from evertick.cli.output import note, output_option, show
 from evertick.cli.place import Logs, Place, place_options
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from evertick.operations import Store
 
 POLL_SECONDS = 0.2
-# Colours may pass; whatever else a terminal would obey is shown instead.
-_UNSAFE = re.compile(rb"\x1b(?!\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\xc2[\x80-\x9f]")
 
 
 @click.command()
@@ -91,7 +88,7 @@ class _Teller:
                 note(f"==> {step} (attempt {attempt})")
             self._last, self.has_told = place, True
             self._offsets[place] = chunk.next_offset
-            _write(chunk.data)
+            write_bytes(chunk.data)
 
 
 def _follow(store: Store, teller: _Teller, key: RunKey, attempt: int | None) -> None:
@@ -118,11 +115,3 @@ def _data(reader: Logs, key: RunKey, log: Any) -> dict[str, Any]:
         "is_complete": log.is_complete,
         "text": data.decode("utf-8", "replace"),
     }
-
-
-def _write(data: bytes) -> None:
-    if is_terminal():
-        data = _UNSAFE.sub(lambda found: b"".join(b"\\x%02x" % byte for byte in found[0]), data)
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()

@@ -36,25 +36,15 @@ def trigger(
       evertick trigger report
       evertick trigger export --param FORMAT=json --wait --timeout 600
     """
-    from evertick.cli.asking import ask_for_run, new_id, whoami
+    from evertick.cli.asking import ask_for_run, new_id, params_of, whoami
     from evertick.operations import find_record, params_text, trigger_request
 
     if timeout is not None and not wait:
         raise click.UsageError("--timeout goes with --wait.")
-    given = _given(params)
+    given = params_of(params)
     with place.open() as store:
         jobs = place.jobs()
         find_record(store, job, jobs)
         request = trigger_request(new_id(), job, now(), by=whoami(), params=params_text(jobs.get(job), given))
         code = ask_for_run(place, store, request, wait=wait, patience=timeout, output=output)
     ctx.exit(code)
-
-
-def _given(params: tuple[str, ...]) -> dict[str, str]:
-    given = {}
-    for param in params:
-        name, equals, value = param.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"'{param}' is not a parameter. Write NAME=VALUE.")
-        given[name] = value
-    return given

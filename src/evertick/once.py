@@ -1,0 +1,140 @@
+"""How does one job run once, here and now? On a ledger in memory that goes with it; no schedule takes part."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from evertick.dispatch.clock import SystemClock
+from evertick.executors.local import LocalExecutor, StepFinished
+from evertick.executors.logs import Logs
+from evertick.executors.settings import KeeperSettings, LocalSettings
+from evertick.loop.effects import Commit, Effect, Record
+from evertick.loop.messages import CancelRun, Message, TriggerJob
+from evertick.model.instant import SECOND
+from evertick.model.job import Job
+from evertick.model.lifecycle import PLANNED, TERMINAL, Trigger
+from evertick.model.run import Change, LedgerRow, RunKey
+from evertick.service import Service
+
+NODE = "run"
+# Nobody comes back to this keeper: it goes as soon as it is alone.
+SETTINGS = LocalSettings(keeper=KeeperSettings(idle_us=SECOND // 2))
+
+
+@dataclass(slots=True)
+class StepSeen:
+    """How far a step has come."""
+
+    name: str
+    state: str = "planned"
+    seconds: float | None = None
+    exit_code: int | None = None
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Once:
+    """A run in the foreground. `row` and `steps` are kept up to date while `run` is awaited."""
+
+    job: Job
+    others: Mapping[str, Job]
+    """The jobs that steps of this one may start."""
+    state_folder: Path
+    params: str = ""
+    by: str = ""
+    row: LedgerRow = field(init=False)
+    steps: dict[str, StepSeen] = field(init=False)
+    _service: Service = field(init=False)
+    _ended: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        now = SystemClock().now()
+        key = RunKey(self.job.id, now, f"run-{secrets.token_hex(4)}")
+        self.row = LedgerRow(key, PLANNED, Trigger.MANUAL, now, NODE, params=self.params)
+        self.steps = {step.name: StepSeen(step.name) for step in self.job.steps}
+        jobs = tuple(_unscheduled(job) for job in {**self.others, self.job.id: self.job}.values())
+        self._service = Service(
+            "memory:",
+            lambda: jobs,
+            {"local": LocalExecutor(self.state_folder, SETTINGS, on_step=self._step_ended)},
+            node=NODE,
+            observe=self._observe,
+        )
+
+    @property
+    def logs(self) -> Logs:
+        return Logs(self.state_folder)
+
+    async def run(self, watch: Callable[[], None], every_seconds: float = 0.1) -> LedgerRow:
+        """Start it and wait for its end; `watch` is called again and again meanwhile, and once more behind it."""
+        running = asyncio.create_task(self._service.run())
+        await asyncio.sleep(0)
+        key = self.row.key
+        self._service.inbox.ask(
+            TriggerJob(key.origin, key.job_id, key.scheduled_for, Trigger.MANUAL, self.params),
+        )
+        try:
+            while not self._ended.is_set() and not running.done():
+                watch()
+                with _no_timeout():
+                    await asyncio.wait_for(self._ended.wait(), every_seconds)
+        finally:
+            self._service.shut_down(0.0)
+            await running
+        watch()
+        return self.row
+
+    def cancel(self) -> None:
+        """Ask it to end; it is killed when it does not."""
+        key = self.row.key
+        self._service.inbox.report(CancelRun(f"{key.origin}-cancel", key.job_id, key, self.by))
+
+    def _observe(self, seen: Message | Effect) -> None:
+        changes = seen.changes if isinstance(seen, Record) else seen.batch.changes if isinstance(seen, Commit) else ()
+        for change in changes:
+            if change.key == self.row.key:
+                self.row = _changed(self.row, change)
+        if self.row.state in TERMINAL:
+            self._ended.set()
+
+    def _step_ended(self, ended: StepFinished) -> None:
+        if ended.key != self.row.key:
+            return
+        step = ended.step
+        taken = (step.finished_at - step.started_at) / SECOND
+        self.steps[step.name] = StepSeen(step.name, step.outcome, taken, step.exit_code, step.detail)
+
+
+@contextmanager
+def own_state_folder() -> Iterator[Path]:
+    """A state folder for one run, gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="evertick-run-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unscheduled(job: Job) -> Job:
+    return replace(job, schedules=(), stops=(), restarts=(), after=None, enabled=True, notify=())
+
+
+def _changed(row: LedgerRow, change: Change) -> LedgerRow:
+    known = change._asdict()
+    del known["key"], known["at"], known["fence"]
+    return row._replace(changed_at=change.at, **{name: value for name, value in known.items() if value is not None})
+
+
+@contextmanager
+def _no_timeout() -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError:
+        return
