@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evertick.dispatch.clock import SystemClock
-from evertick.executors.local import LocalExecutor, StepFinished
+from evertick.executors.local import LocalExecutor
 from evertick.executors.logs import Logs
 from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.loop.effects import Commit, Effect, Record
@@ -29,19 +29,8 @@ SETTINGS = LocalSettings(keeper=KeeperSettings(idle_us=SECOND // 2))
 
 
 @dataclass(slots=True)
-class StepSeen:
-    """How far a step has come."""
-
-    name: str
-    state: str = "planned"
-    seconds: float | None = None
-    exit_code: int | None = None
-    detail: str = ""
-
-
-@dataclass(slots=True)
 class Once:
-    """A run in the foreground. `row` and `steps` are kept up to date while `run` is awaited."""
+    """A run in the foreground; `row` is kept up to date while `run` is awaited."""
 
     job: Job
     others: Mapping[str, Job]
@@ -50,7 +39,6 @@ class Once:
     params: str = ""
     by: str = ""
     row: LedgerRow = field(init=False)
-    steps: dict[str, StepSeen] = field(init=False)
     _service: Service = field(init=False)
     _ended: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
@@ -58,12 +46,11 @@ class Once:
         now = SystemClock().now()
         key = RunKey(self.job.id, now, f"run-{secrets.token_hex(4)}")
         self.row = LedgerRow(key, PLANNED, Trigger.MANUAL, now, NODE, params=self.params)
-        self.steps = {step.name: StepSeen(step.name) for step in self.job.steps}
         jobs = tuple(_unscheduled(job) for job in {**self.others, self.job.id: self.job}.values())
         self._service = Service(
             "memory:",
             lambda: jobs,
-            {"local": LocalExecutor(self.state_folder, SETTINGS, on_step=self._step_ended)},
+            {"local": LocalExecutor(self.state_folder, SETTINGS)},
             node=NODE,
             observe=self._observe,
         )
@@ -72,7 +59,7 @@ class Once:
     def logs(self) -> Logs:
         return Logs(self.state_folder)
 
-    async def run(self, watch: Callable[[], None], every_seconds: float = 0.1) -> LedgerRow:
+    async def run(self, watch: Callable[[], object], every_seconds: float = 0.1) -> LedgerRow:
         """Start it and wait for its end; `watch` is called again and again meanwhile, and once more behind it."""
         running = asyncio.create_task(self._service.run())
         await asyncio.sleep(0)
@@ -103,13 +90,6 @@ class Once:
                 self.row = _changed(self.row, change)
         if self.row.state in TERMINAL:
             self._ended.set()
-
-    def _step_ended(self, ended: StepFinished) -> None:
-        if ended.key != self.row.key:
-            return
-        step = ended.step
-        taken = (step.finished_at - step.started_at) / SECOND
-        self.steps[step.name] = StepSeen(step.name, step.outcome, taken, step.exit_code, step.detail)
 
 
 @contextmanager

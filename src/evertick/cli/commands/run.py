@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from evertick.cli.asking import params_of, tell_result, whoami
 from evertick.cli.exits import INTERRUPTED, TIMEOUT
-from evertick.cli.live import Step, open_display
+from evertick.cli.following import Follower, Log
+from evertick.cli.live import open_display
 from evertick.cli.output import note, output_option, show
 from evertick.cli.place import Place, place_options
 
@@ -95,42 +96,28 @@ async def _carry_out(one: Once, display: Display, timeout: float | None) -> int 
         loop.add_signal_handler(number, end, INTERRUPTED, "interrupted")
     if timeout is not None:
         loop.call_later(timeout, end, TIMEOUT, f"not done after {timeout:g} s")
-    follower = _Follower(one, display)
+    follower = Follower(_Here(one), display, [step.name for step in one.job.steps])
     try:
-        await one.run(follower.look)
+        await one.run(lambda: follower.look())
     finally:
-        display.close(follower.steps())
+        follower.close()
     return code
 
 
-class _Follower:
-    """Brings what is new to the display."""
+class _Here:
+    """A run of this process."""
 
-    def __init__(self, one: Once, display: Display) -> None:
-        self._one, self._display = one, display
-        self._offsets: dict[tuple[int, str], int] = {}
-        self._running: set[str] = set()
+    def __init__(self, one: Once) -> None:
+        self._one = one
 
-    def look(self) -> None:
-        logs, key = self._one.logs, self._one.row.key
-        self._running = set()
-        for log in logs.list_logs(key):
-            place = (log.attempt, log.step)
-            if not log.is_complete:
-                self._running.add(log.step)
-            while (chunk := logs.read_log(key, log.attempt, log.step, self._offsets.get(place, 0))).data:
-                self._offsets[place] = chunk.next_offset
-                self._display.write(log.step, log.attempt, chunk.data)
-        self._display.show(self.steps())
+    def data(self) -> dict[str, Any]:
+        from evertick.operations import run_data
 
-    def steps(self) -> list[Step]:
-        return [
-            Step(
-                seen.name,
-                "running" if seen.state == "planned" and seen.name in self._running else seen.state,
-                seen.seconds,
-                seen.exit_code,
-                seen.detail,
-            )
-            for seen in self._one.steps.values()
-        ]
+        return run_data(self._one.row)
+
+    def logs(self) -> list[Log]:
+        return [Log(log.attempt, log.step) for log in self._one.logs.list_logs(self._one.row.key)]
+
+    def read(self, log: Log, offset: int) -> tuple[bytes, int]:
+        chunk = self._one.logs.read_log(self._one.row.key, log.attempt, log.step, offset)
+        return chunk.data, chunk.next_offset

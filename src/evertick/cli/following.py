@@ -1,0 +1,76 @@
+"""How a run is followed while it happens: what is new in its logs, and how its steps stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from evertick.cli.live import Display, Step
+
+
+class Log(NamedTuple):
+    attempt: int
+    step: str
+
+
+class Watched(Protocol):
+    """A run that can be looked at again and again."""
+
+    def data(self) -> dict[str, Any]:
+        """The run, as programs get it."""
+        ...
+
+    def logs(self) -> Sequence[Log]: ...
+
+    def read(self, log: Log, offset: int) -> tuple[bytes, int]:
+        """What there is from an offset on, and where to go on."""
+        ...
+
+
+class Follower:
+    """Brings what is new to a display; of one step or one attempt, where one is named."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        display: Display,
+        steps: Sequence[str] = (),
+        *,
+        step: str | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        self._watched, self._display = watched, display
+        self._planned = steps
+        self._step, self._attempt = step, attempt
+        self._offsets: dict[Log, int] = {}
+        self.data: dict[str, Any] = {}
+        self.has_told = False
+
+    def look(self) -> dict[str, Any]:
+        # Asked before reading: what was printed before the end is there when the end is known.
+        self.data = self._watched.data()
+        for log in self._watched.logs():
+            if self._step in (None, log.step) and self._attempt in (None, log.attempt):
+                self._tell(log)
+        self._display.show(self.steps())
+        return self.data
+
+    def close(self) -> None:
+        self._display.close(self.steps())
+
+    def steps(self) -> list[Step]:
+        """Those that began, and those that the definition says are still to come."""
+        seen = {step["name"]: _step(step) for step in self.data.get("steps") or ()}
+        return [*(seen.pop(name, Step(name, "planned")) for name in self._planned), *seen.values()]
+
+    def _tell(self, log: Log) -> None:
+        while True:
+            data, self._offsets[log] = self._watched.read(log, self._offsets.get(log, 0))
+            if not data:
+                return
+            self.has_told = True
+            self._display.write(log.step, log.attempt, data)
+
+
+def _step(data: dict[str, Any]) -> Step:
+    return Step(data["name"], data["state"], data["duration_seconds"], data["exit_code"], data["detail"])
