@@ -38,11 +38,12 @@ operations   errors model settings planning loop definitions store dispatch
 service      errors model settings planning routing loop definitions store stores executor executors kinds \
              dispatch operations
 once         errors model loop dispatch executors service
+library      errors model settings planning loop definitions store stores executor executors operations service
 web          errors model settings operations
 api          errors model settings operations web
 cli          errors model settings planning loop definitions operations service once api stores executors
 testing      errors model settings planning routing loop definitions store stores executor dispatch operations
-evertick     errors model settings planning definitions store executor operations service
+evertick     errors model settings planning definitions store executor operations service library
 __main__     cli
 """
 ALLOWED = {row.split()[0]: set(row.split()[1:]) for row in ARROWS.strip().splitlines()}
@@ -54,6 +55,8 @@ MAY_NAME = {
     "service": ("evertick.",),
     "once": ("evertick.executors.",),
     "testing": ("evertick.stores.memory.",),
+    # A program's own composition root: it adds its functions to what the service is put together from.
+    "library": ("evertick.stores.", "evertick.executors."),
     "cli": ("evertick.stores.sql_care.", "evertick.executors.logs."),
 }
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
         StoreError,
         StoreUnavailable,
     )
+    from evertick.library.context import RunContext, StopRequested
+    from evertick.library.events import Event
+    from evertick.library.results import Backfill, Explanation, Run, Schedule, Upcoming
+    from evertick.library.scheduler import Scheduler
     from evertick.model.duration import format_duration, parse_duration
     from evertick.model.job import Job
     from evertick.model.policy import Policy
@@ -31,23 +35,32 @@ if TYPE_CHECKING:
     from evertick.settings import Settings
 
 __all__ = [
+    "Backfill",
     "Conflict",
     "Cron",
     "CronError",
     "DefinitionError",
     "DurationError",
+    "Event",
     "EvertickError",
+    "Explanation",
     "Folder",
     "Job",
     "NotFound",
     "Parsed",
     "Policy",
+    "Run",
+    "RunContext",
+    "Schedule",
+    "Scheduler",
     "SchedulerLockError",
     "Settings",
     "SettingsError",
     "Step",
+    "StopRequested",
     "StoreError",
     "StoreUnavailable",
+    "Upcoming",
     "format_duration",
     "load_folder",
     "parse_definition",
@@ -61,6 +74,10 @@ _HOMES = {
         *("Conflict", "CronError", "DefinitionError", "DurationError", "EvertickError", "NotFound"),
         *("SchedulerLockError", "SettingsError", "StoreError", "StoreUnavailable"),
     ),
+    "evertick.library.context": ("RunContext", "StopRequested"),
+    "evertick.library.events": ("Event",),
+    "evertick.library.results": ("Backfill", "Explanation", "Run", "Schedule", "Upcoming"),
+    "evertick.library.scheduler": ("Scheduler",),
     "evertick.model.duration": ("format_duration", "parse_duration"),
     "evertick.model.job": ("Job",),
     "evertick.model.policy": ("Policy",),

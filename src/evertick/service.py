@@ -69,8 +69,10 @@ class Service:
         backups_us: int = BACKUPS_US,
         observe: Callable[[Message | Effect], None] | None = None,
         telling: Telling = NOBODY,
+        opener: Callable[[str], Store] = open_store,
     ) -> None:
         self._store_url = store_url
+        self._opener = opener
         self._definitions = definitions
         self._clock = clock or SystemClock()
         self._lease_us = lease_us
@@ -96,13 +98,16 @@ class Service:
 
     async def run(self, stop_timeout: float = 30.0) -> None:
         """Schedule until `shut_down`; whatever was decided is in the ledger before this returns."""
-        self._open()
+        try:
+            self._open()
+        except BaseException:
+            self._let_go()
+            raise
         assert self.dispatcher is not None
         assert self._writer is not None
         for one in (self.announcer, self.heartbeat):
             if one is not None:
                 one.start()
-        _calm_the_collector()
         helpers = [asyncio.create_task(task()) for task in (self._claim, self._keep_lock, self._maintain)]
         try:
             await self.dispatcher.run()
@@ -147,7 +152,7 @@ class Service:
         self._writer.start()
 
     def _open_store(self) -> Store:
-        store = open_store(self._store_url)
+        store = self._opener(self._store_url)
         self._stores.append(store)
         return store
 
@@ -206,9 +211,13 @@ class Service:
         assert self._writer is not None
         while True:
             await asyncio.sleep(CLAIM_SECONDS)
-            if self.state.epochs and not self._is_claiming:
-                self._is_claiming = True
-                self._writer.write(Ask(self._claimed))
+            self.claim_now()
+
+    def claim_now(self) -> None:
+        """Look for requests without waiting for the next time; from any thread."""
+        if self.state.epochs and not self._is_claiming and self._writer is not None:
+            self._is_claiming = True
+            self._writer.write(Ask(self._claimed))
 
     def _claimed(self, store: Store) -> Sequence[Message]:
         try:
@@ -235,6 +244,10 @@ class Service:
             executor.close()
         if self._leadership is not None:
             self._leadership.stop()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Also of what a start that failed half-way had taken: the process may live on, and would seem to own it."""
         for store in self._stores:
             store.close()
         if self._lock is not None:
@@ -271,6 +284,7 @@ class FolderService:
         )
 
     async def run(self) -> None:
+        _calm_the_collector()
         private_folder(self.state_folder)
         self.watch.load()
         watching = threading.Thread(

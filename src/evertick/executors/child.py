@@ -1,0 +1,150 @@
+"""A function in a process of its own: started, waited for, and really ended.
+
+The child is told what to call on its standard input and says how it went on a pipe of its own, so that what the
+function prints goes where the parent's output goes. Its input stays open as long as the parent lives: at its end the
+child ends its whole group, so that nothing outlives the process that would have heard of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from evertick.executors.context import RunContext
+from evertick.executors.function import clipped
+
+CHILD = "EVERTICK_CHILD"
+"""Set in the environment of such a process: no scheduler starts in it."""
+
+
+LOOK_SECONDS = 0.5
+"""How often to look whether the process is still there, beside listening to it."""
+
+
+class Said(NamedTuple):
+    is_success: bool
+    detail: str
+    exit_code: int | None
+
+
+class ChildProcess:
+    def __init__(self, call: Callable[..., Any], context: RunContext, grace_seconds: float) -> None:
+        self._grace_seconds = grace_seconds
+        self._heard, said = os.pipe()
+        self._said = b""
+        self._is_ending = threading.Event()
+        self._lock = threading.Lock()
+        self._is_over = False
+        order = json.dumps(
+            {
+                "path": sys.path,
+                "pythonpath": os.environ.get("PYTHONPATH"),
+                **_place_of(call),
+                "context": context.to_plain(),
+                "answer": said,
+            }
+        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "evertick.executors.child_main"],
+                stdin=subprocess.PIPE,
+                pass_fds=(said,),
+                start_new_session=True,
+                env={**os.environ, CHILD: "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        except BaseException:
+            os.close(self._heard)
+            raise
+        finally:
+            os.close(said)
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it died at once; its end says so
+            self._process.stdin.write(order.encode() + b"\n")
+            self._process.stdin.flush()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def end(self) -> None:
+        """Politely, then by force; from any thread, and more than once."""
+        if self._is_ending.is_set():
+            return
+        self._is_ending.set()
+        self._signal_living(signal.SIGTERM)
+        timer = threading.Timer(self._grace_seconds, self._signal_living, (signal.SIGKILL,))
+        timer.daemon = True
+        timer.start()
+
+    def wait(self, timeout: float | None) -> Said | None:
+        """How it went; None when it has not ended in time."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline - time.monotonic())
+            ready, _, _ = select.select([self._heard], [], [], max(0.0, left))
+            chunk = os.read(self._heard, 65_536) if ready else b""
+            self._said += chunk
+            if ready and not chunk:
+                return self._judge(self._reap())
+            # What the function forked may hold the pipe open long after its process is gone.
+            if not ready and self._has_exited():
+                return self._judge(self._reap())
+            if not ready and deadline is not None and time.monotonic() >= deadline:
+                return None
+
+    def _has_exited(self) -> bool:
+        """Without taking the exit code away: as long as nobody has, its number belongs to no other process."""
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+    def _reap(self) -> int:
+        deadline = time.monotonic() + self._grace_seconds
+        while not self._has_exited():
+            if time.monotonic() >= deadline:
+                self.end()
+            time.sleep(0.005)
+        with self._lock:
+            self._signal(signal.SIGKILL)  # whatever it left behind in its group
+            self._is_over = True
+            code = self._process.wait()
+        os.close(self._heard)
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        return code
+
+    def _judge(self, code: int) -> Said:
+        try:
+            said = json.loads(self._said)
+            return Said(bool(said["is_success"]), clipped(str(said["detail"])), code)
+        except (ValueError, KeyError, TypeError):
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            return Said(False, f"its process ended with {how} before the function had returned", code)
+
+    def _signal_living(self, number: int) -> None:
+        with self._lock:
+            if not self._is_over:
+                self._signal(number)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+def _place_of(call: Callable[..., Any]) -> dict[str, str | None]:
+    """Where another process finds the function: a module, or the file that was started."""
+    module, name = call.__module__, call.__qualname__
+    if module != "__main__":
+        return {"module": module, "file": None, "name": name}
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    file = getattr(main, "__file__", None)
+    return {"module": spec.name if spec else None, "file": os.path.abspath(file) if file else None, "name": name}

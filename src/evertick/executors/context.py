@@ -1,0 +1,106 @@
+"""What a function is told about the run that it is called for."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from evertick.model.instant import to_datetime
+from evertick.model.run import RunKey
+
+LOGGER = "evertick.jobs"
+
+
+class StopRequested(Exception):
+    """The run was cancelled, took too long, or the scheduler stops; raised by `RunContext.checkpoint`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Handed to a function that has a parameter annotated with this class.
+
+    `run_id` and `attempt` together are a key for doing things once: a run may be tried again after a crash.
+    """
+
+    job_id: str
+    run_id: str
+    attempt: int
+    """1 for the first try."""
+    scheduled_for: datetime
+    """The time it was due, UTC; of a late or repeated run too."""
+    trigger: str
+    """Why the run exists: `scheduler`, `catchup`, `manual`, `backfill` ..."""
+    params: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """What was given with the request."""
+    previous_success: datetime | None = None
+    """The time for which the newest successful run was due."""
+    fence: int = 0
+    """Grows with every change of hands: refuse what comes with an older one."""
+    _stop: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that names the run in every record: `evertick.jobs.<job>`."""
+        extra = {"job": self.job_id, "run": self.run_id, "attempt": self.attempt}
+        return logging.LoggerAdapter(logging.getLogger(f"{LOGGER}.{self.job_id}"), extra)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether this run is to end. A thread cannot be killed: a long function looks here from time to time."""
+        return self._stop.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep, but no longer than until the run is to end; whether it is."""
+        return self._stop.wait(seconds)
+
+    def checkpoint(self) -> None:
+        """Raise `StopRequested` where the run is to end, go on otherwise."""
+        if self._stop.is_set():
+            raise StopRequested(f"the run {self.run_id} was asked to end")
+
+    def to_plain(self) -> dict[str, Any]:
+        """For a process of its own."""
+        return {
+            "job_id": self.job_id,
+            "run_id": self.run_id,
+            "attempt": self.attempt,
+            "scheduled_for": self.scheduled_for.isoformat(),
+            "trigger": self.trigger,
+            "params": dict(self.params),
+            "previous_success": self.previous_success.isoformat() if self.previous_success else None,
+            "fence": self.fence,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> RunContext:
+        previous = plain["previous_success"]
+        return cls(
+            plain["job_id"],
+            plain["run_id"],
+            plain["attempt"],
+            datetime.fromisoformat(plain["scheduled_for"]),
+            plain["trigger"],
+            MappingProxyType(plain["params"]),
+            datetime.fromisoformat(previous) if previous else None,
+            plain["fence"],
+        )
+
+    @classmethod
+    def of(
+        cls,
+        key: RunKey,
+        attempt: int,
+        trigger: str,
+        params: Mapping[str, str],
+        previous_success_at: int | None,
+        fence: int,
+    ) -> RunContext:
+        previous = None if previous_success_at is None else to_datetime(previous_success_at)
+        due = to_datetime(key.scheduled_for)
+        known = MappingProxyType(dict(params))
+        return cls(key.job_id, key.run_id, attempt, due, trigger, known, previous, fence)

@@ -1,0 +1,177 @@
+"""How a function is called for a run: what it asks for, what it is given, and what came of it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, get_type_hints
+
+from evertick.errors import DefinitionError
+from evertick.executors.context import RunContext
+from evertick.model.work import Param
+
+DETAIL_MAX = 2_000
+"""Characters of a result or an error that the ledger keeps."""
+
+
+class Isolation(StrEnum):
+    """Where a function runs."""
+
+    THREAD = "thread"
+    """A thread of this process. It cannot be killed: a cancel asks it to end."""
+    LOOP = "loop"
+    """The event loop that the scheduler was started from; for `async def` only. A cancel ends it at its next await."""
+    PROCESS = "process"
+    """A process for each attempt, which a cancel and a timeout really end."""
+
+
+_SCHEMAS: Mapping[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function, and how to call it for a run."""
+
+    call: Callable[..., Any]
+    isolation: Isolation
+    context_name: str | None = None
+    """The parameter that takes the context."""
+    params: tuple[Param, ...] = ()
+    """The parameters that whoever triggers a run may give; one without a default must be given."""
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.call)
+
+    def arguments(self, context: RunContext) -> dict[str, Any]:
+        """What it is called with: the context, and those of the given parameters that it has."""
+        given = {
+            param.name: _value(str(param.schema.get("type", "string")), context.params[param.name])
+            for param in self.params
+            if param.name in context.params
+        }
+        return given if self.context_name is None else {**given, self.context_name: context}
+
+
+def describe(call: Callable[..., Any], isolation: str | None = None) -> Function:
+    """Read a function's signature; one that could never be called for a run is a `DefinitionError`."""
+    name = getattr(call, "__qualname__", repr(call))
+    if not callable(call):
+        raise DefinitionError(f"{call!r} is not a function.", hint="Decorate a function.")
+    is_async = inspect.iscoroutinefunction(call)
+    chosen = _isolation(isolation, is_async, name)
+    if chosen is Isolation.PROCESS and ("<" in name or not getattr(call, "__module__", None)):
+        raise DefinitionError(
+            f"'{name}' cannot be found by a process of its own.",
+            hint="Define it at the top level of a module, or use isolation='thread'.",
+            field="isolation",
+        )
+    hints = _hints(call)
+    context_name: str | None = None
+    params = []
+    for parameter in inspect.signature(call).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        annotation = hints.get(parameter.name, str)
+        if annotation is RunContext:
+            context_name = parameter.name
+            continue
+        if parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
+            raise DefinitionError(
+                f"the parameter '{parameter.name}' of '{name}' is positional only.",
+                hint="Give it a default, or let it be passed by name.",
+            )
+        schema = _SCHEMAS.get(annotation) if isinstance(annotation, type) else None
+        has_default = parameter.default is not parameter.empty
+        if schema is not None and parameter.kind is not parameter.POSITIONAL_ONLY:
+            default = _text(parameter.default) if has_default else None
+            params.append(Param(parameter.name, default, {"type": schema}))
+        elif not has_default:
+            raise DefinitionError(
+                f"nobody can give the parameter '{parameter.name}' of '{name}': a run brings texts and numbers.",
+                hint="Annotate it with str, int, float, bool or RunContext, or give it a default.",
+            )
+    return Function(call, chosen, context_name, tuple(params))
+
+
+def _isolation(written: str | None, is_async: bool, name: str) -> Isolation:
+    if written is None:
+        return Isolation.LOOP if is_async else Isolation.THREAD
+    try:
+        chosen = Isolation(written)
+    except ValueError:
+        raise DefinitionError(
+            f"'{written}' is not an isolation.",
+            hint=f"Write one of: {', '.join(Isolation)}.",
+            field="isolation",
+        ) from None
+    if chosen is Isolation.LOOP and not is_async:
+        raise DefinitionError(
+            f"'{name}' is not async, and would stop the event loop while it runs.",
+            hint="Use isolation='thread' or 'process', or make it 'async def'.",
+            field="isolation",
+        )
+    return chosen
+
+
+def _hints(call: Callable[..., Any]) -> Mapping[str, Any]:
+    try:
+        return get_type_hints(call)
+    except Exception:
+        # An annotation that only a type checker can read; the context may still be told by its name.
+        names = getattr(call, "__annotations__", {})
+        return MappingProxyType(
+            {name: RunContext if str(kind).endswith("RunContext") else kind for name, kind in names.items()}
+        )
+
+
+def _text(value: object) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else "" if value is None else str(value)
+
+
+def _value(kind: str, text: str) -> object:
+    match kind:
+        case "integer":
+            return int(text)
+        case "number":
+            return float(text)
+        case "boolean":
+            return text == "true"
+        case _:
+            return text
+
+
+def result_text(result: object) -> str:
+    """What a function returned, for the ledger: a text as it is, the rest as JSON where it can be."""
+    if result is None:
+        return ""
+    try:
+        text = result if isinstance(result, str) else json.dumps(result, default=repr, ensure_ascii=False)
+    except Exception:
+        text = f"<{type(result).__name__}>"
+    return clipped(text)
+
+
+def error_text(error: BaseException) -> str:
+    """What a function raised, for the ledger: the error, and the line of the function's own that led to it."""
+    try:
+        said = str(error)
+    except Exception:
+        said = "(it cannot say)"
+    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames:
+        place = f" ({frames[-1].filename}:{frames[-1].lineno})"
+        return clipped(text, DETAIL_MAX - len(place)) + place
+    return clipped(text)
+
+
+def clipped(text: str, longest: int = DETAIL_MAX) -> str:
+    # What no database takes must not keep the rest of a batch out of the ledger.
+    text = text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

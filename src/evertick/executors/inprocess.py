@@ -1,0 +1,392 @@
+"""Running functions of this very process: in threads, on an event loop, or in a process for each attempt.
+
+What runs in a thread cannot be ended from outside: a cancel, a timeout and a stop of the scheduler ask it to end (see
+`RunContext.is_stopping`), and it goes on until it returns. A coroutine ends at its next await. A process is really
+ended: SIGTERM to its group, then SIGKILL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from evertick.executor import Attempt, Member
+from evertick.executors.child import ChildProcess
+from evertick.executors.context import LOGGER, RunContext, StopRequested
+from evertick.executors.function import Function, Isolation, error_text, result_text
+from evertick.executors.memory import NO_MEMORY, Memory
+from evertick.model.instant import SECOND, Instant
+from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT, RunState
+from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown
+from evertick.model.run import RunKey
+
+log = logging.getLogger(LOGGER)
+
+RUNNING_MAX = 100
+"""Attempts at once; more wait for their turn."""
+ENDED_KEPT = 10_000
+GRACE_SECONDS = 5.0
+"""Between the polite end of a process and the one by force."""
+
+Home = Callable[[], asyncio.AbstractEventLoop | None]
+
+
+class Ticket(NamedTuple):
+    key: RunKey
+    attempt: int
+
+
+class Outcome(NamedTuple):
+    at: Instant
+    state: RunState
+    detail: str = ""
+    exit_code: int | None = None
+
+
+class _Run:
+    """An attempt that has not ended."""
+
+    def __init__(self, ticket: Ticket, function: Function, context: RunContext, timeout: float | None) -> None:
+        self.ticket, self.function, self.context, self.timeout = ticket, function, context, timeout
+        self.started_at: Instant | None = None
+        self.ending: RunState | None = None
+        """What it was asked to end for: cancelled, or timed out; None while it may go on."""
+        self.detail = ""
+        self.is_abandoned = False
+        """The scheduler has stopped: nobody learns how it ends, so it counts as lost."""
+        self.end: Callable[[], None] | None = None
+        """How what runs is ended; None: it can only be asked."""
+
+    def ask_to_end(self, state: RunState, detail: str) -> None:
+        if self.ending is None:
+            self.ending, self.detail = state, detail
+        self.context._stop.set()
+        if self.end is not None:
+            self.end()
+
+
+class InProcessExecutor:
+    """`find` names the function of a job, `home` the event loop that coroutines run on."""
+
+    name = "inprocess"
+
+    def __init__(
+        self,
+        find: Callable[[str], Function | None],
+        home: Home = lambda: None,
+        *,
+        running_max: int = RUNNING_MAX,
+        grace_seconds: float = GRACE_SECONDS,
+        memory: Memory = NO_MEMORY,
+    ) -> None:
+        self._find, self._home = find, home
+        self._running_max, self._grace_seconds = running_max, grace_seconds
+        self._memory = memory
+        self._report: Callable[[Report], None] = lambda _report: None
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._runs: dict[Ticket, _Run] = {}
+        self._queue: deque[_Run] = deque()
+        self._ended: OrderedDict[Ticket, Outcome] = OrderedDict()
+
+    # The contract
+
+    def open(self, report: Callable[[Report], None]) -> None:
+        self._report = report
+        self._memory.open()
+
+    def launch(self, attempt: Attempt) -> None:
+        ticket = Ticket(attempt.key, attempt.attempt)
+        function = self._find(attempt.key.job_id)
+        with self._lock:
+            run, outcome = self._runs.get(ticket), self._ended.get(ticket)
+            if run is None and outcome is None and function is not None:
+                run = self._admit(ticket, function, attempt)
+                if run is None:
+                    return  # it waits for its turn, and says so when that has come
+                is_new = True
+            else:
+                is_new = False
+        if is_new and run is not None:
+            self._start(run)
+        elif run is not None or outcome is not None:
+            self._say(ticket, run, outcome)
+        else:
+            reason = f"there is no function for job '{attempt.key.job_id}' in this process"
+            self._report(LaunchRefused(attempt.key, attempt.attempt, reason))
+
+    def stop(self, key: RunKey, attempt: int, detail: str) -> None:
+        ticket = Ticket(key, attempt)
+        with self._lock:
+            run = self._runs.get(ticket)
+            if run is not None and run in self._queue:
+                self._queue.remove(run)
+            else:
+                if run is not None:
+                    run.ask_to_end(CANCELLED, detail)
+                return
+        self._finish(run, CANCELLED, detail)
+
+    def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+        for key, attempt in runs:
+            ticket = Ticket(key, attempt)
+            with self._lock:
+                run, outcome = self._runs.get(ticket), self._ended.get(ticket)
+            self._say(ticket, run, outcome or (self._remembered(ticket) if run is None else None))
+
+    def members(self) -> Sequence[Member]:
+        with self._lock:
+            return (Member(self.name, is_healthy=True, running=len(self._runs)),)
+
+    def close(self) -> None:
+        """End what can be ended; nobody is told any more."""
+        self.abandon(0)
+        self._report = lambda _report: None
+        self._memory.close()
+
+    # Beyond the contract
+
+    def abandon(self, timeout: float) -> bool:
+        """End everything, to be tried again by whoever starts next; whether all of it has ended in time."""
+        with self._lock:
+            runs = list(self._runs.values())
+            self._queue.clear()
+            for run in runs:
+                run.is_abandoned = True
+        for run in runs:
+            run.ask_to_end(CANCELLED, "the scheduler stopped")
+            if run.started_at is None:
+                self._finish(run, CANCELLED, run.detail)
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._runs, timeout)
+
+    # Starting
+
+    def _admit(self, ticket: Ticket, function: Function, attempt: Attempt) -> _Run | None:
+        context = RunContext.of(
+            attempt.key,
+            attempt.attempt,
+            str(attempt.trigger),
+            _params(attempt.params),
+            attempt.previous_success_at,
+            attempt.fence,
+        )
+        timeout_us = attempt.job.work.timeout_us
+        run = _Run(ticket, function, context, None if timeout_us is None else timeout_us / SECOND)
+        has_room = len(self._runs) - len(self._queue) < self._running_max
+        self._runs[ticket] = run
+        if not has_room:
+            self._queue.append(run)
+            return None
+        return run
+
+    def _start(self, run: _Run) -> None:
+        try:
+            # Written down before anything happens: a run that must not happen twice is known to have begun.
+            self._memory.started(run.ticket)
+        except OSError as error:
+            self._refuse(run, f"its start cannot be written down: {error.strerror}")
+            return
+        home = self._home() if run.function.isolation is Isolation.LOOP else None
+        if run.function.isolation is Isolation.LOOP and (home is None or home.is_closed()):
+            self._refuse(run, "the event loop that it runs on is closed")
+            return
+        with self._lock:
+            if run.ticket not in self._runs:
+                return  # ended before it began
+            run.started_at = _now()
+        self._report(RunStarted(*run.ticket, run.started_at))
+        if home is not None:
+            coroutine = self._await(run)
+            try:
+                future = asyncio.run_coroutine_threadsafe(coroutine, home)
+            except RuntimeError:  # it was closed a moment ago
+                coroutine.close()
+                self._lose(run, "the event loop that it runs on is closed")
+            else:
+                # One that is cancelled before its first step says nothing itself.
+                future.add_done_callback(lambda _done: self._lose(run, "its event loop ended"))
+            return
+        carry = self._carry_out if run.function.isolation is Isolation.THREAD else self._carry_out_apart
+        name = f"evertick-run-{run.ticket.key.job_id}"
+        threading.Thread(target=carry, args=(run,), name=name, daemon=True).start()
+
+    # Carrying out
+
+    def _carry_out(self, run: _Run) -> None:
+        timer = None
+        if run.timeout is not None:
+            timer = threading.Timer(run.timeout, run.ask_to_end, (TIMED_OUT, _timed_out(run)))
+            timer.daemon = True
+            timer.start()
+        try:
+            if run.function.is_async:
+                result = asyncio.run(self._in_own_loop(run))
+            else:
+                result = run.function.call(**run.function.arguments(run.context))
+        except BaseException as error:
+            self._failed(run, error)
+        else:
+            self._succeeded(run, result)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _in_own_loop(self, run: _Run) -> Any:
+        run.end = _canceller()
+        if run.ending is not None:
+            raise asyncio.CancelledError
+        return await _called(run)
+
+    async def _await(self, run: _Run) -> None:
+        run.end = _canceller()
+        if run.ending is not None:
+            self._finish(run, run.ending, run.detail)
+            return
+        try:
+            async with asyncio.timeout(run.timeout) as limit:
+                result = await _called(run)
+        except TimeoutError as error:
+            if limit.expired():
+                run.ending, run.detail = run.ending or TIMED_OUT, run.detail or _timed_out(run)
+            self._failed(run, error)
+        except asyncio.CancelledError as error:
+            if run.ending is None:
+                self._lose(run, "its event loop ended")
+            else:
+                self._failed(run, error)
+            raise
+        except BaseException as error:
+            # Also one that says goodbye: a job is no reason for the program around it to end.
+            self._failed(run, error)
+        else:
+            self._succeeded(run, result)
+
+    def _carry_out_apart(self, run: _Run) -> None:
+        """In a process of its own, which this thread waits for."""
+        try:
+            child = ChildProcess(run.function.call, run.context, self._grace_seconds)
+        except Exception as error:
+            self._failed(run, error)
+            return
+        run.end = child.end
+        if run.ending is not None:
+            child.end()
+        said = child.wait(run.timeout)
+        if said is None:
+            run.ask_to_end(TIMED_OUT, _timed_out(run))
+            said = child.wait(None)
+        assert said is not None
+        if run.ending is not None and not said.is_success:
+            self._finish(run, run.ending, run.detail, said.exit_code)
+        else:
+            self._finish(run, SUCCEEDED if said.is_success else FAILED, said.detail, said.exit_code)
+
+    # Ending
+
+    def _succeeded(self, run: _Run, result: object) -> None:
+        if run.ending is TIMED_OUT:
+            self._finish(run, TIMED_OUT, run.detail)
+        else:
+            self._finish(run, SUCCEEDED, result_text(result))
+
+    def _failed(self, run: _Run, error: BaseException) -> None:
+        if run.ending is not None:
+            self._finish(run, run.ending, run.detail)
+            return
+        if not isinstance(error, StopRequested):
+            log.error("run.raised run=%s attempt=%d", *(run.ticket.key.run_id, run.ticket.attempt), exc_info=error)
+        self._finish(run, FAILED, error_text(error))
+
+    def _lose(self, run: _Run, detail: str) -> None:
+        run.is_abandoned = True
+        self._finish(run, FAILED, detail)
+
+    def _finish(self, run: _Run, state: RunState, detail: str, exit_code: int | None = None) -> None:
+        outcome = Outcome(_now(), state, detail, exit_code)
+        with self._lock:
+            if self._runs.pop(run.ticket, None) is None:
+                return  # it is known already how it ended
+            is_lost = run.is_abandoned and state is not SUCCEEDED
+            if not is_lost:
+                self._ended[run.ticket] = outcome
+            while len(self._ended) > ENDED_KEPT:
+                self._ended.popitem(last=False)
+            following = self._queue.popleft() if self._queue else None
+        if is_lost:
+            self._report(RunLost(*run.ticket, detail))
+        else:
+            try:
+                self._memory.ended(run.ticket, outcome.at, str(state), detail)
+            except OSError as error:
+                log.warning("run.end_not_written run=%s reason=%s", run.ticket.key.run_id, error)
+            self._report(RunFinished(*run.ticket, outcome.at, state, exit_code, detail))
+        with self._changed:
+            self._changed.notify_all()
+        if following is not None:
+            self._start(following)
+
+    def _refuse(self, run: _Run, reason: str) -> None:
+        with self._lock:
+            self._runs.pop(run.ticket, None)
+        self._report(LaunchRefused(*run.ticket, reason))
+
+    # Saying what is known
+
+    def _remembered(self, ticket: Ticket) -> Outcome | RunLost | None:
+        known = self._memory.recall(ticket)
+        if known is None:
+            return None
+        if known.state is None:
+            return RunLost(*ticket, "the process that ran it has ended")
+        return Outcome(known.at, RunState(known.state), known.detail)
+
+    def _say(self, ticket: Ticket, run: _Run | None, outcome: Outcome | RunLost | None) -> None:
+        if run is not None:
+            if run.started_at is not None:
+                self._report(RunStarted(*ticket, run.started_at))
+        elif isinstance(outcome, Outcome):
+            self._report(RunFinished(*ticket, outcome.at, outcome.state, outcome.exit_code, outcome.detail))
+        else:
+            self._report(outcome or RunUnknown(*ticket))
+
+
+def _canceller() -> Callable[[], None]:
+    """Ends the present task, from any thread."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+
+    def end() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and so has the task
+            loop.call_soon_threadsafe(task.cancel)
+
+    return end
+
+
+def _called(run: _Run) -> Coroutine[Any, Any, Any]:
+    made: Coroutine[Any, Any, Any] = run.function.call(**run.function.arguments(run.context))
+    return made
+
+
+def _params(text: str) -> Mapping[str, str]:
+    """What was given with the request; a backfill's own rule is no parameter of the job."""
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return {name: value for name, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
+
+
+def _timed_out(run: _Run) -> str:
+    return f"it took longer than {run.timeout:g} s"
+
+
+def _now() -> Instant:
+    return time.time_ns() // 1_000

@@ -1,0 +1,1 @@
+"""The Python library: a scheduler inside a program."""

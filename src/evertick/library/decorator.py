@@ -1,0 +1,91 @@
+"""How a function becomes a job: the decorator, its arguments, and the jobs that code has defined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar
+
+from evertick.errors import DefinitionError
+from evertick.executors.function import Function
+from evertick.library.definition import Duration, JobFunction, read_function
+from evertick.model.job import Job
+from evertick.settings import Settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class JobRegistry:
+    """The jobs of code. Functions are added while modules are imported, before and after the scheduler starts."""
+
+    def __init__(self, settings: Callable[[], Settings], on_change: Callable[[Job], None]) -> None:
+        self._settings, self._on_change = settings, on_change
+        self._functions: dict[str, JobFunction] = {}
+
+    def jobs(self) -> Mapping[str, Job]:
+        return {job_id: one.job for job_id, one in list(self._functions.items())}
+
+    def find(self, job_id: str) -> Function | None:
+        found = self._functions.get(job_id)
+        return None if found is None else found.function
+
+    def add(self, call: Callable[..., Any], options: Mapping[str, Any], isolation: str | None) -> Job:
+        one = read_function(call, options, self._settings(), isolation)
+        other = self._functions.get(one.job.id)
+        if other is not None and not _is_same(other.function.call, call):
+            raise DefinitionError(
+                f"the job id '{one.job.id}' is defined in {other.job.file} and in {one.job.file}.",
+                hint="Give one of them another name.",
+                field="name",
+            )
+        self._functions[one.job.id] = one
+        self._on_change(one.job)
+        return one.job
+
+    def decorator(
+        self,
+        *,
+        cron: str | Sequence[str] | None = None,
+        every: Duration | Sequence[Duration] | None = None,
+        at: datetime | str | Sequence[datetime | str] | None = None,
+        timezone: str | None = None,
+        name: str | None = None,
+        isolation: str | None = None,
+        catchup_window: Duration | None = None,
+        missed: str | None = None,
+        overlap: str | None = None,
+        overlap_policy: str | None = None,
+        misfire: str | None = None,
+        retries: int | None = None,
+        retry_delay: Duration | None = None,
+        backoff: str | None = None,
+        timeout: Duration | None = None,
+        max_delay: Duration | int | None = None,
+        grace: Duration | None = None,
+        skip_if_successful: bool | None = None,
+        on_executor_lost: str | None = None,
+        after: str | Sequence[str] | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        tags: Sequence[str] | None = None,
+        enabled: bool | None = None,
+        description: str | None = None,
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Make a job of a function, which stays what it is and may be called as before.
+
+        `cron`, `every` and `at` say when, and may be lists; without any of them the job runs when somebody asks.
+        The other arguments are the fields of a job file, with the same values and defaults.
+        """
+        options = {name: value for name, value in locals().items() if name not in ("self", "isolation")}
+
+        def decorate(call: Callable[P, R]) -> Callable[P, R]:
+            self.add(call, options, isolation)
+            return call
+
+        return decorate
+
+
+def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """A module that is read again defines its functions again."""
+    return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__) and "<" not in one.__qualname__

@@ -1,0 +1,166 @@
+"""Which job a decorated function is: the same fields as in a job file, read by the same reader."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from evertick.definitions.parser import parse_definition
+from evertick.errors import DefinitionError
+from evertick.executors.function import Function, describe
+from evertick.model.duration import format_duration, parse_duration
+from evertick.model.instant import from_datetime, to_text
+from evertick.model.job import Job
+from evertick.model.work import PythonCall, Step, Work
+from evertick.settings import Settings
+
+Duration: TypeAlias = str | timedelta
+"""`2d12h`, or a `timedelta`."""
+
+# How an argument is called in a job file; the reader's own words for what is wrong then fit both.
+FIELDS: Mapping[str, str] = {
+    "timezone": "timezone",
+    "catchup_window": "catchupWindow",
+    "missed": "missed",
+    "overlap": "overlap",
+    "overlap_policy": "overlapPolicy",
+    "misfire": "misfire",
+    "grace": "grace",
+    "skip_if_successful": "skipIfSuccessful",
+    "on_executor_lost": "onExecutorLost",
+    "timeout": "timeout",
+    "description": "description",
+    "enabled": "enabled",
+    "priority": "priority",
+    "queue": "queue",
+    "tags": "tags",
+    "after": "after",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobFunction:
+    """A job of code: what the scheduler plans, and what is called when it runs."""
+
+    job: Job
+    function: Function
+
+
+def read_function(
+    call: Callable[..., Any], options: Mapping[str, Any], settings: Settings, isolation: str | None
+) -> JobFunction:
+    """The job of a function; everything that is wrong with it is told at once, where it is decorated."""
+    function = describe(call, isolation)
+    place = _place_of(call)
+    # A text in JSON is one in YAML: what a job file refuses is refused here in the same words.
+    parsed = parse_definition(json.dumps(_fields(call, options)), place, settings, folder=".")
+    if parsed.job is None:
+        raise _told(call, place, parsed.errors)
+    job = parsed.job
+    target = f"{call.__module__}:{call.__qualname__}"
+    work = Work((Step(job.id, PythonCall(target)),), params=function.params, timeout_us=job.work.timeout_us)
+    origins = {name: _origin(value, place) for name, value in job.origins.items()}
+    job = replace(job, work=work, file=place, origins=MappingProxyType(origins))
+    return JobFunction(job, function)
+
+
+def _fields(call: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    name = options["name"] or call.__name__.replace("_", "-")
+    document = _inspect_doc(call) if options["description"] is None else options["description"]
+    fields: dict[str, Any] = {"name": name, "command": "true"}
+    schedules = [
+        *({"cron": text} for text in _listed(options["cron"])),
+        *({"every": _duration(span)} for span in _listed(options["every"])),
+        *({"at": _moment(at)} for at in _listed(options["at"])),
+    ]
+    if schedules:
+        fields["schedule"] = schedules
+    for option, field in FIELDS.items():
+        value = options[option]
+        if value is not None:
+            fields[field] = _plain(value)
+    if document:
+        fields["description"] = document
+    if options["retries"] is not None or options["retry_delay"] is not None or options["backoff"] is not None:
+        delay, backoff = options["retry_delay"], options["backoff"]
+        fields["retryPolicy"] = {
+            "maxRetries": options["retries"] or 0,
+            **({"retryDelay": _duration(delay)} if delay is not None else {}),
+            **({"backoff": backoff} if backoff is not None else {}),
+        }
+    if options["max_delay"] is not None:
+        fields["window"] = {"maxDelayMinutes": _minutes(options["max_delay"])}
+    return fields
+
+
+def _inspect_doc(call: Callable[..., Any]) -> str | None:
+    """The first line of its docstring."""
+    text = inspect.getdoc(call)
+    return text.splitlines()[0].strip() if text and text.strip() else None
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    if value is None:
+        return ()
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return _duration(value)
+    return [_plain(part) for part in value] if isinstance(value, list | tuple | set | frozenset) else value
+
+
+def _duration(span: Duration) -> str:
+    if not isinstance(span, timedelta):
+        return span
+    return format_duration(span // timedelta(microseconds=1))
+
+
+def _moment(at: datetime | str) -> str:
+    if not isinstance(at, datetime):
+        return at
+    # One without a zone is a time on the clocks of the job's own.
+    return at.isoformat() if at.tzinfo is None else to_text(from_datetime(at))
+
+
+def _minutes(span: Duration | int) -> int:
+    """The window counts in whole minutes."""
+    if isinstance(span, int):
+        return span
+    minutes, rest = divmod(parse_duration(_duration(span)), 60_000_000)
+    if rest:
+        raise DefinitionError(f"'max_delay' is {_duration(span)}; it counts in whole minutes.", field="max_delay")
+    return minutes
+
+
+def _place_of(call: Callable[..., Any]) -> str:
+    """`reports.py:12`, as a job file is named in errors and by `why`."""
+    code = getattr(inspect.unwrap(call), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(call, "__module__", "code")
+
+
+def _origin(value: str, place: str) -> str:
+    return place if value.startswith(f"{place}:") else value
+
+
+def _told(call: Callable[..., Any], place: str, errors: Sequence[DefinitionError]) -> DefinitionError:
+    arguments = {field: option for option, field in FIELDS.items()}
+    first = errors[0]
+    more = (
+        f" (and {len(errors) - 1} more: {'; '.join(str(other.reason) for other in errors[1:])})" if errors[1:] else ""
+    )
+    field = arguments.get(first.field or "", first.field)
+    file, _, line = place.rpartition(":")
+    return DefinitionError(
+        f"the job of '{call.__qualname__}': {first.reason}{more}",
+        hint=first.hint,
+        field=field,
+        file=file or place,
+        line=int(line) if line.isdigit() else None,
+    )

@@ -1,0 +1,223 @@
+"""The scheduling part of a program: a service in a thread of its own, so that nothing the program does delays it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from evertick.definitions.watch import FolderChanged, FolderWatch
+from evertick.errors import DefinitionError, SchedulerLockError
+from evertick.executors.function import Function
+from evertick.executors.inprocess import InProcessExecutor
+from evertick.executors.local import LocalExecutor, private_folder
+from evertick.executors.memory import NO_MEMORY, FileMemory
+from evertick.library.place import Place, Seat
+from evertick.library.switch import Switch
+from evertick.loop.effects import Effect
+from evertick.loop.messages import DefinitionsChanged, Message
+from evertick.model.job import Job
+from evertick.service import Service
+from evertick.settings import Settings
+from evertick.store import Store
+
+log = logging.getLogger("evertick.library")
+
+STANDBY_SECONDS = 1.0
+"""How often a standby looks whether the owner is gone."""
+ABANDON_SECONDS = 6.0
+"""What runs is given so long to end when patience is over; a process is ended by force before that."""
+HURRY_SECONDS = 1.0
+
+
+class Node:
+    """Started once and stopped once. `on_status` hears `standby`, `running` and `stopped`, from its thread."""
+
+    def __init__(
+        self,
+        place: Place,
+        jobs: Callable[[], Mapping[str, Job]],
+        find: Callable[[str], Function | None],
+        home: Callable[[], asyncio.AbstractEventLoop | None],
+        *,
+        settings: Settings,
+        opener: Callable[[str], Store],
+        observe: Callable[[Message | Effect], None],
+        on_status: Callable[[str], None],
+        name: str | None = None,
+        is_standby_welcome: bool = False,
+        running_max: int = 100,
+    ) -> None:
+        self.pid = os.getpid()
+        self._place, self._code_jobs, self._settings = place, jobs, settings
+        self._opener, self._observe, self._on_status = opener, observe, on_status
+        self._is_standby_welcome = is_standby_welcome
+        self._seat = Seat.take(place, name)
+        self._find = find
+        self._home, self._running_max = home, running_max
+        self._functions: InProcessExecutor | None = None
+        self._watch = FolderWatch(place.folder, settings) if place.folder is not None else None
+        self._service: Service | None = None
+        self._stopping = threading.Event()
+        self._decided = threading.Event()
+        """Whether it runs, stands by, or has failed is known."""
+        self._thread = threading.Thread(target=self._run, name="evertick", daemon=True)
+        self.status = "starting"
+        self.failure: BaseException | None = None
+
+    @property
+    def node(self) -> str:
+        return self._seat.node
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    # Life
+
+    def start(self) -> None:
+        """Returns when it runs or stands by; what prevents that is raised."""
+        if self._watch is not None:
+            self._watch.load()
+            self._refuse_twins()
+            for error in _all_errors(self._watch):
+                log.warning("definition.refused %s", error)
+        self._thread.start()
+        self._decided.wait()
+        if self.failure is not None:
+            self._thread.join()
+            raise self.failure
+
+    def stop(self, timeout: float) -> None:
+        """Start nothing more and wait for what runs; what has not ended by then is ended, to be tried again later."""
+        self._stopping.set()
+        service, functions = self._service, self._functions
+        if service is not None:
+            service.shut_down(timeout + ABANDON_SECONDS + HURRY_SECONDS)
+        self._thread.join(timeout)
+        if self._thread.is_alive() and service is not None and functions is not None:
+            if not functions.abandon(ABANDON_SECONDS):
+                log.warning("functions.left_behind: threads cannot be ended; they go on until they return")
+            service.shut_down(HURRY_SECONDS)
+        self._thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def wait(self, timeout: float | None = None) -> None:
+        self._thread.join(timeout)
+
+    def claim_now(self) -> None:
+        if self._service is not None and self.status == "running":
+            self._service.claim_now()
+
+    def jobs(self) -> Mapping[str, Job]:
+        """Those of the folder and those of code."""
+        folder = self._watch.snapshot().jobs if self._watch is not None else {}
+        return {**folder, **self._code_jobs()}
+
+    def tell(self, jobs: Sequence[Job], removed: Sequence[str] = ()) -> None:
+        """The code has more jobs, or other ones."""
+        if self._service is not None:
+            self._service.inbox.report(DefinitionsChanged(tuple(jobs), tuple(removed)))
+
+    # In its thread
+
+    def _run(self) -> None:
+        watching: threading.Thread | None = None
+        try:
+            if self._watch is not None:
+                watching = threading.Thread(
+                    target=self._watch.run, args=(self._changed, self._stopping), name="evertick-watch", daemon=True
+                )
+                watching.start()
+            while not self._stopping.is_set() and not self._serve():
+                self._set("standby")
+                self._stopping.wait(STANDBY_SECONDS)
+        except BaseException as error:
+            self.failure = error
+            if self._decided.is_set():
+                log.exception("scheduler.failed")
+        finally:
+            self._stopping.set()
+            if watching is not None:
+                watching.join()
+            self._seat.leave()
+            self._set("stopped")
+
+    def _serve(self) -> bool:
+        """Schedule until told to stop; False when another process has the ledger, and this one may wait for it."""
+        folder = self._seat.folder
+        if folder is not None:
+            private_folder(folder)
+        memory = NO_MEMORY if folder is None else FileMemory(folder / "functions.jsonl")
+        self._functions = InProcessExecutor(self._find, self._home, running_max=self._running_max, memory=memory)
+        commands = None if self._place.folder is None or folder is None else LocalExecutor(folder)
+        switch = Switch(self._functions, commands, lambda job_id: self._find(job_id) is not None)
+        service = Service(
+            self._place.store_url,
+            lambda: tuple(self.jobs().values()),
+            {"local": switch},
+            node=self._seat.node,
+            observe=self._see,
+            opener=self._opener,
+        )
+        self._service = service
+        if self._stopping.is_set():
+            return True
+        try:
+            asyncio.run(self._serve_until_told(service))
+        except SchedulerLockError:
+            if self.status == "running" or not self._is_standby_welcome:
+                raise
+            self._service = None
+            return False
+        return True
+
+    async def _serve_until_told(self, service: Service) -> None:
+        running = asyncio.create_task(service.run())
+        await asyncio.sleep(0)
+        if self._stopping.is_set():
+            service.shut_down(0)  # asked for in between
+        await running
+
+    def _see(self, seen: Message | Effect) -> None:
+        if self.status != "running":
+            self._set("running")
+        self._observe(seen)
+
+    def _set(self, status: str) -> None:
+        if status != self.status:
+            self.status = status
+            self._on_status(status)
+        self._decided.set()
+
+    # The folder
+
+    def _changed(self, change: FolderChanged) -> None:
+        code = self._code_jobs()
+        twins = [job.id for job in change.jobs if job.id in code]
+        for job_id in twins:
+            log.warning("definition.refused %s", twin_error(change.folder.jobs[job_id], code[job_id]))
+        jobs = tuple(job for job in change.jobs if job.id not in code)
+        self.tell(jobs, [job_id for job_id in change.removed if job_id not in code])
+
+    def _refuse_twins(self) -> None:
+        assert self._watch is not None
+        code, folder = self._code_jobs(), self._watch.snapshot().jobs
+        for job_id in code:
+            if job_id in folder:
+                raise twin_error(folder[job_id], code[job_id])
+
+
+def twin_error(file_job: Job, code_job: Job) -> DefinitionError:
+    return DefinitionError(
+        f"the job id '{code_job.id}' is defined in {code_job.file} and in {file_job.file}.",
+        hint="Give one of them another name.",
+        field="name",
+    )
+
+
+def _all_errors(watch: FolderWatch) -> list[DefinitionError]:
+    return [error for errors in watch.snapshot().errors.values() for error in errors]

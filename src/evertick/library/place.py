@@ -1,0 +1,93 @@
+"""Where a scheduler in a program keeps its ledger, and under which name it works there."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from evertick.errors import SettingsError
+from evertick.stores import lock_path, open_store
+
+__all__ = ["MEMORY", "Place", "Seat", "find_place", "open_store"]
+
+STATE_FOLDER = ".evertick"
+MEMORY = "memory:"
+SEATS_MAX = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    store_url: str
+    folder: Path | None = None
+    """Of job files; None: all jobs are functions."""
+
+    @property
+    def is_memory(self) -> bool:
+        return self.store_url.startswith(MEMORY)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several nodes may work on the ledger at once."""
+        return not self.is_memory and lock_path(self.store_url) is None
+
+    @property
+    def state_folder(self) -> Path | None:
+        """Where this machine keeps what outlives the process; None: nothing does."""
+        if self.folder is not None:
+            return self.folder / STATE_FOLDER
+        lock = lock_path(self.store_url)
+        # Beside a SQLite file, or inside a folder of files.
+        return None if lock is None else lock.parent / STATE_FOLDER
+
+
+def find_place(directory: str | Path | None, store: str | None) -> Place:
+    folder = None if directory is None else Path(directory)
+    if store is not None and "://" not in store and not store.startswith((MEMORY, "files:", "sqlite:")):
+        raise SettingsError(f"the store {store!r} is not a URL. Write for example sqlite:///evertick.db.")
+    if store is None:
+        if folder is None:
+            return Place(MEMORY)
+        store = f"sqlite:///{(folder / STATE_FOLDER / 'ledger.db').absolute()}"
+    return Place(store, folder)
+
+
+class Seat:
+    """A name that no other process of this machine has at the same time, and a folder that goes with it.
+
+    Several processes may share a ledger and a state folder, such as the workers of a web server. Each takes the first
+    free seat; the kernel frees it when its process ends, and whoever takes it next finds what that one has left.
+    """
+
+    def __init__(self, node: str, folder: Path | None, lock: int | None = None) -> None:
+        self.node, self.folder, self._lock = node, folder, lock
+
+    @classmethod
+    def take(cls, place: Place, node: str | None) -> Seat:
+        name = node or socket.gethostname()
+        if not place.is_shared:
+            return cls(name, place.state_folder)
+        if place.state_folder is None:
+            # Nothing of it is left when it ends, so that its name need not be known again.
+            return cls(node or f"{name}-{os.getpid()}-{secrets.token_hex(2)}", None)
+        for number in range(1, SEATS_MAX + 1):
+            folder = place.state_folder / "seats" / f"{name}-{number}"
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(fd)
+                continue
+            return cls(f"{name}-{number}", folder, fd)
+        raise SettingsError(
+            f"{SEATS_MAX} processes work on {place.state_folder} already. Give this one a folder of its own."
+        )
+
+    def leave(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

@@ -1,0 +1,47 @@
+"""Which of two places runs an attempt: this process for the functions of code, the machine for the jobs of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from evertick.executor import Attempt, Executor, Member
+from evertick.model.report import Report
+from evertick.model.run import RunKey
+
+
+class Switch:
+    """To the dispatcher it is one executor; a job of code never reaches the other one."""
+
+    name = "local"
+
+    def __init__(self, functions: Executor, commands: Executor | None, is_function: Callable[[str], bool]) -> None:
+        self._functions, self._commands, self._is_function = functions, commands, is_function
+
+    def open(self, report: Callable[[Report], None]) -> None:
+        for executor in self._both():
+            executor.open(report)
+
+    def launch(self, attempt: Attempt) -> None:
+        self._of(attempt.key).launch(attempt)
+
+    def stop(self, key: RunKey, attempt: int, detail: str) -> None:
+        self._of(key).stop(key, attempt, detail)
+
+    def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+        for executor in self._both():
+            mine = [(key, attempt) for key, attempt in runs if self._of(key) is executor]
+            if mine:
+                executor.reconcile(mine)
+
+    def members(self) -> Sequence[Member]:
+        return [member for executor in self._both() for member in executor.members()]
+
+    def close(self) -> None:
+        for executor in self._both():
+            executor.close()
+
+    def _both(self) -> tuple[Executor, ...]:
+        return (self._functions,) if self._commands is None else (self._functions, self._commands)
+
+    def _of(self, key: RunKey) -> Executor:
+        return self._functions if self._commands is None or self._is_function(key.job_id) else self._commands

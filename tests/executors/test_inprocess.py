@@ -1,0 +1,460 @@
+"""Whether functions of this process run as the contract of executors says, and what can be ended how."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evertick.errors import DefinitionError
+from evertick.executors.context import RunContext, StopRequested
+from evertick.executors.function import describe, error_text, result_text
+from evertick.executors.inprocess import InProcessExecutor
+from evertick.executors.memory import FileMemory
+from evertick.model.instant import SECOND
+from evertick.model.job import Job
+from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
+from evertick.model.report import LaunchRefused, RunFinished, RunLost, RunStarted, RunUnknown
+from evertick.model.run import RunKey
+from evertick.model.work import Work
+from tests.executors.contract import KEY, ExecutorContract, Reports, launch_of
+from tests.executors.running import until
+
+LIMIT_SECONDS = 60
+
+
+# --- functions that a process of its own can find
+
+
+def quick() -> str:
+    return "done"
+
+
+def prints_its_pid(path: str, seconds: float = 0.0) -> int:
+    Path(path).write_text(f"{os.getpid()}\n")
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def leaves_a_grandchild(path: str) -> None:
+    import subprocess
+
+    child = subprocess.Popen(["sleep", "600"])
+    Path(path).write_text(f"{child.pid}\n")
+    time.sleep(600)
+
+
+def ignores_the_polite_end(path: str) -> None:
+    import signal
+
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Path(path).write_text(f"{os.getpid()}\n")
+    time.sleep(600)
+
+
+def dies() -> None:
+    os._exit(7)
+
+
+def raises() -> None:
+    raise ValueError("no such table")
+
+
+# ---
+
+
+@pytest.fixture
+def reports():
+    return Reports()
+
+
+@pytest.fixture
+def opened(reports):
+    made = []
+
+    def open_with(call, isolation=None, **known):
+        function = describe(call, isolation)
+        executor = InProcessExecutor(lambda _job_id: function, grace_seconds=1, **known)
+        executor.open(reports)
+        made.append(executor)
+        return executor
+
+    yield open_with
+    for executor in made:
+        executor.close()
+
+
+def timed(seconds: float, params: str = ""):
+    order = launch_of()
+    job = Job(KEY.job_id, work=Work(timeout_us=int(seconds * SECOND)))
+    return order._replace(job=job, params=params)
+
+
+class TestAThreadKeepsTheContract(ExecutorContract):
+    @pytest.fixture
+    def executor(self, opened):
+        return opened(quick)
+
+
+@pytest.mark.slow
+class TestAProcessKeepsTheContract(ExecutorContract):
+    @pytest.fixture
+    def executor(self, opened):
+        return opened(quick, "process")
+
+
+class TestALoopKeepsTheContract(ExecutorContract):
+    @pytest.fixture
+    def executor(self, opened):
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever)
+        thread.start()
+
+        async def soon():
+            await asyncio.sleep(0)
+
+        yield opened(soon, home=lambda: loop)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def test_what_a_function_returns_and_raises_is_told(opened, reports):
+    opened(quick).launch(launch_of())
+    assert reports.end_of(KEY).detail == "done"
+    reports.clear()
+    opened(raises).launch(launch_of())
+    end = reports.end_of(KEY)
+    assert end.state is FAILED
+    assert end.detail.startswith(f"ValueError: no such table ({__file__}:")
+
+
+def test_the_context_says_what_the_run_is(opened, reports):
+    seen = []
+
+    def keeps(context: RunContext, region: str, count: int = 1, exact: bool = False) -> None:
+        seen.append((context, region, count, exact))
+
+    executor = opened(keeps)
+    executor.launch(launch_of(attempt=2)._replace(params='{"region": "eu", "count": "7", "exact": "true"}'))
+    reports.end_of(KEY)
+    ((context, region, count, exact),) = seen
+    assert (region, count, exact) == ("eu", 7, True)
+    assert (context.run_id, context.attempt, context.trigger) == (KEY.run_id, 2, "scheduler")
+    assert context.scheduled_for.isoformat() == "2026-03-02T09:00:00+00:00"
+
+
+def test_a_thread_is_asked_to_end_and_is_cancelled_when_it_does(opened, reports):
+    begun = threading.Event()
+
+    def waits(context: RunContext) -> None:
+        begun.set()
+        context.wait(LIMIT_SECONDS)
+        context.checkpoint()
+
+    executor = opened(waits)
+    executor.launch(launch_of())
+    assert begun.wait(LIMIT_SECONDS)
+    executor.stop(KEY, 1, "replaced")
+    assert (reports.end_of(KEY).state, reports.end_of(KEY).detail) == (CANCELLED, "replaced")
+
+
+def test_a_thread_that_does_not_listen_goes_on_and_ends_as_it_does(opened, reports):
+    begun, may_go = threading.Event(), threading.Event()
+
+    def deaf() -> str:
+        begun.set()
+        assert may_go.wait(LIMIT_SECONDS)
+        return "all of it"
+
+    executor = opened(deaf)
+    executor.launch(launch_of())
+    assert begun.wait(LIMIT_SECONDS)
+    executor.stop(KEY, 1, "cancelled")
+    assert not any(isinstance(one, RunFinished) for one in reports)
+    may_go.set()
+    assert reports.end_of(KEY).state is SUCCEEDED
+
+
+def test_a_thread_that_takes_too_long_is_timed_out_when_it_ends(opened, reports):
+    def waits(context: RunContext) -> None:
+        context.wait(LIMIT_SECONDS)
+
+    opened(waits).launch(timed(0.05))
+    assert (reports.end_of(KEY).state, reports.end_of(KEY).detail) == (TIMED_OUT, "it took longer than 0.05 s")
+
+
+def test_a_coroutine_in_a_thread_of_its_own_is_ended_at_its_await(opened, reports):
+    begun = threading.Event()
+
+    async def waits() -> None:
+        begun.set()
+        await asyncio.sleep(600)
+
+    executor = opened(waits, "thread")
+    executor.launch(launch_of())
+    assert begun.wait(LIMIT_SECONDS)
+    executor.stop(KEY, 1, "cancelled")
+    assert reports.end_of(KEY).state is CANCELLED
+
+
+@pytest.mark.parametrize("how", ["stopped", "timed out"])
+def test_a_coroutine_on_the_home_loop_ends_only_after_its_last_words(opened, reports, how):
+    said = []
+
+    async def slow_to_leave() -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            await asyncio.sleep(0.01)
+            said.append("bye")
+
+    async def main() -> None:
+        executor = opened(slow_to_leave, home=asyncio.get_running_loop)
+        loop = asyncio.get_running_loop()
+        executor._home = lambda: loop
+        if how == "stopped":
+            executor.launch(launch_of())
+            await asyncio.sleep(0.01)
+            executor.stop(KEY, 1, "cancelled")
+        else:
+            executor.launch(timed(0.01))
+        end = await asyncio.to_thread(reports.end_of, KEY)
+        assert said == ["bye"]
+        assert end.state is (CANCELLED if how == "stopped" else TIMED_OUT)
+
+    asyncio.run(main())
+
+
+def test_a_coroutine_whose_loop_ends_is_lost_and_not_failed(opened, reports):
+    async def long() -> None:
+        await asyncio.sleep(600)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        opened(long, home=lambda: loop).launch(launch_of())
+        await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    assert [one for one in reports if isinstance(one, RunLost)] == [RunLost(KEY, 1, "its event loop ended")]
+
+
+def test_a_coroutine_without_a_loop_is_refused(opened, reports):
+    async def never() -> None: ...
+
+    opened(never).launch(launch_of())
+    assert [type(one) for one in reports] == [LaunchRefused]
+
+
+def test_a_job_that_has_no_function_here_is_refused(reports):
+    executor = InProcessExecutor(lambda _job_id: None)
+    executor.open(reports)
+    executor.launch(launch_of())
+    assert [type(one) for one in reports] == [LaunchRefused]
+
+
+def test_more_than_there_is_room_for_wait_their_turn_and_can_be_withdrawn(opened, reports):
+    may_go = threading.Event()
+
+    def waits() -> None:
+        assert may_go.wait(LIMIT_SECONDS)
+
+    executor = opened(waits, running_max=1)
+    keys = [RunKey("report", KEY.scheduled_for + number) for number in range(3)]
+    for key in keys:
+        executor.launch(launch_of(key))
+    assert [one.key for one in reports if isinstance(one, RunStarted)] == keys[:1]
+    executor.stop(keys[1], 1, "cancelled")
+    assert reports.end_of(keys[1]).state is CANCELLED
+    may_go.set()
+    assert [reports.end_of(key).state for key in (keys[0], keys[2])] == [SUCCEEDED, SUCCEEDED]
+    assert [one.key for one in reports if isinstance(one, RunStarted)] == [keys[0], keys[2]]
+
+
+def test_what_is_abandoned_is_lost_so_that_somebody_tries_it_again(opened, reports):
+    begun = threading.Event()
+
+    def waits(context: RunContext) -> None:
+        begun.set()
+        context.wait(LIMIT_SECONDS)
+        context.checkpoint()
+
+    executor = opened(waits)
+    executor.launch(launch_of())
+    assert begun.wait(LIMIT_SECONDS)
+    assert executor.abandon(LIMIT_SECONDS)
+    assert [one.detail for one in reports if isinstance(one, RunLost)] == ["the scheduler stopped"]
+
+
+@pytest.mark.slow
+class TestAProcess:
+    def test_it_is_another_one_and_hands_its_result_back(self, opened, reports, tmp_path):
+        opened(prints_its_pid, "process").launch(timed(60, f'{{"path": "{tmp_path}/pid"}}'))
+        end = reports.end_of(KEY)
+        assert (end.state, end.exit_code) == (SUCCEEDED, 0)
+        assert end.detail == (tmp_path / "pid").read_text().strip() != str(os.getpid())
+
+    def test_it_is_killed_with_all_it_has_started(self, opened, reports, tmp_path):
+        executor = opened(leaves_a_grandchild, "process")
+        executor.launch(launch_of()._replace(params=f'{{"path": "{tmp_path}/pid"}}'))
+        grandchild = int(_written(tmp_path / "pid"))
+        executor.stop(KEY, 1, "cancelled")
+        assert reports.end_of(KEY).state is CANCELLED
+        until(lambda: not _is_alive(grandchild), "the grandchild to be gone")
+
+    def test_one_that_ignores_the_polite_end_is_ended_by_force(self, opened, reports, tmp_path):
+        executor = opened(ignores_the_polite_end, "process")
+        executor.launch(launch_of()._replace(params=f'{{"path": "{tmp_path}/pid"}}'))
+        child = int(_written(tmp_path / "pid"))
+        executor.stop(KEY, 1, "cancelled")
+        assert reports.end_of(KEY).state is CANCELLED
+        assert not _is_alive(child)
+
+    def test_a_timeout_really_ends_it(self, opened, reports, tmp_path):
+        executor = opened(prints_its_pid, "process")
+        executor.launch(timed(1, f'{{"path": "{tmp_path}/pid", "seconds": "600"}}'))
+        assert reports.end_of(KEY).state is TIMED_OUT
+
+    def test_one_that_dies_without_a_word_has_failed(self, opened, reports):
+        opened(dies, "process").launch(launch_of())
+        end = reports.end_of(KEY)
+        assert (end.state, end.exit_code) == (FAILED, 7)
+        assert "exit code 7" in end.detail
+
+    def test_an_error_is_told_as_from_a_thread(self, opened, reports):
+        opened(raises, "process").launch(launch_of())
+        assert reports.end_of(KEY).detail.startswith("ValueError: no such table (")
+
+
+class TestMemory:
+    def test_the_next_process_knows_what_had_begun_and_what_had_ended(self, tmp_path):
+        before = FileMemory(tmp_path / "memory")
+        before.open()
+        begun, ended, never = (launch_of(attempt=attempt) for attempt in (1, 2, 3))
+        before.started(begun)
+        before.started(ended)
+        before.ended(ended, 5, "succeeded", "all of it")
+        before.close()
+        reports = Reports()
+        executor = InProcessExecutor(lambda _job_id: None, memory=FileMemory(tmp_path / "memory"))
+        executor.open(reports)
+        executor.reconcile([(KEY, 1), (KEY, 2), (KEY, 3)])
+        executor.close()
+        assert list(reports) == [
+            RunLost(KEY, 1, "the process that ran it has ended"),
+            RunFinished(KEY, 2, 5, SUCCEEDED, None, "all of it"),
+            RunUnknown(KEY, never.attempt),
+        ]
+
+    def test_after_a_restart_of_the_machine_what_is_not_there_may_have_begun(self, tmp_path):
+        (tmp_path / "memory").write_text('{"boot": "another"}\n')
+        memory = FileMemory(tmp_path / "memory")
+        memory.open()
+        assert memory.recall(launch_of()) is not None
+        memory.close()
+
+    @pytest.mark.parametrize("garbage", ["\n", "{", "[1]\n[2", "\x00\xff", '{"boot": 1}\n["a", "b"]\n'])
+    def test_half_a_file_is_doubted_and_never_raises(self, tmp_path, garbage):
+        (tmp_path / "memory").write_text(garbage)
+        memory = FileMemory(tmp_path / "memory")
+        memory.open()
+        memory.started(launch_of())
+        memory.close()
+        again = FileMemory(tmp_path / "memory")
+        again.open()
+        assert again.recall(launch_of()) is not None
+        again.close()
+
+    def test_a_start_that_cannot_be_written_down_is_refused(self, reports):
+        class Full(FileMemory):
+            def started(self, _ticket):
+                raise OSError(28, "No space left on device")
+
+        executor = InProcessExecutor(lambda _job_id: describe(quick), memory=Full(Path("unused")))
+        executor._report = reports
+        executor.launch(launch_of())
+        assert [type(one) for one in reports] == [LaunchRefused]
+        assert "No space left" in next(iter(reports)).detail
+
+
+class TestDescribing:
+    @pytest.mark.parametrize(
+        ("call", "isolation", "words"),
+        [
+            pytest.param(quick, "loop", "is not async", id="a plain function on the event loop"),
+            pytest.param(quick, "fiber", "Write one of: thread, loop, process", id="an isolation that is not there"),
+            pytest.param(lambda: None, "process", "cannot be found", id="a lambda in another process"),
+            pytest.param(lambda _data, /: None, None, "positional only", id="a parameter nobody can name"),
+        ],
+    )
+    def test_what_could_never_be_called_is_refused(self, call, isolation, words):
+        with pytest.raises(DefinitionError, match=words):
+            describe(call, isolation)
+
+    def test_a_parameter_that_no_run_can_bring_is_refused_unless_it_has_a_default(self):
+        def needs(data: list[int]) -> None: ...
+
+        def copes(data: list[int] | None = None) -> None: ...
+
+        with pytest.raises(DefinitionError, match="'data'"):
+            describe(needs)
+        assert describe(copes).params == ()
+
+    def test_the_context_is_found_by_its_annotation_whatever_the_name(self):
+        def one(what: RunContext) -> None: ...
+
+        assert describe(one).context_name == "what"
+
+    @pytest.mark.parametrize(
+        ("result", "text"),
+        [
+            pytest.param(None, "", id="nothing"),
+            pytest.param("words", "words", id="a text as it is"),
+            pytest.param({"a": [1, 2]}, '{"a": [1, 2]}', id="data as JSON"),
+            pytest.param({1, 2}, '"{1, 2}"', id="the rest as it shows itself"),
+            pytest.param("\ud800\0", "\\ud800\\0", id="what no database takes is spelled out"),
+        ],
+    )
+    def test_a_result_in_the_ledger(self, result, text):
+        assert result_text(result) == text
+
+    def test_a_result_that_is_endless_is_clipped(self):
+        assert len(result_text("x" * 10_000)) == 2_000
+
+    def test_an_error_that_cannot_say_what_it_is(self):
+        class Rude(Exception):
+            def __str__(self):
+                raise RuntimeError
+
+        assert error_text(Rude()) == "Rude: (it cannot say)"
+
+
+def test_a_stop_is_asked_for_by_checking(opened):
+    context = replace(RunContext.of(KEY, 1, "manual", {}, None, 0))
+    context.checkpoint()
+    context._stop.set()
+    assert context.is_stopping
+    with pytest.raises(StopRequested, match="was asked to end"):
+        context.checkpoint()
+
+
+def test_a_context_travels_to_another_process_as_it_is():
+    context = RunContext.of(KEY, 3, "backfill", {"a": "b"}, KEY.scheduled_for - SECOND, 9)
+    assert RunContext.from_plain(context.to_plain()) == context
+
+
+def _written(path: Path) -> str:
+    until(lambda: path.exists() and path.read_text().endswith("\n"), f"{path} to be written")
+    return path.read_text().strip()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
