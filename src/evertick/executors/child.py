@@ -47,6 +47,7 @@ class ChildProcess:
         order = json.dumps(
             {
                 "path": sys.path,
+                "argv": sys.argv,
                 "pythonpath": os.environ.get("PYTHONPATH"),
                 **_place_of(call),
                 "context": context.to_plain(),

@@ -34,7 +34,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _terminated)
     is_success, detail = True, ""
     try:
-        sys.path[:] = order["path"]
+        sys.path[:], sys.argv[:] = order["path"], order["argv"]
         detail = result_text(_call(_find(order), RunContext.from_plain(order["context"])))
     except SystemExit as leaving:
         is_success, detail = leaving.code in (None, 0), f"SystemExit: {leaving.code}"
