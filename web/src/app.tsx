@@ -1,0 +1,139 @@
+/** The shell: where one is, where one can go, and the page in between. */
+
+import { signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
+import { session } from "./api/client";
+import { isLive } from "./api/events";
+import { Keys, listenToKeys } from "./keys";
+import { NAVIGATION } from "./navigation";
+import { Palette, isPaletteOpen } from "./palette";
+import { Login } from "./pages/login";
+import { PageOf } from "./pages";
+import { place } from "./state/route";
+import { signOut } from "./state/session";
+import { theme, THEMES } from "./state/theme";
+import { LOCAL_ZONE, zoneChoice } from "./state/zone";
+import { Icon } from "./ui/icon";
+import { Button, Choice, Loading } from "./ui/parts";
+import { Toasts } from "./ui/toast";
+
+const isMenuOpen = signal(false);
+
+export function App() {
+  useEffect(listenToKeys, []);
+  useEffect(() => {
+    isMenuOpen.value = false;
+  }, [place.value.path]);
+  if (session.value === undefined) return <Loading />;
+  if (session.value === null) return <Login />;
+  return (
+    <div class="shell">
+      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
+        Skip to the page
+      </a>
+      <Sidebar />
+      <div class="shell-page">
+        <Topbar />
+        <main id="main" tabIndex={-1}>
+          <PageOf place={place.value} />
+        </main>
+      </div>
+      {isPaletteOpen.value && <Palette />}
+      <Keys />
+      <Toasts />
+    </div>
+  );
+}
+
+function Sidebar() {
+  const here = place.value.path;
+  return (
+    <nav class={isMenuOpen.value ? "sidebar is-open" : "sidebar"} aria-label="Pages">
+      <a class="brand" href="/">
+        <img src="/favicon.svg" alt="" width="26" height="26" />
+        <span>Evertick</span>
+      </a>
+      {NAVIGATION.map((group, index) => (
+        <ul key={index}>
+          {group.map((target) => {
+            const isHere = target.path === "/" ? here === "/" : here.startsWith(target.path);
+            return (
+              <li key={target.path}>
+                <a href={target.path} class="nav" aria-current={isHere ? "page" : undefined}>
+                  <Icon name={target.icon} />
+                  {target.name}
+                </a>
+              </li>
+            );
+          })}
+        </ul>
+      ))}
+      <div class="sidebar-foot">
+        <span class="row small" data-tip={isLive.value ? "Changes appear as they happen" : "Trying to reach the server"}>
+          <span class={isLive.value ? "lamp is-live" : "lamp"} />
+          {isLive.value ? "Live" : "Not live"}
+        </span>
+        <span class="quiet small cut">
+          {session.value?.node} · {session.value?.version}
+        </span>
+      </div>
+    </nav>
+  );
+}
+
+function Topbar() {
+  return (
+    <div class="topbar">
+      <button
+        type="button"
+        class="button is-bare menu-button"
+        aria-label="Menu"
+        aria-expanded={isMenuOpen.value}
+        onClick={() => (isMenuOpen.value = !isMenuOpen.value)}
+      >
+        <Icon name="menu" />
+      </button>
+      <button type="button" class="finder" onClick={() => (isPaletteOpen.value = true)}>
+        <Icon name="search" />
+        <span class="grow">Find a job, a page, an action</span>
+        <kbd>Ctrl K</kbd>
+      </button>
+      <span class="grow" />
+      <ZoneSwitch />
+      <ThemeSwitch />
+      <Button kind="bare" label={`Sign out ${session.value?.user ?? ""}`} tip={`Signed in as ${session.value?.user} (${session.value?.role}). Sign out`} onClick={signOut}>
+        <Icon name="key" />
+      </Button>
+    </div>
+  );
+}
+
+function ZoneSwitch() {
+  return (
+    <Choice
+      label="Zone that times are shown in"
+      value={zoneChoice.value}
+      options={[
+        { value: "local", text: "Local", tip: `Times as they are here: ${LOCAL_ZONE}` },
+        { value: "job", text: "Job", tip: "Each job's times in the zone of its schedule" },
+        { value: "utc", text: "UTC", tip: "All times in UTC" },
+      ]}
+      onPick={(value) => (zoneChoice.value = value)}
+    />
+  );
+}
+
+function ThemeSwitch() {
+  const icons = { system: "half", light: "sun", dark: "moon" } as const;
+  const next = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length] ?? "system";
+  return (
+    <Button kind="bare" label={`Theme: ${theme.value}. Change to ${next}`} tip={`Theme: ${theme.value}`} onClick={() => (theme.value = next)}>
+      <Icon name={icons[theme.value]} />
+    </Button>
+  );
+}
+
+export function PageBody({ children, isFull }: { children: ComponentChildren; isFull?: boolean }) {
+  return <div class={isFull ? "page is-full" : "page"}>{children}</div>;
+}

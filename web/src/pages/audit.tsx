@@ -1,0 +1,1 @@
+export function AuditPage(_: { id: string; query: URLSearchParams }) { return <p>AuditPage</p>; }

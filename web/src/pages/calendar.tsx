@@ -1,0 +1,1 @@
+export function CalendarPage(_: { id: string; query: URLSearchParams }) { return <p>CalendarPage</p>; }

@@ -1,0 +1,1 @@
+export function CronPage(_: { id: string; query: URLSearchParams }) { return <p>CronPage</p>; }

@@ -1,0 +1,1 @@
+export function ExecutorsPage(_: { id: string; query: URLSearchParams }) { return <p>ExecutorsPage</p>; }

@@ -1,0 +1,41 @@
+/** The home page: how things stand in one strip, and the ribbon of time. */
+
+import { useApi } from "../api/use";
+import type { Overview } from "../api/types";
+import { PageBody } from "../app";
+import { RibbonOfTime } from "../ribbon/ribbon";
+import { setQuery } from "../state/route";
+import { JOB_STATES } from "../ui/outcomes";
+import { Search } from "../ui/search";
+import { Strip } from "./strip";
+
+const DAY = 86_400_000;
+
+export function Home({ query }: { query: URLSearchParams }) {
+  const { data } = useApi<Overview>("/overview", (event) => event.type !== "step");
+  const at = Date.parse(query.get("at") ?? "");
+  const span = Number(query.get("span")) || DAY / 4;
+  const filter = { search: query.get("search") ?? "", tag: query.get("tag") ?? "", state: query.get("state") ?? "" };
+  return (
+    <PageBody isFull>
+      <h1 class="hidden-text">Ribbon of time</h1>
+      <Strip overview={data} />
+      <RibbonOfTime filter={filter} span={span} at={Number.isNaN(at) ? null : at} view={query.get("view") === "table" ? "table" : "ribbon"}>
+        <Search label="Filter jobs" value={filter.search} onSearch={(search) => setQuery({ search })} />
+        <select aria-label="State of jobs" value={filter.state} onChange={(event) => setQuery({ state: event.currentTarget.value })}>
+          <option value="">All states</option>
+          {Object.entries(JOB_STATES).map(([state, look]) => (
+            <option key={state} value={state}>
+              {look.word}
+            </option>
+          ))}
+        </select>
+        {filter.tag && (
+          <button type="button" class="tag is-on" onClick={() => setQuery({ tag: null })}>
+            {filter.tag} ×
+          </button>
+        )}
+      </RibbonOfTime>
+    </PageBody>
+  );
+}

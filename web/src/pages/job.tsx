@@ -1,0 +1,1 @@
+export function JobPage(_: { id: string; query: URLSearchParams }) { return <p>JobPage</p>; }

@@ -1,0 +1,1 @@
+export function JobsPage(_: { id: string; query: URLSearchParams }) { return <p>JobsPage</p>; }

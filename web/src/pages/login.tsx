@@ -1,0 +1,51 @@
+/** Where a token is asked for. */
+
+import { useState } from "preact/hooks";
+import { signIn } from "../state/session";
+
+export function Login() {
+  const [token, setToken] = useState("");
+  const [problem, setProblem] = useState("");
+  const [isBusy, setBusy] = useState(false);
+  async function submit(event: Event) {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await signIn(token);
+    } catch (error) {
+      setProblem((error as Error).message);
+      setBusy(false);
+    }
+  }
+  return (
+    <main class="login">
+      <form class="login-card" onSubmit={submit}>
+        <img src="/favicon.svg" alt="" width="44" height="44" />
+        <h1>Evertick</h1>
+        <p class="quiet">Every tick is accounted for. Sign in with the token that the first start showed.</p>
+        <label class="field">
+          <span class="field-label">Token</span>
+          <input
+            type="password"
+            autocomplete="current-password"
+            autofocus
+            required
+            value={token}
+            onInput={(event) => setToken(event.currentTarget.value)}
+          />
+        </label>
+        {problem && (
+          <p class="note is-bad" role="alert">
+            {problem}
+          </p>
+        )}
+        <button type="submit" class="button is-main" disabled={isBusy || !token}>
+          Sign in
+        </button>
+        <p class="quiet small">
+          Lost it? On the server, <code>evertick token</code> makes a new one.
+        </p>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,1 @@
+export function OverviewPage(_: { id: string; query: URLSearchParams }) { return <p>OverviewPage</p>; }

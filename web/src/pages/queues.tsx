@@ -1,0 +1,1 @@
+export function QueuesPage(_: { id: string; query: URLSearchParams }) { return <p>QueuesPage</p>; }

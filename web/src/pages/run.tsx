@@ -1,0 +1,1 @@
+export function RunPage(_: { id: string; query: URLSearchParams }) { return <p>RunPage</p>; }

@@ -1,0 +1,1 @@
+export function RunsPage(_: { id: string; query: URLSearchParams }) { return <p>RunsPage</p>; }

@@ -1,0 +1,1 @@
+export function SettingsPage(_: { id: string; query: URLSearchParams }) { return <p>SettingsPage</p>; }

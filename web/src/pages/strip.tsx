@@ -1,0 +1,83 @@
+/** How things stand, at a glance: one number each, and where to read more. */
+
+import type { ComponentChildren } from "preact";
+import type { Overview } from "../api/types";
+import { jobPath } from "../state/route";
+import { number, span } from "../time/words";
+import { Glyph } from "../ui/icon";
+import { STATES } from "../ui/outcomes";
+import { Time } from "../ui/time";
+
+export function Strip({ overview }: { overview: Overview | undefined }) {
+  if (!overview) return <div class="strip is-loading" role="status" aria-label="Loading" />;
+  const { day, lateness, next, scheduler } = overview;
+  const bad = day.failed + day.timed_out + day.lost;
+  const ended = day.succeeded + bad;
+  const first = next[0];
+  return (
+    <section class="strip" aria-label="How things stand">
+      {!scheduler.alive && (
+        <div class="strip-tile is-bad" role="alert">
+          <span class="strip-name">No scheduler is running</span>
+          <span class="strip-value small">Start one with evertick serve. Nothing fires until then.</span>
+        </div>
+      )}
+      <Tile name="Running" href="/runs?state=running" glyph={<Glyph look={STATES.running} size={11} />} value={number(overview.jobs.running)} note={overview.waiting.length ? `${overview.waiting.length} waiting` : `of ${number(overview.jobs.total)} jobs`} />
+      <Tile name="Failed, 24 h" href="/runs?state=failed" glyph={<Glyph look={STATES.failed} size={11} />} value={number(bad)} note={overview.jobs.error ? `${number(overview.jobs.error)} jobs in error` : "no job in error"} isBad={bad > 0} />
+      <Tile name="Success" href="/overview" value={ended ? `${percent(day.succeeded / ended)}` : "–"} note={`${number(day.succeeded)} runs`}>
+        <Hours hours={overview.hours} />
+      </Tile>
+      <Tile name="Skipped, 24 h" href="/runs?state=skipped" glyph={<Glyph look={STATES.skipped} size={11} />} value={number(day.skipped)} note={day.caught_up ? `${number(day.caught_up)} caught up` : "each with its reason"} />
+      <Tile name="Lateness, p99" href="/overview" value={lateness.p99 === null ? "–" : span(lateness.p99 * 1000)} note={lateness.p50 === null ? "" : `half within ${span(lateness.p50 * 1000)}`} />
+      <Tile name="Next" href={first ? jobPath(first.job) : "/upcoming"} value={first ? <Time at={first.scheduled_for} zone={first.timezone} as="ago" /> : "–"} note={first?.job ?? "nothing is due"} />
+    </section>
+  );
+}
+
+function percent(share: number): string {
+  // 99.96 % is not 100 %: one failed.
+  return share === 1 ? "100 %" : `${(Math.floor(share * 1000) / 10).toFixed(1)} %`;
+}
+
+interface TileProps {
+  name: string;
+  href: string;
+  value: ComponentChildren;
+  note: ComponentChildren;
+  glyph?: ComponentChildren;
+  isBad?: boolean;
+  children?: ComponentChildren;
+}
+
+function Tile({ name, href, value, note, glyph, isBad, children }: TileProps) {
+  return (
+    <a class={isBad ? "strip-tile has-bad" : "strip-tile"} href={href}>
+      <span class="strip-name">
+        {glyph}
+        {name}
+      </span>
+      <span class="strip-value">{value}</span>
+      <span class="strip-note cut">{note}</span>
+      {children}
+    </a>
+  );
+}
+
+/** The last 24 hours, an hour a bar. */
+function Hours({ hours }: { hours: Overview["hours"] }) {
+  const most = Math.max(1, ...hours.map((hour) => hour.succeeded + hour.failed));
+  return (
+    <svg class="strip-hours" viewBox="0 0 96 26" preserveAspectRatio="none" aria-hidden="true">
+      {hours.map((hour, index) => {
+        const good = (24 * hour.succeeded) / most;
+        const bad = hour.failed ? Math.max((24 * hour.failed) / most, 2) : 0;
+        return (
+          <g key={hour.at}>
+            <rect class="fill-succeeded" x={index * 4} y={26 - good} width="3" height={good} />
+            <rect class="fill-failed" x={index * 4} y={26 - good - bad} width="3" height={bad} />
+          </g>
+        );
+      })}
+    </svg>
+  );
+}

@@ -1,0 +1,1 @@
+export function UpcomingPage(_: { id: string; query: URLSearchParams }) { return <p>UpcomingPage</p>; }

@@ -1,0 +1,120 @@
+/** The command palette: every page, every job, every action, a few letters away. */
+
+import { signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get, withQuery } from "./api/client";
+import type { Job, JobPage } from "./api/types";
+import { askedAction, type Action } from "./actions";
+import { TARGETS } from "./navigation";
+import { go, jobPath } from "./state/route";
+import { may } from "./state/session";
+import { theme } from "./state/theme";
+import { zoneChoice } from "./state/zone";
+import { Icon, type IconName } from "./ui/icon";
+
+export const isPaletteOpen = signal(false);
+
+interface Offer {
+  id: string;
+  text: string;
+  about: string;
+  icon: IconName;
+  act: () => void;
+}
+
+function pages(): Offer[] {
+  return [
+    ...TARGETS.map((target): Offer => ({ id: target.path, text: target.name, about: "Page", icon: target.icon, act: () => go(target.path) })),
+    { id: "dark", text: "Dark theme", about: "Look", icon: "moon", act: () => (theme.value = "dark") },
+    { id: "light", text: "Light theme", about: "Look", icon: "sun", act: () => (theme.value = "light") },
+    { id: "utc", text: "Times in UTC", about: "Zone", icon: "globe", act: () => (zoneChoice.value = "utc") },
+    { id: "local", text: "Times as they are here", about: "Zone", icon: "globe", act: () => (zoneChoice.value = "local") },
+    { id: "job-zone", text: "Times in each job's zone", about: "Zone", icon: "globe", act: () => (zoneChoice.value = "job") },
+  ];
+}
+
+function offersOf(job: Job): Offer[] {
+  const offers: Offer[] = [{ id: job.job, text: job.job, about: job.description || "Job", icon: "jobs", act: () => go(jobPath(job.job)) }];
+  if (!may("operator")) return offers;
+  const add = (action: Action, text: string, icon: IconName) =>
+    offers.push({ id: `${action} ${job.job}`, text: `${text} ${job.job}`, about: "Action", icon, act: () => (askedAction.value = { action, job: job.job }) });
+  add("trigger", "Run", "runs");
+  if (job.paused_at) add("resume", "Resume", "upcoming");
+  else add("pause", "Pause", "minus");
+  return offers;
+}
+
+export function Palette() {
+  const [text, setText] = useState("");
+  const [jobs, setJobs] = useState<Job[]>([]);
+  const [chosen, setChosen] = useState(0);
+  const box = useRef<HTMLDialogElement>(null);
+  const close = () => (isPaletteOpen.value = false);
+  useEffect(() => box.current?.showModal(), []);
+  useEffect(() => {
+    const abort = new AbortController();
+    const timer = window.setTimeout(() => {
+      get<JobPage>(withQuery("/jobs", { search: text, limit: 8 }), abort.signal).then(
+        (page) => setJobs(page.items),
+        () => undefined,
+      );
+    }, text ? 120 : 0);
+    return () => (clearTimeout(timer), abort.abort());
+  }, [text]);
+
+  const wanted = text.trim().toLowerCase();
+  const fitting = pages().filter((offer) => offer.text.toLowerCase().includes(wanted));
+  const ofJobs = jobs.flatMap((job) => (wanted ? offersOf(job) : offersOf(job).slice(0, 1)));
+  const offers = (wanted ? [...ofJobs, ...fitting] : [...fitting.slice(0, TARGETS.length), ...ofJobs]).slice(0, 24);
+  const at = Math.min(chosen, Math.max(offers.length - 1, 0));
+  useEffect(() => document.getElementById(`offer-${at}`)?.scrollIntoView({ block: "nearest" }), [at]);
+
+  const press = (event: KeyboardEvent) => {
+    if (event.key === "ArrowDown") setChosen((at + 1) % Math.max(offers.length, 1));
+    else if (event.key === "ArrowUp") setChosen((at + offers.length - 1) % Math.max(offers.length, 1));
+    else if (event.key === "Enter") pick(offers[at]);
+    else return;
+    event.preventDefault();
+  };
+  const pick = (offer: Offer | undefined) => {
+    close();
+    offer?.act();
+  };
+  return (
+    <dialog ref={box} class="palette" aria-label="Find a job, a page, an action" onCancel={close} onClose={close} onMouseDown={(event) => event.target === box.current && close()}>
+      <div class="palette-field row">
+        <Icon name="search" />
+        <input
+          autofocus
+          role="combobox"
+          aria-expanded="true"
+          aria-controls="offers"
+          aria-activedescendant={offers.length ? `offer-${at}` : undefined}
+          aria-label="Find a job, a page, an action"
+          placeholder="Find a job, a page, an action"
+          value={text}
+          onInput={(event) => (setText(event.currentTarget.value), setChosen(0))}
+          onKeyDown={press}
+        />
+        <kbd>Esc</kbd>
+      </div>
+      <ul id="offers" role="listbox" aria-label="What fits">
+        {offers.map((offer, index) => (
+          <li
+            key={offer.id}
+            id={`offer-${index}`}
+            role="option"
+            aria-selected={index === at}
+            onMouseMove={() => setChosen(index)}
+            onClick={() => pick(offer)}
+          >
+            <Icon name={offer.icon} />
+            <span class="cut">{offer.text}</span>
+            <span class="quiet small cut grow right">{offer.about}</span>
+          </li>
+        ))}
+      </ul>
+      {!offers.length && <p class="quiet palette-none">Nothing fits “{text}”.</p>}
+    </dialog>
+  );
+}

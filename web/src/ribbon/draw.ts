@@ -1,0 +1,241 @@
+/** How lanes are drawn: gaps below, then how late and how long, then what happened, then what is to come. */
+
+import { STATES, BAD_STATES } from "../ui/outcomes";
+import type { Window } from "../time/window";
+import type { CellItem, DrawnLane, FutureItem, GapItem, MarkItem } from "./items";
+import { drawShape, type Paint } from "./paint";
+
+export interface Scene {
+  pen: CanvasRenderingContext2D;
+  paint: Paint;
+  window: Window;
+  width: number;
+  now: number;
+}
+
+/** Below this many pixels a shape cannot be told from another: a bar is drawn instead. */
+const SHAPE_MIN = 7.5;
+const SHAPE_MAX = 13;
+
+export function toX(scene: Scene, at: number): number {
+  return ((at - scene.window.from) / (scene.window.to - scene.window.from)) * scene.width;
+}
+
+/** Draw a lane whose middle is at `y`, `height` high. */
+export function drawLane(scene: Scene, lane: DrawnLane, y: number, height: number): void {
+  const { pen, paint, width } = scene;
+  pen.fillStyle = paint.color("line");
+  pen.fillRect(0, Math.round(y), width, 1);
+  if (lane.undecidedSince !== null) drawUndecided(scene, lane.undecidedSince, y);
+  for (const gap of lane.gaps) drawGap(scene, gap, y, height);
+  for (const cell of lane.cells) drawCell(scene, lane, cell, y, height);
+  drawMarks(scene, lane.marks, y, height);
+  drawFuture(scene, lane, y, height);
+}
+
+function isShown(scene: Scene, at: number, through: number): boolean {
+  const margin = (scene.window.to - scene.window.from) * 0.02;
+  return through >= scene.window.from - margin && at <= scene.window.to + margin;
+}
+
+function drawUndecided(scene: Scene, since: number, y: number): void {
+  const left = Math.max(0, toX(scene, since));
+  const right = Math.min(scene.width, toX(scene, scene.now));
+  if (right - left < 2) return;
+  const { pen, paint } = scene;
+  pen.strokeStyle = paint.color("line-strong");
+  pen.lineWidth = 2;
+  pen.setLineDash([2, 5]);
+  pen.beginPath();
+  pen.moveTo(left, y + 0.5);
+  pen.lineTo(right, y + 0.5);
+  pen.stroke();
+  pen.setLineDash([]);
+}
+
+function drawGap(scene: Scene, gap: GapItem, y: number, height: number): void {
+  if (!isShown(scene, gap.at, gap.through)) return;
+  const { pen, paint } = scene;
+  const left = Math.max(-10, toX(scene, gap.at) - 3);
+  const right = Math.min(scene.width + 10, toX(scene, gap.through) + 3);
+  const tall = Math.min(16, height - 10);
+  pen.beginPath();
+  pen.roundRect(left, y - tall / 2, Math.max(right - left, 6), tall, 4);
+  pen.fillStyle = paint.color("skipped-soft");
+  pen.fill();
+  pen.fillStyle = paint.gapHatch;
+  pen.globalAlpha = 0.45;
+  pen.fill();
+  pen.globalAlpha = 1;
+  pen.strokeStyle = paint.color("skipped");
+  pen.lineWidth = 1;
+  pen.stroke();
+  const label = `${gap.occurrences.toLocaleString("en")} × ${gap.reason}`;
+  pen.font = `600 11px ${paint.font}`;
+  const room = pen.measureText(label).width + 16;
+  const [seenLeft, seenRight] = [Math.max(left, 0), Math.min(right, scene.width)];
+  if (seenRight - seenLeft > room + 12) {
+    const middle = (seenLeft + seenRight) / 2;
+    pen.fillStyle = paint.color("skipped-soft");
+    pen.fillRect(middle - room / 2, y - tall / 2 + 1, room, tall - 2);
+    pen.fillStyle = paint.color("ink-2");
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    pen.fillText(label, middle, y + 0.5);
+  }
+}
+
+function drawCell(scene: Scene, lane: DrawnLane, item: CellItem, y: number, height: number): void {
+  if (!isShown(scene, item.at, item.through)) return;
+  const { pen, paint } = scene;
+  const { cell } = item;
+  const left = toX(scene, item.at);
+  const right = toX(scene, Math.min(item.through, Math.max(scene.now, item.at)));
+  const wide = Math.max(right - left - 1, 2);
+  const tallest = height - 10;
+  const tall = 5 + (tallest - 10) * (Math.log1p(cell.count) / Math.log1p(lane.fullest));
+  let bottom = y + tallest / 2;
+  const stack: [number, string, boolean][] = [
+    [cell.skipped, "skipped", true],
+    [cell.other, "running", false],
+    [cell.succeeded, "succeeded", false],
+    [cell.failed, "failed", false],
+  ];
+  for (const [count, color, isHatched] of stack) {
+    if (!count) continue;
+    // One failure among thousands must still be seen.
+    const part = Math.max((tall * count) / cell.count, color === "failed" ? 4 : 1.5);
+    pen.fillStyle = isHatched ? paint.gapHatch : paint.color(color);
+    pen.globalAlpha = color === "failed" ? 1 : 0.82;
+    pen.fillRect(left, bottom - part, wide, part);
+    pen.globalAlpha = 1;
+    if (color === "succeeded" && cell.caught_up + cell.backfilled > cell.count / 2) {
+      pen.fillStyle = cell.caught_up >= cell.backfilled ? paint.hatch : paint.counterHatch;
+      pen.fillRect(left, bottom - part, wide, part);
+    }
+    bottom -= part;
+  }
+  if (cell.failed) {
+    pen.fillStyle = paint.color("failed");
+    pen.beginPath();
+    pen.moveTo(left + wide / 2 - 3.5, bottom - 5);
+    pen.lineTo(left + wide / 2 + 3.5, bottom - 5);
+    pen.lineTo(left + wide / 2, bottom - 0.5);
+    pen.fill();
+  }
+}
+
+function drawMarks(scene: Scene, marks: MarkItem[], y: number, height: number): void {
+  const shown = marks.filter((mark) => isShown(scene, Math.min(mark.at, mark.start ?? mark.at), Math.max(mark.at, mark.end ?? 0, mark.end === null && mark.start !== null ? scene.now : 0)));
+  if (!shown.length) return;
+  const size = shapeSize(scene, shown);
+  for (const mark of shown) drawCourse(scene, mark, y, height, size);
+  // What went wrong is drawn last, so that it is never hidden by what went well.
+  for (const isBad of [false, true]) {
+    for (const mark of shown) {
+      if (BAD_STATES.includes(mark.state) === isBad) drawMark(scene, mark, y, height, size);
+    }
+  }
+}
+
+function shapeSize(scene: Scene, items: readonly { at: number }[]): number {
+  const first = items[0];
+  const last = items.at(-1);
+  if (!first || !last || items.length < 2) return SHAPE_MAX;
+  const apart = (toX(scene, last.at) - toX(scene, first.at)) / (items.length - 1);
+  return Math.min(Math.max(apart * 0.9, 2), SHAPE_MAX);
+}
+
+/** How late it started, as a tail; how long it took, as a bar. */
+function drawCourse(scene: Scene, mark: MarkItem, y: number, height: number, size: number): void {
+  if (mark.start === null) return;
+  const { pen, paint } = scene;
+  const color = paint.color(STATES[mark.state].color);
+  const due = toX(scene, mark.at);
+  const left = toX(scene, mark.start);
+  const right = toX(scene, mark.end ?? scene.now);
+  if (left - due > 2) {
+    pen.strokeStyle = color;
+    pen.globalAlpha = 0.55;
+    pen.lineWidth = 1.5;
+    pen.beginPath();
+    pen.moveTo(due, y + 0.5);
+    pen.lineTo(left, y + 0.5);
+    pen.moveTo(left, y - 4);
+    pen.lineTo(left, y + 5);
+    pen.stroke();
+    pen.globalAlpha = 1;
+  }
+  // A bar that its own mark would cover says nothing.
+  if (right - left < Math.max(4, size * 1.1)) return;
+  const tall = Math.min(12, height - 14);
+  pen.beginPath();
+  pen.roundRect(left, y - tall / 2 + 0.5, right - left, tall, Math.min(tall / 2, (right - left) / 2));
+  pen.fillStyle = paint.color(`${STATES[mark.state].color}-soft`);
+  pen.fill();
+  if (mark.trigger === "catchup" || mark.trigger === "backfill") {
+    pen.globalAlpha = 0.5;
+    pen.fillStyle = color;
+    pen.fill();
+    pen.globalAlpha = 1;
+    pen.fillStyle = mark.trigger === "catchup" ? paint.hatch : paint.counterHatch;
+    pen.fill();
+  }
+  pen.strokeStyle = color;
+  pen.lineWidth = 1.2;
+  pen.stroke();
+}
+
+function drawMark(scene: Scene, mark: MarkItem, y: number, height: number, size: number): void {
+  const { pen, paint } = scene;
+  const look = STATES[mark.state];
+  const color = paint.color(look.color);
+  const x = toX(scene, mark.at);
+  const isBad = BAD_STATES.includes(mark.state);
+  const pattern = mark.trigger === "catchup" ? paint.hatch : mark.trigger === "backfill" ? paint.counterHatch : null;
+  if (size >= SHAPE_MIN || isBad) {
+    drawShape(pen, look.shape, x, y + 0.5, Math.max(size, isBad ? 10 : 0), color, paint.color("surface"), pattern);
+    return;
+  }
+  const tall = mark.state === "skipped" ? 7 : Math.min(14, height - 12);
+  const wide = Math.max(1.5, size * 0.6);
+  pen.fillStyle = color;
+  if (mark.state === "skipped" || mark.state === "planned" || mark.state === "waiting") {
+    pen.globalAlpha = 0.6;
+  }
+  pen.fillRect(x - wide / 2, y - tall / 2, wide, tall);
+  if (pattern) {
+    pen.fillStyle = pattern;
+    pen.fillRect(x - wide / 2, y - tall / 2, wide, tall);
+  }
+  pen.globalAlpha = 1;
+}
+
+function drawFuture(scene: Scene, lane: DrawnLane, y: number, height: number): void {
+  const { pen, paint } = scene;
+  const shown = lane.future.filter((item) => isShown(scene, item.at, item.through));
+  const size = shapeSize(scene, shown);
+  const isHeld = lane.status === "paused" || lane.status === "disabled";
+  const color = paint.color(isHeld ? "line-strong" : "planned");
+  for (const item of shown) drawFutureItem(pen, scene, item, lane.fullest, y, height, size, color, paint.color("surface"));
+}
+
+function drawFutureItem(pen: CanvasRenderingContext2D, scene: Scene, item: FutureItem, fullest: number, y: number, height: number, size: number, color: string, ground: string): void {
+  const x = toX(scene, item.at);
+  if (item.count > 1 || item.through > item.at) {
+    const wide = Math.max(toX(scene, item.through) - x - 1, 2);
+    const tallest = height - 10;
+    const tall = 5 + (tallest - 10) * (Math.log1p(item.count) / Math.log1p(fullest));
+    pen.strokeStyle = color;
+    pen.lineWidth = 1;
+    pen.globalAlpha = 0.5;
+    pen.strokeRect(x + 0.5, y + tallest / 2 - tall + 0.5, Math.max(wide - 1, 1), tall - 1);
+    pen.globalAlpha = 1;
+  } else if (size >= SHAPE_MIN) {
+    drawShape(pen, "ring", x, y + 0.5, Math.min(size, 11), color, ground, null);
+  } else {
+    pen.strokeStyle = color;
+    pen.lineWidth = 1;
+    pen.strokeRect(x - 0.5, y - 4, 1, 8);
+  }
+}

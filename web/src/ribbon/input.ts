@@ -1,0 +1,179 @@
+/** Hands on the ribbon: wheel, drag, pinch and keys. */
+
+import { go, jobPath, runPath } from "../state/route";
+import { nowMs } from "../state/now";
+import { spanOf } from "../time/window";
+import { hideTip, showTip } from "../ui/tip";
+import type { Engine, Parts, Spot } from "./engine";
+import { walkable, type DrawnLane, type Item } from "./items";
+import { itemAt, tell } from "./words";
+
+const CLICK_PX = 4;
+
+export function open(lane: DrawnLane, item: Item): void {
+  if (item.kind === "mark") go(item.state === "skipped" ? whyPath(lane.job, item.at) : runPath(item.run));
+  else if (item.kind === "gap" || item.kind === "future") go(whyPath(lane.job, item.at));
+  else go(jobPath(lane.job));
+}
+
+export function whyPath(job: string, at: number): string {
+  return `${jobPath(job)}?tab=ledger&at=${encodeURIComponent(new Date(at).toISOString())}`;
+}
+
+export function listenToHands(engine: Engine, { scroll, canvas, axis }: Parts): () => void {
+  const stop = new AbortController();
+  const on = <K extends keyof HTMLElementEventMap>(target: HTMLElement, name: K, handle: (event: HTMLElementEventMap[K]) => void) =>
+    target.addEventListener(name, handle as EventListener, { signal: stop.signal, passive: false });
+  const fingers = new Map<number, { x: number; y: number }>();
+  let isDragging = false;
+  let travelled = 0;
+
+  const placeOf = (x: number) => (x - canvas.getBoundingClientRect().left) / engine.width;
+  const wheel = (event: WheelEvent, isAxis: boolean) => {
+    const unit = event.deltaMode === 1 ? 16 : 1;
+    const canScroll = scroll.scrollHeight > scroll.clientHeight + 1;
+    if (event.ctrlKey || event.metaKey || isAxis || (!canScroll && !event.shiftKey && Math.abs(event.deltaY) > Math.abs(event.deltaX))) {
+      event.preventDefault();
+      engine.zoomBy(Math.exp(event.deltaY * unit * (event.ctrlKey ? 0.01 : 0.002)), placeOf(event.clientX), false);
+    } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      event.preventDefault();
+      engine.pan((event.deltaX || event.deltaY) * unit);
+    }
+  };
+  on(scroll, "wheel", (event) => wheel(event, false));
+  on(axis, "wheel", (event) => wheel(event, true));
+  on(scroll, "scroll", () => (hideTip(), engine.changed()));
+
+  for (const surface of [canvas, axis]) {
+    on(surface, "pointerdown", (event) => {
+      if (event.button !== 0) return;
+      fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+      isDragging = true;
+      travelled = 0;
+    });
+    on(surface, "pointermove", (event) => {
+      const before = fingers.get(event.pointerId);
+      if (!isDragging || !before) return surface === canvas ? hover(event) : undefined;
+      const here = { x: event.clientX, y: event.clientY };
+      const others = [...fingers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
+      const other = others[0];
+      travelled += Math.abs(here.x - before.x) + Math.abs(here.y - before.y);
+      if (travelled > CLICK_PX && !surface.hasPointerCapture(event.pointerId)) surface.setPointerCapture(event.pointerId);
+      if (other) {
+        const [old, fresh] = [Math.abs(before.x - other.x), Math.abs(here.x - other.x)].map((size) => Math.max(size, 20)) as [number, number];
+        engine.zoomBy(old / fresh, placeOf((here.x + other.x) / 2), false);
+      } else if (travelled > CLICK_PX) {
+        hideTip();
+        engine.pan(before.x - here.x);
+        if (event.pointerType === "mouse" && surface === canvas) scroll.scrollTop += before.y - here.y;
+      }
+      fingers.set(event.pointerId, here);
+    });
+    const release = (event: PointerEvent) => {
+      fingers.delete(event.pointerId);
+      isDragging = fingers.size > 0;
+    };
+    on(surface, "pointerup", (event) => {
+      const found = surface === canvas && travelled <= CLICK_PX ? spotAt(event) : null;
+      release(event);
+      const lane = found && engine.lanes.lane(found.lane);
+      if (found && lane) open(lane, found.item);
+    });
+    on(surface, "pointercancel", release);
+    on(surface, "dblclick", (event) => engine.zoomBy(0.4, placeOf(event.clientX)));
+  }
+  on(canvas, "pointerleave", hideTip);
+
+  function spotAt(event: PointerEvent): Spot | null {
+    const box = canvas.getBoundingClientRect();
+    const index = Math.floor((event.clientY - box.top + scroll.scrollTop) / engine.laneHeight);
+    const lane = engine.lanes.lane(index);
+    if (!lane) return null;
+    const perPixel = spanOf(engine.window) / engine.width;
+    const item = itemAt(lane, engine.window.from + (event.clientX - box.left) * perPixel, perPixel);
+    return item ? { lane: index, item } : null;
+  }
+
+  function hover(event: PointerEvent): void {
+    const found = spotAt(event);
+    const lane = found && engine.lanes.lane(found.lane);
+    canvas.style.cursor = found ? "pointer" : "grab";
+    if (!found || !lane) return hideTip();
+    const y = engine.middleOf(found.lane) - scroll.scrollTop + canvas.getBoundingClientRect().top;
+    showTip(tell(lane, found.item, nowMs()), event.clientX, y - 4);
+  }
+
+  return () => stop.abort();
+}
+
+/** Keys while the ribbon has the focus; true when one was used. */
+export function useKey(engine: Engine, scroll: HTMLElement, event: KeyboardEvent): boolean {
+  if (event.ctrlKey || event.metaKey || event.altKey) return false;
+  switch (event.key) {
+    case "+":
+    case "=":
+      return done(engine.zoomBy(0.5));
+    case "-":
+    case "_":
+      return done(engine.zoomBy(2));
+    case "0":
+    case "n":
+      return done(engine.follow());
+    case "ArrowLeft":
+    case "ArrowRight": {
+      const sign = event.key === "ArrowLeft" ? -1 : 1;
+      return done(event.shiftKey ? engine.panBy(sign * 0.25) : step(engine, scroll, sign));
+    }
+    case "ArrowUp":
+      return done(changeLane(engine, scroll, -1));
+    case "ArrowDown":
+      return done(changeLane(engine, scroll, 1));
+    case "Enter": {
+      const spot = engine.spot.value;
+      const lane = spot && engine.lanes.lane(spot.lane);
+      if (spot && lane) open(lane, spot.item);
+      return !!spot;
+    }
+    case "Escape":
+      return engine.spot.value !== null && done((engine.spot.value = null));
+    default:
+      return false;
+  }
+}
+
+function done(_result: unknown): true {
+  return true;
+}
+
+function select(engine: Engine, scroll: HTMLElement, lane: number, item: Item): void {
+  engine.spot.value = { lane, item };
+  const top = lane * engine.laneHeight;
+  if (top < scroll.scrollTop) scroll.scrollTop = top;
+  if (top + engine.laneHeight > scroll.scrollTop + engine.height) scroll.scrollTop = top + engine.laneHeight - engine.height;
+  engine.reveal(item.at);
+}
+
+function step(engine: Engine, scroll: HTMLElement, sign: number): void {
+  const spot = engine.spot.value;
+  if (!spot) return changeLane(engine, scroll, 0);
+  const lane = engine.lanes.lane(spot.lane);
+  if (!lane) return;
+  const items = walkable(lane);
+  const here = items.findIndex((item) => item.at === spot.item.at && item.kind === spot.item.kind);
+  const next = items[here + sign];
+  if (next) select(engine, scroll, spot.lane, next);
+}
+
+/** The lane above or below, at what is nearest in time there; lanes without anything are passed over. */
+function changeLane(engine: Engine, scroll: HTMLElement, sign: number): void {
+  const spot = engine.spot.value;
+  const total = engine.lanes.total ?? 0;
+  const at = spot?.item.at ?? nowMs();
+  const begin = spot ? spot.lane + sign : engine.first;
+  for (let index = begin; index >= 0 && index < total; index += sign || 1) {
+    const lane = engine.lanes.lane(index);
+    if (!lane) return void (scroll.scrollTop = index * engine.laneHeight);
+    const nearest = walkable(lane).sort((one, other) => Math.abs(one.at - at) - Math.abs(other.at - at))[0];
+    if (nearest) return select(engine, scroll, index, nearest);
+  }
+}

@@ -1,0 +1,160 @@
+/** Which lanes are known, and which to ask for: blocks of them, for a little more time than is shown. */
+
+import { get, withQuery } from "../api/client";
+import type { Ribbon } from "../api/types";
+import { heardTime } from "../state/now";
+import { holds, spanOf, widened, type Window } from "../time/window";
+import { prepare, type DrawnLane } from "./items";
+
+const BLOCK = 30;
+const AT_ONCE = 3;
+/** Screen pixels that one column of an answer stands for. */
+const COLUMN_PX = 9;
+
+interface Block {
+  window: Window;
+  /** The span that was shown when it was asked for: an answer is too fine or too coarse for one very different. */
+  span: number;
+  width: number;
+  lanes: DrawnLane[];
+  isStale: boolean;
+}
+
+export interface Filter {
+  search: string;
+  tag: string;
+  state: string;
+}
+
+interface View {
+  first: number;
+  last: number;
+  window: Window;
+  width: number;
+}
+
+export class Lanes {
+  total: number | null = null;
+  error: Error | null = null;
+  private blocks = new Map<number, Block>();
+  private asked = new Map<number, AbortController>();
+  private view: View | null = null;
+  private timer = 0;
+
+  constructor(
+    private filter: Filter,
+    private onChange: () => void,
+  ) {}
+
+  lane(index: number): DrawnLane | undefined {
+    return this.blocks.get(Math.floor(index / BLOCK))?.lanes[index % BLOCK];
+  }
+
+  /** Lanes that are known, with their numbers: for the table, and for finding a job. */
+  *known(): Iterable<[number, DrawnLane]> {
+    for (const [number, block] of [...this.blocks].sort(([one], [other]) => one - other)) {
+      for (const [index, lane] of block.lanes.entries()) yield [number * BLOCK + index, lane];
+    }
+  }
+
+  get isLoading(): boolean {
+    return this.asked.size > 0;
+  }
+
+  setFilter(filter: Filter): void {
+    if (JSON.stringify(filter) === JSON.stringify(this.filter)) return;
+    this.filter = filter;
+    this.stop();
+    for (const block of this.blocks.values()) block.isStale = true;
+    this.blocks.clear();
+    this.total = null;
+    this.askSoon(0);
+  }
+
+  show(view: View): void {
+    this.view = view;
+    this.askSoon(this.blocks.size ? 80 : 0);
+  }
+
+  /** Some jobs changed; null: nobody knows which. */
+  touch(jobs: ReadonlySet<string> | null): void {
+    for (const block of this.blocks.values()) {
+      if (jobs === null || block.lanes.some((lane) => jobs.has(lane.job))) block.isStale = true;
+    }
+    this.askSoon(0);
+  }
+
+  stop(): void {
+    for (const abort of this.asked.values()) abort.abort();
+    this.asked.clear();
+    clearTimeout(this.timer);
+    this.timer = 0;
+  }
+
+  private askSoon(delay: number): void {
+    this.timer ||= window.setTimeout(() => {
+      this.timer = 0;
+      this.ask();
+    }, delay);
+  }
+
+  private ask(): void {
+    const view = this.view;
+    if (!view || view.width < 50) return;
+    const first = Math.max(0, Math.floor(view.first / BLOCK));
+    const end = this.total === null ? first : Math.floor(Math.max(this.total - 1, 0) / BLOCK);
+    const last = Math.min(Math.floor(view.last / BLOCK), end);
+    for (const [number, abort] of this.asked) {
+      if (number >= first && number <= last) continue;
+      abort.abort();
+      this.asked.delete(number);
+    }
+    for (let number = first; number <= last && this.asked.size < AT_ONCE; number++) {
+      if (!this.asked.has(number) && this.isWanting(number, view)) void this.fetch(number, view);
+    }
+  }
+
+  private isWanting(number: number, view: View): boolean {
+    const block = this.blocks.get(number);
+    if (!block || block.isStale) return true;
+    const ratio = spanOf(view.window) / block.span;
+    const isResized = Math.abs(Math.log(view.width / block.width)) > 0.4;
+    return !holds(block.window, view.window) || ratio < 0.6 || ratio > 1.3 || isResized;
+  }
+
+  private async fetch(number: number, view: View): Promise<void> {
+    const abort = new AbortController();
+    this.asked.set(number, abort);
+    const wide = widened(view.window);
+    const cells = Math.max(40, Math.round((2 * view.width) / COLUMN_PX));
+    const target = withQuery("/ribbon", {
+      from: new Date(wide.from).toISOString(),
+      to: new Date(wide.to).toISOString(),
+      offset: number * BLOCK,
+      limit: BLOCK,
+      cells: Math.min(cells, 1000),
+      search: this.filter.search,
+      tag: this.filter.tag,
+      state: this.filter.state,
+    });
+    try {
+      const answer = await get<Ribbon>(target, abort.signal);
+      heardTime(answer.now);
+      const lanes = answer.lanes.map(prepare);
+      this.blocks.set(number, { window: wide, span: spanOf(view.window), width: view.width, lanes, isStale: false });
+      this.total = answer.total;
+      this.error = null;
+    } catch (error) {
+      if (abort.signal.aborted) return;
+      this.error = error as Error;
+      // What is known stays on the screen; the next look at the block is five seconds away.
+      const block = this.blocks.get(number);
+      if (block) Object.assign(block, { isStale: false, window: wide, span: spanOf(view.window), width: view.width });
+      window.setTimeout(() => this.touch(null), 5_000);
+    } finally {
+      if (this.asked.get(number) === abort) this.asked.delete(number);
+    }
+    this.onChange();
+    if (!this.error) this.ask();
+  }
+}

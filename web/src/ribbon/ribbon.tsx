@@ -1,0 +1,185 @@
+/** The ribbon of time: lanes of jobs, the past on the left, a line for now, the future on the right. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { isLive, listen } from "../api/events";
+import { nowMs } from "../state/now";
+import { jobPath, setQuery } from "../state/route";
+import { paint } from "../state/theme";
+import { zoneChoice } from "../state/zone";
+import { JOB_STATES } from "../ui/outcomes";
+import { Glyph } from "../ui/icon";
+import { Empty, Problem } from "../ui/parts";
+import { Time } from "../ui/time";
+import { Engine } from "./engine";
+import { listenToHands, useKey } from "./input";
+import type { Filter } from "./lanes";
+import { RibbonTable } from "./table";
+import { Toolbar } from "./toolbar";
+import { tellShort } from "./words";
+
+interface Props {
+  filter: Filter;
+  span: number;
+  at: number | null;
+  view: "ribbon" | "table";
+  /** What else stands in the toolbar. */
+  children: ComponentChildren;
+}
+
+const NARROW_PX = 640;
+const POLL_MS = 10_000;
+
+export function RibbonOfTime({ filter, span, at, view, children }: Props) {
+  const scroll = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const axis = useRef<HTMLCanvasElement>(null);
+  const [engine, setEngine] = useState<Engine | null>(null);
+
+  useEffect(() => {
+    if (!scroll.current || !canvas.current || !axis.current) return;
+    const parts = { scroll: scroll.current, canvas: canvas.current, axis: axis.current };
+    const made = new Engine(parts, filter, span, at);
+    const fit = () => {
+      made.laneHeight = innerWidth < NARROW_PX ? 46 : 30;
+      made.resize();
+    };
+    const watch = new ResizeObserver(fit);
+    watch.observe(parts.scroll);
+    watch.observe(parts.canvas);
+    const release = listenToHands(made, parts);
+    const unlisten = listen((events) => {
+      const isAll = events.some((event) => event.type === "reset" || !event.job);
+      made.lanes.touch(isAll ? null : new Set(events.map((event) => event.job as string)));
+    });
+    const poll = window.setInterval(() => !isLive.value && !document.hidden && made.lanes.touch(null), POLL_MS);
+    setEngine(made);
+    return () => {
+      watch.disconnect();
+      release();
+      unlisten();
+      clearInterval(poll);
+      made.destroy();
+    };
+  }, []);
+
+  useEffect(() => engine?.lanes.setFilter(filter), [engine, filter.search, filter.tag, filter.state]);
+  useEffect(() => engine?.repaint(), [engine, paint.value, zoneChoice.value]);
+  useEffect(() => (engine ? keepAddress(engine) : undefined), [engine]);
+
+  return (
+    <div class="ribbon">
+      <Toolbar engine={engine} view={view}>
+        {children}
+      </Toolbar>
+      <div class={view === "table" ? "ribbon-body is-hidden" : "ribbon-body"}>
+        <div class="ribbon-axis">
+          <div class="ribbon-corner">{engine && <LaneCount engine={engine} />}</div>
+          <canvas ref={axis} aria-hidden="true" />
+        </div>
+        <div class="ribbon-scroll" ref={scroll}>
+          <div class="ribbon-lanes">
+            {engine && <Names engine={engine} />}
+            <div
+              class="ribbon-stage"
+              role="application"
+              aria-label="Ribbon of time. Arrow keys walk along runs, plus and minus zoom, Enter opens. The table view says the same in words."
+              tabIndex={0}
+              onKeyDown={(event) => {
+                if (engine && scroll.current && useKey(engine, scroll.current, event)) event.preventDefault();
+              }}
+            >
+              <canvas ref={canvas} aria-hidden="true" />
+            </div>
+          </div>
+        </div>
+      </div>
+      {engine && <Said engine={engine} />}
+      {engine && view === "table" && <RibbonTable engine={engine} />}
+      {engine && <State engine={engine} filter={filter} />}
+    </div>
+  );
+}
+
+/** The stretch that is looked at goes into the address, a moment after it came to rest. */
+function keepAddress(engine: Engine): () => void {
+  let timer = 0;
+  const stop = engine.version.subscribe(() => {
+    clearTimeout(timer);
+    timer = window.setTimeout(() => {
+      const middle = (engine.window.from + engine.window.to) / 2;
+      setQuery({
+        span: String(Math.round(engine.span)),
+        at: engine.isFollowing.value ? null : new Date(middle).toISOString(),
+      });
+    }, 400);
+  });
+  return () => (stop(), clearTimeout(timer));
+}
+
+function LaneCount({ engine }: { engine: Engine }) {
+  engine.version.value;
+  const total = engine.lanes.total;
+  return <span>{total === null ? "…" : `${total.toLocaleString("en")} ${total === 1 ? "job" : "jobs"}`}</span>;
+}
+
+function Names({ engine }: { engine: Engine }) {
+  engine.version.value;
+  const total = engine.lanes.total ?? 0;
+  const rows = [];
+  for (let index = Math.max(0, engine.first - 4); index < Math.min(total, engine.last + 4); index++) {
+    const lane = engine.lanes.lane(index);
+    const place = { transform: `translateY(${index * engine.laneHeight}px)`, height: `${engine.laneHeight}px` };
+    rows.push(
+      lane ? (
+        <a key={index} class="lane-name" href={jobPath(lane.job)} style={place} data-tip={lane.description || undefined}>
+          <Glyph look={JOB_STATES[lane.status]} size={9} />
+          <span class="cut grow">{lane.job}</span>
+          <span class="hidden-text">{JOB_STATES[lane.status].word}</span>
+          {lane.nextAt && (
+            <span class="lane-next">
+              <Time at={lane.nextAt} zone={lane.timezone} as="ago" />
+            </span>
+          )}
+        </a>
+      ) : (
+        <span key={index} class="lane-name is-loading" style={place}>
+          <span class="bone" />
+        </span>
+      ),
+    );
+  }
+  return (
+    <nav class="lane-names" aria-label="Jobs" style={{ height: `${total * engine.laneHeight}px` }}>
+      {rows}
+    </nav>
+  );
+}
+
+function Said({ engine }: { engine: Engine }) {
+  const spot = engine.spot.value;
+  const lane = spot && engine.lanes.lane(spot.lane);
+  const text = spot && lane ? tellShort(lane, spot.item, nowMs()) : "";
+  return (
+    <p class={spot ? "ribbon-said" : "ribbon-said is-empty"} role="status" aria-live="polite">
+      {text}
+    </p>
+  );
+}
+
+function State({ engine, filter }: { engine: Engine; filter: Filter }) {
+  engine.version.value;
+  const { total, error } = engine.lanes;
+  if (error) return <Problem error={error} onRetry={() => engine.lanes.touch(null)} />;
+  if (total !== 0) return null;
+  const isFiltered = filter.search || filter.tag || filter.state;
+  return isFiltered ? (
+    <Empty title="No job fits" icon="search">
+      Nothing matches this search. <a href="/">Show all jobs</a>
+    </Empty>
+  ) : (
+    <Empty title="No jobs yet">
+      Put a YAML file into the jobs folder and it appears here within a second. Try <code>evertick init</code>.
+    </Empty>
+  );
+}

@@ -1,0 +1,25 @@
+/** What a person chose, kept in this browser. */
+
+import { effect, signal, type Signal } from "@preact/signals";
+
+export function keptSignal<T extends string>(name: string, allowed: readonly T[], first: T): Signal<T> {
+  const chosen = signal<T>(read(name, allowed) ?? first);
+  effect(() => {
+    const value = chosen.value;
+    try {
+      localStorage.setItem(`evertick.${name}`, value);
+    } catch {
+      // Storage may be forbidden; then the choice lasts as long as the page.
+    }
+  });
+  return chosen;
+}
+
+function read<T extends string>(name: string, allowed: readonly T[]): T | null {
+  try {
+    const value = localStorage.getItem(`evertick.${name}`) as T | null;
+    return value !== null && allowed.includes(value) ? value : null;
+  } catch {
+    return null;
+  }
+}

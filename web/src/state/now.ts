@@ -1,0 +1,22 @@
+/** What time it is, once a second; the server's clock, as far as it was heard. */
+
+import { signal } from "@preact/signals";
+
+let ahead = 0;
+
+export const now = signal(Date.now());
+
+export function nowMs(): number {
+  return Date.now() + ahead;
+}
+
+/** A browser's clock may be minutes off; every answer that carries the server's time corrects ours. */
+export function heardTime(text: string): void {
+  const difference = Date.parse(text) - Date.now();
+  // Less than two seconds is how long answers take.
+  ahead = Math.abs(difference) < 2_000 ? 0 : difference;
+}
+
+setInterval(() => {
+  if (!document.hidden) now.value = nowMs();
+}, 1_000);

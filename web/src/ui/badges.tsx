@@ -1,0 +1,58 @@
+/** Small labels: what state something is in, and why a run exists. */
+
+import type { JobStatus, Run, Trigger } from "../api/types";
+import { Glyph } from "./icon";
+import { JOB_STATES, lookOf, REASONS, TRIGGERS, type Look } from "./outcomes";
+
+function Label({ look, tip, extra }: { look: Look; tip?: string | undefined; extra?: string | undefined }) {
+  return (
+    <span class={`badge on-${look.color}`} data-tip={tip}>
+      <Glyph look={look} size={10} />
+      {look.word}
+      {extra && <span class="badge-extra">{extra}</span>}
+    </span>
+  );
+}
+
+export function StateBadge({ state, reason }: { state: string; reason?: string | null }) {
+  return <Label look={lookOf(state)} extra={reason ?? undefined} tip={reason ? REASONS[reason] : undefined} />;
+}
+
+export function JobBadge({ status, tip }: { status: JobStatus; tip?: string | undefined }) {
+  return <Label look={JOB_STATES[status]} tip={tip} />;
+}
+
+export function TriggerBadge({ trigger }: { trigger: Trigger }) {
+  return <span class={`trigger trigger-${trigger}`}>{TRIGGERS[trigger] ?? trigger}</span>;
+}
+
+export function Tag({ name, isOn, onPick }: { name: string; isOn?: boolean; onPick?: (name: string) => void }) {
+  if (!onPick) return <span class="tag">{name}</span>;
+  return (
+    <button type="button" class={isOn ? "tag is-on" : "tag"} aria-pressed={!!isOn} onClick={() => onPick(name)}>
+      {name}
+    </button>
+  );
+}
+
+/** The latest outcomes of a job, oldest first, as a row of shapes whose heights are durations. */
+export function Sparkline({ runs }: { runs: Pick<Run, "run" | "state" | "duration_seconds" | "trigger">[] }) {
+  if (!runs.length) return <span class="quiet small">no runs yet</span>;
+  const longest = Math.max(...runs.map((run) => run.duration_seconds ?? 0), 0.001);
+  const words = `The last ${runs.length} runs: ${runs.map((run) => lookOf(run.state).word.toLowerCase()).join(", ")}`;
+  return (
+    <svg class="sparkline" width={runs.length * 6} height="22" role="img" aria-label={words}>
+      {runs.map((run, index) => {
+        const height = 4 + 15 * Math.sqrt((run.duration_seconds ?? 0) / longest);
+        const look = lookOf(run.state);
+        const isHollow = run.state === "skipped" || run.state === "planned" || run.state === "waiting";
+        return (
+          <g key={run.run} class={`is-${look.color}`}>
+            <rect x={index * 6 + 0.5} y={21 - height} width="4" height={height} rx="1" class={isHollow ? "hollow" : "solid"} />
+            {look.color === "failed" && <path class="mark" d={`M${index * 6 + 0.5} 1.500l4 0M${index * 6 + 2.500} 0v3.500`} />}
+          </g>
+        );
+      })}
+    </svg>
+  );
+}
