@@ -172,7 +172,7 @@ class RunsDesk(Scene):
 
 
 def attempts_data(row: LedgerRow, steps: Sequence[Data], logs: Sequence[Data]) -> list[Data]:
-    """The attempts of a run; of those before the newest the ledger keeps that they were, and the disk what they said."""
+    """The attempts of a run; of those before the newest the ledger keeps that they were, the disk what they said."""
     sizes = {(log["attempt"], log["step"]): log["size"] for log in logs}
     found = []
     for attempt in range(1, row.attempt + 1):
