@@ -11,17 +11,19 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from evertick.definitions.watch import FolderChanged, FolderWatch
 from evertick.dispatch.clock import Clock, SystemClock
+from evertick.dispatch.control import SOCKET as CONTROL_SOCKET
+from evertick.dispatch.control import Control
 from evertick.dispatch.dispatcher import Dispatcher
-from evertick.dispatch.facts import Facts
+from evertick.dispatch.feed import SIZE as FEED_SIZE
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.leadership import LEASE_US, NODE_PREFIX, Leadership, bucket_lease
 from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
-from evertick.dispatch.notify.announcer import Announcer
-from evertick.dispatch.notify.heartbeat import Heartbeat
 from evertick.dispatch.notify.telling import NOBODY, Telling, telling_of
+from evertick.dispatch.outlook import Outlook
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor
 from evertick.executors.local import LocalExecutor, private_folder
@@ -44,12 +46,17 @@ log = logging.getLogger("evertick")
 
 STATE_FOLDER = ".evertick"
 PATIENCE_SECONDS = 30.0
-SILENCE_SECONDS = 10.0
-"""How long a stop waits for messages that are on their way."""
 CLAIM_MAX = 200
 CLAIM_SECONDS = 1.0
 MAINTENANCE_SECONDS = 600.0
 FOR_EVER_US = 36_500 * DAY
+
+
+class Attachment(Protocol):
+    """Something that lives beside the loop as long as it turns. Neither verb raises for what the world does."""
+
+    def start(self) -> object: ...
+    def stop(self) -> None: ...
 
 
 class Service:
@@ -70,6 +77,7 @@ class Service:
         observe: Callable[[Message | Effect], None] | None = None,
         telling: Telling = NOBODY,
         opener: Callable[[str], Store] = open_store,
+        feed_size: int = FEED_SIZE,
     ) -> None:
         self._store_url = store_url
         self._opener = opener
@@ -83,12 +91,9 @@ class Service:
         self.inbox = Inbox(self.state.settings.inbox_max)
         self._executors = executors
         self._observe = observe
-        self._telling = telling
-        self.announcer = Announcer(
-            telling.settings, self._job_of, self._clock.now, routes=telling.routes, manners=telling.manners
-        )
-        self.heartbeat = self._heartbeat() if telling.heartbeat_url else None
-        self._facts = Facts([self.announcer])
+        self.outlook = Outlook(self.state, self.inbox, self._clock, executors, telling, feed_size)
+        self.attachments: list[Attachment] = []
+        """Started when the ledger is open and the loop is about to turn, and stopped in the opposite order."""
         self._lock: FolderLock | None = None
         self._stores: list[Store] = []
         self._leadership: Leadership | None = None
@@ -105,11 +110,11 @@ class Service:
             raise
         assert self.dispatcher is not None
         assert self._writer is not None
-        for one in (self.announcer, self.heartbeat):
-            if one is not None:
-                one.start()
+        self.outlook.start(self.dispatcher, self._writer)
         helpers = [asyncio.create_task(task()) for task in (self._claim, self._keep_lock, self._maintain)]
         try:
+            for attachment in self.attachments:
+                attachment.start()
             await self.dispatcher.run()
         finally:
             for helper in helpers:
@@ -156,34 +161,18 @@ class Service:
         self._stores.append(store)
         return store
 
-    def _heartbeat(self) -> Heartbeat:
-        told = self._telling
-        return Heartbeat(told.heartbeat_url, told.heartbeat_us / SECOND, self._is_well, told.settings)
-
-    def _job_of(self, job_id: str) -> Job | None:
-        known = self.state.jobs.get(job_id)
-        return known.job if known is not None else self.state.definitions.get(job_id)
-
-    def _is_well(self) -> bool:
-        """Whether planning is where it should be; asked from any thread."""
-        return not self.state.is_stopping and self.lag_us() < self._telling.behind_us
-
-    def lag_us(self) -> int:
-        """How long ago the loop should have planned and has not: it hangs, or the ledger is behind."""
-        return max(0, self._clock.now() - self.state.next_plan_at)
-
     def _look_on(self, seen: Message | Effect) -> None:
-        self._facts(seen)
+        self.outlook(seen)
         if self._observe is not None:
             self._observe(seen)
 
     def _fall_silent(self) -> None:
-        """Tell what the ledger took last, when the loop no longer asked."""
+        # What the ledger took last is told too, though the loop no longer asks.
         for message in self.inbox.drain():
-            self._facts(message)
-        if self.heartbeat is not None:
-            self.heartbeat.stop()
-        self.announcer.stop(SILENCE_SECONDS)
+            self.outlook(message)
+        for attachment in reversed(self.attachments):
+            attachment.stop()
+        self.outlook.stop()
 
     def resync(self) -> None:
         """Tell the loop all the definitions there are."""
@@ -281,7 +270,14 @@ class FolderService:
             backups_us=settings.retention.backups_us,
             observe=observe,
             telling=telling_of(settings, os.environ),
+            feed_size=settings.limits.feed,
         )
+        outlook = self.service.outlook
+        self.control = Control(
+            self.state_folder / CONTROL_SOCKET, outlook.status, outlook.feed, settings.limits.clients
+        )
+        outlook.status.extra["control"] = lambda: self.control.counts
+        self.service.attachments.append(self.control)
 
     async def run(self) -> None:
         _calm_the_collector()

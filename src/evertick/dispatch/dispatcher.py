@@ -27,6 +27,7 @@ from evertick.loop.effects import (
 )
 from evertick.loop.messages import LaunchRefused, Message, ReplySlot, RunLost, Shutdown, TimePassed
 from evertick.loop.state import State
+from evertick.loop.statistics import Histogram
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import RETRYING
 from evertick.model.run import RunKey
@@ -65,6 +66,10 @@ class Dispatcher:
         """When to stop waiting for runs that go on; whoever comes next finds them."""
         self._replies: dict[ReplySlot, asyncio.Future[object]] = {}
         self._next_slot = 1
+        self.turns = Histogram()
+        """How long each iteration took, carrying out included."""
+        self.turned_at_us = clock.monotonic_us()
+        """When the last one ended, by the monotonic clock: a loop that hangs is told by it."""
 
     async def run(self) -> None:
         """Until it is told to shut down, and nothing more is active or its patience is over."""
@@ -76,6 +81,7 @@ class Dispatcher:
                 raise RuntimeError("the ledger's writer has failed; stopping before anything is lost") from (
                     self._writer.failure
                 )
+            began_us = self._clock.monotonic_us()
             messages = self._inbox.drain()
             messages.append(TimePassed(self._clock.monotonic_us()))
             decision = decide(self._state, messages, self._clock.now())
@@ -83,6 +89,8 @@ class Dispatcher:
                 self._carry_out(effect)
             if self._observe is not None:
                 self._tell(messages, decision.effects)
+            self.turned_at_us = self._clock.monotonic_us()
+            self.turns.add(self.turned_at_us - began_us)
             if self._state.is_stopping and not self._state.batches and not self._waits_for_runs():
                 return
             wait = (decision.wake_at - self._clock.now()) / SECOND

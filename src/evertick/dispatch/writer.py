@@ -53,6 +53,11 @@ class Writer:
         self.failure: BaseException | None = None
         """What ended the thread before its time; the service must not go on without it."""
 
+    @property
+    def backlog(self) -> int:
+        """Writes that wait."""
+        return self._queue.qsize()
+
     def start(self) -> None:
         self._thread.start()
 

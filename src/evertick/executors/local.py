@@ -152,6 +152,11 @@ class LocalExecutor:
 
     # Beyond the contract
 
+    def lanes(self) -> dict[str, dict[str, int]]:
+        """How full the lanes are; the counts of one moment."""
+        with self._lock:
+            return self._lanes.load()
+
     def drain(self, timeout: float) -> bool:
         """Wait until nothing is launching or running; whether that came true in time."""
         with self._changed:

@@ -3,36 +3,56 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from evertick.model.instant import MILLISECOND
 
 
-class Lateness:
-    """How late runs started, as percentiles: a histogram whose steps grow by an eighth, so any answer is that exact."""
+class Histogram:
+    """Durations, as percentiles: steps that grow by an eighth, so any answer is that exact."""
 
-    __slots__ = ("_counts", "count", "worst_us")
+    __slots__ = ("_counts", "count", "total_us", "worst_us")
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
         self.count = 0
+        self.total_us = 0
         self.worst_us = 0
 
     def add(self, late_us: int) -> None:
         late_us = max(late_us, 0)
         self._counts[_step_of(late_us)] += 1
         self.count += 1
+        self.total_us += late_us
         self.worst_us = max(self.worst_us, late_us)
 
     def percentile_us(self, percent: float) -> int:
         """At least this share of the runs started no later than that."""
         wanted = self.count * percent / 100
         seen = 0
-        for step in sorted(self._counts):
-            seen += self._counts[step]
+        # Of a copy: others than the loop ask too.
+        counts = self._counts.copy()
+        for step in sorted(counts):
+            seen += counts[step]
             if seen >= wanted:
                 return min(_top_of(step), self.worst_us)
         return 0
+
+    def at_most(self, bounds_us: Sequence[int]) -> list[int]:
+        """For each bound, ascending, how many were no longer; to the width of a step."""
+        counts = sorted(self._counts.copy().items())
+        found, seen, place = [], 0, 0
+        for bound in bounds_us:
+            while place < len(counts) and _top_of(counts[place][0]) <= bound:
+                seen += counts[place][1]
+                place += 1
+            found.append(seen)
+        return found
+
+
+Lateness = Histogram
+"""How late runs started."""
 
 
 def _step_of(late_us: int) -> int:

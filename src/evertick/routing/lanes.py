@@ -111,6 +111,18 @@ class Lanes(Generic[Ticket]):
     def is_under_way(self, ticket: Ticket) -> bool:
         return ticket in self._under_way
 
+    def load(self) -> dict[str, dict[str, int]]:
+        """Per lane: how many dispatches are under way and wait, and how many may."""
+        return {
+            str(lane): {
+                "under_way": self._used[lane],
+                "size": self._size[lane],
+                "waiting": len(self._waiting[lane]),
+                "queue": self._bound[lane],
+            }
+            for lane in Lane
+        }
+
     @property
     def has_waiting(self) -> bool:
         return any(self._waiting.values())

@@ -1,0 +1,102 @@
+"""How another process asks the scheduler of a folder, and hears what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from evertick.dispatch.control import SOCKET, address_of
+
+ANSWER_MAX: Final = 64 * 1024 * 1024
+TIMEOUT_SECONDS: Final = 5.0
+
+
+class ControlClient:
+    """One connection for each question; it holds nothing in between, and may be used by any thread or task.
+
+    `status` is None, and the streams end, where no scheduler answers: that is a state of the world, not an error.
+    """
+
+    def __init__(self, state_folder: Path | str, timeout: float = TIMEOUT_SECONDS) -> None:
+        self.path = Path(state_folder) / SOCKET
+        self._timeout = timeout
+
+    def status(self) -> Mapping[str, Any] | None:
+        try:
+            with self._connect() as connection, connection.makefile("rb") as lines:
+                connection.sendall(_question({"ask": "status"}))
+                return _status(lines.readline(ANSWER_MAX))
+        except OSError:
+            return None
+
+    def events(self, after: int | None = None, feed: str | None = None) -> Iterator[Mapping[str, Any]]:
+        """What the scheduler tells, until it ends: first a head with the feed's name, then events and beats.
+
+        With the number of the last event and the name of its feed nothing is told twice, and nothing is left out
+        that the scheduler still remembers.
+        """
+        with contextlib.suppress(OSError), self._connect() as connection, connection.makefile("rb") as lines:
+            connection.sendall(_question({"ask": "events", "after": after, "feed": feed}))
+            # Beats come every fifteen seconds: a longer silence is that of a scheduler that is gone.
+            connection.settimeout(60.0)
+            for line in lines:
+                told = _told(line)
+                if told is not None:
+                    yield told
+
+    async def astatus(self) -> Mapping[str, Any] | None:
+        return await asyncio.to_thread(self.status)
+
+    async def aevents(self, after: int | None = None, feed: str | None = None) -> AsyncIterator[Mapping[str, Any]]:
+        """As `events`, for asyncio."""
+        try:
+            with address_of(self.path) as address:
+                reader, writer = await asyncio.wait_for(
+                    asyncio.open_unix_connection(address, limit=ANSWER_MAX), self._timeout
+                )
+        except (OSError, TimeoutError):
+            return
+        try:
+            writer.write(_question({"ask": "events", "after": after, "feed": feed}))
+            while line := await asyncio.wait_for(reader.readline(), 60.0):
+                told = _told(line)
+                if told is not None:
+                    yield told
+        except (OSError, TimeoutError, ValueError):
+            return
+        finally:
+            writer.close()
+
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(self._timeout)
+        try:
+            with address_of(self.path) as address:
+                connection.connect(address)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _question(asked: Mapping[str, Any]) -> bytes:
+    return json.dumps({name: value for name, value in asked.items() if value is not None}).encode() + b"\n"
+
+
+def _status(line: bytes) -> Mapping[str, Any] | None:
+    told = _told(line)
+    found = told.get("status") if told is not None else None
+    return found if isinstance(found, Mapping) else None
+
+
+def _told(line: bytes) -> Mapping[str, Any] | None:
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return None
+    return told if isinstance(told, Mapping) else None

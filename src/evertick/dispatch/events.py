@@ -1,0 +1,168 @@
+"""What an onlooker is told: an event, with a number, in the words of the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from evertick.dispatch.facts import Fact
+from evertick.loop.effects import Log
+from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen
+from evertick.model.instant import Instant, to_text
+from evertick.model.ledger import Snapshot
+from evertick.model.lifecycle import PLANNED
+from evertick.model.run import Change, Entry
+from evertick.model.steps import read_steps
+
+RUN, GAP, JOB, NODE, TIME, ALARM, DROPPED = "run", "gap", "job", "node", "time", "alarm", "dropped"
+KINDS: Final[Mapping[str, str]] = {
+    RUN: "A run has another state, or its steps stand otherwise; also an occurrence that was skipped.",
+    GAP: "A stretch of occurrences was skipped as one.",
+    JOB: "A job was added, changed, removed, held, resumed, or cannot be planned.",
+    NODE: "This node gained or lost buckets of jobs, or sees other nodes than before.",
+    TIME: "The clock jumped, or the loop stalled.",
+    ALARM: "Something else that the operator should know.",
+    DROPPED: "So many events were lost to this listener, because it was too slow.",
+}
+
+STEPS_MAX: Final = 8 * 1024
+"""Characters; of a run with more of them, how its steps stand is read from the ledger."""
+_NOTHING: Final = Snapshot()
+_TIME: Final = frozenset({"clock.jumped", "loop.stalled"})
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=str).encode
+
+
+class Event:
+    """Made for the ring: what it says is worked out when somebody wants to read it, and only once."""
+
+    __slots__ = ("_data", "_line", "at", "fact", "kind", "number")
+
+    def __init__(self, number: int, at: Instant, kind: str, fact: Fact | int) -> None:
+        self.number = number
+        self.at = at
+        self.kind = kind
+        self.fact = fact
+        self._data: dict[str, Any] | None = None
+        self._line: bytes | None = None
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """Plain values, as JSON has them."""
+        if self._data is None:
+            head = {"event": self.number, "at": to_text(self.at), "kind": self.kind}
+            self._data = {**head, **_said(self.fact)}
+        return self._data
+
+    @property
+    def line(self) -> bytes:
+        if self._line is None:
+            self._line = _encode(self.data).encode() + b"\n"
+        return self._line
+
+
+def kind_of(fact: Fact) -> str | None:
+    """None for what is no event: an occurrence that is entered ahead, a log line of no alarm."""
+    match fact:
+        case Change():
+            return RUN
+        case Entry():
+            return None if fact.state is PLANNED else GAP if fact.is_gap else RUN
+        case BucketsGained() | BucketsLost() | NodesSeen():
+            return NODE
+        case Log(event, _, is_alarming):
+            if event.startswith("job."):
+                return JOB
+            return TIME if event in _TIME else ALARM if is_alarming else None
+        case _:
+            return None
+
+
+def kept(fact: Fact) -> Fact:
+    """As much of a fact as an event says: the ring must not keep a ledger, or what a thousand steps have printed."""
+    match fact:
+        case BucketsGained(epochs):
+            return BucketsGained(epochs, _NOTHING)
+        case Change() if fact.steps and len(fact.steps) > STEPS_MAX:
+            return fact._replace(steps=None)
+        case _:
+            return fact
+
+
+def _said(fact: Fact | int) -> Mapping[str, Any]:
+    match fact:
+        case Entry() if fact.is_gap:
+            assert fact.through is not None
+            return _known(
+                job=fact.key.job_id,
+                first=to_text(fact.key.scheduled_for),
+                last=to_text(fact.through),
+                occurrences=fact.occurrences,
+                reason=fact.reason,
+                detail=fact.detail or None,
+            )
+        case Entry():
+            run = {"state": fact.state, "reason": fact.reason, "trigger": fact.trigger, "detail": fact.detail or None}
+            return {**_whose(fact), **_known(**run)}
+        case Change():
+            return {**_whose(fact), **_change(fact)}
+        case BucketsGained(epochs):
+            return {"what": "gained", "buckets": sorted(epochs)}
+        case BucketsLost(buckets, is_fenced):
+            return {"what": "lost", "buckets": sorted(buckets), "is_fenced": is_fenced}
+        case NodesSeen(nodes):
+            return {"what": "seen", "nodes": sorted(nodes)}
+        case Log(event, fields):
+            what = event.removeprefix("job.") if event.startswith("job.") else event
+            return {"what": what, **{name: _plain(value) for name, value in fields.items()}}
+        case int():
+            return {"count": fact}
+        case _:
+            return {}
+
+
+def _whose(fact: Entry | Change) -> dict[str, Any]:
+    key = fact.key
+    return {"job": key.job_id, "run": key.run_id, "scheduled_for": to_text(key.scheduled_for)}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    steps = None
+    if change.steps:
+        steps = [{"name": step.name, "state": step.state} for step in read_steps(change.steps)]
+    return _known(
+        state=change.state,
+        attempt=change.attempt,
+        reason=change.reason,
+        trigger=change.trigger,
+        executor=change.executor,
+        started_at=_text(change.started_at),
+        finished_at=_text(change.finished_at),
+        retry_at=_text(change.retry_at),
+        exit_code=change.exit_code,
+        detail=change.detail,
+        steps=steps,
+    )
+
+
+def _text(instant: Instant | None) -> str | None:
+    return None if instant is None else to_text(instant)
+
+
+def _known(**values: Any) -> dict[str, Any]:
+    return {
+        name: str(value) if isinstance(value, str) else value for name, value in values.items() if value is not None
+    }
+
+
+def _plain(value: object) -> Any:
+    """What a log line holds, as JSON may hold it."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Sequence | frozenset | set) and not isinstance(value, str | bytes):
+        return [_plain(one) for one in _ordered(value)]
+    return str(value)
+
+
+def _ordered(values: Iterable[Any]) -> list[Any]:
+    return sorted(values) if isinstance(values, set | frozenset) else list(values)

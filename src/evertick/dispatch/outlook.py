@@ -1,0 +1,76 @@
+"""What a node shows of itself to those around it: the feed, its status, messages to people, a sign of life."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evertick.dispatch.census import Census
+from evertick.dispatch.clock import Clock
+from evertick.dispatch.dispatcher import Dispatcher
+from evertick.dispatch.facts import Facts
+from evertick.dispatch.feed import SIZE, Feed
+from evertick.dispatch.inbox import Inbox
+from evertick.dispatch.notify.announcer import Announcer
+from evertick.dispatch.notify.heartbeat import Heartbeat
+from evertick.dispatch.notify.telling import NOBODY, Telling
+from evertick.dispatch.status import Status
+from evertick.dispatch.writer import Writer
+from evertick.executor import Executor
+from evertick.loop.effects import Effect
+from evertick.loop.messages import Message
+from evertick.loop.state import State
+from evertick.model.instant import SECOND
+from evertick.model.job import Job
+
+SILENCE_SECONDS = 10.0
+"""How long a stop waits for messages that are on their way."""
+
+
+class Outlook:
+    """Looks on in the loop's thread; whatever takes longer than a glance is done elsewhere."""
+
+    def __init__(
+        self,
+        state: State,
+        inbox: Inbox,
+        clock: Clock,
+        executors: Mapping[str, Executor],
+        telling: Telling = NOBODY,
+        feed_size: int = SIZE,
+    ) -> None:
+        self._state = state
+        self._telling = telling
+        self._clock = clock
+        self.census = Census()
+        self.feed = Feed(state.incarnation, clock.now, feed_size)
+        self.announcer = Announcer(
+            telling.settings, self._job_of, clock.now, routes=telling.routes, manners=telling.manners
+        )
+        self.status = Status(state, inbox, clock, self.census, self.feed, executors, lambda: self.announcer.counts)
+        self.heartbeat: Heartbeat | None = None
+        if telling.heartbeat_url:
+            every = telling.heartbeat_us / SECOND
+            self.heartbeat = Heartbeat(telling.heartbeat_url, every, self._is_well, telling.settings)
+        self._facts = Facts([self.census, self.feed, self.announcer])
+
+    def __call__(self, seen: Message | Effect) -> None:
+        self._facts(seen)
+
+    def start(self, dispatcher: Dispatcher, writer: Writer) -> None:
+        self.status.dispatcher, self.status.writer = dispatcher, writer
+        self.announcer.start()
+        if self.heartbeat is not None:
+            self.heartbeat.start()
+
+    def stop(self) -> None:
+        if self.heartbeat is not None:
+            self.heartbeat.stop()
+        self.announcer.stop(SILENCE_SECONDS)
+
+    def _job_of(self, job_id: str) -> Job | None:
+        known = self._state.jobs.get(job_id)
+        return known.job if known is not None else self._state.definitions.get(job_id)
+
+    def _is_well(self) -> bool:
+        """Whether planning is where it should be; asked from any thread."""
+        return not self._state.is_stopping and self.status.lag_us < self._telling.behind_us

@@ -1,0 +1,158 @@
+"""How a node does: what it tells about itself, as plain values, from any thread and without waiting for the loop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, runtime_checkable
+
+from evertick.dispatch.census import Census
+from evertick.dispatch.clock import Clock
+from evertick.dispatch.dispatcher import Dispatcher
+from evertick.dispatch.feed import Feed
+from evertick.dispatch.inbox import Inbox
+from evertick.dispatch.writer import Writer
+from evertick.executor import Executor
+from evertick.loop.state import State
+from evertick.loop.statistics import Histogram
+from evertick.model.instant import MILLISECOND, SECOND, Instant, to_text
+
+BOUNDS_US: Final = tuple(
+    MILLISECOND * number
+    for number in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000)
+)
+"""Of the histograms that are told: from a millisecond to five minutes."""
+PERCENTS: Final = (50, 90, 99, 99.9)
+
+
+@runtime_checkable
+class HasLanes(Protocol):
+    def lanes(self) -> Mapping[str, Mapping[str, int]]: ...
+
+
+def histogram_data(histogram: Histogram) -> dict[str, Any]:
+    """Seconds, as those who measure want them: counts up to each bound, their number and their sum."""
+    return {
+        "count": histogram.count,
+        "sum": histogram.total_us / SECOND,
+        "max": histogram.worst_us / SECOND,
+        "percentiles": {str(percent): histogram.percentile_us(percent) / SECOND for percent in PERCENTS},
+        "buckets": [
+            [bound / SECOND, seen] for bound, seen in zip(BOUNDS_US, histogram.at_most(BOUNDS_US), strict=True)
+        ],
+    }
+
+
+class Status:
+    """Asked by the socket. Everything it reads is a number, or copied in one go."""
+
+    def __init__(
+        self,
+        state: State,
+        inbox: Inbox,
+        clock: Clock,
+        census: Census,
+        feed: Feed,
+        executors: Mapping[str, Executor],
+        notifications: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self._state = state
+        self._inbox = inbox
+        self._clock = clock
+        self._census = census
+        self._feed = feed
+        self._executors = executors
+        self._notifications = notifications
+        self.started_at: Instant = clock.now()
+        self.dispatcher: Dispatcher | None = None
+        self.writer: Writer | None = None
+        self.extra: dict[str, Callable[[], object]] = {}
+        """What others add, by name: the companion, the socket itself."""
+
+    @property
+    def lag_us(self) -> int:
+        """How long ago the loop should have planned and has not: it hangs, or the ledger is behind."""
+        return max(0, self._clock.now() - self._state.next_plan_at)
+
+    def __call__(self) -> dict[str, Any]:
+        state, now = self._state, self._clock.now()
+        numbers = state.statistics
+        dispatcher, writer = self.dispatcher, self.writer
+        turned_us = self._clock.monotonic_us() - dispatcher.turned_at_us if dispatcher is not None else None
+        return {
+            "node": state.node,
+            "incarnation": state.incarnation,
+            "version": _version(),
+            "pid": os.getpid(),
+            "started_at": to_text(self.started_at),
+            "uptime_seconds": (now - self.started_at) / SECOND,
+            "is_stopping": state.is_stopping,
+            "planner": {
+                "lag_seconds": self.lag_us / SECOND,
+                "held_back": numbers.planning_held_back,
+                "iterations": numbers.iterations,
+                "seconds_since_turn": None if turned_us is None else turned_us / SECOND,
+                "turn_seconds": histogram_data(dispatcher.turns) if dispatcher is not None else None,
+            },
+            "lateness_seconds": histogram_data(numbers.lateness),
+            "occurrences": {
+                "entered": numbers.entered,
+                "launched": numbers.launched,
+                "ended": _counts(numbers.ended),
+                "skipped": _counts(numbers.skipped),
+                "gaps": self._census.gaps,
+            },
+            "runs": self._census.open_runs,
+            "jobs": {"owned": len(state.jobs), "defined": len(state.definitions)},
+            "ownership": {
+                "buckets": len(state.epochs),
+                "buckets_lost": self._census.buckets_lost,
+                "batches_fenced": numbers.fenced,
+                "lease_until": None if state.lease_until is None else to_text(state.lease_until),
+                "nodes": sorted(state.live_nodes or ()),
+            },
+            "time": {"clock_jumps": numbers.clock_jumps, "stalls": numbers.stalls},
+            "queues": {
+                name: {"limit": queue.limit, "active": len(queue.active), "waiting": len(queue.waiting)}
+                for name, queue in state.queues.items()
+            },
+            "ring": len(state.ring),
+            "inbox": {"waiting": len(self._inbox), "limit": state.settings.inbox_max},
+            "writer": {
+                "backlog": writer.backlog if writer is not None else 0,
+                "batches": len(state.batches),
+                "changes": state.changes_in_flight,
+            },
+            "refused_reports": numbers.refused_reports,
+            "executors": self._members(),
+            "notifications": dict(self._notifications()),
+            "feed": {
+                "name": self._feed.name,
+                "last": self._feed.last,
+                "oldest": self._feed.oldest,
+                "listeners": self._feed.listeners,
+                "dropped": self._feed.dropped,
+            },
+            **{name: told() for name, told in self.extra.items()},
+        }
+
+    def _members(self) -> dict[str, Any]:
+        """By the name that runs carry: `local@node`, or the executor's with its member's."""
+        found: dict[str, Any] = {}
+        for name, executor in self._executors.items():
+            for member in executor.members():
+                where = self._state.node if member.name == name else member.name
+                found[f"{name}@{where}"] = {"is_healthy": member.is_healthy, "running": member.running}
+                if isinstance(executor, HasLanes):
+                    found[f"{name}@{where}"]["lanes"] = executor.lanes()
+        return found
+
+
+def _counts(counts: Mapping[Any, int]) -> dict[str, int]:
+    return {str(name): number for name, number in dict(counts).items()}
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("evertick")
