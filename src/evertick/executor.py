@@ -8,13 +8,14 @@ saying again what is known of it; so a launch may be repeated after a crash, and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.lifecycle import Trigger
 from evertick.model.report import Report
 from evertick.model.run import RunKey
+from evertick.model.subrun import SubRunEnd
 
 
 class Attempt(Protocol):
@@ -42,6 +43,15 @@ class Member(NamedTuple):
     name: str
     is_healthy: bool
     running: int
+
+
+@runtime_checkable
+class HearsOfSubRuns(Protocol):
+    """An executor whose steps may be runs of other jobs: it asks for them, and is told how they ended."""
+
+    def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
+        """Said once or more; a step that waits no longer is no error."""
+        ...
 
 
 class Executor(Protocol):

@@ -29,6 +29,9 @@ def folder_with(path: Path, files: dict[str, str]) -> Folder:
             "a -> b -> a",
             id="each in the other",
         ),
+        pytest.param(
+            {"a": "steps: [{name: s, job: b}]", "b": "onExit: {job: a}"}, "a -> b -> a", id="one when the other ends"
+        ),
         pytest.param({"a": "steps: [{name: s, job: b}]\nafter: b", "b": ""}, "a -> b -> a", id="a step it comes after"),
         pytest.param({"a": "after: c", "b": "after: a", "c": "after: b"}, "a -> b -> c -> a", id="three in a circle"),
     ],

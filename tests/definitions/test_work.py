@@ -97,6 +97,7 @@ def step_of(text: str) -> Step:
         ),
         pytest.param("job: Data Fetch", SubJob("data-fetch"), id="another job by its name"),
         pytest.param("job: fetch, params: {DAY: 1}", SubJob("fetch", (("DAY", "1"),)), id="a job with parameters"),
+        pytest.param("job: fetch, wait: false", SubJob("fetch", waits=False), id="a job that is not waited for"),
     ],
 )
 def test_a_step_may_be(written, kind):

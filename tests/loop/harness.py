@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import Any
 
+from evertick.dispatch.lookup import look_up
 from evertick.dispatch.writer import commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide
-from evertick.loop.effects import Commit, Effect, Launch, Log, Reconcile, Record, Reply, Stop
+from evertick.loop.effects import Commit, Effect, Launch, Log, LookUp, Reconcile, Record, Reply, Stop, TellStep
 from evertick.loop.messages import (
     BatchCommitted,
     BatchFenced,
@@ -127,6 +128,7 @@ class World:
         """While set, nothing is written and nothing answered."""
         self.launches: list[tuple[Instant, Launch]] = []
         self.stops: list[tuple[Instant, Stop]] = []
+        self.told: list[TellStep] = []
         self.logs: list[Log] = []
         self.replies: dict[int, Any] = {}
         self.spins = 0
@@ -148,7 +150,7 @@ class World:
         self.incarnation = f"start-{next(self._numbers)}"
         self.born_at = self.now
         self.state = State(self.settings, "node", self.incarnation, self.now)
-        self.writes: list[Commit | Record] = []
+        self.writes: list[Commit | Record | LookUp] = []
         self.turns.clear()
         self.inbox: list[Message] = [DefinitionsResynced(list(self.jobs.values())), self.gain(range(BUCKETS))]
         self.turn()
@@ -280,6 +282,10 @@ class World:
                 self.executor.stop(effect)
             case Reconcile():
                 self.executor.reconcile(effect)
+            case LookUp():
+                self.writes.append(effect)
+            case TellStep():
+                self.told.append(effect)
             case Reply(slot, value):
                 self.replies[slot] = value
             case Log():
@@ -295,6 +301,8 @@ class World:
                         self.inbox.append(BatchCommitted(number, commit_around(self.store, commit).refused))
                     except Fenced as fenced:
                         self.inbox.append(BatchFenced(number, fenced.buckets))
+                case LookUp(keys):
+                    self.inbox += look_up(self.store, keys)
                 case Record(changes):
                     self.inbox.append(ChangesRecorded(len(changes), self.store.record(changes)))
 

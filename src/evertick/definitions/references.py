@@ -48,13 +48,21 @@ def _following(jobs: Mapping[str, Job]) -> dict[str, list[str]]:
     """By job id: the jobs that a run of it leads to, as a step or because they come after it."""
     following: dict[str, list[str]] = {}
     for job in jobs.values():
-        for step in job.steps:
-            if isinstance(step.kind, SubJob) and step.kind.job_id in jobs:
-                following.setdefault(job.id, []).append(step.kind.job_id)
+        for other in _sub_jobs(job):
+            if other in jobs:
+                following.setdefault(job.id, []).append(other)
         for other in job.after.jobs if job.after else ():
             if other in jobs:
                 following.setdefault(other, []).append(job.id)
     return following
+
+
+def _sub_jobs(job: Job) -> Iterator[str]:
+    """The jobs that its steps and handlers run."""
+    handlers = job.work.handlers
+    for step in (*job.steps, handlers.on_success, handlers.on_failure, handlers.on_cancel, handlers.on_exit):
+        if step is not None and isinstance(step.kind, SubJob):
+            yield step.kind.job_id
 
 
 def _circles(following: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
@@ -88,9 +96,7 @@ def _way(circle: Sequence[str], place: int) -> str:
 def _named(job: Job) -> Iterator[tuple[str, str]]:
     if job.after is not None:
         yield from (("after", other) for other in job.after.jobs)
-    for step in job.steps:
-        if isinstance(step.kind, SubJob):
-            yield "steps", step.kind.job_id
+    yield from (("steps", other) for other in _sub_jobs(job))
     for constraint in job.constraints:
         if isinstance(constraint, RequirePreviousSuccess):
             yield from (("constraints", other) for other in constraint.jobs)

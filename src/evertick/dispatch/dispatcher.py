@@ -9,14 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evertick.dispatch.clock import Clock
 from evertick.dispatch.inbox import Inbox
+from evertick.dispatch.lookup import look_up
 from evertick.dispatch.writer import Ask, Writer
-from evertick.executor import Executor
+from evertick.executor import Executor, HearsOfSubRuns
 from evertick.loop.decide import decide
 from evertick.loop.effects import (
     Commit,
     Effect,
     Launch,
     Log,
+    LookUp,
     Notify,
     Reconcile,
     Record,
@@ -24,6 +26,7 @@ from evertick.loop.effects import (
     Reply,
     Resync,
     Stop,
+    TellStep,
 )
 from evertick.loop.messages import LaunchRefused, Message, ReplySlot, RunLost, Shutdown, TimePassed
 from evertick.loop.state import State
@@ -153,6 +156,12 @@ class Dispatcher:
                     future.set_result(value)
             case Reconcile(runs):
                 self._reconcile(runs)
+            case LookUp(keys):
+                self._writer.write(Ask(lambda store: look_up(store, keys)))
+            case TellStep():
+                for executor in self._executors.values():
+                    if isinstance(executor, HearsOfSubRuns):
+                        executor.sub_run_ended(*effect)
             case Notify():
                 pass  # said by the announcer, which looks on
             case Release(buckets):

@@ -23,8 +23,19 @@ from evertick.executors.wire import Order
 from evertick.executors.works import encode_work, secrets_of
 from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, LOST, RunState
-from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown, StepsSeen
+from evertick.model.report import (
+    LaunchRefused,
+    Report,
+    RunFinished,
+    RunLost,
+    RunStarted,
+    RunUnknown,
+    StepsSeen,
+    SubRunUnwanted,
+    SubRunWanted,
+)
 from evertick.model.run import RunKey
+from evertick.model.subrun import SubRunEnd
 from evertick.routing.lanes import Lanes, Turn
 
 log = logging.getLogger("evertick.local")
@@ -150,6 +161,13 @@ class LocalExecutor:
             link.close(CLOSE_SECONDS)
         self._links = []
 
+    def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
+        """A keeper that does not hear it asks again when it is back."""
+        line = wire.line(wire.SUB_RUN, *key, attempt, step, number, end.state, end.detail, dict(end.outputs))
+        for link in self._links:
+            if link.is_connected:
+                link.send(line)
+
     # Beyond the contract
 
     def lanes(self) -> dict[str, dict[str, int]]:
@@ -242,6 +260,12 @@ class LocalExecutor:
             for verb, job_id, scheduled_for, origin, attempt, *rest in messages:
                 key = RunKey(job_id, scheduled_for, origin)
                 ticket = Ticket(key, attempt)
+                if verb == wire.CALL:
+                    reports.append(SubRunWanted(key, attempt, *rest))
+                    continue
+                if verb == wire.HANG_UP:
+                    reports.append(SubRunUnwanted(key, attempt, *rest))
+                    continue
                 if verb == wire.STEPS:
                     reports.append(StepsSeen(key, attempt, rest[0]))
                     continue

@@ -25,12 +25,15 @@ LAUNCH = "launch"  # Order
 STOP = "stop"  # job, scheduled for, origin, attempt, detail
 RECONCILE = "reconcile"  # [[job, scheduled for, origin, attempt] ...]
 DELIVERED = "delivered"  # serial
+SUB_RUN = "sub_run"  # job, scheduled for, origin, attempt, step, number, state, detail, {step: output}
 LEAVE = "leave"  # end as soon as nothing runs
 # From the keeper.
 STARTED = "started"  # job, scheduled for, origin, attempt, at
 STEPS = "steps"  # job, scheduled for, origin, attempt, how its steps stand
 FINISHED = "finished"  # job, scheduled for, origin, attempt, at, state, exit code, detail, serial, steps or null
 UNKNOWN = "unknown"  # job, scheduled for, origin, attempt
+CALL = "call"  # job, scheduled for, origin, attempt, step, number, job to run, params, waits
+HANG_UP = "hang_up"  # job, scheduled for, origin, attempt, step, number, job that was to run
 REFUSED = "refused"  # job, scheduled for, origin, attempt, detail
 
 _PEER = struct.Struct("3i")

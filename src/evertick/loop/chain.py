@@ -9,7 +9,7 @@ from evertick.loop.state import Arrival, JobState, OpenRun, State
 from evertick.loop.turn import Turn
 from evertick.model.chain import AfterMode
 from evertick.model.job import Job
-from evertick.model.ledger import Request, RequestKind
+from evertick.model.ledger import Request, RequestKind, short_id
 from evertick.model.lifecycle import PLANNED, Trigger
 from evertick.model.run import Entry, RunKey
 
@@ -32,8 +32,8 @@ def announce(state: State, turn: Turn, run: OpenRun) -> None:
     """A run succeeded: tell the jobs after it, through the ledger, in the transaction that says it succeeded."""
     for downstream in sorted(state.downstream.get(run.key.job_id, ())):
         payload = json.dumps({"upstream": run.key.job_id, "at": run.key.scheduled_for})
-        request_id = f"chain/{run.key.run_id}/{downstream}"
-        turn.request(Request(request_id, RequestKind.CHAIN, downstream, payload, turn.now))
+        told = short_id(f"chain/{run.key.run_id}/{downstream}")
+        turn.request(Request(told, RequestKind.CHAIN, downstream, payload, turn.now))
 
 
 def arrived(state: State, turn: Turn, message: ChainArrived) -> None:

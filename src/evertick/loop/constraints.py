@@ -23,7 +23,7 @@ from evertick.model.constraint import (
     RequirePreviousSuccess,
 )
 from evertick.model.instant import Instant
-from evertick.model.ledger import Request, RequestKind
+from evertick.model.ledger import Request, RequestKind, short_id
 from evertick.model.lifecycle import Trigger
 from evertick.model.run import RunKey
 
@@ -87,9 +87,9 @@ def violate(turn: Turn, job: JobState, run: OpenRun, constraint: str, actions: I
                 _kill(turn, job, run, action.target, constraint)
 
 
-def _request_start(turn: Turn, job_id: str, request_id: str) -> None:
+def _request_start(turn: Turn, job_id: str, name: str) -> None:
     payload = json.dumps({"trigger": Trigger.RETRY, "params": ""})
-    turn.request(Request(request_id, RequestKind.TRIGGER, job_id, payload, turn.now, "constraint"))
+    turn.request(Request(short_id(name), RequestKind.TRIGGER, job_id, payload, turn.now, "constraint"))
 
 
 def _kill(turn: Turn, job: JobState, run: OpenRun, target: KillTarget, constraint: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evertick.loop import chain, jobs, ownership, requests, settle
+from evertick.loop import chain, jobs, ownership, requests, settle, subruns
 from evertick.loop.effects import Decision, Resync
 from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed
 from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due
@@ -45,6 +45,9 @@ from evertick.loop.messages import (
     RunUnknown,
     Shutdown,
     StepsSeen,
+    SubRunsSeen,
+    SubRunUnwanted,
+    SubRunWanted,
     TimePassed,
     TriggerJob,
 )
@@ -72,6 +75,8 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     drain_queues(state, turn)
     report_missed(turn)
     _fire_stops(state, turn)
+    subruns.settle(state, turn)
+    subruns.look_up(state, turn)
     _clean_up(state, turn)
     return Decision(turn.effects(), _wake_at(state, now))
 
@@ -100,6 +105,12 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             settle.unknown(state, turn, message)
         case LaunchRefused():
             settle.refused(state, turn, message)
+        case SubRunWanted():
+            subruns.wanted(state, turn, message)
+        case SubRunUnwanted():
+            subruns.unwanted(state, turn, message)
+        case SubRunsSeen():
+            subruns.seen(state, turn, message)
         case DefinitionsChanged():
             jobs.changed(state, turn, message)
         case DefinitionsResynced():

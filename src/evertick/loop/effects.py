@@ -13,6 +13,7 @@ from evertick.model.ledger import Batch
 from evertick.model.lifecycle import Trigger
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import ScheduleSpec
+from evertick.model.subrun import SubRunEnd
 from evertick.model.work import Value
 
 
@@ -58,6 +59,22 @@ class Reconcile(NamedTuple):
     """Key, attempt, executor."""
 
 
+class LookUp(NamedTuple):
+    """Read what the ledger has about these runs that steps wait for; answered by `SubRunsSeen`."""
+
+    keys: Sequence[RunKey]
+
+
+class TellStep(NamedTuple):
+    """Tell a step that waits for a run of another job how that ended."""
+
+    key: RunKey
+    attempt: int
+    step: str
+    number: int
+    end: SubRunEnd
+
+
 class Release(NamedTuple):
     """Let others have these buckets, once everything asked for before is written."""
 
@@ -90,7 +107,9 @@ class Resync(NamedTuple):
     """Read all definitions again; answered by `DefinitionsResynced`."""
 
 
-Effect: TypeAlias = Commit | Record | Launch | Stop | Reconcile | Release | Reply | Log | Notify | Resync
+Effect: TypeAlias = (
+    Commit | Record | Launch | Stop | Reconcile | LookUp | TellStep | Release | Reply | Log | Notify | Resync
+)
 
 
 class Decision(NamedTuple):

@@ -10,7 +10,17 @@ from evertick.model.job import Job
 from evertick.model.ledger import Snapshot
 from evertick.model.lifecycle import Trigger
 from evertick.model.policy import Missed, Overlap
-from evertick.model.report import LaunchRefused, RunFinished, RunHeartbeat, RunLost, RunStarted, RunUnknown, StepsSeen
+from evertick.model.report import (
+    LaunchRefused,
+    RunFinished,
+    RunHeartbeat,
+    RunLost,
+    RunStarted,
+    RunUnknown,
+    StepsSeen,
+    SubRunUnwanted,
+    SubRunWanted,
+)
 from evertick.model.run import LedgerRow, RunKey
 
 __all__ = [
@@ -46,6 +56,10 @@ __all__ = [
     "RunUnknown",
     "Shutdown",
     "StepsSeen",
+    "SubRunFound",
+    "SubRunUnwanted",
+    "SubRunWanted",
+    "SubRunsSeen",
     "TimePassed",
     "TriggerJob",
 ]
@@ -143,6 +157,19 @@ class ChangesRecorded(NamedTuple):
     refused: frozenset[RunKey] = frozenset()
 
 
+class SubRunFound(NamedTuple):
+    key: RunKey
+    answer: str | None
+    """To the request for it: empty until there is one, None when the ledger knows no such request."""
+    row: LedgerRow | None
+
+
+class SubRunsSeen(NamedTuple):
+    """What the ledger has about runs that steps wait for."""
+
+    found: Sequence[SubRunFound]
+
+
 # --- people ask
 
 
@@ -153,6 +180,8 @@ class TriggerJob(NamedTuple):
     trigger: Trigger = Trigger.MANUAL
     params: str = ""
     slot: ReplySlot | None = None
+    detail: str = ""
+    """In words, what it is for."""
 
 
 class CancelRun(NamedTuple):
@@ -259,6 +288,9 @@ Message: TypeAlias = (
     | RunLost
     | RunUnknown
     | LaunchRefused
+    | SubRunWanted
+    | SubRunUnwanted
+    | SubRunsSeen
     | TriggerJob
     | CancelRun
     | PauseJob

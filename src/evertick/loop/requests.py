@@ -72,7 +72,7 @@ def trigger(state: State, turn: Turn, message: TriggerJob) -> None:
         return
     job = state.jobs[message.job_id]
     key = RunKey(message.job_id, message.submitted_at, message.request_id)
-    _enter(turn, job, Entry(key, PLANNED, message.trigger, turn.now, params=message.params))
+    _enter(turn, job, Entry(key, PLANNED, message.trigger, turn.now, detail=message.detail, params=message.params))
     _answer(state, turn, message, run_id=key.run_id)
 
 

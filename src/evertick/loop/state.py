@@ -15,6 +15,7 @@ from evertick.model.job import Job
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import PLANNED, JobStatus, RunState, SkipReason, Trigger
 from evertick.model.policy import Missed, Overlap
+from evertick.model.report import SubRunWanted
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.planning.occurrences import OccurrenceIndex
 
@@ -119,6 +120,13 @@ class Arrival(NamedTuple):
 
     request_id: str
     at: Instant
+
+
+class Awaited(NamedTuple):
+    """A run of another job that a step of a run on this node has asked for."""
+
+    wanted: SubRunWanted
+    key: RunKey
 
 
 class Hold(StrEnum):
@@ -338,6 +346,9 @@ class State:
         """Requests to cancel that are answered when these runs of their job have ended."""
         self.resuming: dict[str, str] = {}
         """Requests to resume that are answered when their job is planned again: job to request."""
+        self.sub_runs: dict[RunKey, Awaited] = {}
+        """Runs that steps on this node wait for."""
+        self.next_look_up_at: Instant = now
         self.catchup: Catchup | None = None
         self.statistics = Statistics()
         self.is_stopping = False

@@ -11,7 +11,7 @@ from evertick.loop.messages import ReplySlot
 from evertick.loop.state import EndedRun, JobState, OpenRun, PendingBatch, State
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
-from evertick.model.ledger import Batch, JobRecord, Request, RequestKind, ScheduleLine
+from evertick.model.ledger import Batch, JobRecord, Request, RequestKind, ScheduleLine, short_id
 from evertick.model.lifecycle import PLANNED, RETRYING, SKIPPED, TERMINAL, RunState, SkipReason, may_move
 from evertick.model.policy import Missed
 from evertick.model.report import RunFinished
@@ -49,6 +49,7 @@ class Turn:
         "_withdrawn",
         "missed",
         "now",
+        "parted",
         "planned",
         "state",
         "wants_floor",
@@ -60,6 +61,8 @@ class Turn:
         self.wants_floor = False
         """Whether the ledger should learn how far planning has come, even with nothing else to write."""
         self.missed: list[Missing] = []
+        self.parted: list[tuple[OpenRun, str]] = []
+        """Runs of which an attempt ended in this turn, and what was said of it."""
         self.planned: list[JobState] = []
         """Jobs that were planned by themselves: what of them waits may be free to go now."""
         self._effects: list[Effect] = []
@@ -188,6 +191,8 @@ class Turn:
             self._changes.append(change)
         if not run.in_ledger:
             run.early_change = change
+        if state in TERMINAL or state is RETRYING:
+            self.parted.append((run, detail or ""))
         if state in TERMINAL:
             self._remember(run, reason, detail or "", finished_at, exit_code)
 
@@ -252,8 +257,8 @@ class Turn:
         # a newer word may have answered an earlier one without using it.
         number = self.state.next_batch
         self.state.next_batch += 1
-        request_id = f"report/{report.key.run_id}/{report.attempt}/{self._by(number)}"
-        request = Request(request_id, RequestKind.REPORT, report.key.job_id, json.dumps(payload), self.now)
+        said = short_id(f"report/{report.key.run_id}/{report.attempt}/{self._by(number)}")
+        request = Request(said, RequestKind.REPORT, report.key.job_id, json.dumps(payload), self.now)
         batch = Batch(by=self._by(number), requests=[request])
         self.state.batches[number] = PendingBatch(batch, [], {})
         self._effects.append(Commit(number, batch))

@@ -67,4 +67,38 @@ class LaunchRefused(NamedTuple):
     detail: str = ""
 
 
-Report: TypeAlias = RunStarted | RunHeartbeat | StepsSeen | RunFinished | RunLost | RunUnknown | LaunchRefused
+class SubRunWanted(NamedTuple):
+    """A step is a run of another job: start that, once, and tell the step how it ended. May be said again."""
+
+    key: RunKey
+    attempt: int
+    step: str
+    number: int
+    """Of the step's try."""
+    job_id: str
+    params: str
+    """JSON, or empty."""
+    waits: bool = True
+
+
+class SubRunUnwanted(NamedTuple):
+    """A step was ended while it waited for such a run."""
+
+    key: RunKey
+    attempt: int
+    step: str
+    number: int
+    job_id: str
+
+
+Report: TypeAlias = (
+    RunStarted
+    | RunHeartbeat
+    | StepsSeen
+    | RunFinished
+    | RunLost
+    | RunUnknown
+    | LaunchRefused
+    | SubRunWanted
+    | SubRunUnwanted
+)

@@ -89,6 +89,9 @@ class SubJob:
 
     job_id: str
     params: tuple[tuple[str, str], ...] = ()
+    """A value that is `$NAME` is that variable of the step; any other is taken as it is."""
+    waits: bool = True
+    """Without it the step has succeeded when that run is in the ledger."""
 
 
 Kind: TypeAlias = Command | Script | PythonCall | HttpCall | Pipeline | SubJob

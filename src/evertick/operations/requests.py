@@ -98,7 +98,15 @@ def message_of(request: Request) -> RequestMessage:
     match request.kind:
         case RequestKind.TRIGGER:
             at = payload.get("scheduled_for", request.submitted_at)
-            return TriggerJob(request.id, request.job_id, at, Trigger(payload["trigger"]), payload["params"])
+            return TriggerJob(
+                request.id,
+                request.job_id,
+                at,
+                Trigger(payload["trigger"]),
+                payload["params"],
+                None,
+                payload.get("detail", ""),
+            )
         case RequestKind.CANCEL:
             key = RunKey.from_run_id(payload["run_id"]) if payload["run_id"] else None
             return CancelRun(request.id, request.job_id, key, request.submitted_by)

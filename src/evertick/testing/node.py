@@ -7,8 +7,21 @@ from random import Random
 from typing import Protocol
 
 from evertick.dispatch.leadership import NODE_PREFIX, RENEWALS_PER_LEASE, Leadership, bucket_lease
+from evertick.dispatch.lookup import look_up
 from evertick.errors import Fenced, StoreUnavailable
-from evertick.loop.effects import Commit, Decision, Effect, Launch, Log, Reconcile, Record, Release, Resync, Stop
+from evertick.loop.effects import (
+    Commit,
+    Decision,
+    Effect,
+    Launch,
+    Log,
+    LookUp,
+    Reconcile,
+    Record,
+    Release,
+    Resync,
+    Stop,
+)
 from evertick.loop.messages import (
     BucketsGained,
     DefinitionsResynced,
@@ -284,6 +297,8 @@ class Node:
                 self._executors.stop(self.caller, key, attempt)
             case Reconcile(runs):
                 self._executors.reconcile(self.caller, runs)
+            case LookUp(keys):
+                self._writer.write(lambda: look_up(self._store, keys))
             case Release(buckets):
                 self._writer.write(lambda: self._release(buckets))
             case Resync():

@@ -100,7 +100,8 @@ EXTRAS: Final[Fields] = {
     "shell": Field(WORDS, "With `script`: the shell that reads it.", "`/bin/sh -e`"),
     "interpreter": Field(WORDS, "With `script`: the program that reads it.", "`/bin/sh -e`"),
     "with": Field({"type": "object"}, "With `python`: keyword arguments."),
-    "params": Field(map_of(TEXT), "With `job`: the parameters of its run."),
+    "params": Field(map_of(TEXT), "With `job`: the parameters of its run; `$NAME` is a variable of the step."),
+    "wait": Field(FLAG, "With `job`: whether the step waits for the end of that run.", "`true`", False),
 }
 SURROUNDINGS: Final[Fields] = {
     "env": Field(ENV, "Environment variables; a value may be a secret.", "", {"MODE": "full"}),

@@ -10,7 +10,7 @@ from typing import Final
 from evertick.definitions.catalogue.words import METHODS
 from evertick.definitions.catalogue.work import HTTP, KINDS
 from evertick.definitions.fields.environment import read_value
-from evertick.definitions.fields.values import choice_of, integer_of, job_of, line_of, text_of, url_of
+from evertick.definitions.fields.values import choice_of, flag_of, integer_of, job_of, line_of, text_of, url_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of, plain_data
 from evertick.definitions.report import Report, Section
 from evertick.model.work import Command, Env, HttpCall, Kind, PythonCall, Script, SubJob
@@ -21,7 +21,7 @@ BODY_MAX = 200_000
 _TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 # What may stand beside each kind, and nowhere else.
-_BELONGS: Final = {"shell": "script", "interpreter": "script", "with": "python", "params": "job"}
+_BELONGS: Final = {"shell": "script", "interpreter": "script", "with": "python", "params": "job", "wait": "job"}
 
 
 def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
@@ -45,7 +45,7 @@ def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
         _script(script, section, taken, report) if script else None,
         _python(python, section, taken["with"], report) if python else None,
         _http(http, section.field("http"), report) if http else None,
-        _sub_job(job, section, taken["params"], report) if job else None,
+        _sub_job(job, section, taken["params"], taken["wait"], report) if job else None,
     ]
     return next((kind for kind in found if kind is not None), None)
 
@@ -124,7 +124,7 @@ def _python(node: Node, section: Section, place: Node | None, report: Report) ->
     return None if target is None else PythonCall(target, arguments)
 
 
-def _sub_job(node: Node, section: Section, place: Node | None, report: Report) -> SubJob | None:
+def _sub_job(node: Node, section: Section, place: Node | None, wait: Node | None, report: Report) -> SubJob | None:
     job_id = job_of(node, section.field("job"), report)
     field = section.field("params")
     params: list[tuple[str, str]] = []
@@ -136,7 +136,8 @@ def _sub_job(node: Node, section: Section, place: Node | None, report: Report) -
                 report.error(value, field, f"the parameter '{key.text[:60]}' must be a text, not {kind_of(value)}.")
     elif place is not None:
         report.error(place, field, f"'{field}' must be a map, not {kind_of(place)}.", "Write params: {NAME: value}.")
-    return None if job_id is None else SubJob(job_id, tuple(params))
+    waits = flag_of(wait, section.field("wait"), report) if wait else None
+    return None if job_id is None else SubJob(job_id, tuple(params), waits is not False)
 
 
 def _http(node: Node, field: str, report: Report) -> HttpCall | None:

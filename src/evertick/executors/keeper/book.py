@@ -16,7 +16,7 @@ ACCEPTED = "accepted"  # number, job, scheduled for, origin, attempt, fence
 STARTED = "started"  # number, at
 SPAWNED = "spawned"  # number, pid, started since boot
 EXITED = "exited"  # number, pid
-BEGAN = "began"  # number, step, at
+BEGAN = "began"  # number, step, at, the run of another job that it waits for
 STEP = "step"  # number, pid, StepEnd
 FINISHED = "finished"  # number, serial, state, at, exit code, detail
 REFUSED = "refused"  # number
@@ -24,7 +24,7 @@ DELIVERED = "delivered"  # serial
 
 
 _NONE: Final[dict[int, int]] = {}
-_NONE_BEGUN: Final[dict[str, int]] = {}
+_NONE_BEGUN: Final[dict[str, tuple[int, str]]] = {}
 """Shared by all that have ended: there are tens of thousands of them."""
 
 
@@ -81,8 +81,8 @@ class Known:
     processes: dict[int, int] = field(default_factory=dict)
     """Started and not ended: pid, and when it started since boot."""
     steps: tuple[StepEnd, ...] = ()
-    begun: dict[str, int] = field(default_factory=dict)
-    """Steps that go on, and since when."""
+    begun: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Steps that go on, since when, and for which run of another job they wait."""
 
     def steps_text(self) -> str | None:
         """How its steps stand, for the ledger; None when nothing is known of them, or it was told and forgotten."""
@@ -91,7 +91,8 @@ class Known:
         going = LOST if self.ending is not None else RUNNING
         attempt = self.ticket.attempt
         records = [_record_of(step, attempt) for step in self.steps]
-        records += [StepRecord(name, going, attempt, started_at=at) for name, at in self.begun.items()]
+        for name, (at, sub_run) in self.begun.items():
+            records.append(StepRecord(name, going, attempt, started_at=at, sub_run=sub_run))
         return steps_text(records)
 
 
@@ -171,7 +172,7 @@ class Book:
                 known.steps += (end,)
                 known.begun.pop(end.name, None)
             elif verb == BEGAN:
-                known.begun[line[2]] = line[3]
+                known.begun[line[2]] = line[3], line[4]
             elif verb == REFUSED:
                 self._remove(known)
 
@@ -187,8 +188,8 @@ class Book:
                 yield SPAWNED, known.number, pid, started_us
             for step in known.steps:
                 yield STEP, known.number, 0, step
-            for name, at in known.begun.items():
-                yield BEGAN, known.number, name, at
+            for name, (at, sub_run) in known.begun.items():
+                yield BEGAN, known.number, name, at, sub_run
 
     def forget(self, serial: int) -> None:
         """What ended up to that serial is history now."""

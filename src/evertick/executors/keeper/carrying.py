@@ -18,7 +18,8 @@ from evertick.kinds import Unready
 from evertick.model.duration import format_duration
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SKIPPED, SUCCEEDED, TIMED_OUT, RunState
-from evertick.model.work import NO_HANDLERS, Step, Work
+from evertick.model.subrun import SubRunEnd
+from evertick.model.work import NO_HANDLERS, Step, SubJob, Work
 from evertick.planning.workflow import StepOutcome, ready_steps, run_outcome, unreachable_steps
 
 
@@ -29,6 +30,8 @@ class Listener(Protocol):
     def spawned(self, pid: int, started_us: int) -> None: ...
     def exited(self, pid: int) -> None: ...
     def step_began(self, name: str) -> None: ...
+    def call(self, step: str, number: int, job_id: str, params: str, *, waits: bool) -> asyncio.Future[SubRunEnd]: ...
+    def hang_up(self, step: str, number: int) -> None: ...
     def step_ended(self, step: StepEnd, pid: int, *, is_news: bool) -> None:
         """`is_news` unless the end of the whole attempt follows at once and says it too."""
         ...
@@ -56,7 +59,7 @@ class Carrying:
         masked: Callable[[str], str] = str
         try:
             work, secrets, digests = decode_work(self._order.work)
-            self._is_single = len(work.steps) == 1 and work.handlers == NO_HANDLERS
+            self._is_single = _is_plain(work)
             scene = Scene(self._order, work, secrets, digests, self._tools)
             masked = scene.masker().text
             if work.timeout_us is not None:
@@ -211,6 +214,11 @@ class Carrying:
             except NoRoom as error:
                 end, pid = _no_room(handler, error), 0
             self._listener.step_ended(end, pid, is_news=True)
+
+
+def _is_plain(work: Work) -> bool:
+    """Whether the end of the attempt says all that there is to say about its steps."""
+    return len(work.steps) == 1 and work.handlers == NO_HANDLERS and not isinstance(work.steps[0].kind, SubJob)
 
 
 def _ending(state: RunState, detail: str = "", exit_code: int | None = None) -> Ending:

@@ -27,12 +27,14 @@ from evertick.executors.keeper.book import (
     StepEnd,
     Ticket,
 )
+from evertick.executors.keeper.calls import Call, Calls
 from evertick.executors.keeper.carrying import Carrying
 from evertick.executors.keeper.journal import Aside, Journal
 from evertick.executors.keeper.trying import Tools
 from evertick.executors.settings import KeeperSettings
 from evertick.executors.wire import Order
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST
+from evertick.model.subrun import SubRunEnd, sub_run_key
 
 STARTS_PER_TURN = 8
 """Attempts begun before output is read and ends are noticed again: starting a process takes half a millisecond."""
@@ -63,6 +65,7 @@ class Desk:
         """A clock that stands still while nobody is there to be told."""
         self._orders: deque[tuple[Known, Order]] = deque()
         self._carrying: dict[int, Carrying] = {}
+        self._calls = Calls(self._say_at_once)
         self._tasks: set[asyncio.Task[None]] = set()
         self._cancelled: dict[int, str] = {}
         self._news: list[bytes] = []
@@ -130,13 +133,18 @@ class Desk:
     def delivered(self, serial: int) -> None:
         if self._book.delivered < serial <= self._book.last_serial:
             self._write(DELIVERED, serial)
+            self._calls.forget_hung_up()
             self._flush_soon()
+
+    def sub_run_ended(self, ticket: Ticket, step: str, number: int, end: SubRunEnd) -> None:
+        self._calls.answer(Call(ticket, step, number), end)
 
     def greet(self) -> list[bytes]:
         """What a scheduler is told that has just come: all that goes on, and all that was not delivered."""
         self._flush()
         lines = [line for known in self._book.open.values() for line in _lines_of(known)]
-        return lines + [line for known in self._book.undelivered() for line in _lines_of(known)]
+        lines += [line for known in self._book.undelivered() for line in _lines_of(known)]
+        return lines + self._calls.lines()
 
     def leave(self) -> None:
         """Take nothing more, and go when nothing runs."""
@@ -175,7 +183,7 @@ class Desk:
             self._start_soon()
 
     async def _carry_out(self, known: Known, order: Order) -> None:
-        carrying = Carrying(order, self._tools, _Clerk(self, known))
+        carrying = Carrying(order, self._tools, _Clerk(self, known, self._calls))
         self._carrying[known.number] = carrying
         if known.number in self._cancelled:
             carrying.stop(self._cancelled.pop(known.number))
@@ -219,6 +227,10 @@ class Desk:
 
     def _tell(self, known: Known) -> None:
         self._news.extend(_lines_of(known))
+        self._flush_soon()
+
+    def _say_at_once(self, line: bytes) -> None:
+        self._news.append(line)
         self._flush_soon()
 
     def _refuse(self, ticket: Ticket, detail: str) -> None:
@@ -279,9 +291,10 @@ class Desk:
 class _Clerk:
     """Writes down what an attempt does."""
 
-    def __init__(self, desk: Desk, known: Known) -> None:
+    def __init__(self, desk: Desk, known: Known, calls: Calls) -> None:
         self._desk = desk
         self._known = known
+        self._calls = calls
 
     def started(self) -> None:
         self._desk.note(self._known, STARTED, _now())
@@ -293,7 +306,17 @@ class _Clerk:
         self._desk.note(self._known, EXITED, pid)
 
     def step_began(self, name: str) -> None:
-        self._desk.note(self._known, BEGAN, name, _now())
+        self._desk.note(self._known, BEGAN, name, _now(), "")
+
+    def call(self, step: str, number: int, job_id: str, params: str, *, waits: bool) -> asyncio.Future[SubRunEnd]:
+        key, attempt = self._known.ticket
+        # Before it is asked for: if this keeper is killed, the next one's scheduler must find what to end.
+        sub_run = sub_run_key(job_id, key, attempt, step, number).run_id if waits else ""
+        self._desk.note(self._known, BEGAN, step, _now(), sub_run)
+        return self._calls.make(Call(self._known.ticket, step, number), job_id, params, waits=waits)
+
+    def hang_up(self, step: str, number: int) -> None:
+        self._calls.hang_up(Call(self._known.ticket, step, number))
 
     def step_ended(self, step: StepEnd, pid: int, *, is_news: bool) -> None:
         self._desk.note(self._known, STEP, pid, step, is_news=is_news)

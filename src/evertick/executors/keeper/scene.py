@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from evertick.executors.keeper.book import StepEnd
 from evertick.executors.keeper.conditions import why_unmet
@@ -32,6 +34,7 @@ from evertick.kinds import script as script_kind
 from evertick.kinds.http import HttpRequest, parse_url
 from evertick.model.run import RunKey
 from evertick.model.steps import OUTPUT_MAX, read_steps
+from evertick.model.subrun import sub_run_key
 from evertick.model.work import (
     Command,
     Condition,
@@ -47,6 +50,7 @@ from evertick.model.work import (
 from evertick.planning.workflow import StepOutcome
 
 OUTPUTS = "outputs.json"
+_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 _NOTHING_TO_MASK = Masker(())
 
 
@@ -72,6 +76,7 @@ class Scene:
         self._facts = facts_of(order, self.run_id, tools.identity)
         self._outputs: dict[str, str] = {}
         self._by_step: dict[str, str] = {}
+        self._sub_runs: dict[str, str] = {}
         self.marks = marks_of_attempt(self.run_id, order.attempt, tools.identity)
         self.outcome = ""
         """How the steps ended, for handlers."""
@@ -121,8 +126,29 @@ class Scene:
                 from evertick.kinds.pipeline.program import program_of
 
                 return program_of(step.kind, self.folder_of(step), self._params)
-            case SubJob(job_id):
-                raise Unready(f"the job {job_id!r} cannot be run as a step by this executor.")
+            case SubJob():
+                raise AssertionError("a run of another job needs no program")
+
+    def params_for(self, step: Step, kind: SubJob) -> str:
+        """What a run of another job is given; what is handed on to it comes from the step's variables."""
+        if not kind.params:
+            return ""
+        env = self.env_of(step)
+        given: dict[str, str] = {}
+        for name, value in kind.params:
+            found = _VARIABLE.fullmatch(value)
+            if found is None:
+                given[name] = value
+            elif found[1] in env:
+                given[name] = env[found[1]]
+            else:
+                raise Unready(f"the parameter {name!r} is to be {value}, and there is no such variable.")
+        return json.dumps(given)
+
+    def note_sub_run(self, step: Step, kind: SubJob, number: int) -> str:
+        run_id = sub_run_key(kind.job_id, self._order.key, self._order.attempt, step.name, number).run_id
+        self._sub_runs[step.name] = run_id
+        return run_id
 
     async def why_unmet(
         self, condition: Condition, attend: Callable[[Living], None], step: Step | None = None
@@ -142,7 +168,7 @@ class Scene:
         value = self._by_step.get(end.name)
         if value is not None and not self._is_secret(value):
             end = end._replace(output=value[:OUTPUT_MAX], is_output_cut=len(value) > OUTPUT_MAX)
-        return end._replace(digest=self._digests.get(end.name, ""))
+        return end._replace(digest=self._digests.get(end.name, ""), sub_run=self._sub_runs.get(end.name, ""))
 
     def _is_secret(self, value: str) -> bool:
         return self.masker().masks(value.encode("utf-8", "surrogateescape"))

@@ -12,7 +12,9 @@ from evertick.executors import wire
 from evertick.executors.keeper.book import Ticket
 from evertick.executors.keeper.desk import Desk
 from evertick.executors.wire import MESSAGE_MAX, Order, words_of
+from evertick.model.lifecycle import RunState
 from evertick.model.run import RunKey
+from evertick.model.subrun import SubRunEnd
 
 BACKLOG_MAX = 64 * 1024 * 1024
 """Bytes that wait for a scheduler that does not read; it is let go then, and told again when it comes back."""
@@ -81,7 +83,7 @@ class Connection(asyncio.Protocol):
                 self._hear(words_of(row))
             if len(self._buffer) > MESSAGE_MAX:
                 raise ValueError(f"a line is longer than {MESSAGE_MAX:,} bytes")
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             sys.stderr.write(f"connection.closed reason={type(error).__name__}\n")
             assert self._transport is not None
             self._transport.abort()
@@ -115,6 +117,10 @@ class Connection(asyncio.Protocol):
             desk.reconcile([_ticket(one) for one in rest[0]])
         elif verb == wire.DELIVERED:
             desk.delivered(int(rest[0]))
+        elif verb == wire.SUB_RUN:
+            *ticket, step, number, state, detail, outputs = rest
+            told = {str(name): str(value) for name, value in outputs.items()}
+            desk.sub_run_ended(_ticket(ticket), str(step), int(number), SubRunEnd(RunState(state), str(detail), told))
         elif verb == wire.LEAVE:
             desk.leave()
         else:

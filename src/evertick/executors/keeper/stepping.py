@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -18,8 +19,9 @@ from evertick.kinds import Program, Unready
 from evertick.kinds.http import HttpRequest
 from evertick.model.duration import format_duration
 from evertick.model.instant import SECOND
-from evertick.model.lifecycle import RunState
-from evertick.model.work import Step
+from evertick.model.lifecycle import CANCELLED, PLANNED, SUCCEEDED, RunState
+from evertick.model.subrun import SubRunEnd
+from evertick.model.work import Step, SubJob
 from evertick.planning.retry import wait_us
 from evertick.planning.workflow import StepOutcome
 
@@ -28,6 +30,8 @@ class Observer(Protocol):
     def started(self) -> None: ...
     def spawned(self, pid: int, started_us: int) -> None: ...
     def exited(self, pid: int) -> None: ...
+    def call(self, step: str, number: int, job_id: str, params: str, *, waits: bool) -> asyncio.Future[SubRunEnd]: ...
+    def hang_up(self, step: str, number: int) -> None: ...
 
 
 class Course:
@@ -126,8 +130,8 @@ async def _until_it_succeeds(
     for number in range(1, step.retry.max_retries + 2):
         if tries:
             log.note(f"try {tries + 1} of step {step.name!r}")
-        end = await _try(step, scene, course, log)
         tries += 1
+        end = await _try(step, scene, course, log, tries)
         if end.is_good or number > step.retry.max_retries:
             return end, tries
         if course.halted is not None:
@@ -141,10 +145,12 @@ async def _until_it_succeeds(
     raise AssertionError("the last try is always answered")
 
 
-async def _try(step: Step, scene: Scene, course: Course, log: LogWriter) -> TryEnd:
+async def _try(step: Step, scene: Scene, course: Course, log: LogWriter, number: int) -> TryEnd:
     try:
         if step.output is not None and not is_variable(step.output):
             raise Unready(f"{step.output!r} is not a name for a variable. Use letters, digits and '_'.")
+        if isinstance(step.kind, SubJob):
+            return await _sub_run(step, step.kind, scene, course, log, number)
         program = scene.program_of(step)
         if isinstance(program, HttpRequest):
             return await _call(step, program, scene, course, log)
@@ -212,6 +218,45 @@ async def _call(step: Step, request: HttpRequest, scene: Scene, course: Course, 
         return TryEnd(answer.is_good, "" if answer.is_good else answer.detail, 0 if answer.is_good else answer.status)
 
     return await _attended(step, call, course, answered)
+
+
+class _SubTry:
+    """Waiting for a run of another job; that is ended with the step."""
+
+    def __init__(self, answer: asyncio.Future[SubRunEnd], hang_up: Callable[[], None]) -> None:
+        self._answer = answer
+        self._hang_up = hang_up
+
+    def end(self) -> bool:
+        if self._answer.done():
+            return False
+        self._hang_up()
+        self._answer.set_result(SubRunEnd(CANCELLED, "it was ended"))
+        return True
+
+
+async def _sub_run(step: Step, kind: SubJob, scene: Scene, course: Course, log: LogWriter, number: int) -> TryEnd:
+    params = scene.params_for(step, kind)
+    answer = course.observer.call(step.name, number, kind.job_id, params, waits=kind.waits)
+    course.mark_started()
+    run_id = scene.note_sub_run(step, kind, number)
+    log.note(f"asked for the run {run_id}")
+
+    async def answered() -> TryEnd:
+        end = await answer
+        if end.state is PLANNED:
+            return TryEnd(True)
+        log.note(f"{run_id} ended as {end.state}{f': {end.detail}' if end.detail else ''}")
+        if end.state is not SUCCEEDED:
+            return TryEnd(False, f"the run {run_id} ended as {end.state}{f': {end.detail}' if end.detail else ''}")
+        if step.output is not None:
+            value = json.dumps(dict(end.outputs))
+            if len(value) > VALUE_MAX - len(step.output) - 2:
+                return TryEnd(False, "what the steps of that run handed on does not fit into a variable")
+            scene.hand_on(step, value)
+        return TryEnd(True)
+
+    return await _attended(step, _SubTry(answer, lambda: course.observer.hang_up(step.name, number)), course, answered)
 
 
 async def _attended(step: Step, living: Living, course: Course, ended: Callable[[], object]) -> TryEnd:

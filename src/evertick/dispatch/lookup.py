@@ -1,0 +1,26 @@
+"""What the ledger has about runs that steps wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evertick.loop.messages import Message, SubRunFound, SubRunsSeen
+from evertick.model.run import LedgerRow, RunKey
+from evertick.store import RunFilter, Store
+
+
+def look_up(store: Store, keys: Sequence[RunKey]) -> list[Message]:
+    """Their lines, and how the requests for them were answered."""
+    answers = {request.id: request.answer or "" for request in store.requests([key.origin for key in keys])}
+    return [SubRunsSeen([SubRunFound(key, answers.get(key.origin), _row(store, key)) for key in keys])]
+
+
+def _row(store: Store, key: RunKey) -> LedgerRow | None:
+    where = RunFilter(job_ids=[key.job_id], since=key.scheduled_for, until=key.scheduled_for + 1)
+    after = None
+    while True:
+        page = store.query(where, after, 1_000)
+        found = next((row for row in page.rows if row.key == key), None)
+        if found is not None or page.after is None:
+            return found
+        after = page.after

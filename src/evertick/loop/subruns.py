@@ -1,0 +1,133 @@
+"""Steps that are runs of other jobs: asked for through the ledger, and told how those runs ended.
+
+A step's keeper asks again whenever it meets a new scheduler, and the key of the run that it asks for is always the
+same; so nothing here has to survive a crash. A run of a job of this node is entered at once and its end is seen here;
+one of another node's is asked for by a durable request, and looked for in the ledger until it has ended.
+"""
+
+from __future__ import annotations
+
+import json
+
+from evertick.loop import requests
+from evertick.loop.effects import LookUp, TellStep
+from evertick.loop.messages import CancelRun, SubRunsSeen, SubRunUnwanted, SubRunWanted, TriggerJob
+from evertick.loop.state import Awaited, Hold, OpenRun, State
+from evertick.loop.turn import Turn
+from evertick.model.ledger import Request, RequestKind
+from evertick.model.lifecycle import FAILED, PLANNED, TERMINAL, RunState, Trigger
+from evertick.model.run import RunKey
+from evertick.model.steps import FAILED as STEP_FAILED
+from evertick.model.steps import SUCCEEDED as STEP_SUCCEEDED
+from evertick.model.steps import read_steps
+from evertick.model.subrun import SubRunEnd, sub_run_key
+
+
+def wanted(state: State, turn: Turn, message: SubRunWanted) -> None:
+    """A step asks for a run, for the first time or again."""
+    key = sub_run_key(message.job_id, message.key, message.attempt, message.step, message.number)
+    state.sub_runs[key] = awaited = Awaited(message, key)
+    _submit(state, turn, awaited)
+
+
+def _submit(state: State, turn: Turn, awaited: Awaited) -> None:
+    message, key = awaited
+    detail = f"for step {message.step!r} of {message.key.run_id}"
+    if not state.owns(key.job_id):
+        payload = {
+            "trigger": Trigger.SUBJOB,
+            "params": message.params,
+            "scheduled_for": key.scheduled_for,
+            "detail": detail,
+        }
+        request = Request(key.origin, RequestKind.TRIGGER, key.job_id, json.dumps(payload), turn.now, "step")
+        turn.request(request)
+        return
+    job = state.jobs.get(key.job_id)
+    if job is None or job.hold is Hold.RETIRED:
+        _tell(state, turn, awaited, SubRunEnd(FAILED, f"there is no job {key.job_id!r}"))
+    elif job.find(key) is None:
+        # If the ledger has it already, because it ended, the entry is refused and the end is looked up.
+        asked = TriggerJob(key.origin, key.job_id, key.scheduled_for, Trigger.SUBJOB, message.params, None, detail)
+        requests.trigger(state, turn, asked)
+
+
+def look_up(state: State, turn: Turn) -> None:
+    """Ask the ledger about those whose end will not be seen here."""
+    if not state.sub_runs or turn.now < state.next_look_up_at:
+        return
+    state.next_look_up_at = turn.now + state.settings.loop_interval_us
+    unseen = [key for key, awaited in state.sub_runs.items() if not (awaited.wanted.waits and _is_open(state, key))]
+    if unseen:
+        turn.do(LookUp(unseen))
+
+
+def _is_open(state: State, key: RunKey) -> bool:
+    job = state.jobs.get(key.job_id)
+    return job is not None and job.find(key) is not None
+
+
+def seen(state: State, turn: Turn, message: SubRunsSeen) -> None:
+    """What the ledger has about them."""
+    for key, answer, row in message.found:
+        awaited = state.sub_runs.get(key)
+        if awaited is None:
+            continue
+        if row is not None:
+            if row.state in TERMINAL:
+                reason = f"skipped: {row.reason}" if row.reason is not None else ""
+                _tell(state, turn, awaited, _end_of(row.state, row.detail or reason, row.steps))
+            elif not awaited.wanted.waits:
+                _tell(state, turn, awaited, SubRunEnd(PLANNED))
+        elif answer and "error" in (said := json.loads(answer)):
+            _tell(state, turn, awaited, SubRunEnd(FAILED, str(said.get("text") or said["error"])))
+        elif answer is None:
+            _submit(state, turn, awaited)  # it did not get through; one that is there already is left as it is
+
+
+def unwanted(state: State, turn: Turn, message: SubRunUnwanted) -> None:
+    """The step was ended while it waited: so is what it waited for."""
+    key = sub_run_key(message.job_id, message.key, message.attempt, message.step, message.number)
+    _cancel(state, turn, key, message.key)
+
+
+def settle(state: State, turn: Turn) -> None:
+    """Runs that ended in this turn: whoever waited for one is told, and what one waited for is not wanted any more."""
+    while turn.parted:
+        run, detail = turn.parted.pop()
+        awaited = state.sub_runs.get(run.key)
+        if awaited is not None and run.state in TERMINAL:
+            _tell(state, turn, awaited, _end_of(run.state, detail, run.steps))
+        for key in _waited_for(state, run):
+            _cancel(state, turn, key, run.key)
+
+
+def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
+    """The runs that an attempt still waits for, by what its steps say and by what was asked of us."""
+    found = {one.key for one in state.sub_runs.values() if one.wanted.key == run.key and one.wanted.waits}
+    if '"sub_run"' in run.steps:
+        for step in read_steps(run.steps):
+            if step.sub_run and step.state not in (STEP_SUCCEEDED, STEP_FAILED):
+                found.add(RunKey.from_run_id(step.sub_run))
+    return sorted(found)
+
+
+def _cancel(state: State, turn: Turn, key: RunKey, parent: RunKey) -> None:
+    state.sub_runs.pop(key, None)
+    request_id, by = f"{key.origin}/stop", f"the end of {parent.run_id}, which waited for it"
+    payload = json.dumps({"run_id": key.run_id})
+    # Durable in any case: a crash before the executor has heard of it must not let the run go on.
+    turn.request(Request(request_id, RequestKind.CANCEL, key.job_id, payload, turn.now, by))
+    requests.cancel_runs(state, turn, CancelRun(request_id, key.job_id, key, by))
+
+
+def _end_of(state: RunState, detail: str, steps: str) -> SubRunEnd:
+    outputs = {step.name: step.output for step in read_steps(steps) if step.output is not None}
+    cut = {step.name for step in read_steps(steps) if step.is_output_cut}
+    return SubRunEnd(state, detail, {name: value for name, value in outputs.items() if name not in cut})
+
+
+def _tell(state: State, turn: Turn, awaited: Awaited, end: SubRunEnd) -> None:
+    state.sub_runs.pop(awaited.key, None)
+    wanted = awaited.wanted
+    turn.do(TellStep(wanted.key, wanted.attempt, wanted.step, wanted.number, end))

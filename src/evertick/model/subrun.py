@@ -1,0 +1,31 @@
+"""How a step that is a run of another job is known: by which request, under which key, and how it ended."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from evertick.model.lifecycle import RunState
+from evertick.model.run import RunKey
+
+
+class SubRunEnd(NamedTuple):
+    """What a step is told of the run that it started."""
+
+    state: RunState
+    """How that run ended; for a step that does not wait, `planned`: it is in the ledger."""
+    detail: str = ""
+    outputs: Mapping[str, str] = {}
+    """What its steps handed on, by step; what the ledger does not hold whole is left out."""
+
+
+def sub_run_key(job_id: str, parent: RunKey, attempt: int, step: str, number: int) -> RunKey:
+    """The run of another job that one try of one step asks for: the same however often it is asked for.
+
+    It is for the time that the parent is for. Its origin is a digest, because a parent may have parents of its own,
+    and an origin has a limit.
+    """
+    asked = f"{parent.run_id}\n{attempt}\n{step}\n{number}"
+    digest = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    return RunKey(job_id, parent.scheduled_for, f"sub-{digest}")

@@ -1,0 +1,199 @@
+"""Is a run of another job that a step asks for made once, and is the step told how it ended, whoever dies meanwhile?"""
+
+from __future__ import annotations
+
+import pytest
+
+from evertick.loop.messages import RunFinished, RunLost, SubRunUnwanted, SubRunWanted
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import MINUTE, SECOND
+from evertick.model.job import Job
+from evertick.model.lifecycle import CANCELLED, FAILED, PLANNED, SKIPPED, SUCCEEDED, Trigger
+from evertick.model.policy import OnExecutorLost
+from evertick.model.run import RunKey
+from evertick.model.steps import StepRecord, steps_text
+from evertick.model.subrun import SubRunEnd, sub_run_key
+from evertick.operations import message_of
+from tests.loop.executor import Act
+from tests.loop.harness import FOREVER, World, at, job, world
+
+PARENT = RunKey("a", at("09:00"))
+WANTED = SubRunWanted(PARENT, 1, "call", 1, "b", '{"N": "1"}')
+CHILD = sub_run_key("b", PARENT, 1, "call", 1)
+LONG = Act(lasts_us=10 * MINUTE)
+
+
+def parent_runs(*, child: Act = LONG, **known) -> World:
+    """A run of `a` goes on, and one of its steps is the job `b`, which has no schedule."""
+    here = world(job("a", on_executor_lost=OnExecutorLost.FAIL), Job("b", **known))
+    here.act("a", FOREVER)
+    here.act("b", child)
+    here.run_until("09:00:01")
+    return here
+
+
+def told(here: World) -> list[SubRunEnd]:
+    return [one.end for one in here.told]
+
+
+def test_the_run_is_for_the_time_of_its_parent_and_says_why_it_exists():
+    here = parent_runs()
+    here.say(WANTED)
+    (row,) = here.rows("b")
+    assert (row.key, row.trigger, row.params) == (CHILD, Trigger.SUBJOB, '{"N": "1"}')
+    assert row.detail == f"for step 'call' of {PARENT.run_id}"
+    assert here.started("b") == ["09:00"]
+
+
+@pytest.mark.parametrize("state", [SUCCEEDED, FAILED])
+def test_the_step_is_told_how_the_run_ended(state):
+    here = parent_runs(child=Act(state=state))
+    here.say(WANTED)
+    here.run_for(5 * SECOND)
+    assert [(one.key, one.attempt, one.step, one.number) for one in here.told] == [(PARENT, 1, "call", 1)]
+    assert [end.state for end in told(here)] == [state]
+
+
+def test_what_the_steps_of_the_run_handed_on_is_told_with_its_end():
+    here = parent_runs(child=FOREVER)
+    here.say(WANTED)
+    whole, cut = StepRecord("x", "succeeded", output="7"), StepRecord("y", "succeeded", output="8", is_output_cut=True)
+    steps = steps_text([whole, cut])
+    here.say(RunFinished(CHILD, 1, here.now, SUCCEEDED, 0, "", steps))
+    assert told(here) == [SubRunEnd(SUCCEEDED, "", {"x": "7"})]
+
+
+def test_asking_again_makes_no_second_run():
+    here = parent_runs()
+    here.say(WANTED)
+    here.say(WANTED)
+    here.run_for(MINUTE)
+    here.say(WANTED)
+    assert here.started("b") == ["09:00"]
+
+
+def test_another_try_of_the_step_is_another_run():
+    here = parent_runs(child=Act(state=FAILED))
+    here.say(WANTED)
+    here.run_for(5 * SECOND)
+    here.say(WANTED._replace(number=2))
+    assert len(here.started("b")) == 2
+
+
+def test_after_a_restart_the_keeper_asks_again_and_is_told_when_the_run_ends():
+    here = parent_runs()
+    here.say(WANTED)
+    here.restart(after=SECOND)
+    here.say(WANTED)
+    here.run_for(11 * MINUTE)
+    assert here.started("b") == ["09:00"]
+    assert [end.state for end in told(here)] == [SUCCEEDED]
+
+
+def test_a_run_that_ended_while_nobody_was_there_is_looked_up():
+    here = parent_runs()
+    here.say(WANTED)
+    here.restart(after=20 * MINUTE)  # its end is found while starting
+    here.run_for(2 * MINUTE)
+    here.say(WANTED)
+    here.run_for(5 * SECOND)
+    assert here.started("b") == ["09:00"]
+    assert [end.state for end in told(here)] == [SUCCEEDED]
+
+
+def test_asked_for_just_before_a_crash_it_is_made_when_it_is_asked_for_again():
+    here = parent_runs()
+    here.is_ledger_away = True
+    here.say(WANTED)
+    here.is_ledger_away = False
+    here.restart(after=SECOND)
+    assert here.started("b") == []
+    here.say(WANTED)
+    assert here.started("b") == ["09:00"]
+
+
+def test_a_run_of_another_nodes_job_is_asked_for_through_the_ledger_and_looked_up_there():
+    here = parent_runs()
+    here.steal(bucket_of("b"))
+    here.run_for(10 * SECOND)  # it finds out by its next commit
+    here.say(WANTED)
+    (request,) = here.store.claim([bucket_of("b")], 9)
+    message = message_of(request)
+    assert (message.request_id, message.job_id, message.submitted_at) == (CHILD.origin, "b", PARENT.scheduled_for)
+    assert (message.trigger, message.params) == (Trigger.SUBJOB, '{"N": "1"}')
+    here.run_for(10 * SECOND)
+    assert told(here) == []
+    other = World([Job("b")], here.now, here.settings)
+    other.store = here.store
+    other.begin()
+    other.say(message)
+    other.run_for(5 * SECOND)
+    here.run_for(2 * SECOND)
+    assert [end.state for end in told(here)] == [SUCCEEDED]
+
+
+def test_the_overlap_rule_of_the_other_job_holds():
+    here = parent_runs()
+    here.trigger("b")
+    here.say(WANTED)
+    here.run_for(2 * SECOND)
+    (end,) = told(here)
+    assert (end.state, "was still" in end.detail) == (SKIPPED, True)
+
+
+def test_there_is_no_such_job():
+    here = parent_runs()
+    here.say(WANTED._replace(job_id="nobody"))
+    assert told(here) == [SubRunEnd(FAILED, "there is no job 'nobody'")]
+
+
+def test_a_step_that_does_not_wait_is_told_as_soon_as_the_run_is_in_the_ledger():
+    here = parent_runs()
+    here.say(WANTED._replace(waits=False))
+    here.run_for(2 * SECOND)
+    assert told(here) == [SubRunEnd(PLANNED)]
+    here.finish("a")
+    here.run_for(2 * SECOND)
+    assert here.ledger("b") == ["09:00 running subjob"]
+
+
+def test_a_step_that_is_ended_takes_its_run_with_it():
+    here = parent_runs()
+    here.say(WANTED)
+    here.say(SubRunUnwanted(PARENT, 1, "call", 1, "b"))
+    here.run_for(2 * SECOND)
+    assert here.ledger("b") == ["09:00 cancelled subjob"]
+
+
+@pytest.mark.parametrize("is_lost", [pytest.param(True, id="lost"), pytest.param(False, id="ended")])
+def test_a_parent_that_is_gone_takes_its_run_with_it(is_lost):
+    here = parent_runs()
+    here.say(WANTED)
+    here.say(RunLost(PARENT, 1, "gone") if is_lost else RunFinished(PARENT, 1, here.now, CANCELLED))
+    here.run_for(2 * SECOND)
+    assert here.ledger("b") == ["09:00 cancelled subjob"]
+
+
+def test_a_parent_that_is_lost_after_a_restart_takes_its_run_with_it_by_what_its_steps_say():
+    here = parent_runs()
+    here.say(WANTED)
+    here.restart(after=SECOND)
+    steps = f'[{{"name":"call","state":"lost","sub_run":"{CHILD.run_id}"}}]'
+    here.say(RunLost(PARENT, 1, "its keeper was killed", steps))
+    here.run_for(2 * SECOND)
+    assert here.ledger("b") == ["09:00 cancelled subjob"]
+
+
+def test_the_end_of_a_run_for_a_cancelled_parent_survives_a_crash():
+    here = parent_runs()
+    here.say(WANTED)
+    here.say(SubRunUnwanted(PARENT, 1, "call", 1, "b"))
+    requests = [request.id for request in here.store.requests([f"{CHILD.origin}/stop"])]
+    assert requests == [f"{CHILD.origin}/stop"]
+
+
+def test_the_origin_of_a_run_deep_below_others_stays_short():
+    key = PARENT
+    for depth in range(50):
+        key = sub_run_key("b" * 64, key, 1, f"step {depth}", 1)
+    assert len(key.origin) < 40
