@@ -26,7 +26,7 @@ model        errors
 settings     errors model
 planning     errors model
 routing      errors model
-loop         errors model planning
+loop         errors model planning routing
 definitions  errors model settings planning
 store        errors model
 stores       errors model store

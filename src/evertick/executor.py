@@ -8,14 +8,17 @@ saying again what is known of it; so a launch may be repeated after a crash, and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.lifecycle import Trigger
+from evertick.model.member import Member
 from evertick.model.report import Report
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
+
+__all__ = ["Attempt", "Executor", "HearsOfSubRuns", "Member", "PlacedExecutor"]
 
 
 class Attempt(Protocol):
@@ -35,14 +38,10 @@ class Attempt(Protocol):
     def params(self) -> str: ...
     @property
     def previous_success_at(self) -> Instant | None: ...
-
-
-class Member(NamedTuple):
-    """A machine or process that runs attempts."""
-
-    name: str
-    is_healthy: bool
-    running: int
+    @property
+    def executor(self) -> str:
+        """Where it was put, as the ledger has it."""
+        ...
 
 
 @runtime_checkable
@@ -76,3 +75,12 @@ class Executor(Protocol):
     def members(self) -> Sequence[Member]: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class PlacedExecutor(Executor, Protocol):
+    """One with many members, which must be told whom to ask."""
+
+    def reconcile_placed(self, runs: Sequence[tuple[RunKey, int, str]]) -> None:
+        """As `reconcile`, each with where the ledger has it; only the executor's name when it does not know."""
+        ...

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import Any
 
+from evertick.dispatch.dispatcher import recall
 from evertick.dispatch.lookup import look_up
 from evertick.dispatch.writer import commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide
-from evertick.loop.effects import Commit, Effect, Launch, Log, LookUp, Reconcile, Record, Reply, Stop, TellStep
+from evertick.loop.effects import Commit, Effect, Launch, Log, LookUp, Recall, Reconcile, Record, Reply, Stop, TellStep
 from evertick.loop.messages import (
     BatchCommitted,
     BatchFenced,
@@ -286,6 +287,8 @@ class World:
                 self.writes.append(effect)
             case TellStep():
                 self.told.append(effect)
+            case Recall(job_id):
+                self.inbox.append(recall(self.store, job_id))
             case Reply(slot, value):
                 self.replies[slot] = value
             case Log():

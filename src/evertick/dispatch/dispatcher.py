@@ -11,7 +11,7 @@ from evertick.dispatch.clock import Clock
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.lookup import look_up
 from evertick.dispatch.writer import Ask, Writer
-from evertick.executor import Executor, HearsOfSubRuns
+from evertick.executor import Executor, HearsOfSubRuns, PlacedExecutor
 from evertick.loop.decide import decide
 from evertick.loop.effects import (
     Commit,
@@ -20,6 +20,7 @@ from evertick.loop.effects import (
     Log,
     LookUp,
     Notify,
+    Recall,
     Reconcile,
     Record,
     Release,
@@ -28,16 +29,19 @@ from evertick.loop.effects import (
     Stop,
     TellStep,
 )
-from evertick.loop.messages import LaunchRefused, Message, ReplySlot, RunLost, Shutdown, TimePassed
+from evertick.loop.messages import LaunchRefused, Message, PlacementsRecalled, ReplySlot, RunLost, Shutdown, TimePassed
 from evertick.loop.state import State
 from evertick.loop.statistics import Histogram
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import RETRYING
+from evertick.model.routing import LOCAL
 from evertick.model.run import RunKey
+from evertick.routing.placement import executor_of
+from evertick.routing.strategies import HISTORY
+from evertick.store import RunFilter, Store
 
 log = logging.getLogger("evertick")
 
-LOCAL = "local"
 SLEEP_MAX_SECONDS = 5.0
 """No single sleep is longer: a suspended machine must notice soon after it wakes."""
 
@@ -162,6 +166,8 @@ class Dispatcher:
                 for executor in self._executors.values():
                     if isinstance(executor, HearsOfSubRuns):
                         executor.sub_run_ended(*effect)
+            case Recall(job_id):
+                self._writer.write(Ask(lambda store: [recall(store, job_id)]))
             case Notify():
                 pass  # said by the announcer, which looks on
             case Release(buckets):
@@ -175,25 +181,35 @@ class Dispatcher:
         return ()
 
     def _launch(self, launch: Launch) -> None:
-        executor = self._executors.get(LOCAL)
+        name = executor_of(launch.executor) or LOCAL
+        executor = self._executors.get(name)
         if executor is None:
-            self._inbox.report(LaunchRefused(launch.key, launch.attempt, "there is no executor"))
+            self._inbox.report(LaunchRefused(launch.key, launch.attempt, f"there is no executor {name!r} here"))
             return
         try:
             executor.launch(launch)
         except Exception as error:
             # An executor that raises has not taken the attempt; the run waits and is offered again.
-            log.exception("executor.raised executor=%s", LOCAL)
+            log.exception("executor.raised executor=%s", name)
             self._inbox.report(LaunchRefused(launch.key, launch.attempt, f"{type(error).__name__}: {error}"))
 
     def _reconcile(self, runs: Sequence[tuple[RunKey, int, str]]) -> None:
-        by_executor: defaultdict[str, list[tuple[RunKey, int]]] = defaultdict(list)
-        for key, attempt, name in runs:
-            by_executor[name.partition("@")[0] or LOCAL].append((key, attempt))
+        by_executor: defaultdict[str, list[tuple[RunKey, int, str]]] = defaultdict(list)
+        for key, attempt, placed in runs:
+            by_executor[executor_of(placed) or LOCAL].append((key, attempt, placed))
         for name, attempts in by_executor.items():
             executor = self._executors.get(name)
-            if executor is not None:
-                executor.reconcile(attempts)
+            if isinstance(executor, PlacedExecutor):
+                executor.reconcile_placed(attempts)
                 continue
-            for key, attempt in attempts:
+            if executor is not None:
+                executor.reconcile([(key, attempt) for key, attempt, _ in attempts])
+                continue
+            for key, attempt, _ in attempts:
                 self._inbox.report(RunLost(key, attempt, f"its executor {name!r} is not here any more"))
+
+
+def recall(store: Store, job_id: str) -> Message:
+    """Where the job ran last, by the ledger."""
+    rows = store.query(RunFilter(job_ids=[job_id]), limit=HISTORY).rows
+    return PlacementsRecalled(job_id, [row.executor for row in reversed(rows) if row.executor])

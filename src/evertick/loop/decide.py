@@ -7,9 +7,9 @@ in the simulator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from evertick.loop import chain, jobs, ownership, requests, settle, subruns
+from evertick.loop import chain, jobs, ownership, placing, requests, settle, subruns
 from evertick.loop.effects import Decision, Resync
 from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed
 from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due
@@ -33,10 +33,12 @@ from evertick.loop.messages import (
     ForwardedReport,
     LaunchRefused,
     LeaseRenewed,
+    MembersSeen,
     Message,
     NodesSeen,
     OrphansFound,
     PauseJob,
+    PlacementsRecalled,
     ResumeJob,
     RunFinished,
     RunHeartbeat,
@@ -111,6 +113,10 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             subruns.unwanted(state, turn, message)
         case SubRunsSeen():
             subruns.seen(state, turn, message)
+        case MembersSeen():
+            _go_on(state, turn, placing.members_seen(state, message))
+        case PlacementsRecalled():
+            _go_on(state, turn, placing.recalled(state, message))
         case DefinitionsChanged():
             jobs.changed(state, turn, message)
         case DefinitionsResynced():
@@ -245,6 +251,14 @@ def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
             known = (ended.finished_at, run.state, ended.exit_code, ended.detail, run.steps or None)
             turn.forward(RunFinished(key, run.attempt, *known))
         settle.disowned(state, turn, key)
+
+
+def _go_on(state: State, turn: Turn, job_ids: Iterable[str]) -> None:
+    """What kept runs of these jobs waiting may be over."""
+    for job_id in job_ids:
+        job = state.jobs.get(job_id)
+        if job is not None and job.lanes:
+            jobs.drain_all(state, turn, job)
 
 
 def _arrived(state: State, turn: Turn, message: ChainArrived) -> None:

@@ -42,6 +42,8 @@ class Launch(NamedTuple):
     trigger: Trigger
     params: str
     previous_success_at: Instant | None
+    executor: str = ""
+    """Where it was put: this machine, or members of the fleet."""
 
 
 class Stop(NamedTuple):
@@ -73,6 +75,12 @@ class TellStep(NamedTuple):
     step: str
     number: int
     end: SubRunEnd
+
+
+class Recall(NamedTuple):
+    """Look up where a job ran last; answered by `PlacementsRecalled`."""
+
+    job_id: str
 
 
 class Release(NamedTuple):
@@ -108,7 +116,7 @@ class Resync(NamedTuple):
 
 
 Effect: TypeAlias = (
-    Commit | Record | Launch | Stop | Reconcile | LookUp | TellStep | Release | Reply | Log | Notify | Resync
+    Commit | Record | Launch | Stop | Reconcile | Recall | LookUp | TellStep | Release | Reply | Log | Notify | Resync
 )
 
 

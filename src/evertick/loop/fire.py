@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from evertick.loop.chain import is_held_back, use
 from evertick.loop.constraints import check_behind, missing_success, too_many
 from evertick.loop.enter import drop, settle_catchup, settle_job
+from evertick.loop.placing import find_place, neighbours, next_to_go, note_placed, whom_it_meets
 from evertick.loop.state import Hold, JobState, Lane, OpenRun, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import to_text
@@ -83,11 +85,12 @@ def _start_retry(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
     if state.is_stopping or job.hold is Hold.RETIRED:
         return
     lane = job.lane_of(run.key)
-    running = sum(other.state is not RETRYING for other in lane.active.values())
-    if may_leave_queue(job.overlap_of(lane), running):
+    others = [other for other in lane.active.values() if other.state is not RETRYING]
+    has_place = find_place(state, turn, job, run)
+    if has_place and may_leave_queue(job.overlap_of(lane), len(neighbours(job, lane, run, others))):
         start(state, turn, job, lane, run)
     else:
-        # The limit was lowered since: it waits for its turn, in its place.
+        # The limit was lowered since, or no executor can take it: it waits for its turn, in its place.
         state.ring.put(turn.now + state.settings.loop_interval_us, run)
 
 
@@ -118,8 +121,12 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         skip(state, turn, job, run, *reason)
         return
     lane = job.lane_of(run.key)
-    in_line = sum(not _is_frozen(job, other) for other in lane.waiting)
-    admission = admit(_overlap_for(job, lane, run), Occupancy(len(lane.active), in_line))
+    in_line = [other for other in lane.waiting if not _is_frozen(job, other)]
+    met = whom_it_meets(state, turn, job, lane, run, in_line)
+    if met is None:
+        _wait(state, turn, job, lane, run)
+        return
+    admission = admit(_overlap_for(job, lane, run), Occupancy(len(met.active), len(met.waiting)))
     if admission is Admission.START and not _may_start(state, turn, job, lane, run):
         admission = Admission.WAIT
     match admission:
@@ -129,16 +136,16 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         case Admission.WAIT:
             _wait(state, turn, job, lane, run)
         case Admission.SKIP:
-            holder = next(iter(lane.active.values()), None) or lane.waiting[0]
+            holder = (*met.active, *met.waiting)[0]
             detail = f"the run of {to_text(holder.key.scheduled_for)} was still {holder.state}"
             too_many(turn, job, run)
             skip(state, turn, job, run, SkipReason.OVERLAP, detail)
         case Admission.SUPERSEDE:
-            _supersede(state, turn, job, lane, run)
+            _supersede(state, turn, job, met.waiting, run)
             _wait(state, turn, job, lane, run)
         case Admission.REPLACE:
-            _supersede(state, turn, job, lane, run)
-            for active in lane.active.values():
+            _supersede(state, turn, job, met.waiting, run)
+            for active in met.active:
                 turn.ask_to_stop(active, f"replaced by the run of {to_text(run.key.scheduled_for)}")
             _wait(state, turn, job, lane, run)
             drop_waiting_retries(state, turn, job, lane)
@@ -154,7 +161,7 @@ def _may_start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun
     if queue is not None and not queue.has_room:
         queue.waiting[job.job.id, run.key.origin if job.lanes and run.key.origin in job.lanes else ""] = None
         return False
-    return True
+    return find_place(state, turn, job, run)
 
 
 def leave_queue(state: State, run: OpenRun) -> None:
@@ -223,7 +230,7 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     run.attempt += 1
     run.fence = state.epochs.get(job.bucket, 0) << FENCE_BITS | run.attempt
     run.retry_at = None
-    run.executor = state.local_executor
+    note_placed(state, job, run)
     job.last_started_at = turn.now
     if job.job.policy.on_executor_lost is OnExecutorLost.FAIL:
         turn.move(run, LAUNCHING, is_with_batch=True)
@@ -270,8 +277,8 @@ def drop_waiting_retries(state: State, turn: Turn, job: JobState, lane: Lane) ->
 
 def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
     """Start those that wait, as far as the overlap rule lets them."""
-    while lane.waiting and may_leave_queue(job.overlap_of(lane), len(lane.active)):
-        run = next((run for run in lane.waiting if not _is_frozen(job, run)), None)
+    while lane.waiting:
+        run = next_to_go(job, lane, (run for run in lane.waiting if not _is_frozen(job, run)))
         if run is None or job.asked or not run.in_ledger or state.is_stopping or state.is_lease_over(turn.now):
             return
         not_before = max(run.not_before, lane.next_start_at)
@@ -279,12 +286,19 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
             state.ring.put(not_before, run)
             return
         if is_of_schedule(run) and is_too_late(run.key.scheduled_for, turn.now, job.job.policy.max_delay_us):
-            skip(state, turn, job, run, SkipReason.LATE, "it waited longer than the job's window allows")
+            skip(state, turn, job, run, *_why_too_late(state, run))
             continue
         if not _may_start(state, turn, job, lane, run):
             return
         lane.waiting.remove(run)
         start(state, turn, job, lane, run)
+
+
+def _why_too_late(state: State, run: OpenRun) -> tuple[SkipReason, str]:
+    why = state.homeless.pop(run.key, None)
+    if why is not None:
+        return SkipReason.NO_EXECUTOR, f"until the end of the job's window no executor could take it: {why}"
+    return SkipReason.LATE, "it waited longer than the job's window allows"
 
 
 def _is_frozen(job: JobState, run: OpenRun) -> bool:
@@ -318,7 +332,7 @@ def enqueue(lane: Lane, run: OpenRun) -> None:
     lane.waiting.insert(place, run)
 
 
-def _supersede(state: State, turn: Turn, job: JobState, lane: Lane, newer: OpenRun) -> None:
-    for run in [run for run in lane.waiting if not _is_frozen(job, run)]:
+def _supersede(state: State, turn: Turn, job: JobState, waiting: Sequence[OpenRun], newer: OpenRun) -> None:
+    for run in waiting:
         detail = f"the newer run of {to_text(newer.key.scheduled_for)} took its place"
         skip(state, turn, job, run, SkipReason.SUPERSEDED, detail)

@@ -8,6 +8,7 @@ from evertick.loop.chain import link, start_chained
 from evertick.loop.enter import drop, hold_in_error
 from evertick.loop.fire import cancel, drain, is_of_schedule
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced
+from evertick.loop.placing import neighbours
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant
@@ -107,7 +108,8 @@ def activate(state: State, turn: Turn, job: JobState) -> None:
 def drain_all(state: State, turn: Turn, job: JobState) -> None:
     for lane in list((job.lanes or {}).values()):
         if lane.waiting and lane.active and job.overlap_of(lane).kind is OverlapKind.REPLACE:
-            for run in lane.active.values():
+            replaced = [run for newer in lane.waiting for run in neighbours(job, lane, newer, lane.active.values())]
+            for run in replaced:
                 turn.ask_to_stop(run, "replaced by a newer run")
         drain(state, turn, job, lane)
 

@@ -12,6 +12,7 @@ from evertick.model.lifecycle import Trigger
 from evertick.model.policy import Missed, Overlap
 from evertick.model.report import (
     LaunchRefused,
+    MembersSeen,
     RunFinished,
     RunHeartbeat,
     RunLost,
@@ -43,10 +44,12 @@ __all__ = [
     "ForwardedReport",
     "LaunchRefused",
     "LeaseRenewed",
+    "MembersSeen",
     "Message",
     "NodesSeen",
     "OrphansFound",
     "PauseJob",
+    "PlacementsRecalled",
     "ReplySlot",
     "ResumeJob",
     "RunFinished",
@@ -170,6 +173,13 @@ class SubRunsSeen(NamedTuple):
     found: Sequence[SubRunFound]
 
 
+class PlacementsRecalled(NamedTuple):
+    """Where a job ran last, by the ledger; the newest last."""
+
+    job_id: str
+    placements: Sequence[str]
+
+
 # --- people ask
 
 
@@ -281,6 +291,8 @@ Message: TypeAlias = (
     | BatchCommitted
     | BatchFenced
     | ChangesRecorded
+    | PlacementsRecalled
+    | MembersSeen
     | RunStarted
     | RunHeartbeat
     | StepsSeen

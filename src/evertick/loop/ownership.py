@@ -21,6 +21,7 @@ from evertick.model.lifecycle import PLANNED, RETRYING, WAITING, SkipReason, Tri
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Policy
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_to_text
+from evertick.routing.placement import is_shared
 
 _NO_POLICY = Policy(on_executor_lost=OnExecutorLost.FAIL)
 """Of a job whose definition is gone: nobody says that a lost run of it may be tried again."""
@@ -123,7 +124,7 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     if row.state is WAITING:
         # It may have been launched just before the end; until its executor has said, nobody of its job starts.
         enqueue(lane, run)
-        _ask(job, run, row.attempt + 1, row.executor, to_ask)
+        _ask(job, run, row.attempt + 1, _whom_to_ask(job, row), to_ask)
         return
     lane.active[run.key] = run
     queue = state.queue_of(job)
@@ -138,7 +139,15 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     if node and node != state.node:
         state.foreign[run.key] = node  # it reports to us when the run ends, or is found to be gone
     else:
-        _ask(job, run, run.attempt, row.executor, to_ask)
+        _ask(job, run, run.attempt, _whom_to_ask(job, row), to_ask)
+
+
+def _whom_to_ask(job: JobState, row: LedgerRow) -> str:
+    """Where the ledger has it; before that is written, anyone that its job could have been given to."""
+    routing = job.job.routing
+    if routing.is_remote and row.state in (PLANNED, WAITING):
+        return routing.executor
+    return row.executor or (routing.executor if routing.is_remote else "")
 
 
 def _ask(job: JobState, run: OpenRun, attempt: int, executor: str, to_ask: _ToAsk) -> None:
@@ -201,7 +210,8 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
         for lane in (job.lanes or {}).values():
             for run in lane.active.values():
                 leave_queue(state, run)
-                if run.state in (PLANNED, RETRYING) or run.key in state.foreign:
+                # What runs on the fleet is in nobody's hands but its member's: the next owner asks there.
+                if run.state in (PLANNED, RETRYING) or run.key in state.foreign or is_shared(run.executor):
                     state.foreign.pop(run.key, None)
                     continue
                 state.orphans[run.key] = run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evertick.loop.chain import announce
 from evertick.loop.constraints import expect_end
+from evertick.loop.effects import Stop
 from evertick.loop.enter import close_lane, drop
 from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled
 from evertick.loop.messages import (
@@ -36,7 +37,7 @@ from evertick.model.lifecycle import (
     SkipReason,
 )
 from evertick.model.policy import OnExecutorLost
-from evertick.model.report import Report
+from evertick.model.report import AttemptReport
 from evertick.model.run import RunKey
 from evertick.planning.retry import retry_at
 
@@ -44,7 +45,7 @@ LOSSES_MAX = 3
 """A run that takes its executor down with it is not tried for ever."""
 
 
-def _find(state: State, turn: Turn, message: Report) -> tuple[JobState, OpenRun] | None:
+def _find(state: State, turn: Turn, message: AttemptReport) -> tuple[JobState, OpenRun] | None:
     """The run a report is about, unless the report is about another attempt or the run has ended."""
     job = state.jobs.get(message.key.job_id)
     run = job.active_run(message.key) if job else None
@@ -55,6 +56,9 @@ def _find(state: State, turn: Turn, message: Report) -> tuple[JobState, OpenRun]
     if job is None or run is None or run.attempt != message.attempt or run.state is RETRYING:
         state.statistics.refused_reports += 1
         turn.log("run.report_refused", run=message.key.run_id, attempt=message.attempt, report=type(message).__name__)
+        if isinstance(message, RunStarted) and job is not None and _is_given_up(job, message):
+            # A member that was away and is back: nobody waits for this attempt any more.
+            turn.do(Stop(message.key, message.attempt, "it was given up while its executor was away"))
         return None
     if run.was_asked:
         run.was_asked = False
@@ -67,7 +71,13 @@ def _find(state: State, turn: Turn, message: Report) -> tuple[JobState, OpenRun]
     return job, run
 
 
-def _adopt_waiting(turn: Turn, job: JobState, message: Report) -> OpenRun | None:
+def _is_given_up(job: JobState, message: RunStarted) -> bool:
+    """Whether a later attempt of the run was made; one that has ended says so itself."""
+    run = job.find(message.key)
+    return run is not None and message.attempt < run.attempt
+
+
+def _adopt_waiting(turn: Turn, job: JobState, message: AttemptReport) -> OpenRun | None:
     """After a restart: one that waits, by the ledger, may have been launched before the end."""
     lane = job.lane_of(message.key)
     run = next((run for run in lane.waiting if run.was_asked and run.key == message.key), None)
@@ -80,7 +90,7 @@ def _adopt_waiting(turn: Turn, job: JobState, message: Report) -> OpenRun | None
     return run
 
 
-def _settle_orphan(state: State, turn: Turn, message: Report) -> bool:
+def _settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
     """A run of a job that is somebody else's now: they are told how it ended."""
     if state.owns(message.key.job_id):
         return False
@@ -161,6 +171,7 @@ def finished(state: State, turn: Turn, message: RunFinished) -> None:
         return
     job, run = found
     _note_steps(run, message.steps)
+    run.executor = message.executor or run.executor
     if message.state is SKIPPED:
         drop(job, run)
         leave_queue(state, run)
@@ -203,6 +214,7 @@ def lost(state: State, turn: Turn, message: RunLost) -> None:
     found = _find(state, turn, message)
     if found is not None:
         _note_steps(found[1], message.steps)
+        found[1].executor = message.executor or found[1].executor
         lose(state, turn, *found, message.detail)
 
 

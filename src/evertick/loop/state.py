@@ -14,6 +14,7 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import PLANNED, JobStatus, RunState, SkipReason, Trigger
+from evertick.model.member import Member
 from evertick.model.policy import Missed, Overlap
 from evertick.model.report import SubRunWanted
 from evertick.model.run import Change, LedgerRow, RunKey
@@ -159,6 +160,7 @@ class JobState:
         "last_success_at",
         "pause_note",
         "paused_at",
+        "placements",
         "planned",
         "retired_at",
         "since",
@@ -196,6 +198,8 @@ class JobState:
         self.skip_next = 0
         """Coming occurrences that a broken constraint takes away."""
         # Made when first needed: a million idle jobs have none.
+        self.placements: tuple[str, ...] | None = None
+        """The members it ran on last, newest last; None: the ledger has not said yet."""
         self.arrivals: dict[str, Arrival] | None = None
         """By upstream job."""
         self.planned: dict[RunKey, OpenRun] | None = None
@@ -336,6 +340,14 @@ class State:
         """Runs that ended within the grace."""
         self.live_nodes: frozenset[str] | None = None
         """The nodes that gave a sign of life lately; None: nobody has said yet."""
+        self.members: dict[str, tuple[Member, ...]] = {}
+        """Who runs attempts, by executor; this machine is not among them."""
+        self.placed: dict[str, dict[RunKey, OpenRun]] = {}
+        """What was put on each member; those that have ended are forgotten when somebody counts."""
+        self.homeless: dict[RunKey, str] = {}
+        """Runs that wait because no member can take them, and why."""
+        self.recalling: set[str] = set()
+        """Jobs that the ledger was asked about where they ran."""
         self.foreign: dict[RunKey, str] = {}
         """Runs of our jobs that another node started and still has: key to node."""
         self.orphans: dict[RunKey, OpenRun] = {}

@@ -227,7 +227,7 @@ class Turn:
     def launch(self, run: OpenRun, job: JobState) -> None:
         self.state.statistics.launched += 1
         self._effects.append(
-            Launch(run.key, run.attempt, run.fence, job.job, run.trigger, run.params, job.last_success_at)
+            Launch(run.key, run.attempt, run.fence, job.job, run.trigger, run.params, job.last_success_at, run.executor)
         )
 
     def stop(self, run: OpenRun) -> None:

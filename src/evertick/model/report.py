@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import RunState
+from evertick.model.member import Member
 from evertick.model.run import RunKey
 
 
@@ -33,6 +35,8 @@ class RunFinished(NamedTuple):
     detail: str = ""
     steps: str | None = None
     """As `model.steps` writes them; None: the executor does not say."""
+    executor: str = ""
+    """Of a broadcast: which shards have succeeded, so that a retry repeats only the others."""
 
 
 class StepsSeen(NamedTuple):
@@ -50,6 +54,8 @@ class RunLost(NamedTuple):
     attempt: int
     detail: str = ""
     steps: str | None = None
+    executor: str = ""
+    """As of a run that finished."""
 
 
 class RunUnknown(NamedTuple):
@@ -91,14 +97,12 @@ class SubRunUnwanted(NamedTuple):
     job_id: str
 
 
-Report: TypeAlias = (
-    RunStarted
-    | RunHeartbeat
-    | StepsSeen
-    | RunFinished
-    | RunLost
-    | RunUnknown
-    | LaunchRefused
-    | SubRunWanted
-    | SubRunUnwanted
-)
+class MembersSeen(NamedTuple):
+    """Who runs attempts for an executor, all of them, as of now."""
+
+    executor: str
+    members: Sequence[Member]
+
+
+AttemptReport: TypeAlias = RunStarted | RunHeartbeat | StepsSeen | RunFinished | RunLost | RunUnknown | LaunchRefused
+Report: TypeAlias = AttemptReport | MembersSeen | SubRunWanted | SubRunUnwanted

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evertick.model.routing import FLEET
-
 _DONE = "+"
 _ALL = "*"
 
@@ -77,5 +75,5 @@ def executor_of(text: str) -> str:
 
 
 def is_shared(text: str) -> bool:
-    """Whether every node can reach what was put there, and so nobody has to be asked for it but the members."""
-    return executor_of(text) == FLEET
+    """Whether it is with members, whom every node can reach; so nobody but they has to be asked for it."""
+    return bool(parse_placement(text).members)

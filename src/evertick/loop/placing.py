@@ -1,0 +1,197 @@
+"""Where the next attempt of a run goes, and with whom it shares that place.
+
+A job that runs on this machine has one place. For one that runs on the fleet the members that are known now, and
+where the ledger has it that the job ran before, decide; a run that nobody can take waits, and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from evertick.loop.effects import Recall
+from evertick.loop.messages import MembersSeen, PlacementsRecalled
+from evertick.loop.state import JobState, Lane, OpenRun, State
+from evertick.loop.turn import Turn
+from evertick.model.lifecycle import LAUNCHING, RUNNING
+from evertick.model.member import Member
+from evertick.model.policy import OverlapKind, Scope
+from evertick.planning.overlap import may_leave_queue
+from evertick.routing.placement import parse_placement
+from evertick.routing.placing import Asked, Nowhere, is_ready, place
+from evertick.routing.strategies import HISTORY, ROTATING
+
+NO_EXECUTOR = "no-executor"
+
+
+class Met(NamedTuple):
+    """The runs that an occurrence meets by the overlap rule."""
+
+    active: Sequence[OpenRun]
+    waiting: Sequence[OpenRun]
+
+
+def members_seen(state: State, message: MembersSeen) -> list[str]:
+    """Who is there; answers the jobs whose runs could not be placed before."""
+    state.members[message.executor] = tuple(message.members)
+    for key in list(state.homeless):
+        job = state.jobs.get(key.job_id)
+        if job is None or job.find(key) is None:
+            del state.homeless[key]
+    return sorted({key.job_id for key in state.homeless})
+
+
+def recalled(state: State, message: PlacementsRecalled) -> list[str]:
+    """Where a job ran last; it may go on."""
+    state.recalling.discard(message.job_id)
+    job = state.jobs.get(message.job_id)
+    if job is None:
+        return []
+    before = [member for text in message.placements for member in parse_placement(text).members]
+    job.placements = tuple((*before, *(job.placements or ()))[-HISTORY:])
+    return [message.job_id]
+
+
+def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: frozenset[str] = frozenset()) -> bool:
+    """Choose where the next attempt goes, and note it at the run; False: it has to wait."""
+    routing = job.job.routing
+    if not routing.is_remote:
+        run.executor = state.local_executor
+        return True
+    if routing.strategy in ROTATING and job.placements is None:
+        if job.job.id not in state.recalling:
+            state.recalling.add(job.job.id)
+            turn.do(Recall(job.job.id))
+        return False
+    members = _members(state, routing.executor)
+    before = parse_placement(run.executor) if run.executor else None
+    if before is not None and run.attempt == 0:
+        if _is_by_member(job, job.lane_of(run.key)) and _are_ready(before.members, members):
+            return True  # it has waited for its turn there
+        if before.shards:
+            before = None
+    asked = Asked(
+        routing,
+        members,
+        job.job.id,
+        run.key.run_id,
+        run.attempt + 1,
+        _used(job, run),
+        _busy(job),
+        before,
+        left_out,
+    )
+    placed = place(asked)
+    if isinstance(placed, Nowhere):
+        _wait_for_a_member(state, turn, job, run, placed.why)
+        return False
+    state.homeless.pop(run.key, None)
+    run.executor = str(placed)
+    return True
+
+
+def note_placed(state: State, job: JobState, run: OpenRun) -> None:
+    """An attempt is on its way to where it was placed."""
+    if not job.job.routing.is_remote:
+        return
+    members = parse_placement(run.executor).members
+    job.placements = (*(job.placements or ()), *members)[-HISTORY:]
+    for member in members:
+        state.placed.setdefault(member, {})[run.key] = run
+
+
+def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, why: str) -> None:
+    if state.homeless.get(run.key) == why:
+        return
+    if run.key not in state.homeless and job.job.policy.max_delay_us is not None:
+        # Looked at again when its window is over, whoever comes or does not come until then.
+        state.ring.put(run.key.scheduled_for + job.job.policy.max_delay_us + 1, run)
+    state.homeless[run.key] = why
+    turn.note(run, f"{NO_EXECUTOR}: {why}")
+    turn.log("run.without_executor", run=run.key.run_id, why=why)
+
+
+def _members(state: State, executor: str) -> list[Member]:
+    """As they were last seen, with what was put there since."""
+    return [
+        member if not member.slots else member._replace(running=max(member.running, _count_placed(state, member.name)))
+        for member in state.members.get(executor, ())
+    ]
+
+
+def _count_placed(state: State, name: str) -> int:
+    placed = state.placed.get(name)
+    if not placed:
+        return 0
+    for key, run in list(placed.items()):
+        if run.state not in (LAUNCHING, RUNNING) or name not in parse_placement(run.executor).members:
+            del placed[key]
+    return len(placed)
+
+
+def _are_ready(names: Sequence[str], members: Sequence[Member]) -> bool:
+    ready = {member.name for member in members if is_ready(member)}
+    return bool(names) and ready.issuperset(names)
+
+
+def _used(job: JobState, run: OpenRun) -> Sequence[str]:
+    """Where the job ran, and where those will run that wait for their turn on a member of their own."""
+    lane, used = job.lane_of(run.key), job.placements or ()
+    if not _is_by_member(job, lane):
+        return used
+    return (*used, *(name for other in lane.waiting for name in parse_placement(other.executor).members))
+
+
+def _busy(job: JobState) -> frozenset[str]:
+    """The members on which the job is active."""
+    lanes = (job.lanes or {}).values()
+    return frozenset(
+        name
+        for lane in lanes
+        for run in lane.active.values()
+        if run.state in (LAUNCHING, RUNNING)
+        for name in parse_placement(run.executor).members
+    )
+
+
+# --- the overlap rule, for a job that is judged on each member by itself
+
+
+def _is_by_member(job: JobState, lane: Lane) -> bool:
+    return job.job.routing.is_remote and job.overlap_of(lane).scope is Scope.EXECUTOR
+
+
+def neighbours(job: JobState, lane: Lane, run: OpenRun, others: Iterable[OpenRun]) -> list[OpenRun]:
+    """Those of the others that the overlap rule sees beside a run."""
+    if not _is_by_member(job, lane):
+        return list(others)
+    mine = set(parse_placement(run.executor).members)
+    return [other for other in others if mine.intersection(parse_placement(other.executor).members)]
+
+
+def whom_it_meets(
+    state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun, in_line: Sequence[OpenRun]
+) -> Met | None:
+    """The active and waiting runs that stand in a run's way; None: there is no place to look at yet."""
+    active = list(lane.active.values())
+    if not _is_by_member(job, lane):
+        return Met(active, in_line)
+    others = [*active, *in_line]
+    left_out: frozenset[str] = frozenset()
+    if job.overlap_of(lane).kind is OverlapKind.SKIP:
+        # A broadcast goes to the members that are free; the shards of the others are left out.
+        left_out = frozenset(name for other in others for name in parse_placement(other.executor).members)
+    if not find_place(state, turn, job, run, left_out):
+        return None
+    if not parse_placement(run.executor).members:
+        return Met(active, in_line)  # a broadcast that found everyone busy
+    return Met(neighbours(job, lane, run, active), neighbours(job, lane, run, in_line))
+
+
+def next_to_go(job: JobState, lane: Lane, waiting: Iterable[OpenRun]) -> OpenRun | None:
+    """The oldest of those that wait that the overlap rule lets go."""
+    overlap = job.overlap_of(lane)
+    if not _is_by_member(job, lane):
+        return next(iter(waiting), None) if may_leave_queue(overlap, len(lane.active)) else None
+    active = list(lane.active.values())
+    return next((run for run in waiting if may_leave_queue(overlap, len(neighbours(job, lane, run, active)))), None)

@@ -1,0 +1,275 @@
+"""Where runs of the fleet go, what they do when nobody can take them, and the overlap rule member by member."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evertick.loop.effects import Reconcile
+from evertick.loop.messages import MembersSeen, RunLost, RunStarted
+from evertick.model.instant import MINUTE, SECOND
+from evertick.model.lifecycle import FAILED
+from evertick.model.member import Member
+from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Scope
+from evertick.model.report import RunFinished
+from evertick.model.routing import Routing, Strategy
+from evertick.model.schedule import EverySpec
+from tests.loop.harness import FOREVER, Act, World, job, retries, world
+
+MINUTELY = EverySpec(MINUTE)
+ABC = ("ex-a", "ex-b", "ex-c")
+
+
+def on_fleet(strategy: Strategy = Strategy.ROUND, labels=(), **known):
+    return replace(job("a", MINUTELY, **known), routing=Routing("fleet", strategy, labels))
+
+
+def by_member(kind: OverlapKind, limit: int = 1) -> Overlap:
+    return Overlap(kind, limit, Scope.EXECUTOR)
+
+
+def fleet(*jobs, members: tuple[str, ...] = ABC) -> World:
+    here = world(*jobs)
+    here.executor.name = ""  # the placement stands
+    here.say(seen(*members))
+    return here
+
+
+def seen(*names: str, **known) -> MembersSeen:
+    return MembersSeen("fleet", [Member(name, is_healthy=True, running=0, **known) for name in names])
+
+
+def places(here: World) -> list[str]:
+    return [launch.executor.removeprefix("fleet:") for _, launch in here.launches]
+
+
+def test_runs_go_round_the_members_and_the_ledger_knows_where():
+    here = fleet(on_fleet())
+    here.run_until("08:34:30")
+    assert places(here) == ["ex-a", "ex-b", "ex-c", "ex-a"]
+    assert [row.executor for row in here.rows()] == ["fleet:ex-a", "fleet:ex-b", "fleet:ex-c", "fleet:ex-a"]
+
+
+@pytest.mark.parametrize("strategy", [Strategy.ROUND, Strategy.LRU, Strategy.LFU])
+def test_after_a_restart_the_rotation_goes_on_where_it_was(strategy):
+    here = fleet(on_fleet(strategy))
+    here.run_until("08:32:30")
+    assert places(here) == ["ex-a", "ex-b"]
+    here.restart()
+    here.say(seen(*ABC))
+    here.run_until("08:34:30")
+    assert places(here) == ["ex-a", "ex-b", "ex-c", "ex-a"]
+
+
+def test_a_job_without_a_routing_stays_on_this_machine():
+    here = fleet(job("a", MINUTELY))
+    here.run_until("08:31:30")
+    assert places(here) == ["local@node"]
+
+
+def test_a_run_that_nobody_can_take_waits_and_says_why():
+    here = fleet(on_fleet(labels=(("gpu", "true"),)))
+    here.run_until("08:31:30")
+    assert here.launches == []
+    assert here.ledger() == ["08:31 waiting"]
+    assert here.line("08:31").detail == "no-executor: of 3 members: none has gpu=true"
+    here.say(seen("ex-g", labels=(("gpu", "true"),)))
+    assert places(here) == ["ex-g"]
+    assert here.forgotten() == []
+
+
+def test_it_waits_only_as_long_as_its_window():
+    here = fleet(on_fleet(max_delay_us=30 * SECOND), members=())
+    here.run_until("08:31:29")
+    assert here.ledger() == ["08:31 waiting"]
+    here.run_until("08:31:31")
+    assert here.ledger() == ["08:31 skipped no-executor"]
+    assert "no member of the fleet is there" in here.line("08:31").detail
+
+
+def test_what_waited_for_a_member_starts_in_order_when_one_comes():
+    here = fleet(on_fleet(overlap=Overlap(OverlapKind.WAIT)), members=())
+    here.run_until("08:33:30")
+    here.say(seen("ex-a"))
+    here.run_for(10 * SECOND)
+    assert here.started() == ["08:31", "08:32", "08:33"]
+
+
+def test_a_member_that_is_full_is_passed_over_and_all_full_is_waited_for():
+    here = fleet(on_fleet(overlap=Overlap(OverlapKind.PARALLEL, 9)))
+    here.act("a", FOREVER)
+    here.say(seen("ex-a", "ex-b", slots=1))
+    here.run_until("08:33:30")
+    assert places(here) == ["ex-a", "ex-b"]
+    assert here.line("08:33").detail == "no-executor: of 2 members: 2 full"
+    here.finish("a")
+    assert here.started()[-1] == "08:33"
+
+
+def test_a_lost_run_goes_to_another_member():
+    here = fleet(on_fleet(Strategy.FAILOVER))
+    here.act("a", FOREVER)
+    here.run_until("08:31:10")
+    (_, launch), *_ = here.launches
+    here.say(seen("ex-b", "ex-c"), RunLost(launch.key, 1, "it is away"))
+    here.run_for(SECOND)
+    assert places(here) == ["ex-a", "ex-b"]
+
+
+def test_a_failed_run_of_failover_is_tried_on_the_next_member():
+    here = fleet(on_fleet(Strategy.FAILOVER, retry=retries(2, SECOND), overlap=Overlap(OverlapKind.WAIT)))
+    here.act("a", Act(state=FAILED))
+    here.run_until("08:31:30")
+    assert places(here) == ["ex-a", "ex-b", "ex-c"]
+
+
+def test_a_member_that_refuses_is_not_the_end():
+    here = fleet(on_fleet(Strategy.FAILOVER))
+    here.act("a", Act(refused=True), Act())
+    here.run_until("08:31:10")
+    assert places(here) == ["ex-a", "ex-b"]
+    assert here.ledger() == ["08:31 succeeded"]
+
+
+def test_an_attempt_that_was_given_up_is_ended_when_its_member_is_back():
+    here = fleet(on_fleet())
+    here.act("a", FOREVER)
+    here.run_until("08:31:10")
+    key = here.launches[0][1].key
+    here.say(RunLost(key, 1, "it is away"))
+    here.run_for(SECOND)
+    here.say(RunStarted(key, 1, here.now))
+    assert [(stop.key, stop.attempt) for _, stop in here.stops] == [(key, 1)]
+
+
+def test_after_a_restart_the_member_that_has_it_is_asked():
+    here = fleet(on_fleet())
+    here.act("a", FOREVER)
+    here.run_until("08:31:10")
+    here.restart()
+    asked = [effect for _, _, effects in here.turns for effect in effects if isinstance(effect, Reconcile)]
+    assert [[executor for _, _, executor in effect.runs] for effect in asked] == [["fleet:ex-a"]]
+
+
+def test_one_that_was_about_to_be_launched_is_asked_for_everywhere():
+    here = fleet(on_fleet())
+    here.run_until("08:30:58")
+    here.is_ledger_away = True
+    here.run_until("08:31:01")
+    assert places(here) == ["ex-a"]
+    here.is_ledger_away = False
+    here.wake()
+    asked = [effect for _, _, effects in here.turns for effect in effects if isinstance(effect, Reconcile)]
+    assert [[executor for _, _, executor in effect.runs] for effect in asked] == [["fleet"]]
+
+
+def test_losing_a_bucket_does_not_end_what_runs_on_the_fleet():
+    here = fleet(on_fleet())
+    here.act("a", FOREVER)
+    here.run_until("08:31:10")
+    bucket = here.state.jobs["a"].bucket
+    here.steal(bucket)
+    here.run_until("08:32:10")
+    assert bucket not in here.state.epochs
+    assert here.stops == []
+
+
+class TestMemberByMember:
+    def test_a_job_may_run_once_on_each_member(self):
+        here = fleet(on_fleet(overlap=by_member(OverlapKind.SKIP)))
+        here.act("a", FOREVER)
+        here.run_until("08:34:30")
+        assert places(here) == list(ABC)
+        assert here.ledger()[-1] == "08:34 skipped overlap"
+
+    def test_a_run_waits_for_its_own_member_only(self):
+        here = fleet(on_fleet(overlap=by_member(OverlapKind.WAIT)), members=("ex-a", "ex-b"))
+        here.act("a", FOREVER, Act(lasts_us=30 * SECOND), Act())
+        here.run_until("08:35:30")
+        assert here.ledger()[2:] == ["08:33 waiting", "08:34 succeeded", "08:35 succeeded"]
+        assert places(here) == ["ex-a", "ex-b", "ex-b", "ex-b"]
+
+    def test_covering_ends_only_the_run_on_the_same_member(self):
+        here = fleet(on_fleet(overlap=by_member(OverlapKind.REPLACE)), members=("ex-a", "ex-b"))
+        here.act("a", FOREVER)
+        here.run_until("08:33:30")
+        assert [stop.key.scheduled_for for _, stop in here.stops] == [here.line("08:31").key.scheduled_for]
+        assert here.ledger() == ["08:31 cancelled", "08:32 running", "08:33 running"]
+        assert places(here) == ["ex-a", "ex-b", "ex-a"]
+
+    def test_so_many_at_once_on_each_member(self):
+        here = fleet(on_fleet(Strategy.FIRST, overlap=by_member(OverlapKind.PARALLEL, 2)), members=("ex-a", "ex-b"))
+        here.act("a", FOREVER)
+        here.run_until("08:33:30")
+        assert here.ledger() == ["08:31 running", "08:32 running", "08:33 waiting"]
+
+    def test_a_retry_is_judged_on_its_member(self):
+        here = fleet(on_fleet(overlap=by_member(OverlapKind.SKIP), retry=retries(1, SECOND)), members=("ex-a", "ex-b"))
+        here.act("a", FOREVER, Act(state=FAILED), Act())
+        here.run_until("08:32:30")
+        assert places(here)[:2] == ["ex-a", "ex-b"]
+
+
+def test_cluster_wide_a_second_run_is_skipped_wherever_it_would_go():
+    here = fleet(on_fleet())
+    here.act("a", FOREVER)
+    here.run_until("08:32:30")
+    assert here.ledger() == ["08:31 running", "08:32 skipped overlap"]
+
+
+class TestBroadcast:
+    def test_it_goes_to_all_at_once(self):
+        here = fleet(on_fleet(Strategy.SHARDING_BROADCAST))
+        here.run_until("08:31:30")
+        assert places(here) == ["*ex-a,ex-b,ex-c"]
+        assert here.ledger() == ["08:31 succeeded"]
+
+    def test_only_the_shards_that_failed_are_tried_again(self):
+        here = fleet(on_fleet(Strategy.SHARDING_BROADCAST, retry=retries(1, SECOND)))
+        here.act("a", FOREVER, Act())
+        here.run_until("08:31:10")
+        key = here.launches[0][1].key
+        done = "fleet:*ex-a+,ex-b,ex-c+"
+        here.say(RunFinished(key, 1, here.now, FAILED, 1, "1 of 3 shards failed", done))
+        here.run_until("08:31:30")
+        assert places(here) == ["*ex-a,ex-b,ex-c", "*ex-a+,ex-b,ex-c+"]
+        assert here.ledger() == ["08:31 succeeded"]
+
+    def test_a_restart_between_two_attempts_forgets_no_shard(self):
+        here = fleet(on_fleet(Strategy.SHARDING_BROADCAST, retry=retries(1, MINUTE)))
+        here.act("a", FOREVER, Act())
+        here.run_until("08:31:10")
+        key = here.launches[0][1].key
+        here.say(RunFinished(key, 1, here.now, FAILED, 1, "", "fleet:*ex-a+,ex-b,ex-c+"))
+        here.restart()
+        here.say(seen("ex-a", "ex-c"))
+        here.run_until("08:32:30")
+        assert places(here)[1] == "*ex-a+,ex-c,ex-c+"
+
+    def test_when_it_is_refused_the_members_are_counted_anew(self):
+        here = fleet(on_fleet(Strategy.SHARDING_BROADCAST))
+        here.act("a", Act(refused=True), Act())
+        here.run_until("08:31:00")
+        here.say(seen("ex-a"))
+        here.run_for(5 * SECOND)
+        assert places(here) == ["*ex-a,ex-b,ex-c", "*ex-a"]
+
+    def test_member_by_member_the_busy_ones_are_left_out(self):
+        here = fleet(on_fleet(Strategy.SHARDING_BROADCAST, overlap=by_member(OverlapKind.SKIP)), members=("ex-a",))
+        here.act("a", FOREVER)
+        here.run_until("08:31:30")
+        here.say(seen(*ABC))
+        here.run_until("08:33:30")
+        assert places(here) == ["*ex-a", "*,ex-b,ex-c"]
+        assert here.ledger()[-1] == "08:33 skipped overlap"
+
+
+def test_at_most_once_holds_on_the_fleet():
+    here = fleet(on_fleet(on_executor_lost=OnExecutorLost.FAIL))
+    here.act("a", FOREVER)
+    here.run_until("08:31:10")
+    here.say(RunLost(here.launches[0][1].key, 1, "it is away"))
+    here.run_for(SECOND)
+    assert here.ledger() == ["08:31 lost"]
+    assert places(here) == ["ex-a"]
