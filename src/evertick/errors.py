@@ -14,6 +14,7 @@
     │   ├── SchemaTooNew       ... was written by a newer Evertick
     │   ├── GapRefused         ... has lines inside a stretch that was to be skipped as one
     │   └── Fenced             ... has another owner: this node's epoch is over
+    ├── ExecutorUnavailable    the world's: a fleet cannot be reached; tried again at the edge
     └── SchedulerLockError     the world's: another instance holds the folder
 
 A fault of ours is an assertion: it crashes and is found.
@@ -117,6 +118,10 @@ class Fenced(StoreError):
     def __init__(self, buckets: tuple[int, ...]) -> None:
         super().__init__(f"this node no longer owns bucket {', '.join(map(str, buckets))}")
         self.buckets = buckets
+
+
+class ExecutorUnavailable(EvertickError):
+    """A place that runs attempts cannot be reached, or has gone away."""
 
 
 class SchedulerLockError(EvertickError):

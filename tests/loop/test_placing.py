@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from evertick.loop.effects import Reconcile
-from evertick.loop.messages import MembersSeen, RunLost, RunStarted
+from evertick.loop.messages import AttemptSeen, MembersSeen, RunLost
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.lifecycle import FAILED
 from evertick.model.member import Member
@@ -137,9 +137,22 @@ def test_an_attempt_that_was_given_up_is_ended_when_its_member_is_back():
     here.act("a", FOREVER)
     here.run_until("08:31:10")
     key = here.launches[0][1].key
+    here.say(AttemptSeen(key, 1))
+    assert here.stops == []
     here.say(RunLost(key, 1, "it is away"))
     here.run_for(SECOND)
-    here.say(RunStarted(key, 1, here.now))
+    here.say(AttemptSeen(key, 1), AttemptSeen(key, 2))
+    assert [(stop.key, stop.attempt) for _, stop in here.stops] == [(key, 1)]
+
+
+def test_an_attempt_of_a_run_that_has_ended_is_ended_too():
+    here = fleet(on_fleet(on_executor_lost=OnExecutorLost.FAIL))
+    here.act("a", FOREVER)
+    here.run_until("08:31:10")
+    key = here.launches[0][1].key
+    here.say(RunLost(key, 1, "it is away"))
+    here.restart()
+    here.say(AttemptSeen(key, 1))
     assert [(stop.key, stop.attempt) for _, stop in here.stops] == [(key, 1)]
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 from evertick.errors import SettingsError
@@ -18,10 +18,8 @@ from evertick.executors import wire
 from evertick.executors.keeper.book import Ticket
 from evertick.executors.keeper.environment import inherited
 from evertick.executors.link import Link
+from evertick.executors.orders import Orders
 from evertick.executors.settings import LocalSettings
-from evertick.executors.wire import Order
-from evertick.executors.works import encode_work, secrets_of
-from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, LOST, RunState
 from evertick.model.report import (
     LaunchRefused,
@@ -40,19 +38,8 @@ from evertick.routing.lanes import Lanes, Turn
 
 log = logging.getLogger("evertick.local")
 
-JOBS_KEPT = 20_000
-"""Jobs whose work is kept ready to be sent."""
 CLOSE_SECONDS = 5.0
 QUESTIONS_AT_ONCE = 1_000
-
-
-class _Ready(NamedTuple):
-    """A job's work, ready to be sent."""
-
-    job: Job
-    work: str
-    secrets: tuple[str, ...]
-    """Names of the variables of the scheduler that it needs."""
 
 
 class LocalExecutor:
@@ -71,6 +58,7 @@ class LocalExecutor:
         self._state = Path(state_folder).absolute()
         self._settings = settings or LocalSettings()
         self._environ = os.environ if environ is None else environ
+        self._orders = Orders(self._environ)
         self._report: Callable[[Report], None] = _nowhere
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -87,7 +75,6 @@ class LocalExecutor:
         """Asked of these keepers, and not answered."""
         self._being_told = 0
         """Threads that have taken messages in and not yet reported all of them."""
-        self._jobs: dict[str, _Ready] = {}
         self._trouble = ""
 
     # The contract
@@ -110,7 +97,7 @@ class LocalExecutor:
 
     def launch(self, attempt: Attempt) -> None:
         ticket = Ticket(attempt.key, attempt.attempt)
-        line = self._order(attempt).to_line()
+        line = self._orders.order_of(attempt).to_line()
         now = time.time_ns() // 1_000
         with self._lock:
             if self._knows(ticket):
@@ -332,26 +319,6 @@ class LocalExecutor:
         return True
 
     # What is sent
-
-    def _order(self, attempt: Attempt) -> Order:
-        ready = self._jobs.get(attempt.job.id)
-        if ready is None or ready.job is not attempt.job:
-            work = attempt.job.work
-            names = tuple(sorted({secret.name for secret in secrets_of(work) if secret.source == "env"}))
-            if len(self._jobs) >= JOBS_KEPT:
-                self._jobs.clear()
-            ready = self._jobs[attempt.job.id] = _Ready(attempt.job, encode_work(work), names)
-        secrets = {name: self._environ[name] for name in ready.secrets if name in self._environ}
-        return Order(
-            attempt.key,
-            attempt.attempt,
-            attempt.fence,
-            str(attempt.trigger),
-            attempt.params,
-            attempt.previous_success_at,
-            ready.work,
-            secrets,
-        )
 
     def _send(self, ticket: Ticket, line: bytes) -> None:
         link = self._link_of(ticket)

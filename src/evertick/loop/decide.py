@@ -19,6 +19,7 @@ from evertick.loop.messages import (
     AskRun,
     AskStatistics,
     AskUpcoming,
+    AttemptSeen,
     BackfillJob,
     BatchCommitted,
     BatchFenced,
@@ -113,6 +114,8 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             subruns.unwanted(state, turn, message)
         case SubRunsSeen():
             subruns.seen(state, turn, message)
+        case AttemptSeen():
+            settle.found_running(state, turn, message)
         case MembersSeen():
             _go_on(state, turn, placing.members_seen(state, message))
         case PlacementsRecalled():

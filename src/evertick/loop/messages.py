@@ -11,6 +11,7 @@ from evertick.model.ledger import Snapshot
 from evertick.model.lifecycle import Trigger
 from evertick.model.policy import Missed, Overlap
 from evertick.model.report import (
+    AttemptSeen,
     LaunchRefused,
     MembersSeen,
     RunFinished,
@@ -30,6 +31,7 @@ __all__ = [
     "AskRun",
     "AskStatistics",
     "AskUpcoming",
+    "AttemptSeen",
     "BackfillJob",
     "BatchCommitted",
     "BatchFenced",
@@ -293,6 +295,7 @@ Message: TypeAlias = (
     | ChangesRecorded
     | PlacementsRecalled
     | MembersSeen
+    | AttemptSeen
     | RunStarted
     | RunHeartbeat
     | StepsSeen

@@ -37,7 +37,7 @@ from evertick.model.lifecycle import (
     SkipReason,
 )
 from evertick.model.policy import OnExecutorLost
-from evertick.model.report import AttemptReport
+from evertick.model.report import AttemptReport, AttemptSeen
 from evertick.model.run import RunKey
 from evertick.planning.retry import retry_at
 
@@ -56,9 +56,6 @@ def _find(state: State, turn: Turn, message: AttemptReport) -> tuple[JobState, O
     if job is None or run is None or run.attempt != message.attempt or run.state is RETRYING:
         state.statistics.refused_reports += 1
         turn.log("run.report_refused", run=message.key.run_id, attempt=message.attempt, report=type(message).__name__)
-        if isinstance(message, RunStarted) and job is not None and _is_given_up(job, message):
-            # A member that was away and is back: nobody waits for this attempt any more.
-            turn.do(Stop(message.key, message.attempt, "it was given up while its executor was away"))
         return None
     if run.was_asked:
         run.was_asked = False
@@ -69,12 +66,6 @@ def _find(state: State, turn: Turn, message: AttemptReport) -> tuple[JobState, O
     if run.state is PLANNED and not isinstance(message, RunUnknown):
         turn.move(run, LAUNCHING)  # the incarnation before had launched it and did not live to say so
     return job, run
-
-
-def _is_given_up(job: JobState, message: RunStarted) -> bool:
-    """Whether a later attempt of the run was made; one that has ended says so itself."""
-    run = job.find(message.key)
-    return run is not None and message.attempt < run.attempt
 
 
 def _adopt_waiting(turn: Turn, job: JobState, message: AttemptReport) -> OpenRun | None:
@@ -112,6 +103,17 @@ def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
         finished(state, turn, message.report)
     # Otherwise our own executor has been asked, or has the run by now: what it says is newer.
     turn.answer(message.request_id, message.report.key.job_id, "{}")
+
+
+def found_running(state: State, turn: Turn, message: AttemptSeen) -> None:
+    """A member has an attempt that it was not asked about here: one that was given up is ended, nothing else is."""
+    job = state.jobs.get(message.key.job_id)
+    if job is None or not state.owns(message.key.job_id):
+        return
+    run = job.find(message.key)
+    is_between = run is not None and run.state is RETRYING and run.attempt == message.attempt
+    if run is None or message.attempt < run.attempt or is_between:
+        turn.do(Stop(message.key, message.attempt, "it was given up while its executor was away"))
 
 
 def seen(state: State, turn: Turn, message: NodesSeen) -> None:

@@ -97,6 +97,13 @@ class SubRunUnwanted(NamedTuple):
     job_id: str
 
 
+class AttemptSeen(NamedTuple):
+    """A member has this attempt, and nobody here has asked it for that: it may be another node's, or given up."""
+
+    key: RunKey
+    attempt: int
+
+
 class MembersSeen(NamedTuple):
     """Who runs attempts for an executor, all of them, as of now."""
 
@@ -105,4 +112,4 @@ class MembersSeen(NamedTuple):
 
 
 AttemptReport: TypeAlias = RunStarted | RunHeartbeat | StepsSeen | RunFinished | RunLost | RunUnknown | LaunchRefused
-Report: TypeAlias = AttemptReport | MembersSeen | SubRunWanted | SubRunUnwanted
+Report: TypeAlias = AttemptReport | AttemptSeen | MembersSeen | SubRunWanted | SubRunUnwanted

@@ -31,6 +31,7 @@ TAKEN = b"taken\n"
 """Another keeper has the folder: whoever wanted one can use that."""
 LOCK = "keeper.lock"
 LOOK_SECONDS = 1.0
+ORPHANED = "its member was away for so long that it may be running elsewhere by now"
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
@@ -128,6 +129,8 @@ async def _keep(folder: Path, logs: Path, settings: KeeperSettings, files_soft: 
     _say_ready()
     while not _may_go(server, desk, settings):
         desk.tidy()
+        if _is_orphaned(server, settings):
+            desk.stop_all(ORPHANED)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(desk.may_leave.wait(), LOOK_SECONDS)
     listener.close()
@@ -141,6 +144,12 @@ def _may_go(server: Server, desk: Desk, settings: KeeperSettings) -> bool:
         return False
     is_lonely = not server.is_connected and time.monotonic() - server.left_at > settings.idle_us / 1_000_000
     return is_lonely or desk.may_leave.is_set()
+
+
+def _is_orphaned(server: Server, settings: KeeperSettings) -> bool:
+    if settings.orphaned_us is None or server.is_connected:
+        return False
+    return time.monotonic() - server.left_at > settings.orphaned_us / 1_000_000
 
 
 def _identity(folder: Path) -> str:

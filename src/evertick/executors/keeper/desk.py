@@ -118,6 +118,10 @@ class Desk:
         else:
             self._cancelled[known.number] = detail
 
+    def stop_all(self, detail: str) -> None:
+        for known in tuple(self._book.open.values()):
+            self.stop(known.ticket, detail)
+
     def reconcile(self, tickets: list[Ticket]) -> None:
         for ticket in tickets:
             known = self._book.known.get(ticket)

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from evertick.executors.shards import split_run_id
 from evertick.executors.wire import Order
 from evertick.kinds import Unready, safe_params
 from evertick.kinds.command import DEFAULT_PATH
@@ -36,6 +37,7 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
 
 def facts_of(order: Order, run_id: str, keeper: str) -> dict[str, str]:
     """What every process is told about its run: enough to be idempotent and to be traced."""
+    run_id, shard = split_run_id(run_id)
     facts = {
         "EVERTICK_JOB": order.key.job_id,
         "EVERTICK_RUN_ID": run_id,
@@ -46,6 +48,8 @@ def facts_of(order: Order, run_id: str, keeper: str) -> dict[str, str]:
         "EVERTICK_FENCE": str(order.fence),
         "EVERTICK_KEEPER": keeper,
     }
+    if shard is not None:
+        facts["EVERTICK_SHARD_INDEX"], facts["EVERTICK_SHARD_TOTAL"] = str(shard.number), str(shard.total)
     if order.previous_success_at is not None:
         facts["EVERTICK_PREVIOUS_SUCCESS"] = to_text(order.previous_success_at)
     if order.params:
@@ -73,7 +77,10 @@ def marks_of_attempt(run_id: str, attempt: int, keeper: str) -> frozenset[bytes]
 
     The keeper's is one of them: another scheduler on this machine may have a run of the same name.
     """
-    named = (("EVERTICK_RUN_ID", run_id), ("EVERTICK_ATTEMPT", attempt), ("EVERTICK_KEEPER", keeper))
+    run_id, shard = split_run_id(run_id)
+    named = [("EVERTICK_RUN_ID", run_id), ("EVERTICK_ATTEMPT", attempt), ("EVERTICK_KEEPER", keeper)]
+    if shard is not None:
+        named.append(("EVERTICK_SHARD_INDEX", shard.number))
     return frozenset(f"{name}={value}".encode("utf-8", "surrogateescape") for name, value in named)
 
 

@@ -1,0 +1,130 @@
+"""`python -m evertick.executors.fleet scheduler|member JSON`: be Dask's scheduler, or a member, until told to end.
+
+Started and started again by `supervising`; ends when that does, which it notices by the end of its standard input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from urllib.parse import urlsplit
+
+import dask
+from distributed import Scheduler, Worker
+
+from evertick.executors.fleet.control import security_of
+from evertick.executors.fleet.member import MemberPlugin
+from evertick.executors.fleet.settings import is_loopback
+from evertick.executors.fleet.supervising import LEFT, Part
+from evertick.executors.fleet.switchboard import Switchboard
+
+log = logging.getLogger("evertick.fleet")
+
+CONFIG = {
+    "distributed.scheduler.allowed-failures": 0,  # on a lost member it is Evertick that decides
+    "distributed.scheduler.worker-ttl": "10s",
+    "distributed.worker.daemon": False,
+    "distributed.comm.timeouts.connect": "10s",
+    "distributed.admin.low-level-log-length": 100,
+    "distributed.worker.memory.terminate": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.target": False,
+}
+
+
+async def be_scheduler(settings: Part, stopping: asyncio.Event) -> int:
+    parts = urlsplit(settings.url)
+    scheduler = Scheduler(
+        host=parts.hostname,
+        port=parts.port or 0,
+        protocol=parts.scheme,
+        security=security_of(settings.certificates),
+        # It opens this whatever one says; nobody outside of this machine may reach it.
+        dashboard_address="127.0.0.1:0",
+        dashboard=False,
+        jupyter=False,
+    )
+    async with scheduler:
+        await scheduler.register_scheduler_plugin(Switchboard(), idempotent=True)
+        _say(f"ready {scheduler.address}")
+        ended = asyncio.create_task(scheduler.finished())
+        stop = asyncio.create_task(stopping.wait())
+        await asyncio.wait([ended, stop], return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+    return 0
+
+
+async def be_member(settings: Part, stopping: asyncio.Event) -> int:
+    plugin = MemberPlugin(settings.name, settings.labels, settings.folder, settings.slots)
+    worker = Worker(
+        settings.url,
+        name=settings.name,
+        nthreads=1,
+        host=settings.host or _own_address(settings.url),
+        security=security_of(settings.certificates),
+        dashboard_address="127.0.0.1:0",
+        dashboard=False,
+        local_directory=os.path.join(settings.folder, "dask"),
+        plugins=(plugin,),
+        memory_limit=0,
+        death_timeout=settings.patience_seconds,
+    )
+    async with worker:
+        _say(f"ready {worker.address}")
+        ended = asyncio.create_task(worker.finished())
+        stop = asyncio.create_task(stopping.wait())
+        await asyncio.wait([ended, stop], return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+    return LEFT if plugin.has_left or stopping.is_set() else 1
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _own_address(url: str) -> str:
+    """The address of this machine on the way to the fleet; never all of them."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    if is_loopback(parts.hostname):
+        return "127.0.0.1"
+    family, kind, proto, _, target = socket.getaddrinfo(parts.hostname, parts.port or 1, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, proto) as probe:
+        probe.connect(target)
+        return str(probe.getsockname()[0])
+
+
+async def _main(role: str, settings: Part) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    threading.Thread(target=_watch_parent, args=(loop, stopping), daemon=True).start()
+    return await {"scheduler": be_scheduler, "member": be_member}[role](settings, stopping)
+
+
+def _watch_parent(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+    """A member whose supervisor was killed must not stay behind."""
+    while os.read(0, 4096):
+        pass
+    loop.call_soon_threadsafe(stopping.set)
+
+
+def main(arguments: list[str]) -> int:
+    role, text = arguments
+    settings = Part.from_text(text)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
+    logging.getLogger("evertick").setLevel(logging.INFO)
+    with dask.config.set(CONFIG):
+        return asyncio.run(_main(role, settings))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

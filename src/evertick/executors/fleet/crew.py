@@ -1,0 +1,86 @@
+"""Who is in the fleet, as far as this scheduler has heard: who is there, who is silent, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evertick.executors.fleet.settings import FleetSettings
+from evertick.executors.fleet.talk import Card
+from evertick.model.instant import SECOND
+from evertick.model.member import Member
+
+FORGET_SECONDS = 3_600.0
+"""A member that was away for this long is not told of any more."""
+
+
+@dataclass(slots=True)
+class Seat:
+    card: Card
+    address: str
+    heard_at: float
+    """By a clock that only goes forward."""
+    seen_at: int
+    """The same as an instant, for people."""
+    is_there: bool = True
+
+
+class Crew:
+    """Silence counts only while we are connected: a member cannot be heard through a line that is cut."""
+
+    def __init__(self, settings: FleetSettings) -> None:
+        self._silence = settings.silence_us / SECOND
+        self._lease = settings.lease_us / SECOND
+        self._seats: dict[str, Seat] = {}
+        self._connected_at: float | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connected_at is not None
+
+    def connected(self, now: float) -> None:
+        self._connected_at = now
+
+    def disconnected(self) -> None:
+        self._connected_at = None
+        for seat in self._seats.values():
+            seat.is_there = False
+
+    def shown(self, plain: Mapping[str, Any], address: str, now: float, instant: int, age: float = 0.0) -> str | None:
+        """A member says that it is there; answers its name when what it knows must be asked for anew."""
+        card = Card.from_plain(plain)
+        before = self._seats.get(card.name)
+        self._seats[card.name] = Seat(card, address, now - age, instant - int(age * SECOND))
+        is_back = before is None or not before.is_there or before.card.incarnation != card.incarnation
+        return card.name if is_back else None
+
+    def left(self, name: str) -> None:
+        seat = self._seats.get(name)
+        if seat is not None:
+            seat.is_there = False
+
+    def is_there(self, name: str) -> bool:
+        seat = self._seats.get(name)
+        return self.is_connected and seat is not None and seat.is_there
+
+    def there(self) -> list[str]:
+        return sorted(name for name, seat in self._seats.items() if self.is_connected and seat.is_there)
+
+    def silence_of(self, name: str, now: float) -> float | None:
+        """For how many seconds a member could have been heard, and was not; None: we cannot tell."""
+        if self._connected_at is None:
+            return None
+        seat = self._seats.get(name)
+        return now - (self._connected_at if seat is None else max(seat.heard_at, self._connected_at))
+
+    def is_given_up(self, name: str, now: float) -> bool:
+        silence = self.silence_of(name, now)
+        return silence is not None and silence > self._lease
+
+    def members(self, now: float) -> Iterator[Member]:
+        for name, seat in sorted(self._seats.items()):
+            if not seat.is_there and now - seat.heard_at > FORGET_SECONDS:
+                continue
+            is_healthy = self.is_there(name) and now - seat.heard_at <= self._silence
+            yield seat.card.to_member(seat.address, seat.seen_at, is_healthy=is_healthy)

@@ -1,0 +1,369 @@
+"""What this scheduler has given to the fleet, and what becomes of it: no connection, no clock, no thread.
+
+`tell` hands lines to a member and may fail in silence. Therefore everything that was not answered is said again: when
+a member is back, when the connection is, and now and then; no member does anything twice.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from evertick.executors import wire
+from evertick.executors.fleet import talk
+from evertick.executors.fleet.copying import LogCopies
+from evertick.executors.fleet.crew import Crew
+from evertick.executors.fleet.joining import NotEnded, PartEnd
+from evertick.executors.fleet.parts import Part, Phase, Task, task_of_order, task_of_question
+from evertick.executors.keeper.book import Ticket
+from evertick.executors.shards import split_key
+from evertick.executors.wire import Order
+from evertick.model.lifecycle import LOST, RunState
+from evertick.model.member import Member
+from evertick.model.report import AttemptSeen, LaunchRefused, MembersSeen, Report, RunStarted, RunUnknown, StepsSeen
+from evertick.model.routing import FLEET
+from evertick.model.run import RunKey
+from evertick.routing.placement import Placement, parse_placement
+
+log = logging.getLogger("evertick.fleet")
+
+AGAIN_SECONDS = 10.0
+"""How often what is not settled is asked for again, whether or not there is a reason to."""
+LOGS_SECONDS = 1.0
+LOGS_AT_ONCE = 200
+LOGS_WAIT_SECONDS = 60.0
+"""How long the rest of a log is waited for when its attempt has ended."""
+GIVEN_UP_MAX = 10_000
+
+
+class FleetDesk:
+    def __init__(
+        self, crew: Crew, copies: LogCopies, tell: Callable[[str, bytes], None], report: Callable[[Report], None]
+    ) -> None:
+        self.crew = crew
+        self._copies = copies
+        self._tell = tell
+        self._report = report
+        self._tasks: dict[Ticket, Task] = {}
+        self._parts: dict[Ticket, tuple[Task, Part]] = {}
+        self._given_up: dict[Ticket, str] = {}
+        """Attempts that were reported lost, and the member that had them: when it is back, they are ended."""
+        self._strangers: dict[Ticket, dict[Ticket, str]] = {}
+        """Attempts that members have and that nobody here asked for: the loop may want them ended."""
+        self._ending_logs: dict[Ticket, tuple[str, float]] = {}
+        """Attempts that have ended and whose logs are not all here: the member, and until when it is waited."""
+        self._logs_asked_at = 0.0
+        self._strangers_told_at = 0.0
+        self._shown: tuple[Member, ...] | None = None
+        self.members: Sequence[Member] = ()
+
+    @property
+    def open_tasks(self) -> int:
+        return len(self._tasks)
+
+    # What the loop wants
+
+    def launch(self, order: Order, placed: str, now: float) -> None:
+        known = self._tasks.get(Ticket(order.key, order.attempt))
+        if known is not None:
+            known.owes_answer = True
+            for part in known.parts:
+                self._ask_again(part, now)
+            return
+        placement = parse_placement(placed)
+        if not placement.members:
+            # Nobody has chosen: the first that is there, so that saying it again reaches the same one.
+            placement = Placement(FLEET, next(iter(self.crew.there()), ""))
+        away = [name for name in placement.members if not self.crew.is_there(name)]
+        if away or not placement.members:
+            reason = f"the member {away[0]} is away" if away else "no member of the fleet is there"
+            self._report(LaunchRefused(order.key, order.attempt, reason))
+            return
+        task = task_of_order(order, placement, now)
+        self._keep(task)
+        for part in task.parts:
+            self._tell(part.member, part.order)
+
+    def stop(self, key: RunKey, attempt: int, detail: str) -> None:
+        ticket = Ticket(key, attempt)
+        task = self._tasks.get(ticket)
+        if task is not None:
+            task.stop_detail = detail
+            for part in task.parts:
+                self._stop_part(task, part)
+            return
+        line = wire.line(wire.STOP, *key, attempt, detail)
+        for member in self.crew.there():
+            self._tell(member, line)
+        for stranger, member in self._strangers.pop(ticket, {}).items():
+            self._tell(member, wire.line(wire.STOP, *stranger.key, stranger.attempt, detail))
+
+    def reconcile(self, runs: Iterable[tuple[RunKey, int, str]], now: float) -> None:
+        for key, attempt, placed in runs:
+            task = self._tasks.get(Ticket(key, attempt))
+            if task is None:
+                task = task_of_question(key, attempt, parse_placement(placed), now)
+                if not task.parts:
+                    self._report(RunUnknown(key, attempt))
+                    continue
+                self._keep(task)
+            task.owes_answer = True
+            for part in task.parts:
+                self._ask_again(part, now)
+
+    def _keep(self, task: Task) -> None:
+        self._tasks[task.ticket] = task
+        for part in task.parts:
+            self._parts[part.ticket] = (task, part)
+
+    # What the fleet says
+
+    def connected(self, now: float) -> None:
+        self.crew.connected(now)
+
+    def disconnected(self, now: float) -> None:
+        self.crew.disconnected()
+        self._show(now)
+
+    def card(self, plain: Mapping[str, Any], address: str, now: float, instant: int, age: float = 0.0) -> None:
+        back = self.crew.shown(plain, address, now, instant, age)
+        if back is not None:
+            self._welcome(back, now)
+        self._show(now)
+
+    def gone(self, member: str, now: float) -> None:
+        self.crew.left(member)
+        self._show(now)
+
+    def heard(self, member: str, lines: bytes, now: float) -> None:
+        for words in talk.rows_of(lines):
+            try:
+                self._hear(member, words, now)
+            except (ValueError, TypeError, KeyError, IndexError) as error:
+                log.warning("fleet.not_understood member=%s verb=%s reason=%s", member, words[0], error)
+
+    def tick(self, now: float) -> None:
+        """What must be looked at although nobody said anything."""
+        for task, part in tuple(self._parts.values()):
+            if part.phase is Phase.ENDED:
+                continue
+            if part.member and self.crew.is_given_up(part.member, now):
+                self._give_up(task, part, now)
+            elif not part.member:
+                self._close_question(task, part, now)
+            elif now - part.since > AGAIN_SECONDS:
+                self._ask_again(part, now)
+        if now - self._strangers_told_at >= AGAIN_SECONDS:
+            self._strangers_told_at = now
+            for whole in self._strangers:
+                self._report(AttemptSeen(*whole))
+        if now - self._logs_asked_at >= LOGS_SECONDS:
+            self._logs_asked_at = now
+            self._ask_for_logs(now)
+        self._show(now)
+
+    # One line
+
+    def _hear(self, member: str, words: list[Any], now: float) -> None:
+        verb, job_id, scheduled_for, origin, attempt, *rest = words
+        ticket = Ticket(RunKey(job_id, scheduled_for, origin), attempt)
+        if verb in (talk.LOG, talk.LOGS_END):
+            self._take_log(verb, member, ticket, rest)
+            return
+        task, part = self._parts.get(ticket, (None, None))
+        if task is None or part is None:
+            self._hear_of_stranger(verb, member, ticket, rest)
+            return
+        if not part.member and verb in (wire.STARTED, wire.FINISHED):
+            part.member = member
+        if part.member and part.member != member:
+            # Given to another one since: only that one's word counts, and what this one has must end.
+            if verb == wire.STARTED:
+                self._tell(member, wire.line(wire.STOP, *ticket.key, attempt, "it was given to another member"))
+            return
+        part.since = now
+        match verb:
+            case wire.STARTED:
+                self._started(task, part, rest[0])
+            case wire.STEPS if part.number is None:
+                self._report(StepsSeen(task.key, task.attempt, rest[0]))
+            case wire.FINISHED:
+                at, state, exit_code, detail, serial, steps = rest
+                end = PartEnd(member, RunState(state), at, exit_code, detail, steps)
+                self._log_ends(part, now)
+                self._ended(task, part, end)
+                if serial:
+                    self._tell(member, wire.line(wire.DELIVERED, serial))
+            case wire.REFUSED:
+                if part.phase is Phase.SENT:
+                    self._ended(task, part, PartEnd(member, NotEnded.REFUSED, 0, None, rest[0]))
+            case wire.UNKNOWN:
+                self._unknown(task, part, member)
+
+    def _started(self, task: Task, part: Part, at: int) -> None:
+        part.phase = Phase.RUNNING
+        if task.stop_detail is not None:
+            self._stop_part(task, part)
+        if not task.has_started or task.owes_answer:
+            task.has_started, task.owes_answer = True, False
+            self._report(RunStarted(task.key, task.attempt, at))
+
+    def _unknown(self, task: Task, part: Part, member: str) -> None:
+        if part.phase is Phase.RUNNING:
+            detail = f"{member} was started anew, and knows nothing of it"
+            self._ended(task, part, PartEnd(member, LOST, 0, None, detail))
+        elif part.phase is Phase.ASKED and part.member:
+            self._ended(task, part, PartEnd(member, NotEnded.UNKNOWN, 0))
+        elif part.phase is Phase.ASKED:
+            part.asked.discard(member)
+            if not part.asked:
+                self._ended(task, part, PartEnd("", NotEnded.UNKNOWN, 0))
+
+    def _ended(self, task: Task, part: Part, end: PartEnd) -> None:
+        part.phase, part.end = Phase.ENDED, end
+        outcome = task.outcome()
+        if outcome is None:
+            return
+        del self._tasks[task.ticket]
+        for one in task.parts:
+            self._parts.pop(one.ticket, None)
+        if task.has_started and isinstance(outcome, LaunchRefused):
+            raise AssertionError(f"{task.key.run_id} was refused after it had started")
+        self._report(outcome)
+
+    def _hear_of_stranger(self, verb: str, member: str, ticket: Ticket, rest: list[Any]) -> None:
+        if ticket in self._given_up:
+            if verb == wire.STARTED:
+                log.warning("attempt.late member=%s run=%s attempt=%s", member, ticket.key.run_id, ticket.attempt)
+                detail = "it was given up while its member was away"
+                self._tell(member, wire.line(wire.STOP, *ticket.key, ticket.attempt, detail))
+            elif verb == wire.FINISHED:
+                log.warning("attempt.result_refused member=%s run=%s", member, ticket.key.run_id)
+                del self._given_up[ticket]
+                self._tell(member, wire.line(wire.DELIVERED, rest[4]))
+        elif verb == wire.STARTED:
+            # Perhaps another node's; if it is ours, the loop knows whether it is still wanted.
+            whole = Ticket(split_key(ticket.key)[0], ticket.attempt)
+            self._strangers.setdefault(whole, {})[ticket] = member
+            self._report(AttemptSeen(*whole))
+        elif verb == wire.FINISHED:
+            self._strangers.pop(Ticket(split_key(ticket.key)[0], ticket.attempt), None)
+
+    # Saying it again
+
+    def _welcome(self, member: str, now: float) -> None:
+        """A member is there, for the first time or again: whatever concerns it may have been lost on the way."""
+        for whole, those in list(self._strangers.items()):
+            # It says again what it has.
+            self._strangers[whole] = {ticket: had for ticket, had in those.items() if had != member}
+            if not self._strangers[whole]:
+                del self._strangers[whole]
+        for task, part in tuple(self._parts.values()):
+            if part.phase is Phase.ENDED or part.member not in (member, ""):
+                continue
+            if not part.member:
+                part.asked.add(member)
+                self._tell(member, part.question)
+                continue
+            self._ask_again(part, now)
+            if task.stop_detail is not None:
+                self._stop_part(task, part)
+        for ticket in [ticket for ticket, had in self._given_up.items() if had == member]:
+            self._tell(member, wire.line(wire.STOP, *ticket.key, ticket.attempt, "it was given up meanwhile"))
+
+    def _ask_again(self, part: Part, now: float) -> None:
+        part.since = now
+        if part.phase is Phase.SENT:
+            self._tell(part.member, part.order)
+        elif part.phase is not Phase.ENDED and part.member:
+            self._tell(part.member, part.question)
+        elif part.phase is Phase.ASKED:
+            for member in self.crew.there():
+                part.asked.add(member)
+                self._tell(member, part.question)
+
+    def _stop_part(self, task: Task, part: Part) -> None:
+        if part.phase is not Phase.ENDED and part.member:
+            self._tell(part.member, wire.line(wire.STOP, *part.ticket.key, part.ticket.attempt, task.stop_detail))
+
+    # Giving up
+
+    def _give_up(self, task: Task, part: Part, now: float) -> None:
+        silence = self.crew.silence_of(part.member, now)
+        detail = f"the member {part.member} has been silent for {silence:.0f} s"
+        log.warning("attempt.given_up member=%s run=%s", part.member, task.key.run_id)
+        while len(self._given_up) >= GIVEN_UP_MAX:
+            del self._given_up[next(iter(self._given_up))]
+        self._given_up[part.ticket] = part.member
+        self._ended(task, part, PartEnd(part.member, LOST, 0, None, detail))
+
+    def _close_question(self, task: Task, part: Part, now: float) -> None:
+        """Nobody knows who has it: those who are there have to answer, and the others had their time to come."""
+        part.asked = {member for member in part.asked if not self.crew.is_given_up(member, now)}
+        if not part.asked and self.crew.is_given_up("", now) and now - task.since > AGAIN_SECONDS:
+            self._ended(task, part, PartEnd("", NotEnded.UNKNOWN, 0))
+        elif part.asked and now - part.since > AGAIN_SECONDS:
+            self._ask_again(part, now)
+
+    # Logs
+
+    def _ask_for_logs(self, now: float) -> None:
+        wanted = [
+            (part.ticket, part.member)
+            for _, part in self._parts.values()
+            if part.phase is Phase.RUNNING and now - part.since < LOGS_WAIT_SECONDS
+        ][:LOGS_AT_ONCE]
+        for ticket, (member, until) in list(self._ending_logs.items()):
+            if now > until:
+                self._forget_logs(ticket)
+            else:
+                wanted.append((ticket, member))
+        for ticket, member in wanted:
+            if self.crew.is_there(member):
+                self._ask_for_log(ticket, member)
+
+    def _ask_for_log(self, ticket: Ticket, member: str) -> None:
+        offsets = self._copies.offsets_of(ticket)
+        self._tell(member, wire.line(talk.LOGS, *ticket.key, ticket.attempt, offsets))
+
+    def _log_ends(self, part: Part, now: float) -> None:
+        if part.ticket not in self._ending_logs:
+            self._ending_logs[part.ticket] = (part.member, now + LOGS_WAIT_SECONDS)
+
+    def _take_log(self, verb: str, member: str, ticket: Ticket, rest: list[Any]) -> None:
+        _, part = self._parts.get(ticket, (None, None))
+        ending = self._ending_logs.get(ticket)
+        # Only from the one that has it: no member may write into the log of another's run.
+        if member not in {part.member if part else "", ending[0] if ending else ""}:
+            return
+        if verb == talk.LOGS_END:
+            self._logs_complete(ticket, part)
+            return
+        step, offset, data, is_complete = rest
+        piece = base64.b64decode(data)
+        self._copies.write(ticket, str(step), int(offset), piece, is_complete=bool(is_complete))
+        if len(piece) >= talk.PIECE:
+            self._ask_for_log(ticket, member)  # there is more
+
+    def _logs_complete(self, ticket: Ticket, part: Part | None) -> None:
+        if part is None or part.phase is Phase.ENDED:
+            self._forget_logs(ticket)
+        else:
+            # They come before the end that they belong to; nothing more is to be asked for then.
+            self._ending_logs[ticket] = (part.member, 0.0)
+
+    def _forget_logs(self, ticket: Ticket) -> None:
+        self._ending_logs.pop(ticket, None)
+        self._copies.forget(ticket)
+
+    # Who is there
+
+    def _show(self, now: float) -> None:
+        self.members = members = tuple(self.crew.members(now))
+        # What only people look at is no news for the loop.
+        shown = tuple(member._replace(seen_at=0, cpu_percent=0.0, memory_bytes=0) for member in members)
+        if shown != self._shown:
+            self._shown = shown
+            self._report(MembersSeen(FLEET, members))

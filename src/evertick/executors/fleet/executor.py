@@ -1,0 +1,175 @@
+"""Running attempts on the members of a fleet: a thread that is connected to it, and comes back when it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from evertick.errors import ExecutorUnavailable
+from evertick.executor import Attempt
+from evertick.executors.fleet.copying import LogCopies
+from evertick.executors.fleet.crew import Crew
+from evertick.executors.fleet.desk import FleetDesk
+from evertick.executors.fleet.settings import FleetSettings
+from evertick.executors.orders import Orders
+from evertick.model.member import Member
+from evertick.model.report import Report
+from evertick.model.routing import FLEET
+from evertick.model.run import RunKey
+
+log = logging.getLogger("evertick.fleet")
+
+TICK_SECONDS = 0.25
+RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
+CLOSE_SECONDS = 5.0
+
+
+class FleetExecutor:
+    """Attempts live with the members, not here. What is known of them is the thread's; others leave a note."""
+
+    name = FLEET
+
+    def __init__(
+        self, state_folder: Path | str, settings: FleetSettings, *, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self._state = Path(state_folder).absolute()
+        self._settings = settings
+        self._orders = Orders(os.environ if environ is None else environ)
+        self._notes: deque[Callable[[], None]] = deque()
+        self._is_woken = False
+        self._thread = threading.Thread(target=self._run, name="evertick-fleet", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closing: asyncio.Event | None = None
+        self._is_ready = threading.Event()
+        self._desk: FleetDesk | None = None
+        self._control: object | None = None
+
+    # The contract
+
+    def open(self, report: Callable[[Report], None]) -> None:
+        self._report = report
+        self._desk = FleetDesk(Crew(self._settings), LogCopies(self._state), self._tell, report)
+        self._thread.start()
+        self._is_ready.wait()
+
+    def launch(self, attempt: Attempt) -> None:
+        order, placed = self._orders.order_of(attempt), attempt.executor
+        desk = self._desk
+        assert desk is not None, "launch() before open()"
+        self._note(lambda: desk.launch(order, placed, time.monotonic()))
+
+    def stop(self, key: RunKey, attempt: int, detail: str) -> None:
+        desk = self._desk
+        assert desk is not None, "stop() before open()"
+        self._note(lambda: desk.stop(key, attempt, detail))
+
+    def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+        self.reconcile_placed([(key, attempt, FLEET) for key, attempt in runs])
+
+    def reconcile_placed(self, runs: Sequence[tuple[RunKey, int, str]]) -> None:
+        desk = self._desk
+        assert desk is not None, "reconcile() before open()"
+        self._note(lambda: desk.reconcile(runs, time.monotonic()))
+
+    def members(self) -> Sequence[Member]:
+        return self._desk.members if self._desk is not None else ()
+
+    def close(self) -> None:
+        """Let go; what runs goes on, and is told to whoever comes next."""
+        if self._loop is not None and self._closing is not None:
+            with contextlib.suppress(RuntimeError):  # the thread has ended by itself
+                self._loop.call_soon_threadsafe(self._closing.set)
+            self._thread.join(CLOSE_SECONDS)
+
+    # The thread
+
+    def _note(self, note: Callable[[], None]) -> None:
+        self._notes.append(note)
+        if not self._is_woken:
+            self._is_woken = True
+            assert self._loop is not None
+            try:
+                self._loop.call_soon_threadsafe(self._read_notes)
+            except RuntimeError:
+                log.warning("fleet.closed_already")
+
+    def _read_notes(self) -> None:
+        self._is_woken = False
+        while self._notes:
+            self._notes.popleft()()
+
+    def _run(self) -> None:
+        asyncio.run(self._main())
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._closing = asyncio.Event()
+        self._is_ready.set()
+        work = [asyncio.create_task(self._stay_connected()), asyncio.create_task(self._tick())]
+        closing = asyncio.create_task(self._closing.wait())
+        done, _ = await asyncio.wait([*work, closing], return_when=asyncio.FIRST_COMPLETED)
+        for task in (*work, closing):
+            task.cancel()
+        await asyncio.gather(*work, closing, return_exceptions=True)
+        for task in done:
+            if task is not closing and not task.cancelled() and (error := task.exception()):
+                log.error("fleet.failed", exc_info=error)
+
+    async def _tick(self) -> None:
+        assert self._desk is not None
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._desk.tick(time.monotonic())
+
+    async def _stay_connected(self) -> None:
+        # Dask is heavy, and only needed by those who have a fleet.
+        from evertick.executors.fleet.control import Control
+
+        desk, tries = self._desk, 0
+        assert desk is not None
+        while True:
+            control = None
+            try:
+                control = await Control.open(self._settings)
+                self._control = control
+                tries = 0
+                log.info("fleet.connected url=%s", self._settings.url)
+                desk.connected(time.monotonic())
+                while True:
+                    for message in await control.read():
+                        self._take(desk, message)
+            except ExecutorUnavailable as error:
+                log.warning("fleet.unreachable reason=%s", error)
+            finally:
+                self._control = None
+                desk.disconnected(time.monotonic())
+                if control is not None:
+                    await control.close()
+            await asyncio.sleep(RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)])
+            tries += 1
+
+    def _take(self, desk: FleetDesk, message: Mapping[str, object]) -> None:
+        now, instant = time.monotonic(), time.time_ns() // 1_000
+        match message:
+            case {"lines": bytes(lines), "member": str(member)}:
+                desk.heard(member, lines, now)
+            case {"card": dict(card), "address": str(address)}:
+                desk.card(card, address, now, instant)
+            case {"cards": list(cards) | tuple(cards)}:
+                for one in cards:
+                    desk.card(one["card"], one["address"], now, instant, one["age"])
+            case {"gone": str(member)}:
+                desk.gone(member, now)
+
+    def _tell(self, member: str, lines: bytes) -> None:
+        from evertick.executors.fleet.control import Control
+
+        if isinstance(self._control, Control):
+            self._control.tell(member, lines)

@@ -1,0 +1,217 @@
+"""A member of the fleet: a Dask worker that hands orders to its keeper, and what the keeper says back.
+
+Attempts live in the keeper, as on a scheduler's own machine: its journal has how they ended, whoever listened, and a
+worker that is killed finds them again when it is started anew. Here nothing is decided and nothing remembered.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import secrets
+import threading
+from pathlib import Path
+from typing import Any
+
+from distributed import Worker
+from distributed.diagnostics.plugin import WorkerPlugin
+from tornado.ioloop import PeriodicCallback
+
+from evertick import __version__
+from evertick.executors import wire
+from evertick.executors.fleet import talk
+from evertick.executors.keeper.book import Ticket
+from evertick.executors.keeper.environment import inherited
+from evertick.executors.link import Link
+from evertick.executors.local import private_folder
+from evertick.executors.logs import Logs
+from evertick.executors.settings import KeeperSettings
+from evertick.model.instant import SECOND
+from evertick.model.member import Labels
+from evertick.model.run import RunKey
+
+log = logging.getLogger("evertick.fleet")
+
+BEAT_MS = 1_000
+ORPHANED_US = 20 * SECOND
+"""A keeper whose worker stays away for this long ends what it runs: by then somebody else may be doing it again."""
+OWN_VERBS = (talk.LOGS, talk.CORDON, talk.LEAVE)
+PUSHED_MAX = 64 * 1024
+"""Bytes of a log that are sent along with the end of its attempt; what is longer is asked for."""
+_CORDONED = "cordoned"
+
+
+class MemberPlugin(WorkerPlugin):
+    """What makes a Dask worker a member. Everything but the link to the keeper happens on the worker's own loop."""
+
+    name = "evertick-member"
+
+    def __init__(self, name: str, labels: Labels, folder: str, slots: int = 0) -> None:
+        self._name = name
+        self._labels = labels
+        self._folder = Path(folder).absolute()
+        self._slots = slots
+        self._open: dict[Ticket, None] = {}
+        self._incarnation = ""
+        self.has_left = False
+        """Whether it was told to go for good."""
+
+    async def setup(self, worker: Worker) -> None:
+        self._worker = worker
+        self._thread = threading.get_ident()
+        private_folder(self._folder)
+        logs = private_folder(self._folder / "logs")
+        keeper = private_folder(self._folder / "keeper-0")
+        self._logs = Logs(self._folder)
+        settings = KeeperSettings(orphaned_us=ORPHANED_US)
+        told = (self._connected, self._heard, self._failed, lambda: False, lambda _: True)
+        self._link = Link(keeper, logs, settings, inherited(os.environ), *told)
+        self._link.start()
+        # At once, not with the first order: what an earlier worker has begun is to be told, or to be ended.
+        self._link.wake()
+        worker.stream_handlers[talk.HEAR] = self._hear
+        self._beat = PeriodicCallback(self._show, BEAT_MS)
+        self._beat.start()
+
+    async def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
+        self._beat.stop()
+        self._link.close(5.0)
+
+    @property
+    def is_cordoned(self) -> bool:
+        return (self._folder / _CORDONED).exists()
+
+    # From the schedulers
+
+    def _hear(self, lines: bytes) -> None:
+        try:
+            rows = talk.rows_of(lines)
+        except ValueError as error:
+            log.warning("member.not_understood reason=%s", error)
+            return
+        for words in rows:
+            if words[0] == wire.LAUNCH and self.is_cordoned:
+                self._refuse(words, "the member is cordoned")
+            elif words[0] == wire.LAUNCH and not self._link.is_connected:
+                self._refuse(words, "the keeper of the member is not there yet")
+            elif words[0] in OWN_VERBS:
+                self._obey(words)
+            else:
+                self._link.send(wire.line(*words))
+
+    def _refuse(self, words: list[Any], detail: str) -> None:
+        ticket = _ticket(words)
+        if ticket in self._open:
+            self._link.send(wire.line(*words))  # it has it already, and says so again
+        else:
+            self._say(wire.line(wire.REFUSED, *words[1:5], detail))
+
+    def _obey(self, words: list[Any]) -> None:
+        match words[0]:
+            case talk.LOGS:
+                ticket = _ticket(words)
+                self._say(b"".join(self._pieces(ticket, words[5], talk.PIECE)))
+            case talk.CORDON:
+                if words[1]:
+                    (self._folder / _CORDONED).touch()
+                else:
+                    (self._folder / _CORDONED).unlink(missing_ok=True)
+                self._show()
+            case talk.LEAVE:
+                self.has_left = True
+                self._link.send(wire.line(wire.LEAVE))
+                self._worker.loop.add_callback(self._worker.close, reason="it was told to leave")
+
+    def _pieces(self, ticket: Ticket, offsets: dict[str, int], most: int) -> list[bytes]:
+        """What the logs of an attempt hold beyond what the asker has."""
+        key, attempt = ticket
+        lines, is_all = [], True
+        for file in self._logs.list_logs(key):
+            if file.attempt != attempt:
+                continue
+            offset = int(offsets.get(file.step, 0))
+            piece = self._logs.read_log(key, attempt, file.step, offset, most)
+            is_all = is_all and piece.is_complete
+            if piece.data or piece.is_complete:
+                data = base64.b64encode(piece.data).decode("ascii")
+                lines.append(wire.line(talk.LOG, *key, attempt, file.step, offset, data, piece.is_complete))
+        if is_all and ticket not in self._open:
+            lines.append(wire.line(talk.LOGS_END, *key, attempt))
+        return lines
+
+    # From the keeper: these are called by the link's thread
+
+    def _connected(self, _: Link, incarnation: str) -> None:
+        self._worker.loop.add_callback(self._begin, incarnation)
+
+    def _heard(self, _: Link, messages: list[list[Any]]) -> None:
+        self._worker.loop.add_callback(self._pass_on, messages)
+
+    def _failed(self, _: Link, reason: str) -> None:
+        log.warning("member.without_keeper reason=%s", reason)
+
+    # On the worker's loop again
+
+    def _begin(self, incarnation: str) -> None:
+        """A keeper is there, and about to say what it has: whoever listens must ask for the rest."""
+        self._open.clear()
+        self._incarnation = f"{incarnation}/{secrets.token_hex(4)}"
+        self._show()
+
+    def _pass_on(self, messages: list[list[Any]]) -> None:
+        lines = []
+        for words in messages:
+            ticket = _ticket(words)
+            if words[0] == wire.STARTED:
+                self._open[ticket] = None
+            elif words[0] == wire.FINISHED:
+                self._open.pop(ticket, None)
+                # With the end, so that most logs need not be asked for, and outlive this machine.
+                lines += self._pieces(ticket, {}, PUSHED_MAX)
+            lines.append(wire.line(*words))
+        self._say(b"".join(lines))
+
+    def _show(self) -> None:
+        if not self._incarnation:
+            return  # without a keeper nothing can be run here
+        metrics = self._worker.monitor.recent()
+        card = talk.Card(
+            self._name,
+            self._labels,
+            not self.is_cordoned,
+            self._slots,
+            len(self._open),
+            __version__,
+            self._incarnation,
+            float(metrics.get("cpu") or 0.0),
+            int(metrics.get("memory") or 0),
+        )
+        self._send({"op": talk.CARD, "card": card.to_plain()})
+
+    def _say(self, lines: bytes) -> None:
+        if lines:
+            self._send({"op": talk.SAY, "lines": lines})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self._worker.batched_stream.send(message)
+        except Exception as error:  # the stream is not there, or broken; Dask ends this worker then
+            log.info("member.not_heard reason=%s", type(error).__name__)
+
+
+def _ticket(words: list[Any]) -> Ticket:
+    _, job_id, scheduled_for, origin, attempt, *_ = words
+    return Ticket(RunKey(str(job_id), int(scheduled_for), str(origin)), int(attempt))
+
+
+def read_labels(texts: tuple[str, ...]) -> Labels:
+    """`gpu=true` and the like, as they are written at the command line."""
+    return tuple(sorted((name.strip(), value.strip()) for name, _, value in (text.partition("=") for text in texts)))
+
+
+def read_plain(text: str) -> dict[str, Any]:
+    plain = json.loads(text)
+    assert isinstance(plain, dict)
+    return plain

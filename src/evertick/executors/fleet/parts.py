@@ -1,0 +1,106 @@
+"""What an attempt consists of on the fleet: one part on one member, or one for each shard of a broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from evertick.executors import wire
+from evertick.executors.fleet.joining import PartEnd, joined, report_of
+from evertick.executors.keeper.book import Ticket
+from evertick.executors.shards import shard_key
+from evertick.executors.wire import Order
+from evertick.model.report import AttemptReport
+from evertick.model.run import RunKey
+from evertick.routing.placement import Placement
+
+
+class Phase(Enum):
+    SENT = auto()
+    """Its member was given it, and has not said that it started."""
+    ASKED = auto()
+    """Somebody else gave it away; its member was asked."""
+    RUNNING = auto()
+    ENDED = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    ticket: Ticket
+    """By which the member's keeper knows it."""
+    member: str
+    """Empty: nobody knows who has it, so all are asked."""
+    phase: Phase
+    number: int | None = None
+    """Of the shard; None: it is the whole."""
+    order: bytes = b""
+    """To be said again when it may not have arrived."""
+    since: float = 0.0
+    """When it was last said or heard of."""
+    asked: set[str] = field(default_factory=set)
+    """Those who were asked and have not answered, where nobody knows who has it."""
+    end: PartEnd | None = None
+
+    @property
+    def question(self) -> bytes:
+        return wire.line(wire.RECONCILE, [[*self.ticket.key, self.ticket.attempt]])
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One attempt of one run."""
+
+    key: RunKey
+    attempt: int
+    placement: Placement
+    parts: list[Part]
+    since: float
+    has_started: bool = False
+    """Whether that was reported."""
+    owes_answer: bool = False
+    """Whether the loop has asked, and must be told even what it was told before."""
+    stop_detail: str | None = None
+
+    @property
+    def ticket(self) -> Ticket:
+        return Ticket(self.key, self.attempt)
+
+    def outcome(self) -> AttemptReport | None:
+        """What became of the whole; None while a part of it goes on."""
+        ends = [part.end for part in self.parts if part.end is not None]
+        if len(ends) < len(self.parts):
+            return None
+        if self.parts[0].number is None:
+            return report_of(self.key, self.attempt, ends[0])
+        numbered = {part.number: part.end for part in self.parts if part.number is not None and part.end is not None}
+        return joined(self.key, self.attempt, self.placement, numbered)
+
+
+def task_of_order(order: Order, placement: Placement, now: float) -> Task:
+    """An attempt to be given to the members of its placement."""
+    parts = [
+        Part(Ticket(key, order.attempt), member, Phase.SENT, number, _for(order, key).to_line(), now)
+        for key, member, number in _places(order.key, placement)
+    ]
+    return Task(order.key, order.attempt, placement, parts, now)
+
+
+def task_of_question(key: RunKey, attempt: int, placement: Placement, now: float) -> Task:
+    """An attempt that somebody gave away before us: its members are asked, or all if nobody knows who has it."""
+    parts = [
+        Part(Ticket(part_key, attempt), member, Phase.ASKED, number, since=now)
+        for part_key, member, number in _places(key, placement)
+    ]
+    return Task(key, attempt, placement, parts, now, owes_answer=True)
+
+
+def _places(key: RunKey, placement: Placement) -> Iterable[tuple[RunKey, str, int | None]]:
+    if not placement.shards:
+        return [(key, placement.member, None)]
+    total = len(placement.shards)
+    return [(shard_key(key, shard.number, total), shard.member, shard.number) for shard in placement.wanted]
+
+
+def _for(order: Order, key: RunKey) -> Order:
+    return order if order.key == key else replace(order, key=key)

@@ -1,0 +1,77 @@
+"""Where a fleet is reached, how those who talk to each other are known, and how long a silent member is waited for."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from evertick.errors import SettingsError
+from evertick.model.instant import SECOND
+
+PORT = 8786
+_CA, _CERT, _KEY = "ca.pem", "cert.pem", "key.pem"
+
+
+class Certificates(NamedTuple):
+    """Files of one who takes part: whom it trusts, who it is, and how it proves it."""
+
+    ca: str
+    cert: str
+    key: str
+
+    @classmethod
+    def in_folder(cls, folder: Path | str) -> Certificates:
+        """The three files that `evertick fleet certs` writes for one name."""
+        paths = [Path(folder).absolute() / name for name in (_CA, _CERT, _KEY)]
+        missing = [str(path) for path in paths if not path.is_file()]
+        if missing:
+            raise SettingsError(f"{missing[0]} is not there. Make it with 'evertick fleet certs {folder}'.")
+        return cls(*map(str, paths))
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSettings:
+    url: str
+    """`tls://host:8786`, or `tcp://127.0.0.1:8786` on one machine."""
+    certificates: Certificates | None = None
+    lease_us: int = 20 * SECOND
+    """A member that was silent for this long is given up; what ran there is lost, and may be tried elsewhere."""
+    silence_us: int = 5 * SECOND
+    """A member that was silent for this long is given nothing new."""
+
+    def __post_init__(self) -> None:
+        check_url(self.url, self.certificates)
+
+
+def check_url(url: str, certificates: Certificates | None) -> None:
+    """Refuse an address over which anybody could read along or take part."""
+    parts = urlsplit(url)
+    try:
+        has_address = parts.scheme in {"tcp", "tls"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        has_address = False
+    if not has_address:
+        raise SettingsError(f"'{url}' is not the address of a fleet. Write tls://host:{PORT}.")
+    if parts.scheme == "tls" and certificates is None:
+        raise SettingsError(
+            f"'{url}' needs certificates. Make some with 'evertick fleet certs', and name their folder."
+        )
+    if parts.scheme == "tcp" and certificates is not None:
+        raise SettingsError(f"'{url}' does not use the certificates that were given. Write tls:// instead of tcp://.")
+    if parts.scheme == "tcp" and not is_loopback(parts.hostname or ""):
+        raise SettingsError(
+            f"'{url}' is not on this machine, and without certificates anybody could run programs there. "
+            "Write tls:// and make certificates with 'evertick fleet certs'."
+        )
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,100 @@
+"""How Dask's scheduler and members are kept going: a process that starts them, and starts them again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from evertick.executors.fleet.settings import Certificates
+from evertick.model.member import Labels
+
+LEFT = 42
+"""The exit code of one that was told to go for good."""
+RETRY_FIRST_SECONDS = 0.5
+RETRY_MAX_SECONDS = 15.0
+GOOD_SECONDS = 30.0
+"""One that lasted this long was well: the next start is tried at once again."""
+PACKAGE_ROOT = str(Path(__file__).parents[3])
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a process of the fleet is told."""
+
+    url: str
+    certificates: Certificates | None = None
+    name: str = ""
+    labels: Labels = ()
+    folder: str = ""
+    host: str = ""
+    """Where a member listens; empty: its address on the way to the fleet."""
+    slots: int = 0
+    patience_seconds: float = 60.0
+    """How long a member looks for the fleet before it is started anew."""
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> Part:
+        plain = json.loads(text)
+        certificates = plain.pop("certificates")
+        labels = tuple((str(name), str(value)) for name, value in plain.pop("labels"))
+        return cls(certificates=Certificates(*certificates) if certificates else None, labels=labels, **plain)
+
+
+class Supervisor:
+    """Runs one role until it is told to stop, or the role has left for good. `said` hears its lines."""
+
+    def __init__(self, role: str, part: Part, said: Callable[[str], None]) -> None:
+        self._command = [sys.executable, "-P", "-m", "evertick.executors.fleet", role, part.to_text()]
+        self._said = said
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self) -> int:
+        wait = RETRY_FIRST_SECONDS
+        while True:
+            began = time.monotonic()
+            code = self._once()
+            if self._stopping.is_set() or code == LEFT:
+                return 0
+            if time.monotonic() - began > GOOD_SECONDS:
+                wait = RETRY_FIRST_SECONDS
+            self._said(f"ended with exit code {code}; starting again in {wait:g} s")
+            if self._stopping.wait(wait):
+                return 0
+            wait = min(wait * 2, RETRY_MAX_SECONDS)
+
+    def stop(self, *_: object) -> None:
+        self._stopping.set()
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+
+    def _once(self) -> int:
+        # The pipe to its standard input is what tells it that we are there.
+        self._process = process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": PACKAGE_ROOT},
+            start_new_session=True,
+        )
+        if self._stopping.is_set():
+            process.terminate()
+        assert process.stdout is not None
+        assert process.stdin is not None
+        with process.stdin, process.stdout:
+            for line in process.stdout:
+                self._said(line.rstrip("\n"))
+            return process.wait()

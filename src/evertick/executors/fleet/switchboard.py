@@ -1,0 +1,111 @@
+"""How schedulers and members find each other: inside Dask's scheduler, to which all of them have dialled.
+
+It connects and remembers nothing: who is there is what Dask says, and what a member says goes to every scheduler that
+listens. If it dies, members and schedulers come back to the next one and tell each other again what they know.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from distributed import Scheduler
+from distributed.batched import BatchedSend
+from distributed.comm.core import Comm, CommClosedError
+from distributed.core import Status
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from evertick.executors.fleet import talk
+
+log = logging.getLogger("evertick.fleet")
+
+INTERVAL = "1ms"
+"""How long messages to a scheduler are gathered."""
+
+
+class Switchboard(SchedulerPlugin):
+    name = "evertick-switchboard"
+
+    def __init__(self) -> None:
+        self._controls: set[BatchedSend] = set()
+        self._cards: dict[str, dict[str, Any]] = {}
+        """By the address of the worker."""
+        self._seen: dict[str, float] = {}
+        self._addresses: dict[str, str] = {}
+        """By the name of the member."""
+
+    async def start(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        scheduler.handlers[talk.CONTROL] = self._control
+        scheduler.stream_handlers[talk.SAY] = self._said
+        scheduler.stream_handlers[talk.CARD] = self._shown
+
+    # Members
+
+    def _shown(self, card: dict[str, Any], worker: str) -> None:
+        name = card.get("name")
+        is_news = worker not in self._cards
+        self._cards[worker], self._seen[worker] = card, time.monotonic()
+        self._addresses[str(name)] = worker
+        if is_news:
+            log.info("member.joined member=%s address=%s", name, worker)
+        self._tell({"card": card, "address": worker})
+
+    def _said(self, lines: bytes, worker: str) -> None:
+        card = self._cards.get(worker)
+        if card is not None:
+            self._tell({"member": card["name"], "lines": lines})
+
+    def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:  # noqa: ARG002 - as Dask calls it
+        card = self._cards.pop(worker, None)
+        self._seen.pop(worker, None)
+        if card is not None and self._addresses.get(card["name"]) == worker:
+            del self._addresses[card["name"]]
+            log.info("member.left member=%s address=%s", card["name"], worker)
+            self._tell({"gone": card["name"]})
+
+    # Schedulers
+
+    async def _control(self, comm: Comm, protocol: int = 0, **_: Any) -> Status:
+        """A scheduler of ours has come; its stream lasts until one of us goes."""
+        if protocol != talk.PROTOCOL:
+            await comm.write({"refused": f"this fleet speaks protocol {talk.PROTOCOL}, not {protocol}"})
+            await comm.close()
+            return Status.dont_reply
+        out = BatchedSend(interval=INTERVAL, loop=self._scheduler.loop)
+        out.start(comm)
+        now = time.monotonic()
+        cards = [
+            {"card": card, "address": address, "age": now - self._seen[address]}
+            for address, card in self._cards.items()
+        ]
+        out.send({"cards": cards})
+        self._controls.add(out)
+        try:
+            while True:
+                for message in _all(await comm.read()):
+                    self._pass_on(str(message["member"]), message["lines"])
+        except (CommClosedError, OSError):
+            pass
+        finally:
+            self._controls.discard(out)
+            out.abort()
+        return Status.dont_reply
+
+    def _pass_on(self, member: str, lines: bytes) -> None:
+        """One that is not there hears nothing; whoever spoke sees it missing, and says it again when it is back."""
+        address = self._addresses.get(member)
+        if address is not None and address in self._scheduler.stream_comms:
+            self._scheduler.worker_send(address, {"op": talk.HEAR, "lines": lines})
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        for out in tuple(self._controls):
+            try:
+                out.send(message)
+            except CommClosedError:
+                self._controls.discard(out)
+
+
+def _all(messages: Any) -> tuple[dict[str, Any], ...]:
+    return tuple(messages) if isinstance(messages, list | tuple) else (messages,)

@@ -1,0 +1,82 @@
+"""What is said between schedulers, the switchboard and members, beside the lines of the keeper that pass through.
+
+The keeper's lines (`executors.wire`) travel as they are. A member answers some verbs itself; those are here. Everything
+goes over the streams that Dask keeps between its scheduler and its workers, and one stream for each of us.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from evertick.model.member import Labels, Member
+
+PROTOCOL: Final = 1
+
+# Operations on Dask's streams.
+CONTROL: Final = "evertick-control"  # a scheduler of ours comes: protocol | then messages of its stream
+HEAR: Final = "evertick-hear"  # switchboard to member: lines
+SAY: Final = "evertick-say"  # member to switchboard: lines
+CARD: Final = "evertick-card"  # member to switchboard: card
+
+# Verbs that a member answers itself.
+LOGS: Final = "logs"  # job, scheduled for, origin, attempt, {step: offset}
+LOG: Final = "log"  # job, scheduled for, origin, attempt, step, offset, base64, is complete
+LOGS_END: Final = "logs-end"  # job, scheduled for, origin, attempt: no more than what was said
+CORDON: Final = "cordon"  # is closed
+LEAVE: Final = "leave-fleet"  #
+
+PIECE: Final = 256 * 1024
+"""Bytes of a log in one message."""
+
+
+class Card(NamedTuple):
+    """What a member says of itself, once a second."""
+
+    name: str
+    labels: Labels
+    is_open: bool
+    slots: int
+    running: int
+    version: str
+    incarnation: str
+    """Differs whenever its keeper was started anew, or its worker was."""
+    cpu_percent: float
+    memory_bytes: int
+
+    def to_plain(self) -> dict[str, Any]:
+        return {**self._asdict(), "labels": dict(self.labels)}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Card:
+        fields = {name: plain[name] for name in cls._fields}
+        labels = tuple(sorted((str(name), str(value)) for name, value in fields.pop("labels").items()))
+        return cls(labels=labels, **fields)
+
+    def to_member(self, address: str, seen_at: int, *, is_healthy: bool) -> Member:
+        return Member(
+            self.name,
+            is_healthy,
+            self.running,
+            self.labels,
+            self.is_open,
+            self.slots,
+            self.version,
+            address,
+            seen_at,
+            self.cpu_percent,
+            self.memory_bytes,
+        )
+
+
+def rows_of(lines: bytes) -> list[list[Any]]:
+    """The words of each line; `ValueError` for what is none."""
+    found = []
+    for row in lines.split(b"\n"):
+        if row:
+            words = json.loads(row)
+            if not isinstance(words, list) or not words or not isinstance(words[0], str):
+                raise ValueError("a line must be a list that begins with a verb")
+            found.append(words)
+    return found
