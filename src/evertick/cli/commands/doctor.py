@@ -1,0 +1,77 @@
+"""`evertick doctor`: is everything here fit for work?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from evertick.cli.exits import FAILED
+from evertick.cli.output import Column, Table, note, output_option, show
+from evertick.cli.place import STATE_FOLDER, Place, find_place
+
+if TYPE_CHECKING:
+    from evertick.cli.health.finding import Check
+
+
+@click.command()
+@click.option("--store", envvar="EVERTICK_STORE", metavar="URL", help="The ledger; default: the folder's own.")
+@click.option("--folder", type=click.Path(path_type=Path), metavar="PATH", help="Of job files; default: this one.")
+@output_option
+@click.pass_context
+def doctor(ctx: click.Context, store: str | None, folder: Path | None, output: str) -> None:
+    """Check that everything here is fit for work: clock, zones, disk, ledger, limits.
+
+    Nothing is changed. Each check says ok, warn or fail, and what to do next. The exit code is 1 when one fails;
+    warnings do not change it.
+
+    \b
+    Examples:
+      evertick doctor
+      evertick doctor --folder jobs -o json
+    """
+    from evertick.cli.health.finding import FAIL, WARN, carry_out
+
+    # A wrong setting is what it is asked about: it must not keep it from answering.
+    place = find_place(store, folder, is_lenient=True)
+    found = list(carry_out(_checks(place)))
+    rows = [one._asdict() for one in found]
+    columns = (
+        Column("", "level", "state"),
+        Column("Check", "check", "bold"),
+        Column("Finding", lambda row: row["finding"] + (f" → {row['next']}" if row["next"] else ""), wrap=True),
+    )
+    show(output, rows, Table(columns, rows), name="check")
+    fails, warns = (sum(one.level == level for one in found) for level in (FAIL, WARN))
+    note(f"{len(found)} checks: {fails} failed, {warns} with a warning." if fails or warns else "All is well.")
+    if fails:
+        ctx.exit(FAILED)
+
+
+def _checks(place: Place) -> Iterator[Check]:
+    from evertick.cli.health import disk, ledger, machine
+    from evertick.errors import SettingsError
+    from evertick.settings import Settings
+
+    yield "version", machine.check_version
+    yield "clock", machine.check_clock
+    yield "settings", lambda: ledger.check_settings(place)
+    try:
+        settings = Settings.load(place.folder)
+    except SettingsError:
+        settings = Settings()
+    yield "zones", lambda: machine.check_zones(settings.timezone, settings.timezone_origin)
+    yield "limits", lambda: machine.check_limits(place.folder)
+    yield "jobs", lambda: ledger.check_jobs(place)
+    folder = place.folder or Path()
+    state = folder / STATE_FOLDER
+    yield "disk", lambda: disk.check_file_system(state if state.is_dir() else folder)
+    if state.is_dir():
+        yield "permissions", lambda: disk.check_permissions(state)
+    file = place.ledger_file()
+    yield "set aside", lambda: disk.check_set_aside(*(path for path in (state, file) if path and path.is_dir()))
+    yield "ledger", lambda: ledger.check_ledger(place)
+    yield "scheduler", lambda: ledger.check_scheduler(place)
+    yield "port", lambda: ledger.check_port(settings.host, settings.port, is_running=bool(place.is_busy()))

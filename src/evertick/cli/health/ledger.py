@@ -1,0 +1,122 @@
+"""Whether what Evertick works with is in order: settings, job files, the ledger, and the scheduler on it."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from evertick.cli import times
+from evertick.cli.health.finding import FAIL, OK, WARN
+from evertick.errors import EvertickError, SettingsError
+
+if TYPE_CHECKING:
+    from evertick.cli.place import Place
+
+Told = Iterator[tuple[str, ...]]
+
+LAG_MAX_US = 60_000_000
+FUTURE_MAX_US = 60_000_000
+REQUEST_OLD_US = 60_000_000
+
+
+def check_settings(place: Place) -> Told:
+    from evertick.settings import Settings
+
+    try:
+        found = Settings.load(place.folder)
+    except SettingsError as error:
+        for problem in str(error).splitlines():
+            yield FAIL, problem, "correct it: evertick settings"
+        return
+    for warning in found.warnings:
+        yield WARN, warning, "evertick settings lists those there are"
+    changed = len(found.origins)
+    yield OK, f"{changed} set, from {found.config or 'the environment'}" if changed else "all as by default"
+
+
+def check_jobs(place: Place) -> Told:
+    if place.folder is None:
+        yield OK, "no folder of job files is known here; --folder names one"
+        return
+    found = place.definitions()
+    errors = sum(len(errors) for errors in found.errors.values())
+    warnings = sum(len(warnings) for warnings in found.warnings.values())
+    where = f"evertick validate {place.folder}"
+    if errors:
+        yield FAIL, f"{errors:,} errors in {len(found.errors):,} of {len(found.files):,} files", where
+    if warnings:
+        yield WARN, f"{warnings:,} warnings in {len(found.warnings):,} files", where
+    if not found.files:
+        yield WARN, f"there are no job files in {place.folder}", f"evertick init {place.folder}"
+    elif not errors:
+        yield OK, f"{len(found.jobs):,} jobs in {len(found.files):,} files"
+
+
+def check_ledger(place: Place) -> Told:
+    """Whether it can be read, is whole and of this version; a database is asked itself."""
+    if place.url is None:
+        yield OK, "there is none yet; the first start of a scheduler makes it"
+        return
+    try:
+        if place.url.lower().startswith(("files", "memory")):
+            with place.open() as store:
+                yield OK, f"{len(store.load().jobs):,} jobs are known to it"
+            return
+        from evertick.stores import sql_care
+
+        for one in sql_care.check(place.url):
+            text, _, then = one.text.partition(" Next: ")
+            yield (OK if one.is_fine else WARN), text.rstrip("."), then
+    except EvertickError as error:
+        text, _, then = str(error).partition(" Next: ")
+        yield FAIL, text, then or "make it reachable; 'evertick db check' says more"
+
+
+def check_scheduler(place: Place) -> Told:
+    """Whether somebody is at work, and keeps up."""
+    if place.url is None:
+        yield OK, "no scheduler has run here yet"
+        return
+    with place.open_if_there() as store:
+        if store is None:
+            yield WARN, f"there is no ledger at {place.url}", "evertick serve"
+            return
+        now, snapshot = times.now(), store.load()
+        for notice in snapshot.notices:
+            yield WARN, notice, "look at it"
+        newest = max((row.decided_at for row in snapshot.open_runs), default=0)
+        if newest > now + FUTURE_MAX_US:
+            yield WARN, "the ledger holds decisions of the future", "the clock went back, or a node's clock is ahead"
+        if not place.is_anyone_running(store):
+            yield WARN, "nobody is running on this ledger", "evertick serve"
+            return
+        floors = list(snapshot.floors.values())
+        lag = now - min(floors) if floors else 0
+        seconds = max(lag, 0) / 1_000_000
+        if lag > LAG_MAX_US:
+            yield FAIL, f"planning is {seconds:,.0f} s behind", "look at its log, the disk and the load of the machine"
+        else:
+            yield OK, f"at work; planned up to {seconds:.0f} s ago" if lag > 0 else "at work; planned ahead"
+        old = [one for one in store.claim(None, 100) if now - one.submitted_at > REQUEST_OLD_US]
+        if old:
+            yield WARN, f"{len(old):,} requests wait for more than a minute", "look at the log of the scheduler"
+
+
+def check_port(host: str, port: int, *, is_running: bool) -> Told:
+    """Whether the address of the API can be had, or is ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((host, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and is_running:
+                yield OK, f"{host}:{port} is in use, by the scheduler at work"
+            elif error.errno == errno.EADDRINUSE:
+                yield WARN, f"{host}:{port} is in use by another program", "stop it, or choose another: --port"
+            else:
+                yield FAIL, f"{host}:{port} cannot be used: {error.strerror}", "choose another address: --host, --port"
+            return
+    yield OK, f"{host}:{port} is free"

@@ -1,0 +1,164 @@
+"""What the doctor finds: nothing where all is well, and each thing that is not, with what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from evertick.cli.health import disk, ledger, machine
+from evertick.cli.health.finding import FAIL, OK, WARN, Finding, carry_out
+from evertick.cli.place import Place
+from tests.cli.desk import code_of, run
+
+
+def told(checks) -> list[tuple[str, str]]:
+    return [(one[0], one[1]) for one in checks]
+
+
+def findings(folder: Path, *arguments: str) -> dict[str, list[dict[str, str]]]:
+    found: dict[str, list[dict[str, str]]] = {}
+    for row in json.loads(run("doctor", "--folder", folder, *arguments, "-o", "json").stdout):
+        found.setdefault(row["check"], []).append(row)
+    return found
+
+
+def test_every_check_is_carried_out_and_changes_nothing(folder):
+    (folder / ".evertick").chmod(0o700)
+    before = sorted(folder.rglob("*"))
+    found = findings(folder)
+    assert set(found) == {
+        *("version", "clock", "settings", "zones", "limits", "jobs", "disk", "permissions", "set aside", "ledger"),
+        *("scheduler", "port"),
+    }
+    assert all(row["next"] for rows in found.values() for row in rows if row["level"] != OK)
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_folder_that_no_scheduler_has_run_in_is_fit(tmp_path):
+    (tmp_path / "a.yaml").write_text("command: x\n", encoding="utf-8")
+    result = run("doctor", "--folder", tmp_path)
+    assert code_of(result) == 0
+    assert "the first start of a scheduler makes it" in result.stdout
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.yaml"]
+
+
+def test_a_failure_is_exit_code_1_and_a_warning_is_not(tmp_path):
+    assert code_of(run("doctor", "--folder", tmp_path)) == 0
+    (tmp_path / "bad.yaml").write_text("comand: x\n", encoding="utf-8")
+    result = run("doctor", "--folder", tmp_path)
+    assert (code_of(result), "evertick validate" in result.stdout) == (1, True)
+
+
+def test_a_wrong_setting_is_a_finding_and_keeps_the_others_from_nothing(tmp_path):
+    (tmp_path / "evertick.toml").write_text("prot = 1\n", encoding="utf-8")
+    found = findings(tmp_path)
+    assert found["settings"][0]["level"] == FAIL
+    assert "Did you mean 'port'" in found["settings"][0]["finding"]
+    assert "clock" in found
+    assert "port" in found
+
+
+def test_a_ledger_that_cannot_be_read_is_a_failure(folder):
+    (folder / ".evertick" / "ledger.db").write_bytes(b"no database at all" * 100)
+    assert findings(folder)["ledger"][0]["level"] == FAIL
+
+
+def test_a_check_that_breaks_is_a_failure_and_the_next_goes_on():
+    def breaks():
+        raise ZeroDivisionError("oops")
+
+    assert list(carry_out([("one", breaks), ("two", lambda: [(OK, "fine")])])) == [
+        Finding("one", FAIL, "ZeroDivisionError: oops"),
+        Finding("two", OK, "fine"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "level", "words"),
+    [
+        pytest.param((True, 4_000), OK, "to 4 ms", id="kept right"),
+        pytest.param((True, 3_000_000), WARN, "off by 3.0 s", id="kept badly"),
+        pytest.param((False, 16_000_000), WARN, "nothing keeps the clock", id="not kept"),
+        pytest.param(None, WARN, "does not say", id="not known"),
+    ],
+)
+def test_the_clock(monkeypatch, kernel, level, words):
+    monkeypatch.setattr(machine, "_kernel_clock", lambda: kernel)
+    ((found, text),) = told(machine.check_clock())
+    assert (found, words in text) == (level, True)
+
+
+def test_the_kernel_is_really_asked():
+    found = machine._kernel_clock()
+    assert found is None or found[1] >= 0
+
+
+def test_old_rules_of_zones_are_told(monkeypatch):
+    monkeypatch.setattr(machine, "_zones_version", lambda _: "2019c")
+    assert (WARN, "the rules of the zones are of 2019c") in told(machine.check_zones("UTC", "test"))
+
+
+def test_too_few_watches_are_told(monkeypatch, tmp_path):
+    numbers = {"watches": 10, "instances": 128}
+    monkeypatch.setattr(machine, "_number", lambda path: numbers[path.rpartition("_")[2]])
+    ((level, text),) = [one for one in told(machine.check_limits(tmp_path)) if "inotify" in one[1]]
+    assert (level, "10 watches" in text) == (WARN, True)
+
+
+def test_what_others_may_use_is_a_failure(tmp_path):
+    state = tmp_path / ".evertick"
+    state.mkdir(mode=0o755)
+    state.chmod(0o755)
+    (state / "ledger.db").touch(0o600)
+    ((level, text),) = told(disk.check_permissions(state))
+    assert (level, "mode 755" in text) == (FAIL, True)
+    state.chmod(0o700)
+    (state / "ledger.db").chmod(0o644)
+    assert [level for level, _ in told(disk.check_permissions(state))] == [OK]
+
+
+def test_what_was_set_aside_is_told(tmp_path):
+    assert told(disk.check_set_aside(tmp_path)) == [(OK, "no state was set aside")]
+    (tmp_path / "state.json.unreadable-20260301T000000Z").touch()
+    ((level, text),) = told(disk.check_set_aside(tmp_path))
+    assert (level, "was set aside" in text) == (WARN, True)
+
+
+@pytest.mark.parametrize(
+    ("free", "level"),
+    [
+        pytest.param(50 << 20, FAIL, id="too little"),
+        pytest.param(500 << 20, WARN, id="little"),
+        pytest.param(5 << 30, OK, id="enough"),
+    ],
+)
+def test_the_space_of_a_disk(tmp_path, monkeypatch, free, level):
+    real = os.statvfs(tmp_path)
+    values = [*real][:10]
+    values[1], values[4], values[7] = 1, free, 10**6  # f_frsize, f_bavail, f_favail
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(values))
+    assert told(disk._space(tmp_path))[0][0] == level
+
+
+def test_locks_that_hold_and_writes_that_last(tmp_path):
+    found = told(disk.check_file_system(tmp_path))
+    assert (OK, "locks hold between processes") in found
+    assert any(text.startswith("a write reached the disk") for _, text in found)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_in_use_is_told_unless_it_is_ours():
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        assert told(ledger.check_port("127.0.0.1", port, is_running=False))[0][0] == WARN
+        assert told(ledger.check_port("127.0.0.1", port, is_running=True))[0][0] == OK
+    assert told(ledger.check_port("192.0.2.1", 8765, is_running=False))[0][0] == FAIL
+
+
+def test_without_a_scheduler_that_is_told(folder):
+    found = told(ledger.check_scheduler(Place(folder, f"sqlite:///{folder}/.evertick/ledger.db")))
+    assert found == [(WARN, "nobody is running on this ledger")]
