@@ -57,7 +57,7 @@ MAY_NAME = {
     "testing": ("evertick.stores.memory.",),
     # A program's own composition root: it adds its functions to what the service is put together from.
     "library": ("evertick.stores.", "evertick.executors."),
-    "cli": ("evertick.stores.sql_care.", "evertick.executors.logs."),
+    "cli": ("evertick.stores.sql_care.", "evertick.stores.sqlite_place.", "evertick.executors.logs."),
 }
 
 CORE = {"model", "planning", "loop", "routing"}

@@ -13,18 +13,5 @@ from tests.cli.desk import NOW, make_folder
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder where a scheduler has run for a day, at half past seven."""
     make_folder(tmp_path)
-    for module in (
-        "list_",
-        "status",
-        "plan",
-        "catchup",
-        "why",
-        "backfill",
-        "trigger",
-        "pause",
-        "resume",
-        "cancel",
-        "retry",
-    ):
-        monkeypatch.setattr(f"evertick.cli.commands.{module}.now", lambda: NOW)
+    monkeypatch.setattr("evertick.cli.times.now", lambda: NOW)
     return tmp_path

@@ -21,7 +21,7 @@ from tests.cli.desk import NOW, code_of, failed_run, hour, requests_in, run
 
 
 def test_list_shows_how_the_jobs_stand(folder):
-    rows = {row["job"]: row for row in json.loads(run("list", "--folder", folder, "-o", "json").stdout)}
+    rows = {row["job"]: row for row in json.loads(run("list", "--folder", folder, "-o", "json").stdout)["items"]}
     assert list(rows) == ["etl", "export"]
     assert (rows["etl"]["status"], rows["etl"]["last"]["state"]) == ("idle", "failed")
     lines = run("list", "--folder", folder).stdout.splitlines()
@@ -30,7 +30,8 @@ def test_list_shows_how_the_jobs_stand(folder):
 
 
 def test_list_filters_by_status_and_names_those_there_are(folder):
-    assert json.loads(run("list", "--folder", folder, "--status", "paused", "-o", "json").stdout) == []
+    paused = json.loads(run("list", "--folder", folder, "--status", "paused", "-o", "json").stdout)
+    assert (paused["items"], paused["statuses"]) == ([], {"idle": 2})
     assert "None of 2 jobs" in run("list", "--folder", folder, "--status", "paused").stderr
     assert code_of(run("list", "--folder", folder, "--status", "asleep")) == 2
 
@@ -90,7 +91,14 @@ def test_without_a_scheduler_the_request_waits_and_that_is_said(folder, argument
     (request,) = requests_in(folder)
     assert (result.exit_code, request.kind) == (0, kind)
     assert "Nobody is running on this ledger; it will be carried out when a scheduler starts." in result.stderr
-    assert json.loads(result.stdout) == {"request": request.id, "job": "etl", "is_answered": False, "answer": None}
+    assert json.loads(result.stdout) == {
+        "request": request.id,
+        "job": "etl",
+        "is_answered": False,
+        "answer": None,
+        "run": None,
+        "is_scheduler_running": False,
+    }
     message_of(request)
 
 
@@ -114,7 +122,6 @@ def test_waiting_for_a_run_that_nobody_starts_is_a_timeout(folder):
         pytest.param(["retry", "etl"], 2, "is not the id of a run", id="a retry of a job"),
         pytest.param(["why", "etl", "noon"], 2, "is not a time", id="no time"),
         pytest.param(["why", "etl@2026-03-02T09:00:00Z", "now"], 2, "names its time already", id="two times"),
-        pytest.param(["catchup", "etl"], 2, "--dry-run", id="a catch-up that is not dry"),
         pytest.param(["backfill", "etl", "--to", "2026-03-02"], 2, "--from and --to", id="half a window"),
         pytest.param(["history", "--state", "faild"], 2, "Did you mean 'failed'", id="a mistyped state"),
         pytest.param(["backfill", "etl", "--cancel", "b9"], 3, "has no backfill 'b9'", id="a backfill that never was"),
@@ -142,10 +149,10 @@ def test_a_retry_is_for_the_same_time(folder):
 def test_history_is_paged_and_says_how_to_go_on(folder):
     result = run("history", "etl", "-n", "2", "--folder", folder, "-o", "json")
     data = json.loads(result.stdout)
-    assert [row["state"] for row in data["runs"]] == ["planned", "skipped"]
-    assert f"--after {data['after']}" in result.stderr
-    rest = json.loads(run("history", "etl", "--after", data["after"], "--folder", folder, "-o", "json").stdout)
-    assert ([row["run"] for row in rest["runs"]], rest["after"]) == ([failed_run()], None)
+    assert [row["state"] for row in data["items"]] == ["planned", "skipped"]
+    assert f"--after {data['next']}" in result.stderr
+    rest = json.loads(run("history", "etl", "--after", data["next"], "--folder", folder, "-o", "json").stdout)
+    assert ([row["run"] for row in rest["items"]], rest["next"]) == ([failed_run()], None)
 
 
 @pytest.mark.parametrize(
@@ -160,14 +167,14 @@ def test_history_is_paged_and_says_how_to_go_on(folder):
 )
 def test_history_is_filtered(folder, options, states):
     assert [
-        row["scheduled_for"] for row in json.loads(run("history", "--folder", folder, "-o", "json").stdout)["runs"]
+        row["scheduled_for"] for row in json.loads(run("history", "--folder", folder, "-o", "json").stdout)["items"]
     ] == [
         "2027-01-15T07:00:00Z",
         "2027-01-15T06:00:00Z",
         "2027-01-15T05:00:00Z",
     ]
     result = run("history", "etl", *options, "--folder", folder, "-o", "json")
-    assert [row["state"] for row in json.loads(result.stdout)["runs"]] == states
+    assert [row["state"] for row in json.loads(result.stdout)["items"]] == states
 
 
 def test_why_has_a_heading_and_sentences(folder):
@@ -186,10 +193,10 @@ def test_why_has_a_heading_and_sentences(folder):
 def test_a_dry_backfill_is_a_table_and_asks_for_nothing(folder):
     window = ["--from", "2027-01-15T05:00", "--to", "2027-01-15T08:00"]
     result = run("backfill", "etl", *window, "--dry-run", "--folder", folder, "-o", "json")
-    assert [(row["what"], row["why"]) for row in json.loads(result.stdout)] == [
-        ("run", "failed"),
-        ("run", "skipped: overlap"),
-        ("leave", "planned (scheduler)"),
+    assert [(row["is_chosen"], row["why"]) for row in json.loads(result.stdout)["candidates"]] == [
+        (True, "failed"),
+        (True, "skipped: overlap"),
+        (False, "planned (scheduler)"),
     ]
     assert "2 of 3 would run." in result.stderr
     assert requests_in(folder) == []
@@ -213,7 +220,7 @@ def test_a_backfill_with_nothing_to_do_asks_for_nothing(folder):
 
 
 def test_catchup_shows_what_a_start_would_do(folder, monkeypatch):
-    monkeypatch.setattr("evertick.cli.commands.catchup.now", lambda: NOW + 3 * HOUR)
+    monkeypatch.setattr("evertick.cli.times.now", lambda: NOW + 3 * HOUR)
     data = json.loads(run("catchup", "--dry-run", "etl", "--keep", "latest", "--folder", folder, "-o", "json").stdout)
     assert (data["kept"], data["skipped"]) == (1, 3)
     result = run("catchup", "--dry-run", "etl", "--folder", folder)
@@ -222,7 +229,7 @@ def test_catchup_shows_what_a_start_would_do(folder, monkeypatch):
 
 def test_plan_tells_what_fires_and_that_there_is_more(folder):
     result = run("plan", folder, "--until", "2027-01-15T12:00:00Z", "-n", "2", "-o", "json")
-    assert [(row["scheduled_for"], row["what"]) for row in json.loads(result.stdout)] == [
+    assert [(row["scheduled_for"], row["what"]) for row in json.loads(result.stdout)["items"]] == [
         ("2027-01-15T08:00:00Z", "run"),
         ("2027-01-15T09:00:00Z", "run"),
     ]
@@ -322,7 +329,7 @@ def test_every_comment_of_the_first_job_can_be_turned_on(tmp_path):
 
 def test_the_ledger_of_the_present_folder_is_found(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    assert len(json.loads(run("list", "-o", "json").stdout)) == 2
+    assert len(json.loads(run("list", "-o", "json").stdout)["items"]) == 2
     assert run("history").exit_code == 0
 
 
@@ -338,7 +345,7 @@ def test_a_ledger_named_by_the_environment_does_not_make_the_files_here_its_jobs
     (elsewhere / "stranger.yaml").write_text("command: x\n", encoding="utf-8")
     monkeypatch.chdir(elsewhere)
     rows = json.loads(run("list", "-o", "json", EVERTICK_STORE=f"sqlite:///{folder}/.evertick/ledger.db").stdout)
-    assert [row["job"] for row in rows] == ["etl", "export"]
+    assert [row["job"] for row in rows["items"]] == ["etl", "export"]
 
 
 def test_a_folder_of_files_that_a_scheduler_has_open_is_a_conflict(tmp_path):

@@ -187,16 +187,16 @@ def test_the_ledger_may_be_named_by_the_environment(sqlite_url):
 
 def test_a_scheduler_that_writes_between_two_reads_is_no_finding(sqlite_url, monkeypatch):
     write(sqlite_url, entry(1), watermark=2)
-    from evertick import operations
+    from evertick.operations import desk_runs
 
-    look = operations.verify
+    look = desk_runs.verify
 
     def look_and_write(store):
         report = look(store)
         store.commit(Batch(by="node/1#2", entries=[entry(2)]))
         return report
 
-    monkeypatch.setattr(operations, "verify", look_and_write)
+    monkeypatch.setattr(desk_runs, "verify", look_and_write)
     assert run("--store", sqlite_url).exit_code == 0
 
 
@@ -226,6 +226,8 @@ def test_a_folder_that_a_scheduler_has_open_cannot_be_read(tmp_path):
     assert "another process has the ledger" in str(result.exception)
 
 
-def test_without_a_store_the_usage_is_told():
+def test_without_a_ledger_the_way_to_one_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     result = run()
-    assert (result.exit_code, "--store" in result.stderr) == (2, True)
+    assert isinstance(result.exception, EvertickError)
+    assert (exit_code(result.exception), "--store" in str(result.exception)) == (5, True)

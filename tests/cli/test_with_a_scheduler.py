@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ FILES = {
         "command: echo $WORD for $EVERTICK_SCHEDULED_FOR; test $WORD != fail\n"
     ),
     "often.yaml": "schedule: {every: 1s, missedExecution: skip}\noverlap: skip\ncommand: 'true'\n",
+    "echo-often.yaml": "schedule: {every: 2s, missedExecution: skip}\noverlap: skip\ngrace: 1s\ncommand: 'true'\n",
     "gate.yaml": "schedule: {every: 1s, missedExecution: skip}\noverlap: skip\ncommand: exec sleep 600\n",
     "long.yaml": "command: exec sleep 600\n",
 }
@@ -57,6 +59,12 @@ class Scheduler:
         with self._said:
             said = self._said.wait_for(lambda: any(all(w in line for w in words) for line in self._lines), PATIENCE)
         assert said, f"{words} was not said; what was: {self._lines[-20:]}"
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not is_so():
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """A command of its own process; its standard output."""
@@ -117,7 +125,7 @@ def test_a_run_that_fails_is_1_and_may_be_retried_for_the_same_time(scheduler):
 
 def test_waiting_ends_with_124_and_the_run_goes_on_until_it_is_cancelled(scheduler):
     scheduler.run("trigger", "long", "--wait", "--timeout", "0.5", code=124)
-    (active,) = scheduler.data("status", "long")["active"]
+    (active,) = scheduler.data("status", "long")["active_runs"]
     assert scheduler.data("cancel", "long")["answer"]["runs"] == [active["run"]]
 
 
@@ -136,14 +144,14 @@ def test_ctrl_c_ends_the_waiting_with_130_and_not_the_run(scheduler):
 def test_the_active_run_of_a_job_is_cancelled_by_its_id(scheduler):
     scheduler.wait_until_said("started", "gate")
     scheduler.wait_until_said("skipped", "gate: overlap")
-    active = scheduler.data("status", "gate")["active"]
+    active = scheduler.data("status", "gate")["active_runs"]
     assert scheduler.data("cancel", active[0]["run"])["answer"]["runs"] == [active[0]["run"]]
     assert scheduler.data("why", active[0]["run"])["outcome"] == "cancelled"
 
 
 def test_why_names_the_run_that_was_in_the_way(scheduler):
     scheduler.wait_until_said("skipped", "gate: overlap")
-    skipped = scheduler.data("history", "gate", "--reason", "overlap", "-n", "1")["runs"][0]
+    skipped = scheduler.data("history", "gate", "--reason", "overlap", "-n", "1")["items"][0]
     answer = scheduler.data("why", skipped["run"])
     assert (answer["outcome"], answer["reason"], answer["policy"]) == ("skipped", "overlap", "overlap skip")
     assert answer["policy_from"].endswith("gate.yaml:2")
@@ -154,7 +162,7 @@ def test_why_names_the_run_that_was_in_the_way(scheduler):
 def test_a_pause_holds_the_job_and_a_resume_lets_it_go(scheduler):
     paused = scheduler.data("pause", "often", "--note", "a move")["answer"]["paused_at"]
     standing = scheduler.data("status", "often")
-    assert (standing["status"], standing["pause_note"], standing["next"]) == ("paused", "a move", None)
+    assert (standing["status"], standing["pause_note"], standing["next_at"]) == ("paused", "a move", None)
     assert scheduler.data("resume", "often", "--catchup", "none")["answer"] == {"resumed": True}
     assert scheduler.data("status", "often")["paused_at"] is None
     # What lies in the pause is settled: it has a line, or is on time by its grace.
@@ -162,15 +170,38 @@ def test_a_pause_holds_the_job_and_a_resume_lets_it_go(scheduler):
     assert scheduler.data("why", "often", at)["outcome"] not in ("missing", "no occurrence", "unknown")
 
 
+def chosen_of(preview) -> list[bool]:
+    return [row["is_chosen"] for row in preview["candidates"]]
+
+
 def test_a_backfill_runs_what_is_missing_and_then_nothing_is(scheduler):
     end = from_text(scheduler.data("status", "echo")["watermark"]) // HOUR * HOUR
     window = ("--from", to_text(end - 3 * HOUR), "--to", to_text(end))
-    assert [row["what"] for row in scheduler.data("backfill", "echo", *window, "--dry-run")] == ["run"] * 3
+    assert chosen_of(scheduler.data("backfill", "echo", *window, "--dry-run")) == [True] * 3
     asked = scheduler.data("backfill", "echo", *window, "--overlap", "parallel(2)", "--wait")
-    assert (asked["runs"], asked["answer"]) == (3, {"runs": 3})
-    runs = scheduler.data("history", "echo", "--trigger", "backfill")["runs"]
+    assert (asked["chosen"], asked["answer"]) == (3, {"runs": 3})
+    runs = scheduler.data("history", "echo", "--trigger", "backfill")["items"]
     assert [(run["state"], run["request"]) for run in runs] == [("succeeded", asked["request"])] * 3
-    assert [row["what"] for row in scheduler.data("backfill", "echo", *window, "--dry-run")] == ["leave"] * 3
+    assert chosen_of(scheduler.data("backfill", "echo", *window, "--dry-run")) == [False] * 3
+
+
+def test_a_catch_up_runs_what_a_pause_left_out(scheduler):
+    scheduler.run("pause", "echo-often")
+    scheduler.wait_until(lambda: scheduler.data("catchup", "echo-often", "--dry-run")["skipped"] > 1)
+    scheduler.run("resume", "echo-often", "--catchup", "none")
+    left_out = scheduler.data("history", "echo-often", "--reason", "paused")["items"]
+    assert sum(line["occurrences"] for line in left_out) > 1
+    scheduler.run("catchup", "echo-often", "--dry-run")
+    asked = scheduler.data("catchup", "echo-often", "--keep", "latest")
+    (request,) = asked["requests"]
+    assert (asked["chosen"], request["is_answered"]) == (1, True)
+    (caught,) = scheduler.data("history", "echo-often", "--trigger", "backfill")["items"]
+    assert caught["scheduled_for"] == (left_out[0]["through"] or left_out[0]["scheduled_for"])
+    # Asked once more, there is nothing left of it: a run for it has ended or is under way.
+    assert scheduler.data("catchup", "echo-often", "--keep", "latest")["requests"] == []
+    rest = scheduler.data("catchup", "echo-often", "--keep", "all")
+    assert rest["chosen"] == sum(line["occurrences"] for line in left_out) - 1
+    assert len(rest["requests"]) == 1
 
 
 def test_what_is_left_of_a_backfill_can_be_cancelled(scheduler):
@@ -178,7 +209,7 @@ def test_what_is_left_of_a_backfill_can_be_cancelled(scheduler):
     window = ("--from", to_text(end - 13 * HOUR), "--to", to_text(end - 3 * HOUR))
     asked = scheduler.data("backfill", "echo", *window, "--rate", "3600", "--no-wait")
     scheduler.data("backfill", "echo", "--cancel", asked["request"])
-    runs = [run for run in scheduler.data("history", "echo")["runs"] if run["request"] == asked["request"]]
+    runs = [run for run in scheduler.data("history", "echo")["items"] if run["request"] == asked["request"]]
     assert sum(run["state"] == "cancelled" for run in runs) >= 9
 
 

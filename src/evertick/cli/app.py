@@ -18,6 +18,7 @@ COMMANDS: Final[dict[str, str]] = {
     "cancel": "evertick.cli.commands.cancel:cancel",
     "catchup": "evertick.cli.commands.catchup:catchup",
     "cron": "evertick.cli.commands.cron:cron",
+    "doctor": "evertick.cli.commands.doctor:doctor",
     "db": "evertick.cli.commands.db:db",
     "explain": "evertick.cli.commands.explain:explain",
     "history": "evertick.cli.commands.history:history",
@@ -45,8 +46,9 @@ COMMANDS: Final[dict[str, str]] = {
 SUMMARIES: Final[dict[str, str]] = {
     "backfill": "Run past occurrences of a job, from a time up to another.",
     "cancel": "Cancel a run, or every run of a job that has not ended.",
-    "catchup": "Show what a start now would catch up for a job.",
+    "catchup": "Run what was missed, as the job's policy or --keep says.",
     "cron": "Read a cron expression: its next fires, and what it means.",
+    "doctor": "Check that everything here is fit for work: clock, zones, disk, ledger, limits.",
     "db": "Look after the ledger's database: migrate, check, back up.",
     "explain": "Show the rules a job runs under, and where each was written.",
     "history": "Show what ran and what was skipped, newest first.",

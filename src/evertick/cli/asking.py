@@ -1,4 +1,4 @@
-"""How a command asks the scheduler for something, and waits for what becomes of it."""
+"""How a command asks for something, and waits for what becomes of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,31 +16,15 @@ from evertick.cli.exits import FAILED, INTERRUPTED, OK, TIMEOUT
 from evertick.cli.output import note, show, show_text
 
 if TYPE_CHECKING:
-    from evertick.cli.place import Place
-    from evertick.model.ledger import Request
-    from evertick.model.run import LedgerRow, RunKey
-    from evertick.operations import Store
+    from evertick.operations.desk import Desk
 
 ANSWER_SECONDS = 15.0
 """Schedulers look for requests about once a second; one that has not answered by then is busy, or is waiting itself."""
 POLL_SECONDS = 0.1
+PAGE = 1_000
 
 T = TypeVar("T")
-
-
-class Asked(NamedTuple):
-    request_id: str
-    job_id: str
-    answer: dict[str, Any] | None
-    """None: nobody has answered yet; the request stays in the ledger."""
-
-    def data(self) -> dict[str, Any]:
-        return {
-            "request": self.request_id,
-            "job": self.job_id,
-            "is_answered": self.answer is not None,
-            "answer": self.answer,
-        }
+Data = dict[str, Any]
 
 
 def new_id() -> str:
@@ -56,38 +40,6 @@ def whoami() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def ask(place: Place, store: Store, request: Request, *, patience: float = ANSWER_SECONDS) -> Asked:
-    """Submit a request and wait for its answer, unless nobody is there to give one."""
-    from evertick.operations import answer_to, submit
-
-    submit(store, request)
-    if not place.is_anyone_running(store):
-        note("Nobody is running on this ledger; it will be carried out when a scheduler starts.")
-        return Asked(request.id, request.job_id, None)
-    with interruptible(f"The request {request.id} stays in the ledger, and is carried out all the same."):
-        answer = until(lambda: answer_to(store, request.id), patience)
-    if answer is None:
-        note(f"Not done yet after {patience:g} s; the request {request.id} stays in the ledger.")
-    return Asked(request.id, request.job_id, answer)
-
-
-def ask_for_run(
-    place: Place, store: Store, request: Request, *, wait: bool, patience: float | None, output: str
-) -> int:
-    """Ask for a run, show it, and answer the exit code: that of its result with `wait`."""
-    from evertick.operations import read_run_id, run_data
-
-    asked = ask(place, store, request)
-    if asked.answer is None or not wait:
-        name = asked.answer["run_id"] if asked.answer else asked.request_id
-        show(output, asked.data(), lambda: show_text(name), name=lambda _: name)
-        return TIMEOUT if wait else OK
-    row = wait_for_run(store, read_run_id(asked.answer["run_id"]), patience)
-    data, run_id = {**asked.data(), "run": run_data(row)}, row.key.run_id
-    show(output, data, lambda: show_text(run_id), name=lambda _: run_id)
-    return tell_result(run_data(row))
-
-
 def params_of(written: tuple[str, ...]) -> dict[str, str]:
     """The parameters of a run, as they are written: NAME=VALUE."""
     given = {}
@@ -99,7 +51,34 @@ def params_of(written: tuple[str, ...]) -> dict[str, str]:
     return given
 
 
-def tell_result(run: dict[str, Any], *, is_kept: bool = True) -> int:
+def ask(wanted: Callable[[str, float], Data], *, patience: float = ANSWER_SECONDS) -> Data:
+    """Make a request, under an id of its own, and wait for its answer unless nobody is there to give one."""
+    request_id = new_id()
+    with interruptible(f"The request {request_id} stays in the ledger, and is carried out all the same."):
+        asked = wanted(request_id, patience)
+    if not asked["is_answered"] and asked.get("request"):
+        if not asked["is_scheduler_running"]:
+            note("Nobody is running on this ledger; it will be carried out when a scheduler starts.")
+        else:
+            note(f"Not done yet after {patience:g} s; the request {request_id} stays in the ledger.")
+    return asked
+
+
+def ask_for_run(
+    desk: Desk, wanted: Callable[[str, float], Data], *, wait: bool, patience: float | None, output: str
+) -> int:
+    """Ask for a run, show it, and answer the exit code: that of its result with `wait`."""
+    asked = ask(wanted)
+    if not asked["is_answered"] or not wait:
+        name = asked["run"] or asked["request"]
+        show(output, asked, lambda: show_text(name), name=lambda _: name)
+        return TIMEOUT if wait else OK
+    run = wait_for_run(desk, asked["run"], patience)
+    show(output, {**asked, "run": run}, lambda: show_text(run["run"]), name=lambda _: run["run"])
+    return tell_result(run)
+
+
+def tell_result(run: Data, *, is_kept: bool = True) -> int:
     """The exit code of a run that has ended; what went wrong is told."""
     if run["state"] == "succeeded":
         return OK
@@ -110,22 +89,21 @@ def tell_result(run: dict[str, Any], *, is_kept: bool = True) -> int:
     return FAILED
 
 
-def wait_for_run(store: Store, key: RunKey, patience: float | None) -> LedgerRow:
+def wait_for_run(desk: Desk, run_id: str, patience: float | None) -> Data:
     """The run once it has ended; exit code 124 when that takes too long."""
     from evertick.model.lifecycle import TERMINAL
-    from evertick.operations import find_run
 
-    def ended() -> LedgerRow | None:
-        row: LedgerRow | None = find_run(store, key)
-        return row if row is not None and row.state in TERMINAL else None
+    def ended() -> Data | None:
+        run = desk.run(run_id)
+        return run if run["state"] in TERMINAL else None
 
-    with interruptible(f"The run goes on. Next: evertick cancel {key.run_id}, or evertick logs {key.run_id} --follow"):
-        note(f"Waiting for {key.run_id}")
-        row = until(ended, patience)
-    if row is None:
-        note(f"The run {key.run_id} has not ended after {patience:g} s, and goes on.")
+    with interruptible(f"The run goes on. Next: evertick cancel {run_id}, or evertick logs {run_id} --follow"):
+        note(f"Waiting for {run_id}")
+        run = until(ended, patience)
+    if run is None:
+        note(f"The run {run_id} has not ended after {patience:g} s, and goes on.")
         raise SystemExit(TIMEOUT)
-    return row
+    return run
 
 
 def until(
@@ -138,6 +116,18 @@ def until(
         if found is not None or (deadline is not None and time.monotonic() >= deadline):
             return found
         pause(POLL_SECONDS)
+
+
+def all_pages(page_of: Callable[[int, str | None], Data], limit: int | None = None, after: str | None = None) -> Data:
+    """One document of as many pages as are wanted; `next` is where the rest begins."""
+    items: list[Data] = []
+    while True:
+        size = PAGE if limit is None else min(PAGE, limit - len(items))
+        page = page_of(size, after)
+        items += page["items"]
+        after = page["next"]
+        if after is None or (limit is not None and len(items) >= limit):
+            return {**page, "items": items, "next": after}
 
 
 @contextmanager

@@ -55,15 +55,16 @@ def write_bytes(data: bytes, *, to_stderr: bool = False) -> None:
 def open_display(title: str, steps: int, *, output_on_stderr: bool) -> Display:
     """A live one where somebody watches, else plain lines."""
     if not is_terminal(sys.stderr):
-        return PlainDisplay(steps, output_on_stderr=output_on_stderr)
+        return PlainDisplay(output_on_stderr=output_on_stderr, has_headings=steps > 1)
     return LiveDisplay(title, steps, is_output_beside=output_on_stderr or is_terminal())
 
 
 class PlainDisplay:
     """The output as it is; a heading for each step, and how it ended, on stderr."""
 
-    def __init__(self, steps: int, *, output_on_stderr: bool) -> None:
-        self._has_headings = steps > 1
+    def __init__(self, *, output_on_stderr: bool, has_headings: bool, tells_ends: bool = True) -> None:
+        self._has_headings = has_headings
+        self._tells_ends = has_headings and tells_ends
         self._to_stderr = output_on_stderr
         self._last: tuple[str, int] | None = None
         self._told: dict[str, str] = {}
@@ -78,7 +79,7 @@ class PlainDisplay:
         for step in steps:
             if step.state in MARKS and self._told.get(step.name) != step.state:
                 self._told[step.name] = step.state
-                if self._has_headings:
+                if self._tells_ends:
                     note(f"{step.state:<10} {step.name}{_took(step)}{_why(step)}")
 
     def close(self, steps: Iterable[Step]) -> None:

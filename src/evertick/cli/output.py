@@ -13,7 +13,7 @@ import click
 
 from evertick.cli.tables import Column, Row, Table, clean, has_colour, is_terminal, show_tables
 
-__all__ = ["Column", "Row", "Table", "clean", "is_terminal", "note", "output_option", "show", "show_text"]
+__all__ = ["Column", "Row", "Table", "clean", "is_terminal", "note", "output_option", "show", "show_lines", "show_text"]
 
 FORMS: Final = ("table", "json", "yaml", "csv", "name")
 
@@ -98,6 +98,11 @@ def _cell(value: Any) -> str:
 def show_text(text: str = "", *, bold: bool = False) -> None:
     shown = clean(text)
     click.echo(click.style(shown, bold=True) if bold and has_colour() else shown)
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        show_text(line)
 
 
 def note(text: str) -> None:

@@ -1,22 +1,24 @@
-"""Which ledger and which folder of jobs a command is about."""
+"""Where a command looks: a folder of jobs and its ledger here, or a server."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import click
 
+from evertick.cli import times
 from evertick.cli.output import note
-from evertick.cli.times import now
 
 if TYPE_CHECKING:
+    from evertick.definitions.source import Folder
     from evertick.model.job import Job
     from evertick.operations import Store
+    from evertick.operations.desk import Desk
 
 STATE_FOLDER = ".evertick"
 LEDGER = "ledger.db"
@@ -27,40 +29,92 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 class Logs(Protocol):
     """What the steps of runs have printed."""
 
-    def read_log(self, key: Any, attempt: int, step: str, offset: int = 0) -> Any: ...
+    def read_log(self, key: Any, attempt: int, step: str, offset: int = 0, limit: int = ...) -> Any: ...
     def list_logs(self, key: Any) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    folder: Path | None
-    """Of job files; None where only a ledger was named."""
-    url: str | None
+    folder: Path | None = None
+    """Of job files; None where only a ledger or a server was named."""
+    url: str | None = None
     """Of the ledger; None where there is none yet."""
+    server: str | None = None
+    """Of the server that is asked instead of the ledger."""
+    token_file: Path | None = None
+    _found: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What was read already: a command reads each thing once."""
+
+    @contextmanager
+    def desk(self, *, may_be_new: bool = False, at: int | None = None) -> Iterator[Desk]:
+        """Whom to ask. `may_be_new`: also where there is no ledger yet; `at`: as if it were that time."""
+        if self.server is not None:
+            from evertick.cli.remote import open_remote
+
+            with open_remote(self.server, self.token_file) as remote:
+                yield cast("Desk", remote)
+            return
+        with self._local_desk(may_be_new=may_be_new, at=at) as desk:
+            yield desk
+
+    @contextmanager
+    def _local_desk(self, *, may_be_new: bool, at: int | None) -> Iterator[Desk]:
+        from evertick.cli.asking import whoami
+        from evertick.operations.desk import Desk
+
+        with self.open_if_there() if may_be_new else self.open() as found, _or_nothing(found) as store:
+            yield Desk(
+                store,
+                self.definitions,
+                now=times.now if at is None else lambda: at,
+                logs=self.logs_if_there(),
+                by=whoami(),
+                is_scheduler_running=lambda: found is not None and self.is_anyone_running(store),
+            )
+
+    def in_folder(self, folder: Path | None) -> Place:
+        """The same for a folder that is named by itself."""
+        if folder is None:
+            return self
+        if self.server is not None:
+            raise click.UsageError("a server has jobs of its own. Leave the folder out, or --server.")
+        return find_place(None if self.folder is not None else self.url, folder)
+
+    def definitions(self) -> Folder:
+        """The job files as they are now; those with an error are told and left out."""
+        if "folder" not in self._found:
+            from evertick.definitions.source import Folder, load_folder
+            from evertick.settings import Settings
+
+            if self.folder is None:
+                found = Folder()
+            else:
+                found = load_folder(self.folder, Settings.load(self.folder))
+                if found.errors:
+                    left = f"{len(found.errors)} of {len(found.files)} files left out"
+                    note(f"{left}. Next: evertick validate {self.folder}")
+            self._found["folder"] = found
+        return cast("Folder", self._found["folder"])
 
     def jobs(self) -> Mapping[str, Job]:
-        """The jobs of the folder, as their files say now; files with an error are told and left out."""
-        if self.folder is None:
-            return {}
-        from evertick.definitions.source import load_folder
-        from evertick.settings import Settings
-
-        found = load_folder(self.folder, Settings.load(self.folder))
-        if found.errors:
-            note(f"{len(found.errors)} of {len(found.files)} files left out. Next: evertick validate {self.folder}")
-        return found.jobs
+        return self.definitions().jobs
 
     def job(self, job_id: str) -> Job:
-        """A job whose definition is needed."""
-        from evertick.errors import NotFound
+        """A job whose definition is needed here."""
         from evertick.operations import no_such_job
 
-        if self.folder is None:
-            raise NotFound("the folder of job files is not known. Next: name it with --folder.")
+        self.require_folder()
         jobs = self.jobs()
         if job_id not in jobs:
             raise no_such_job(job_id, jobs)
         return jobs[job_id]
+
+    def require_folder(self) -> None:
+        """What only the files can tell needs them, or a server that has them."""
+        from evertick.errors import NotFound
+
+        if self.folder is None and self.server is None:
+            raise NotFound("the folder of job files is not known. Next: name it with --folder.")
 
     @contextmanager
     def open(self) -> Iterator[Store]:
@@ -68,16 +122,11 @@ class Place:
         from evertick.errors import StoreUnavailable
         from evertick.service import open_store  # type: ignore[attr-defined]
 
-        if self.url is None:
-            where = "here" if self.folder in (None, Path()) else f"in '{self.folder}'"
-            raise StoreUnavailable(
-                f"there is no ledger {where}. Next: name one with --store or EVERTICK_STORE, "
-                "or the folder that 'evertick serve' runs on with --folder."
-            )
-        file = self._ledger_file()
+        url = self.require_url()
+        file = self.ledger_file()
         if file is not None and not file.exists():
             raise StoreUnavailable(f"there is no ledger at '{file}'. Write the URL that the scheduler was given.")
-        store = open_store(self.url)
+        store = open_store(url)
         try:
             yield store
         finally:
@@ -86,37 +135,51 @@ class Place:
     @contextmanager
     def open_if_there(self) -> Iterator[Store | None]:
         """The ledger, or None where there is none yet."""
-        file = self._ledger_file()
+        file = self.ledger_file()
         if self.url is None or (file is not None and not file.exists()):
             yield None
             return
         with self.open() as store:
             yield store
 
+    def require_url(self) -> str:
+        from evertick.errors import StoreUnavailable
+
+        if self.url is None:
+            where = "here" if self.folder in (None, Path()) else f"in '{self.folder}'"
+            raise StoreUnavailable(
+                f"there is no ledger {where}. Next: name one with --store or EVERTICK_STORE, "
+                "or the folder that 'evertick serve' runs on with --folder."
+            )
+        return self.url
+
     def is_anyone_running(self, store: Store) -> bool:
         """Whether a scheduler is at work on the ledger."""
         from evertick.operations import live_nodes
+
+        is_held = self.is_busy()
+        return bool(live_nodes(store, times.now())) if is_held is None else is_held
+
+    def is_busy(self) -> bool | None:
+        """Whether a scheduler holds the ledger's lock file; None where it has none."""
         from evertick.service import FolderLock, lock_path  # type: ignore[attr-defined]
 
         lock = lock_path(self.url or "")
         if lock is None:
-            return bool(live_nodes(store, now()))
+            return None
         # Its leases never run out: the lock file is what tells a scheduler at work from one that is gone.
         owner = FolderLock(lock)._owner() if lock.exists() else None
-        return owner is not None and owner.is_live(now())
+        return owner is not None and owner.is_live(times.now())
 
-    def logs(self) -> Logs:
-        from evertick.errors import NotFound
+    def logs_if_there(self) -> Logs | None:
+        from evertick.executors.logs import Logs as LocalLogs
 
-        file = self._ledger_file()
+        file = self.ledger_file()
         folder = self.folder / STATE_FOLDER if self.folder is not None else file.parent if file is not None else None
-        if folder is None or not (folder / "logs").is_dir():
-            raise NotFound(
-                "there are no logs here: they are with the scheduler that ran it. Next: name its folder with --folder."
-            )
-        return _open_logs(folder)
+        return LocalLogs(folder) if folder is not None and (folder / "logs").is_dir() else None
 
-    def _ledger_file(self) -> Path | None:
+    def ledger_file(self) -> Path | None:
+        """The file or folder that the ledger is; None for a database on a server."""
         from evertick.service import lock_path  # type: ignore[attr-defined]
 
         lock = lock_path(self.url) if self.url else None
@@ -128,27 +191,53 @@ class Place:
         return found
 
 
-def _open_logs(folder: Path) -> Logs:
-    from evertick.executors.logs import Logs as LocalLogs
+@contextmanager
+def _or_nothing(store: Store | None) -> Iterator[Store]:
+    """A ledger in which nothing is, where there is none yet."""
+    if store is not None:
+        yield store
+        return
+    from evertick.service import open_store  # type: ignore[attr-defined]
 
-    return LocalLogs(folder)
+    empty = open_store("memory:")
+    try:
+        yield empty
+    finally:
+        empty.close()
 
 
-def place_options(command: Command) -> Command:
+_STORE = click.option(
+    "--store",
+    envvar="EVERTICK_STORE",
+    metavar="URL",
+    help="The ledger; default: EVERTICK_STORE, else the folder's own, under .evertick/.",
+)
+_FOLDER = click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The folder of job files; default: the present one, where a scheduler has run in it.",
+)
+_SERVER = click.option(
+    "--server",
+    envvar="EVERTICK_SERVER",
+    metavar="URL",
+    help="Ask this server instead; the token is in EVERTICK_TOKEN or in a file.",
+)
+_TOKEN = click.option(
+    "--token-file",
+    envvar="EVERTICK_TOKEN_FILE",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file that holds the token for --server.",
+)
+
+
+def ledger_options(command: Command) -> Command:
     """Adds `--store` and `--folder`, and hands what they mean to the command as `place`."""
 
-    @click.option(
-        "--store",
-        envvar="EVERTICK_STORE",
-        metavar="URL",
-        help="The ledger; default: EVERTICK_STORE, else the folder's own, under .evertick/.",
-    )
-    @click.option(
-        "--folder",
-        type=click.Path(path_type=Path),
-        metavar="PATH",
-        help="The folder of job files; default: the present one, where a scheduler has run in it.",
-    )
+    @_STORE
+    @_FOLDER
     @functools.wraps(command)
     def with_place(*args: Any, store: str | None, folder: Path | None, **options: Any) -> Any:
         return command(*args, place=find_place(store, folder), **options)
@@ -156,18 +245,56 @@ def place_options(command: Command) -> Command:
     return with_place  # type: ignore[return-value]
 
 
-def find_place(url: str | None, folder: Path | None) -> Place:
-    from evertick.errors import NotFound
+def place_options(command: Command) -> Command:
+    """The same, and `--server` for those who ask one."""
+
+    @_STORE
+    @_FOLDER
+    @_SERVER
+    @_TOKEN
+    @functools.wraps(command)
+    def with_place(
+        *args: Any, store: str | None, folder: Path | None, server: str | None, token_file: Path | None, **options: Any
+    ) -> Any:
+        return command(*args, place=choose_place(store, folder, server, token_file), **options)
+
+    return with_place  # type: ignore[return-value]
+
+
+def choose_place(store: str | None, folder: Path | None, server: str | None, token_file: Path | None) -> Place:
+    if not server:
+        if token_file is not None and _is_given("token_file"):
+            raise click.UsageError("--token-file goes with --server.")
+        return find_place(store, folder)
+    # What is written on the command line goes before what the environment says.
+    if _is_given("store") or (folder is not None and _is_given("folder")):
+        if _is_given("server"):
+            raise click.UsageError("--server is asked instead of a ledger. Leave --store and --folder out.")
+        return find_place(store, folder)
+    return Place(server=server, token_file=token_file)
+
+
+def _is_given(name: str) -> bool:
+    context = click.get_current_context()
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def find_place(url: str | None, folder: Path | None, *, is_lenient: bool = False) -> Place:
+    """`is_lenient`: settings that are wrong are passed over."""
+    from evertick.errors import NotFound, SettingsError
+    from evertick.settings import Settings
 
     if folder is not None and not folder.is_dir():
         raise NotFound(f"there is no folder '{folder}'. Write the path of a folder of job files.")
-    from evertick.settings import Settings
-
     here = folder if folder is not None else Path()
-    settings = Settings.load(here, overrides={"store": url})
-    url = settings.store or None
-    ledger = here / STATE_FOLDER / LEDGER
-    if folder is None and url is not None and not (here / STATE_FOLDER).is_dir() and settings.config is None:
+    if folder is None and url and not (here / STATE_FOLDER).is_dir():
         # A ledger elsewhere, and nothing that says the files here are its jobs.
         return Place(None, url)
-    return Place(here, url or (f"sqlite:///{ledger.absolute()}" if ledger.exists() else None))
+    ledger = here / STATE_FOLDER / LEDGER
+    try:
+        chosen = url or Settings.load(here).store
+    except SettingsError:
+        if not is_lenient:
+            raise
+        chosen = ""
+    return Place(here, chosen or (f"sqlite:///{ledger.absolute()}" if ledger.exists() else None))

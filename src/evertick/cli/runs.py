@@ -9,20 +9,20 @@ from evertick.cli.times import local_text
 from evertick.model.instant import from_text
 
 
-def runs_table(runs: Sequence[Row], zone: str | None = None, title: str = "") -> Table:
-    """Runs as programs get them, in their order; due times on the clocks of a zone where one is named, else in UTC."""
+def runs_table(runs: Sequence[Row], title: str = "", *, is_local: bool = True) -> Table:
+    """Runs as programs get them, in their order; due times on the clocks of their jobs' zones, or in UTC."""
 
     def due(run: Row) -> str:
-        return local_text(from_text(run["scheduled_for"]), zone) if zone else str(run["scheduled_for"])
+        return local_text(from_text(run["scheduled_for"]), run["timezone"]) if is_local else str(run["scheduled_for"])
 
     columns = (
         Column("Due", due, "bold"),
         Column("State", state_text, "state"),
         Column("Trigger", "trigger"),
-        Column("Took", _took, right=True),
+        Column("Took", took_text, right=True),
         Column("Try", lambda row: row["attempt"] or "", right=True, optional=True),
         Column("Exit", "exit_code", right=True, optional=True),
-        Column("Run", "run", "cyan"),
+        Column("Run", "run", "cyan", wrap=True),
         Column("Detail", "detail", wrap=True, optional=True),
     )
     return Table(columns, runs, title)
@@ -34,7 +34,7 @@ def state_text(row: Row) -> str:
     return f"{text} ({row['occurrences']:,})" if row["occurrences"] > 1 else text
 
 
-def _took(row: Row) -> str:
+def took_text(row: Row) -> str:
     from evertick.operations import span_text
 
     return "" if row["duration_seconds"] is None else span_text(max(round(row["duration_seconds"] * 1_000_000), 0))

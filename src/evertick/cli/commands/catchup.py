@@ -1,73 +1,177 @@
-"""`evertick catchup`: what a start now would catch up."""
+"""`evertick catchup`: run what was missed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from evertick.cli.output import Column, Row, Table, note, output_option, show
+from evertick.cli import times
+from evertick.cli.output import Column, Row, Table, note, output_option, show, show_lines, show_text
 from evertick.cli.place import Place, place_options
-from evertick.cli.times import local_text, now
+from evertick.cli.times import local_text
+from evertick.model.instant import DAY, SECOND, from_text, to_text
 
 if TYPE_CHECKING:
-    from evertick.operations.preview import CatchupPreview
+    from evertick.operations.desk import Desk
+
+KEEPS = ("all", "latest", "first", "none")
+LEFT_OUT = ("missed", "paused", "cap", "disabled")
+"""Why an occurrence was left out that a catch-up is there for."""
+AT_START = ("overlap", "superseded")
+"""The same, where its words say that it was missed: the others of a stretch of which the policy kept one."""
+DONE = ("succeeded", "planned", "waiting", "launching", "running", "retrying")
+"""What a backfill of missing ones leaves alone."""
+STRETCHES_MAX = 20
+
+
+class Stretch(NamedTuple):
+    """Occurrences that were missed, and settled without a run."""
+
+    first: int
+    last: int
+    occurrences: int
 
 
 @click.command()
 @click.argument("job")
 @click.option("--dry-run", is_flag=True, help="Show it, and change nothing.")
-@click.option(
-    "--keep",
-    type=click.Choice(["all", "latest", "first", "none"]),
-    help="As if this were chosen, instead of the job's own policy (as 'resume --catchup' does).",
-)
+@click.option("--keep", type=click.Choice(KEEPS), help="Which of them to run; default: as the job's policy says.")
+@click.option("--since", metavar="TIME", help="How far back; default: the job's catchupWindow, else a day.")
 @place_options
 @output_option
-def catchup(job: str, dry_run: bool, keep: str | None, place: Place, output: str) -> None:
-    """Show what a start now would catch up for a job.
+def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, place: Place, output: str) -> None:
+    """Run what was missed, as the job's policy or --keep says.
 
-    A scheduler catches up by itself when it starts, and a resume does; this shows what it would decide, from the
-    ledger's watermark and the job's policy. To run past occurrences now, there is 'evertick backfill'.
+    A scheduler catches up by itself when it starts, and a resume does. What of the past it has left out may still be
+    run with this: occurrences that were missed, paused, disabled or too many are run by a backfill. Of a paused job
+    the command is 'evertick resume JOB --catchup KEEP'. What no scheduler has decided yet is left to the one that
+    starts next, and --dry-run shows what it will do.
 
     \b
     Examples:
       evertick catchup --dry-run report
-      evertick catchup --dry-run report --keep all -o json
+      evertick catchup report --keep latest
+      evertick catchup report --keep all --since 2026-03-01
     """
-    from evertick.model.instant import to_text
-    from evertick.model.policy import Missed
-    from evertick.operations import preview_catchup, zone_of
-
-    if not dry_run:
-        raise click.UsageError(
-            "a scheduler catches up by itself when it starts. Add --dry-run to see what it would do, or run past "
-            f"occurrences now: evertick backfill {job} --from TIME --to TIME"
+    place.require_folder()
+    with place.desk() as desk:
+        found = desk.catchup(job, keep)
+        stretches = [] if found["paused_at"] else _settled(desk, job, since)
+        kept = _chosen(stretches, keep or _policy(desk, job))
+        data = {**found, "settled": [_data(one, found["timezone"]) for one in kept]}
+        if dry_run:
+            _preview(data, output)
+            _tell(data, sum(one.occurrences for one in stretches), job, keep)
+            return
+        if found["paused_at"]:
+            _resume(desk, job, keep, output)
+            return
+        requests = [one for stretch in kept if (one := _run(desk, job, stretch)) is not None]
+        chosen = sum(one["chosen"] for one in requests)
+        names = [one["request"] for one in requests]
+        show(
+            output,
+            {"job": job, "keep": keep or _policy(desk, job), "chosen": chosen, "requests": requests},
+            lambda: show_lines(names),
+            rows=requests,
+            name="request",
         )
-    definition = place.job(job)
-    zone = zone_of(definition, definition.schedules)
-    with place.open() as store:
-        found = preview_catchup(store, definition, now(), Missed(keep) if keep else None)
-    rows: list[Row] = [
-        {
-            "scheduled_for": to_text(fate.at),
-            "local": local_text(fate.at, zone),
-            "through": None if fate.through is None else to_text(fate.through),
-            "occurrences": fate.occurrences,
-            "what": "run" if fate.runs else f"skip: {fate.reason}",
-            "reason": None if fate.reason is None else str(fate.reason),
-            "detail": fate.detail,
-        }
-        for fate in found.fates
-    ]
-    data = {
-        "job": job,
-        "watermark": None if found.watermark is None else to_text(found.watermark),
-        "backlog": [key.run_id for key in found.backlog],
-        "kept": found.kept,
-        "skipped": found.skipped,
-        "fates": rows,
+    if requests:
+        note(f"{chosen:,} runs. Next: evertick history {job} --trigger backfill")
+    else:
+        _tell(data, sum(one.occurrences for one in stretches), job, keep)
+
+
+def _settled(desk: Desk, job: str, since: str | None) -> list[Stretch]:
+    """What a scheduler has left out, oldest first.
+
+    Lines with nothing between them that a backfill would run beside them are one stretch: a backfill runs its runs one
+    after another, and several of them run beside each other.
+    """
+    start = since or to_text(times.now() - _window(desk, job))
+    rows = desk.list_runs(job, since=start, until=to_text(times.now() + SECOND), limit=1_000)["items"]
+    found: list[Stretch] = []
+    is_going_on = False
+    for row in reversed(rows):
+        if row["request"] is not None or row["state"] in DONE:
+            continue
+        is_left_out = row["reason"] in LEFT_OUT or (row["reason"] in AT_START and row["detail"].startswith("missed"))
+        if is_left_out:
+            one = _stretch(row)
+            found[-1:] = [_joined(found[-1], one)] if found and is_going_on else [*found[-1:], one]
+        is_going_on = is_left_out
+    return found
+
+
+def _stretch(row: Row) -> Stretch:
+    first, last = from_text(row["scheduled_for"]), from_text(row["through"] or row["scheduled_for"])
+    return Stretch(first, last, row["occurrences"])
+
+
+def _joined(one: Stretch, other: Stretch) -> Stretch:
+    return Stretch(one.first, max(one.last, other.last), one.occurrences + other.occurrences)
+
+
+def _rules(desk: Desk, job: str) -> dict[str, str]:
+    return {rule["name"]: rule["value"] for rule in desk.explain(job)}
+
+
+def _policy(desk: Desk, job: str) -> str:
+    return _rules(desk, job)["missed"]
+
+
+def _window(desk: Desk, job: str) -> int:
+    from evertick.errors import DurationError
+    from evertick.model.duration import parse_duration
+
+    try:
+        return parse_duration(_rules(desk, job)["catchup_window"])
+    except DurationError:
+        return DAY  # it has none
+
+
+def _chosen(stretches: list[Stretch], keep: str) -> list[Stretch]:
+    if not stretches or keep == "none":
+        return []
+    if keep == "latest":
+        return [Stretch(stretches[-1].last, stretches[-1].last, 1)]
+    if keep == "first":
+        return [Stretch(stretches[0].first, stretches[0].first, 1)]
+    return stretches[-STRETCHES_MAX:]
+
+
+def _run(desk: Desk, job: str, stretch: Stretch) -> dict[str, Any] | None:
+    from evertick.cli.asking import ask
+
+    # The end is not included, and written in whole seconds by those who read it.
+    start, end = to_text(stretch.first), to_text(stretch.last // SECOND * SECOND + SECOND)
+    asked = ask(lambda request, wait: desk.backfill(job, start, end, request_id=request, wait_seconds=wait))
+    return {name: asked[name] for name in ("request", "is_answered", "chosen")} if asked["request"] else None
+
+
+def _resume(desk: Desk, job: str, keep: str | None, output: str) -> None:
+    from evertick.cli.asking import ask
+
+    asked = ask(lambda request, wait: desk.resume(job, keep, request_id=request, wait_seconds=wait))
+    show(output, asked, lambda: show_text(f"{job} is planned again" if asked["is_answered"] else asked["request"]))
+    note("The job was paused: it is resumed, and its pause is caught up.")
+
+
+def _data(one: Stretch, zone: str) -> Row:
+    return {
+        "scheduled_for": to_text(one.first),
+        "local": local_text(one.first, zone),
+        "through": to_text(one.last) if one.last != one.first else None,
+        "occurrences": one.occurrences,
+        "what": "run",
+        "reason": None,
+        "detail": "was left out, and would be run now by a backfill",
     }
+
+
+def _preview(data: dict[str, Any], output: str) -> None:
+    rows = [*data["settled"], *data["fates"]]
     columns = (
         Column("Local time", "local", "bold"),
         Column("What", "what"),
@@ -76,19 +180,24 @@ def catchup(job: str, dry_run: bool, keep: str | None, place: Place, output: str
         Column("Why", "detail", wrap=True),
     )
     show(output, data, Table(columns, rows), rows=rows, name="scheduled_for")
-    _tell(found, zone, job)
 
 
-def _tell(found: CatchupPreview, zone: str, job: str) -> None:
-    if found.watermark is None:
+def _tell(data: dict[str, Any], left_out: int, job: str, keep: str | None) -> None:
+    if data["watermark"] is None:
         note("The ledger does not know the job: its first start begins with what is due then, and catches nothing up.")
         return
-    since = f"since {local_text(found.watermark, zone)} {zone}"
-    if found.paused_at is not None:
+    since = f"since {local_text(from_text(data['watermark']), data['timezone'])} {data['timezone']}"
+    if data["paused_at"] is not None:
         note(f"The job is paused: this is what 'evertick resume {job}' would do.")
-    if not found.fates:
-        note(f"Nothing was due {since}.")
-    else:
-        note(f"{found.kept:,} would run and {found.skipped:,} would be skipped, of what was due {since}.")
-    if found.backlog:
-        note(f"{len(found.backlog):,} wait already, and come first.")
+    if data["fates"]:
+        when = "" if data["paused_at"] else " when a scheduler starts"
+        told = f"{data['kept']:,} would run and {data['skipped']:,} would be skipped{when}"
+        note(f"{told}, of what was due {since} and is not decided yet.")
+    elif not left_out:
+        note(f"Nothing was missed: nothing is undecided {since}, and nothing was left out before.")
+    if left_out and not data["settled"]:
+        note(f"{left_out:,} occurrences were left out, and the policy keeps none. Next: --keep all, latest or first")
+    elif left_out and keep is None:
+        note(f"{left_out:,} occurrences were left out. Others may be chosen: --keep all, latest or first")
+    if data["backlog"]:
+        note(f"{len(data['backlog']):,} wait already, and come first.")

@@ -8,14 +8,7 @@ import click
 
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Table, output_option, show, show_text
-
-store_option = click.option(
-    "--store",
-    required=True,
-    envvar="EVERTICK_STORE",
-    metavar="URL",
-    help="The ledger: sqlite:///evertick.db, postgresql://user@host/evertick, mysql://user@host/evertick.",
-)
+from evertick.cli.place import Place, ledger_options
 
 
 @click.group(cls=SuggestingGroup)
@@ -31,9 +24,9 @@ def db() -> None:
 
 
 @db.command()
-@store_option
+@ledger_options
 @output_option
-def migrate(store: str, output: str) -> None:
+def migrate(place: Place, output: str) -> None:
     """Bring the database to this version's schema, making it where there is none.
 
     Evertick does so by itself when it starts; this is for those who want to see it done first.
@@ -44,14 +37,14 @@ def migrate(store: str, output: str) -> None:
     """
     from evertick.stores import sql_care
 
-    said = sql_care.migrate(store)
+    said = sql_care.migrate(place.require_url())
     show(output, {"migrated": said}, lambda: show_text(said), name="migrated")
 
 
 @db.command()
-@store_option
+@ledger_options
 @output_option
-def check(store: str, output: str) -> None:
+def check(place: Place, output: str) -> None:
     """Check the database: whole, readable, of the right version, backed up.
 
     \b
@@ -60,7 +53,7 @@ def check(store: str, output: str) -> None:
     """
     from evertick.stores import sql_care
 
-    findings = sql_care.check(store)
+    findings = sql_care.check(place.require_url())
     rows = [finding._asdict() for finding in findings]
     columns = (
         Column("Check", lambda row: "ok" if row["is_fine"] else "warn", "state"),
@@ -70,9 +63,9 @@ def check(store: str, output: str) -> None:
 
 
 @db.command()
-@store_option
+@ledger_options
 @output_option
-def backup(store: str, output: str) -> None:
+def backup(place: Place, output: str) -> None:
     """Copy a SQLite ledger beside itself, while Evertick may be running.
 
     Evertick does so by itself once a day. Servers have tools of their own; the message names them.
@@ -83,5 +76,5 @@ def backup(store: str, output: str) -> None:
     """
     from evertick.stores import sql_care
 
-    copy = str(sql_care.backup(store, time.time_ns() // 1_000))
+    copy = str(sql_care.backup(place.require_url(), time.time_ns() // 1_000))
     show(output, {"file": copy}, lambda: show_text(copy), name="file")

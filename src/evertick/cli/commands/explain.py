@@ -19,9 +19,9 @@ def explain(job: str, place: Place, output: str) -> None:
     Example:
       evertick explain report --folder jobs
     """
-    from evertick import operations
-
-    rules = [rule._asdict() for rule in operations.explain(place.job(job))]
+    place.require_folder()
+    with place.desk(may_be_new=True) as desk:
+        rules = desk.explain(job)
     columns = (
         Column("Rule", "name", "cyan"),
         Column("Value", "value", "bold", wrap=True),

@@ -14,6 +14,8 @@ from evertick.cli.runs import runs_table
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only runs in this state; may be repeated.")
 @click.option("--trigger", "triggers", multiple=True, metavar="TRIGGER", help="Only of this trigger; may be repeated.")
 @click.option("--reason", "reasons", multiple=True, metavar="REASON", help="Only skips for it; may be repeated.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only of jobs with this tag; may be repeated.")
+@click.option("--executor", metavar="NAME", help="Only what ran there.")
 @click.option("--since", metavar="TIME", help="Due at this time or later.")
 @click.option("--until", metavar="TIME", help="Due before this time.")
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
@@ -25,6 +27,8 @@ def history(
     states: tuple[str, ...],
     triggers: tuple[str, ...],
     reasons: tuple[str, ...],
+    tags: tuple[str, ...],
+    executor: str | None,
     since: str | None,
     until: str | None,
     limit: int,
@@ -41,38 +45,34 @@ def history(
       evertick history report --state failed --limit 50
       evertick history --trigger catchup --since 2026-03-01 -o json
     """
-    from evertick import operations
+    from evertick.cli.asking import all_pages
     from evertick.model.lifecycle import RunState, SkipReason, Trigger
 
-    with place.open() as store:
-        jobs = place.jobs()
-        zone = "UTC"
-        if job is not None:
-            operations.find_record(store, job, jobs)
-            zone = operations.zone_of(jobs.get(job), operations.specs_of(store, job, jobs))
-        page = operations.history(
-            store,
-            job,
-            states=[RunState(_one_of("state", word, list(RunState))) for word in states],
-            triggers=[Trigger(_one_of("trigger", word, list(Trigger))) for word in triggers],
-            reasons=[SkipReason(_one_of("reason", word, list(SkipReason))) for word in reasons],
-            since=operations.read_moment(since, zone) if since else None,
-            until=operations.read_moment(until, zone) if until else None,
-            limit=limit,
-            after=operations.read_run_id(after) if after else None,
+    for what, words, known in (
+        ("state", states, RunState),
+        ("trigger", triggers, Trigger),
+        ("reason", reasons, SkipReason),
+    ):
+        for word in words:
+            _one_of(what, word, list(known))
+    with place.desk() as desk:
+        page = all_pages(
+            lambda size, mark: desk.list_runs(
+                job, states, triggers, reasons, tags, since, until, executor, limit=size, after=mark
+            ),
+            limit,
+            after,
         )
-    runs = [operations.run_data(row) for row in page.rows]
-    table = runs_table(runs, zone if job else None)
-    show(output, {"runs": runs, "after": page.after}, table, rows=runs, name="run")
-    if not page.rows:
+    runs = page["items"]
+    show(output, page, runs_table(runs, is_local=job is not None), rows=runs, name="run")
+    if not runs:
         note("Nothing of that kind is in the ledger. Next: evertick list shows what will run.")
-    elif page.after:
-        note(f"There is more: --after {page.after}")
+    elif page["next"]:
+        note(f"There is more: --after {page['next']}")
 
 
-def _one_of(what: str, word: str, known: list[str]) -> str:
+def _one_of(what: str, word: str, known: list[str]) -> None:
     from evertick.cli.lazy import unknown
 
     if word not in known:
         raise click.UsageError(unknown(what, word, [str(one) for one in known]))
-    return word

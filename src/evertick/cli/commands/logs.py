@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evertick.cli.live import write_bytes
+from evertick.cli.following import Follower, Log
+from evertick.cli.live import PlainDisplay
 from evertick.cli.output import note, output_option, show
-from evertick.cli.place import Logs, Place, place_options
+from evertick.cli.place import Place, place_options
 
 if TYPE_CHECKING:
-    from evertick.model.run import RunKey
-    from evertick.operations import Store
+    from evertick.operations.desk import Desk
 
 POLL_SECONDS = 0.2
 
 
 @click.command()
-@click.argument("run_id")
+@click.argument("run_id", metavar="JOB|RUN_ID")
 @click.option("--step", metavar="NAME", help="Only this step.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only this attempt; default: the last.")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
@@ -28,90 +28,79 @@ POLL_SECONDS = 0.2
 def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place: Place, output: str) -> None:
     """Show what the steps of a run have printed.
 
-    The steps' own output is on stdout, a heading for each step on stderr. Logs are kept on the machine that ran it.
+    The steps' own output is on stdout, a heading for each step on stderr. A job stands for its newest run that has
+    started. Logs are kept on the machine that ran it.
 
     \b
     Examples:
-      evertick logs report@2026-03-02T09:00:00Z
+      evertick logs report
       evertick logs report@2026-03-02T09:00:00Z --step build --follow
     """
     from evertick.cli.asking import interruptible
     from evertick.errors import NotFound
-    from evertick.operations import read_run_id, require_run
+    from evertick.model.lifecycle import TERMINAL
 
     if follow and output != "table":
         raise click.UsageError(f"--follow is for people; -o {output} shows what is there now.")
-    key = read_run_id(run_id)
-    with place.open() as store:
-        row = require_run(store, key)
-        reader = place.logs()
-        chosen = [one for one in reader.list_logs(key) if step in (None, one.step)]
+    with place.desk() as desk:
+        run = desk.run(run_id if "@" in run_id else _newest(desk, run_id))
+        if place.server is None and place.logs_if_there() is None:
+            raise NotFound(
+                "there are no logs here: they are with the scheduler that ran it. Next: name its folder with --folder."
+            )
+        known = desk.list_logs(run["run"])
+        chosen = [one for one in known if step in (None, one["step"])]
         if step is not None and not chosen and not follow:
-            names = tuple(dict.fromkeys(one.step for one in reader.list_logs(key)))
-            raise NotFound(f"the run {run_id} has no log of a step '{step}'.", names[:3])
-        wanted = attempt or max((one.attempt for one in chosen), default=row.attempt)
+            names = tuple(dict.fromkeys(one["step"] for one in known))
+            raise NotFound(f"the run {run['run']} has no log of a step '{step}'.", names[:3])
         if output != "table":
-            data = [_data(reader, key, one) for one in chosen if attempt in (None, one.attempt)]
-            show(output, data, (), name="step")
+            wanted = [one for one in chosen if attempt in (None, one["attempt"])]
+            show(output, [_whole(desk, run["run"], one) for one in wanted], (), name="step")
             return
-        teller = _Teller(reader, key, step)
-        if follow:
-            with interruptible("The run goes on."):
-                _follow(store, teller, key, attempt)
-        else:
-            teller.tell(wanted)
-    if not teller.has_told and not row.occurrences > 1:
-        note(f"Nothing was printed. Next: evertick why {run_id}")
+        last = max((one["attempt"] for one in chosen), default=run["attempt"])
+        display = PlainDisplay(output_on_stderr=False, has_headings=True, tells_ends=False)
+        follower = Follower(
+            OnDesk(desk, run["run"]), display, step=step, attempt=attempt if follow else attempt or last
+        )
+        with interruptible("The run goes on."):
+            while follower.look()["state"] not in TERMINAL and follow:
+                time.sleep(POLL_SECONDS)
+    if not follower.has_told and not run["occurrences"] > 1:
+        note(f"Nothing was printed. Next: evertick why {run['run']}")
 
 
-class _Teller:
-    """Prints what has not been printed yet."""
+class OnDesk:
+    """A run that the ledger or a server knows."""
 
-    def __init__(self, reader: Logs, key: RunKey, step: str | None) -> None:
-        self._reader, self._key, self._step = reader, key, step
-        self._offsets: dict[tuple[int, str], int] = {}
-        self._last: tuple[int, str] | None = None
-        self.has_told = False
+    def __init__(self, desk: Desk, run_id: str) -> None:
+        self._desk, self._run_id = desk, run_id
+        self._data: dict[str, Any] = {}
 
-    def tell(self, attempt: int | None) -> None:
-        for log in self._reader.list_logs(self._key):
-            if self._step in (None, log.step) and attempt in (None, log.attempt):
-                self._tell_one(log.attempt, log.step)
+    def data(self) -> dict[str, Any]:
+        self._data = self._desk.run(self._run_id)
+        return self._data
 
-    def _tell_one(self, attempt: int, step: str) -> None:
-        place = (attempt, step)
-        while True:
-            chunk = self._reader.read_log(self._key, attempt, step, self._offsets.get(place, 0))
-            if not chunk.data:
-                return
-            if self._last != place:
-                note(f"==> {step} (attempt {attempt})")
-            self._last, self.has_told = place, True
-            self._offsets[place] = chunk.next_offset
-            write_bytes(chunk.data)
+    def logs(self) -> list[Log]:
+        return [Log(log["attempt"], log["step"]) for log in self._data["logs"]]
+
+    def read(self, log: Log, offset: int) -> tuple[bytes, int]:
+        data, end, _ = self._desk.log_bytes(self._run_id, log.attempt, log.step, offset)
+        return data, end
 
 
-def _follow(store: Store, teller: _Teller, key: RunKey, attempt: int | None) -> None:
-    from evertick.model.lifecycle import TERMINAL
-    from evertick.operations import find_run
+def _newest(desk: Desk, job_id: str) -> str:
+    from evertick.errors import NotFound
+    from evertick.model.lifecycle import RunState
 
-    while True:
-        # Asked before reading: what was printed before the end is there when the end is known.
-        row = find_run(store, key)
-        teller.tell(attempt)
-        if row is None or row.state in TERMINAL:
-            return
-        time.sleep(POLL_SECONDS)
+    started = [state for state in RunState if state not in ("planned", "waiting", "skipped")]
+    found = desk.list_runs(job_id, started, limit=1)["items"]
+    if not found:
+        raise NotFound(f"no run of '{job_id}' has started yet. Next: evertick trigger {job_id}")
+    return str(found[0]["run"])
 
 
-def _data(reader: Logs, key: RunKey, log: Any) -> dict[str, Any]:
+def _whole(desk: Desk, run_id: str, log: dict[str, Any]) -> dict[str, Any]:
     data, offset = b"", 0
-    while (chunk := reader.read_log(key, log.attempt, log.step, offset)).data:
-        data, offset = data + chunk.data, chunk.next_offset
-    return {
-        "attempt": log.attempt,
-        "step": log.step,
-        "size": log.size,
-        "is_complete": log.is_complete,
-        "text": data.decode("utf-8", "replace"),
-    }
+    while (chunk := desk.log_bytes(run_id, log["attempt"], log["step"], offset))[0]:
+        data, offset = data + chunk[0], chunk[1]
+    return {**log, "text": data.decode("utf-8", "replace")}

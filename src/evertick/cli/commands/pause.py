@@ -6,7 +6,6 @@ import click
 
 from evertick.cli.output import note, output_option, show, show_text
 from evertick.cli.place import Place, place_options
-from evertick.cli.times import now
 
 
 @click.command()
@@ -24,14 +23,12 @@ def pause(job: str, reason: str, place: Place, output: str) -> None:
     Example:
       evertick pause report --note "the database moves"
     """
-    from evertick.cli.asking import ask, new_id, whoami
+    from evertick.cli.asking import ask
     from evertick.model.instant import to_text
-    from evertick.operations import find_record, pause_request
 
-    with place.open() as store:
-        find_record(store, job, place.jobs())
-        asked = ask(place, store, pause_request(new_id(), job, now(), note=reason, by=whoami()))
-    paused = None if asked.answer is None else f"{job} is paused since {to_text(asked.answer['paused_at'])}"
-    show(output, asked.data(), lambda: show_text(paused or asked.request_id))
+    with place.desk() as desk:
+        asked = ask(lambda request, wait: desk.pause(job, reason, request_id=request, wait_seconds=wait))
+    paused = f"{job} is paused since {to_text(asked['answer']['paused_at'])}" if asked["is_answered"] else None
+    show(output, asked, lambda: show_text(paused or asked["request"]))
     if paused:
         note(f"Next: evertick resume {job}")

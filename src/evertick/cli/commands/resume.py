@@ -6,7 +6,6 @@ import click
 
 from evertick.cli.output import output_option, show, show_text
 from evertick.cli.place import Place, place_options
-from evertick.cli.times import now
 
 
 @click.command()
@@ -30,13 +29,9 @@ def resume(job: str, keep: str | None, place: Place, output: str) -> None:
       evertick resume report
       evertick resume report --catchup latest
     """
-    from evertick.cli.asking import ask, new_id, whoami
-    from evertick.model.policy import Missed
-    from evertick.operations import find_record, resume_request
+    from evertick.cli.asking import ask
 
-    with place.open() as store:
-        find_record(store, job, place.jobs())
-        chosen = Missed(keep) if keep else None
-        asked = ask(place, store, resume_request(new_id(), job, now(), keep=chosen, by=whoami()))
-    told = asked.request_id if asked.answer is None else f"{job} is planned again"
-    show(output, asked.data(), lambda: show_text(told))
+    with place.desk() as desk:
+        asked = ask(lambda request, wait: desk.resume(job, keep, request_id=request, wait_seconds=wait))
+    told = f"{job} is planned again" if asked["is_answered"] else asked["request"]
+    show(output, asked, lambda: show_text(told))

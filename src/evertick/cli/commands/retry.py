@@ -6,7 +6,6 @@ import click
 
 from evertick.cli.output import output_option
 from evertick.cli.place import Place, place_options
-from evertick.cli.times import now
 
 
 @click.command()
@@ -31,24 +30,16 @@ def retry(
       evertick retry report@2026-03-02T09:00:00Z --wait
       evertick retry report@2026-03-02T09:00:00Z --from-failed
     """
-    from evertick.cli.asking import ask_for_run, new_id, whoami
-    from evertick.errors import Conflict
-    from evertick.model.lifecycle import TERMINAL
-    from evertick.operations import find_record, read_run_id, require_run, retry_request
+    from evertick.cli.asking import ask_for_run
 
     if timeout is not None and not wait:
         raise click.UsageError("--timeout goes with --wait.")
-    key = read_run_id(run_id)
-    with place.open() as store:
-        jobs = place.jobs()
-        find_record(store, key.job_id, jobs)
-        row = require_run(store, key)
-        if row.state not in TERMINAL:
-            raise Conflict(f"the run {run_id} is {row.state}. Next: wait for its end, or evertick cancel {run_id}")
-        if row.occurrences > 1:
-            raise Conflict(
-                f"{run_id} stands for {row.occurrences:,} skipped occurrences. Next: evertick backfill {key.job_id}"
-            )
-        request = retry_request(new_id(), row, now(), by=whoami(), job=jobs.get(key.job_id), from_failed=from_failed)
-        code = ask_for_run(place, store, request, wait=wait, patience=timeout, output=output)
+    with place.desk() as desk:
+        code = ask_for_run(
+            desk,
+            lambda request, patience: desk.retry(run_id, from_failed, request_id=request, wait_seconds=patience),
+            wait=wait,
+            patience=timeout,
+            output=output,
+        )
     ctx.exit(code)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from evertick.cli.commands.list_ import standing_data
-from evertick.cli.output import Column, Table, note, output_option, show
+from evertick.cli import times
+from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.place import Place, place_options
 from evertick.cli.runs import runs_table
-from evertick.cli.times import local_text, now, wait_text
+from evertick.cli.times import local_text, wait_text
+from evertick.model.instant import from_text
+
+WAITING_SHOWN = 10
 
 
 @click.command()
@@ -24,37 +29,41 @@ def status(job: str, runs: int, place: Place, output: str) -> None:
       evertick status report
       evertick status report --folder jobs -o json
     """
-    from evertick.operations import history, run_data, standing_of
-
-    at = now()
-    with place.open() as store:
-        one = standing_of(store, job, place.jobs(), at)
-        last = history(store, job, limit=runs).rows if runs else ()
-        is_live = place.is_anyone_running(store)
-    data = {**standing_data(one), "runs": [run_data(row) for row in last], "is_scheduler_running": is_live}
-    facts = {
-        "job": one.job_id,
-        "status": one.status,
-        "schedule": ", ".join(map(str, one.specs)) or "when asked",
-        "next": "-"
-        if one.next_at is None
-        else f"{local_text(one.next_at, one.zone)} {one.zone} (in {wait_text(one.next_at - at)})",
-        "watermark": "never planned" if one.watermark is None else local_text(one.watermark, one.zone),
-        "last success for": one.last_success_at and local_text(one.last_success_at, one.zone),
-        "paused since": one.paused_at and f"{local_text(one.paused_at, one.zone)} {one.pause_note}".rstrip(),
-        "error": one.error,
-        "active": len(one.active),
-        "waiting": len(one.waiting),
-    }
-    rows = [{"what": what, "value": value} for what, value in facts.items() if value not in (None, "")]
-    tables = [Table((Column("What", "what"), Column("Value", "value", "bold", wrap=True)), rows)]
-    if one.active:
-        tables.append(runs_table([run_data(row) for row in one.active], one.zone, "Active"))
-    if one.waiting:
-        waiting = [run_data(row) for row in one.waiting[:10]]
-        tables.append(runs_table(waiting, one.zone, f"Waiting ({len(one.waiting):,})"))
-    if last:
-        tables.append(runs_table(data["runs"], one.zone, "Last"))
-    show(output, data, tables)
-    if not is_live:
+    with place.desk() as desk:
+        one = desk.job(job)
+        waiting = desk.list_runs(job, ["waiting"], limit=WAITING_SHOWN)["items"] if one["waiting"] else []
+        last = desk.list_runs(job, limit=runs)["items"] if runs else []
+    facts = _facts(one, times.now())
+    tables = [
+        Table((Column("What", "what"), Column("Value", "value", "bold", wrap=True)), facts),
+        runs_table(one["active_runs"], "Active"),
+        runs_table(waiting, f"Waiting ({one['waiting']:,})"),
+        runs_table(last, "Last"),
+    ]
+    show(output, {**one, "runs": last}, [table for table in tables if table.rows])
+    if not one["is_scheduler_running"]:
         note("Nobody is running on this ledger. Next: evertick serve")
+
+
+def _facts(one: dict[str, Any], now: int) -> list[Row]:
+    zone = one["timezone"]
+
+    def told(instant: str | None) -> str | None:
+        return None if instant is None else local_text(from_text(instant), zone)
+
+    next_at = one["next_at"]
+    facts = {
+        "job": one["job"],
+        "about": one["description"].strip().partition("\n")[0],
+        "file": one["file"],
+        "status": one["status"],
+        "schedule": ", ".join(one["schedules"]) or "when asked",
+        "next": f"{told(next_at)} {zone} (in {wait_text(from_text(next_at) - now)})" if next_at else "-",
+        "watermark": told(one["watermark"]) or "never planned",
+        "last success for": told(one["last_success_for"]),
+        "paused since": f"{told(one['paused_at'])} {one['pause_note']}".rstrip() if one["paused_at"] else None,
+        "error": one["error"],
+        "active": one["active"],
+        "waiting": one["waiting"],
+    }
+    return [{"what": what, "value": value} for what, value in facts.items() if value not in (None, "")]

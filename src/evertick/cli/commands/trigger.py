@@ -6,7 +6,6 @@ import click
 
 from evertick.cli.output import output_option
 from evertick.cli.place import Place, place_options
-from evertick.cli.times import now
 
 
 @click.command()
@@ -36,15 +35,17 @@ def trigger(
       evertick trigger report
       evertick trigger export --param FORMAT=json --wait --timeout 600
     """
-    from evertick.cli.asking import ask_for_run, new_id, params_of, whoami
-    from evertick.operations import find_record, params_text, trigger_request
+    from evertick.cli.asking import ask_for_run, params_of
 
     if timeout is not None and not wait:
         raise click.UsageError("--timeout goes with --wait.")
     given = params_of(params)
-    with place.open() as store:
-        jobs = place.jobs()
-        find_record(store, job, jobs)
-        request = trigger_request(new_id(), job, now(), by=whoami(), params=params_text(jobs.get(job), given))
-        code = ask_for_run(place, store, request, wait=wait, patience=timeout, output=output)
+    with place.desk() as desk:
+        code = ask_for_run(
+            desk,
+            lambda request, patience: desk.trigger(job, given, request_id=request, wait_seconds=patience),
+            wait=wait,
+            patience=timeout,
+            output=output,
+        )
     ctx.exit(code)
