@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from evertick.library.context import RunContext, StopRequested
     from evertick.library.events import Event
-    from evertick.library.results import Backfill, Explanation, Run, Schedule, Upcoming
+    from evertick.library.results import Backfill, Explanation, Proof, Run, Schedule, Upcoming
     from evertick.library.scheduler import Scheduler
     from evertick.model.duration import format_duration, parse_duration
     from evertick.model.job import Job
@@ -49,6 +49,7 @@ __all__ = [
     "NotFound",
     "Parsed",
     "Policy",
+    "Proof",
     "Run",
     "RunContext",
     "Schedule",
@@ -76,7 +77,7 @@ _HOMES = {
     ),
     "evertick.library.context": ("RunContext", "StopRequested"),
     "evertick.library.events": ("Event",),
-    "evertick.library.results": ("Backfill", "Explanation", "Run", "Schedule", "Upcoming"),
+    "evertick.library.results": ("Backfill", "Explanation", "Proof", "Run", "Schedule", "Upcoming"),
     "evertick.library.scheduler": ("Scheduler",),
     "evertick.model.duration": ("format_duration", "parse_duration"),
     "evertick.model.job": ("Job",),

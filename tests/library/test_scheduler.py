@@ -295,6 +295,23 @@ def test_a_run_is_cancelled_by_its_id_and_all_of_a_job_by_its_name(scheduler):
     run(main)
 
 
+def test_what_nobody_would_answer_is_refused_unless_it_may_wait_in_the_ledger(scheduler):
+    scheduler.job()(print_nothing)
+
+    async def main():
+        for asking in (scheduler.trigger_now("print-nothing"), scheduler.pause("print-nothing")):
+            with pytest.raises(Conflict, match="no scheduler works on this ledger"):
+                await asking
+        asked = await scheduler.trigger_now("print-nothing", wait=False)
+        async with scheduler:
+            await eventually(lambda: ended(asked.run), "the run that was asked for before")
+
+    async def ended(run_id):
+        return [one for one in await scheduler.get_history("print-nothing") if one.run == run_id and one.is_success]
+
+    run(main)
+
+
 def test_a_paused_job_is_not_planned_until_it_is_resumed(scheduler):
     scheduler.job(every="1h")(print_nothing)
 
@@ -303,7 +320,7 @@ def test_a_paused_job_is_not_planned_until_it_is_resumed(scheduler):
             await scheduler.pause("print-nothing", "the disk is full")
             found = await scheduler.get_schedule("print-nothing")
             assert (found.status, found.pause_note, found.next) == ("paused", "the disk is full", None)
-            assert [fire.reason for fire in await scheduler.get_upcoming(1)] == ["paused"]
+            assert await scheduler.get_upcoming(1) == []
             await scheduler.resume("print-nothing", catchup="none")
             assert (await scheduler.get_schedule("print-nothing")).status == "idle"
 

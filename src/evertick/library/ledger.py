@@ -1,4 +1,4 @@
-"""What a program asks of the ledger, and how it is answered: the operations, with typed values around them."""
+"""What a program asks of the ledger, and how it is answered: the desk of every surface, with typed values around it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
-from evertick import operations
 from evertick.errors import NotFound
-from evertick.library.results import Backfill, Explanation, Run, Schedule, Upcoming, run_of
-from evertick.model.instant import DAY, SECOND, Instant, from_datetime, to_datetime, to_text
+from evertick.library.results import Backfill, Explanation, Proof, Run, Schedule, Upcoming, made_of, run_of
+from evertick.model.instant import from_datetime, to_text
 from evertick.model.job import Job
-from evertick.model.ledger import Request
-from evertick.model.lifecycle import RunState, Trigger
-from evertick.model.policy import Missed
 from evertick.model.run import RunKey
-from evertick.operations.backfill import find_backfill, progress_of
-from evertick.operations.jobs import JobStanding
-from evertick.operations.proof import every_line
-from evertick.planning.verify import Report
-from evertick.store import RunFilter, Store
+from evertick.operations.desk import Desk, folder_of
+from evertick.store import Store
 
 POLL_FIRST_SECONDS = 0.01
 POLL_MAX_SECONDS = 0.5
-YEAR_US = 366 * DAY
+PAGE = 1_000
 
 
 class Ledger:
@@ -39,39 +31,39 @@ class Ledger:
         jobs: Callable[[], Mapping[str, Job]],
         *,
         by: str,
-        poke: Callable[[], None] = lambda: None,
+        is_anyone_running: Callable[[Store], bool],
+        poke: Callable[[], None],
     ) -> None:
-        self._store, self._jobs, self._by, self._poke = store, jobs, by, poke
+        self._store, self._poke = store, poke
+        self._desk = Desk(
+            store, lambda: folder_of(jobs()), by=by, is_scheduler_running=lambda: is_anyone_running(store)
+        )
         self._lock = threading.RLock()
 
     # Looking
 
     def list_schedules(self) -> list[Schedule]:
-        jobs = self._jobs()
-        with self._lock:
-            found = operations.list_standings(self._store, jobs, _now())
-        return [_schedule(one, jobs.get(one.job_id)) for one in found if one.retired_at is None]
+        found: list[Schedule] = []
+        after = None
+        while True:
+            with self._lock:
+                page = self._desk.list_jobs(limit=PAGE, after=after)
+            found += [made_of(Schedule, one) for one in page["items"]]
+            after = page["next"]
+            if after is None:
+                return found
 
     def get_schedule(self, job_id: str) -> Schedule | None:
-        jobs = self._jobs()
         try:
             with self._lock:
-                found = operations.standing_of(self._store, job_id, jobs, _now())
+                return made_of(Schedule, self._desk.job(job_id))
         except NotFound:
             return None
-        return _schedule(found, jobs.get(job_id))
 
     def upcoming(self, job_id: str | None, limit: int, until: datetime | None) -> list[Upcoming]:
-        jobs, now = self._jobs(), _now()
         with self._lock:
-            records = {record.job_id: record for record in self._store.load().jobs}
-        chosen = jobs if job_id is None else {job_id: self._known(job_id)}
-        end = now + YEAR_US if until is None else from_datetime(until)
-        fires = islice(operations.fires_until(chosen, records, now, end), limit)
-        return [
-            Upcoming(fire.job_id, to_datetime(fire.at), fire.zone, None if fire.held is None else str(fire.held))
-            for fire in fires
-        ]
+            found = self._desk.upcoming(job_id, limit, _written(until))
+        return [made_of(Upcoming, fire) for fire in found["items"] if fire["action"] == "start"]
 
     def history(
         self,
@@ -83,79 +75,50 @@ class Ledger:
         since: datetime | None,
         until: datetime | None,
     ) -> list[Run]:
+        # What is entered ahead of its time has no history yet.
+        end = _written(until) or to_text(self._desk.now() + 1)
         with self._lock:
-            if job_id is not None:
-                operations.find_record(self._store, job_id, self._jobs())
-            page = operations.history(
-                self._store,
-                job_id,
-                states=[RunState(state) for state in states],
-                triggers=[Trigger(trigger) for trigger in triggers],
-                since=None if since is None else from_datetime(since),
-                # What is entered ahead of its time has no history yet.
-                until=_now() + 1 if until is None else from_datetime(until),
-                limit=limit,
-            )
-        return [run_of(operations.run_data(row)) for row in page.rows]
+            page = self._desk.list_runs(job_id, states, triggers, since=_written(since), until=end, limit=limit)
+        return [run_of(one) for one in page["items"]]
 
     def run(self, run_id: str) -> Run:
         with self._lock:
-            row = operations.require_run(self._store, operations.read_run_id(run_id))
-        return run_of(operations.run_data(row))
+            return run_of(self._desk.run(run_id))
 
-    def why(self, job_id: str, at: datetime | str | None) -> Explanation:
-        when: str | RunKey | None = to_text(from_datetime(at)) if isinstance(at, datetime) else at
-        if "@" in job_id and at is None:
-            when = operations.read_run_id(job_id)
-            job_id = when.job_id
+    def why(self, target: str, at: datetime | str | None) -> Explanation:
         with self._lock:
-            answer = operations.why(self._store, job_id, when, self._jobs(), _now())
-        shown = operations.moment_text(answer.at, answer.zone)
-        lines = [f"{answer.job_id}  {shown} {answer.zone}   {answer.verdict}"]
-        lines += [f"  {sentence}" for sentence in answer.sentences]
-        return Explanation(
-            answer.job_id,
-            to_datetime(answer.at),
-            answer.zone,
-            answer.outcome,
-            None if answer.reason is None else str(answer.reason),
-            answer.sentences,
-            None if answer.row is None else run_of(operations.run_data(answer.row)),
-            "\n".join(lines),
-        )
+            answer = self._desk.why(target, _written(at) if isinstance(at, datetime) else at)
+        head = f"{answer['job']}  {answer['local']} {answer['timezone']}   {answer['verdict']}"
+        text = "\n".join([head, *(f"  {sentence}" for sentence in answer["sentences"])])
+        return made_of(Explanation, {**answer, "text": text})
 
-    def verify(self) -> Report:
+    def verify(self) -> Proof:
         with self._lock:
-            return operations.verify(self._store)
+            return made_of(Proof, self._desk.verify())
+
+    @property
+    def is_anyone_running(self) -> bool:
+        with self._lock:
+            return self._desk.is_scheduler_running()
 
     # Asking
 
     def trigger(self, job_id: str, params: Mapping[str, Any], trigger: str) -> str:
-        """Ask for a run; answers its id, which is the ledger's."""
+        """Ask for a run; answers its id."""
         given = {name: _text(value) for name, value in params.items()}
-        jobs = self._jobs()
+        request = self._asked(lambda desk, request_id: desk.trigger(job_id, given, trigger, request_id=request_id))
         with self._lock:
-            operations.find_record(self._store, job_id, jobs)
-        text = operations.params_text(jobs.get(job_id), given)
-        request = operations.trigger_request(_id(), job_id, _now(), by=self._by, params=text, trigger=Trigger(trigger))
-        self._submit(request)
-        return RunKey(job_id, request.submitted_at, request.id).run_id
+            (found,) = self._store.requests([request])
+        return RunKey(job_id, found.submitted_at, request).run_id
 
     def pause(self, job_id: str, note: str) -> str:
-        self._known_anywhere(job_id)
-        return self._submit(operations.pause_request(_id(), job_id, _now(), note=note, by=self._by))
+        return self._asked(lambda desk, request_id: desk.pause(job_id, note, request_id=request_id))
 
-    def resume(self, job_id: str, catchup: str | None) -> str:
-        self._known_anywhere(job_id)
-        keep = None if catchup is None else Missed(catchup)
-        return self._submit(operations.resume_request(_id(), job_id, _now(), keep=keep, by=self._by))
+    def resume(self, job_id: str, keep: str | None) -> str:
+        return self._asked(lambda desk, request_id: desk.resume(job_id, keep, request_id=request_id))
 
-    def cancel(self, job_or_run: str) -> str:
-        is_run = "@" in job_or_run
-        job_id = operations.read_run_id(job_or_run).job_id if is_run else job_or_run
-        self._known_anywhere(job_id)
-        run_id = job_or_run if is_run else None
-        return self._submit(operations.cancel_request(_id(), job_id, _now(), run_id=run_id, by=self._by))
+    def cancel(self, target: str) -> str:
+        return self._asked(lambda desk, request_id: desk.cancel(target, request_id=request_id))
 
     def backfill(
         self,
@@ -165,110 +128,65 @@ class Ledger:
         *,
         only_missing: bool,
         overlap: str,
-        gap_seconds: float,
+        rate: float,
         preview: bool,
     ) -> Backfill:
-        now = _now()
-        rule = operations.read_overlap(overlap)
+        first, last = to_text(from_datetime(start)), to_text(from_datetime(end))
         with self._lock:
-            found = operations.plan_backfill(
-                self._store,
-                job_id,
-                self._jobs(),
-                from_datetime(start),
-                from_datetime(end),
-                now,
-                only_missing=only_missing,
-            )
-        chosen = [one.at for one in found if one.is_chosen]
-        left = tuple((to_datetime(one.at), one.why) for one in found if not one.is_chosen)
-        request = None
-        if chosen and not preview:
-            gap_us = int(gap_seconds * SECOND)
-            request = self._submit(
-                operations.backfill_request(_id(), job_id, now, chosen, overlap=rule, gap_us=gap_us, by=self._by)
-            )
-        return Backfill(job_id, request, tuple(map(to_datetime, chosen)), left)
+            told = self._desk.backfill(job_id, first, last, only_missing, overlap, rate, preview, request_id=_id())
+        self._poke()
+        chosen = [datetime.fromisoformat(one["scheduled_for"]) for one in told["candidates"] if one["what"] == "run"]
+        left = [
+            (datetime.fromisoformat(one["scheduled_for"]), one["why"])
+            for one in told["candidates"]
+            if one["what"] != "run"
+        ]
+        return Backfill(job_id, told["request"], tuple(chosen), tuple(left))
 
     # Waiting
 
     def answer(self, request_id: str) -> dict[str, Any] | None:
+        """What a request was answered; None until it is. A refusal is raised."""
         with self._lock:
-            return operations.answer_to(self._store, request_id)
+            told = self._desk.answer(request_id)
+        found: dict[str, Any] | None = told["answer"]
+        return found
 
     def ended_run(self, run_id: str) -> Run | None:
         """The run, once it has ended; a request that was refused is raised."""
-        key = operations.read_run_id(run_id)
-        with self._lock:
-            row = operations.find_run(self._store, key)
-            if row is None:
-                operations.answer_to(self._store, key.origin)
-                return None
-        found = run_of(operations.run_data(row))
+        try:
+            found = self.run(run_id)
+        except NotFound:
+            self.answer(RunKey.from_run_id(run_id).origin)
+            return None
         return found if found.has_ended else None
 
     def ended_backfill(self, backfill: Backfill) -> tuple[Run, ...] | None:
         assert backfill.request is not None
         with self._lock:
-            if operations.answer_to(self._store, backfill.request) is None:
-                return None
-            if not progress_of(self._store, find_backfill(self._store, backfill.job, backfill.request)).is_over:
-                return None
-            where = RunFilter(
-                job_ids=[backfill.job],
-                triggers=[Trigger.BACKFILL],
-                since=from_datetime(backfill.chosen[0]),
-                until=from_datetime(backfill.chosen[-1]) + 1,
-                oldest_first=True,
-            )
-            rows = [row for row in every_line(self._store, where) if row.key.origin == backfill.request]
-        return tuple(run_of(operations.run_data(row)) for row in rows)
+            progress = self._desk.backfill_progress(backfill.job, backfill.request)
+        if not progress["is_answered"]:
+            self.answer(backfill.request)
+            return None
+        if not progress["is_over"]:
+            return None
+        keys = [RunKey(backfill.job, from_datetime(at), backfill.request) for at in backfill.chosen]
+        return tuple(self.run(key.run_id) for key in keys)
 
     def close(self) -> None:
         with self._lock:
             self._store.close()
 
-    def _submit(self, request: Request) -> str:
+    def _asked(self, ask: Callable[[Desk, str], Mapping[str, Any]]) -> str:
+        request_id = _id()
         with self._lock:
-            operations.submit(self._store, request)
+            ask(self._desk, request_id)
         self._poke()
-        return request.id
-
-    def _known(self, job_id: str) -> Job:
-        jobs = self._jobs()
-        if job_id not in jobs:
-            raise operations.no_such_job(job_id, jobs)
-        return jobs[job_id]
-
-    def _known_anywhere(self, job_id: str) -> None:
-        with self._lock:
-            operations.find_record(self._store, job_id, self._jobs())
+        return request_id
 
 
-def _schedule(one: JobStanding, job: Job | None) -> Schedule:
-    return Schedule(
-        job=one.job_id,
-        name=(job.name if job else "") or one.job_id,
-        status=str(one.status),
-        timezone=one.zone,
-        schedules=tuple(map(str, one.specs)),
-        next=_moment(one.next_at),
-        last=None if one.last is None else run_of(operations.run_data(one.last)),
-        active=tuple(run_of(operations.run_data(row)) for row in one.active),
-        waiting=len(one.waiting),
-        watermark=_moment(one.watermark),
-        last_success_for=_moment(one.last_success_at),
-        paused_at=_moment(one.paused_at),
-        pause_note=one.pause_note,
-        error=one.error,
-        file=job.file if job else None,
-        description=job.description if job else "",
-        tags=job.tags if job else (),
-    )
-
-
-def _moment(at: Instant | None) -> datetime | None:
-    return None if at is None else to_datetime(at)
+def _written(at: datetime | None) -> str | None:
+    return None if at is None else to_text(from_datetime(at))
 
 
 def _text(value: object) -> str:
@@ -277,10 +195,6 @@ def _text(value: object) -> str:
 
 def _id() -> str:
     return f"py-{secrets.token_hex(6)}"
-
-
-def _now() -> Instant:
-    return time.time_ns() // 1_000
 
 
 def waits(timeout: float | None, what: str) -> Iterator[float]:

@@ -6,11 +6,15 @@ import fcntl
 import os
 import secrets
 import socket
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from evertick.errors import SettingsError
+from evertick.operations import live_nodes
+from evertick.store import Store
 from evertick.stores import lock_path, open_store
+from evertick.stores.lock import FolderLock
 
 __all__ = ["MEMORY", "Place", "Seat", "find_place", "open_store"]
 
@@ -42,6 +46,14 @@ class Place:
         lock = lock_path(self.store_url)
         # Beside a SQLite file, or inside a folder of files.
         return None if lock is None else lock.parent / STATE_FOLDER
+
+    def is_anyone_running(self, store: Store) -> bool:
+        """Whether a scheduler is at work on the ledger, in this process or in another one."""
+        now = time.time_ns() // 1_000
+        lock = lock_path(self.store_url)
+        if lock is None:
+            return not self.is_memory and bool(live_nodes(store, now))
+        return FolderLock(lock).is_held_by_anyone(now)
 
 
 def find_place(directory: str | Path | None, store: str | None) -> Place:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,7 @@ class Upcoming:
     job: str
     scheduled_for: datetime
     timezone: str
-    reason: str | None = None
-    """Why it would not run as things are now: `paused` or `disabled`."""
+    wait_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +119,48 @@ class Explanation:
         return self.text
 
 
-_MOMENTS = ("scheduled_for", "started_at", "finished_at", "decided_at", "through")
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What a look through the whole ledger has found: whether it holds every occurrence, once."""
+
+    is_sound: bool
+    occurrences: int
+    runs: int
+    gaps: int = 0
+    lost: int = 0
+    duplicates: int = 0
+    miscounted: int = 0
+    strays: int = 0
+    skips: Mapping[str, int] = field(default_factory=dict)
+    """By reason."""
+
+
+_MOMENTS = frozenset(
+    {"scheduled_for", "started_at", "finished_at", "decided_at", "through", "next", "watermark", "last_success_for"}
+    | {"paused_at"}
+)
+_RUNS = frozenset({"last", "run"})
+
+
+def made_of(kind: type[T], data: Mapping[str, Any]) -> T:
+    """A value from the data that every surface shares; what this kind has no name for is left out."""
+    return kind(**{name: _typed(name, value) for name, value in data.items() if name in _fields(kind)})
 
 
 def run_of(data: Mapping[str, Any]) -> Run:
-    """A run from the data that every surface shares; what this version does not know is left out."""
-    known = {name: value for name, value in data.items() if name in Run.__dataclass_fields__ and value is not None}
-    for name in _MOMENTS:
-        if name in known:
-            known[name] = datetime.fromisoformat(known[name])
-    return Run(**known)
+    return made_of(Run, data)
+
+
+def _fields(kind: type) -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = kind.__dataclass_fields__  # type: ignore[attr-defined]
+    return fields
+
+
+def _typed(name: str, value: Any) -> Any:
+    if isinstance(value, str) and name in _MOMENTS:
+        return datetime.fromisoformat(value)
+    if isinstance(value, Mapping) and name in _RUNS:
+        return run_of(value)
+    if isinstance(value, list):
+        return tuple(run_of(one) if isinstance(one, Mapping) else one for one in value)
+    return value

@@ -23,12 +23,11 @@ from evertick.library.events import Callback, EventStream, Listeners, events_of,
 from evertick.library.ledger import Ledger, waits
 from evertick.library.node import Node
 from evertick.library.place import Place, find_place, open_store
-from evertick.library.results import Backfill, Explanation, Run, Schedule, Upcoming
+from evertick.library.results import Backfill, Explanation, Proof, Run, Schedule, Upcoming
 from evertick.loop.effects import Effect
 from evertick.loop.messages import Message
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.planning.verify import Report
 from evertick.settings import Settings
 from evertick.store import Store
 
@@ -232,6 +231,8 @@ class Scheduler:
         ended in time; it goes on then.
         """
         ledger = self._asked()
+        if wait:
+            await self._require_somebody(ledger)
         run_id = await asyncio.to_thread(ledger.trigger, job, params or {}, trigger)
         if not wait:
             return _asked_run(run_id, job, trigger)
@@ -258,17 +259,19 @@ class Scheduler:
         *,
         only_missing: bool = True,
         overlap: str = "wait",
-        rate_per_minute: float | None = None,
+        rate: float = 0.0,
         preview: bool = False,
         wait: bool = False,
         timeout: float | None = None,
     ) -> Backfill:
-        """Run the occurrences from `start` up to and without `end`: those without a good run, or all of them."""
+        """Run the occurrences from `start` up to and without `end`: those without a good run, or all of them.
+
+        `rate` is the least number of seconds between two starts.
+        """
         ledger = self._asked()
-        gap = 60.0 / rate_per_minute if rate_per_minute else 0.0
         asked = await asyncio.to_thread(
             lambda: ledger.backfill(
-                job, start, end, only_missing=only_missing, overlap=overlap, gap_seconds=gap, preview=preview
+                job, start, end, only_missing=only_missing, overlap=overlap, rate=rate, preview=preview
             )
         )
         if not wait or asked.request is None:
@@ -308,7 +311,7 @@ class Scheduler:
         """What became of the occurrence of that time, and why; without a time, of the newest."""
         return await asyncio.to_thread(self._asked().why, job_or_run, at)
 
-    async def verify(self) -> Report:
+    async def verify(self) -> Proof:
         """Prove from the ledger that no occurrence was lost and none decided twice."""
         return await asyncio.to_thread(self._asked().verify)
 
@@ -350,7 +353,13 @@ class Scheduler:
             return self._ledger[1]
         jobs = self._registry.jobs if node is None else node.jobs
         by = f"python@{socket.gethostname()}"
-        ledger = Ledger(self._open_store(self._place.store_url), jobs, by=by, poke=self._poke)
+        ledger = Ledger(
+            self._open_store(self._place.store_url),
+            jobs,
+            by=by,
+            is_anyone_running=self._place.is_anyone_running,
+            poke=self._poke,
+        )
         self._ledger = (os.getpid(), ledger)
         return ledger
 
@@ -369,8 +378,13 @@ class Scheduler:
 
     async def _request(self, ask: Callable[[Ledger], str], timeout: float | None = ANSWER_SECONDS) -> dict[str, Any]:
         ledger = self._asked()
+        await self._require_somebody(ledger)
         request = await asyncio.to_thread(ask, ledger)
         return await _until(lambda: ledger.answer(request), timeout, f"the request {request}")
+
+    async def _require_somebody(self, ledger: Ledger) -> None:
+        if self._living() is None and not await asyncio.to_thread(lambda: ledger.is_anyone_running):
+            raise Conflict("no scheduler works on this ledger, and an answer would never come. Next: await start()")
 
     def _observe(self, seen: Message | Effect) -> None:
         for event in events_of(seen, _now()):

@@ -82,6 +82,11 @@ class FolderLock:
     def is_held(self) -> bool:
         return self._mine is not None
 
+    def is_held_by_anyone(self, now: Instant) -> bool:
+        """Whether a process that must be taken to be at work has it; looks, and changes nothing."""
+        owner = self._owner()
+        return owner is not None and owner.is_live(now)
+
     def acquire(self, now: Instant) -> FolderLock:
         """Take the folder, or raise `SchedulerLockError` that says who has it."""
         mine = Owner(os.getpid(), socket.gethostname(), now, now, process_identity(os.getpid()))
