@@ -172,7 +172,7 @@ def test_a_function_stays_what_it_is_and_becomes_a_job(scheduler):
     )
     assert (found.status, found.timezone, found.schedules) == ("idle", "Europe/Berlin", (f"{NIGHT} (Europe/Berlin)",))
     assert found.file.startswith(__file__)
-    assert found.next.astimezone(UTC) > datetime.now(UTC)
+    assert found.next_at > datetime.now(UTC)
 
 
 @pytest.mark.parametrize(
@@ -284,8 +284,8 @@ def test_a_run_is_cancelled_by_its_id_and_all_of_a_job_by_its_name(scheduler):
             asked = [await scheduler.trigger_now("forever", wait=False) for _ in range(3)]
 
             async def all_run():
-                found = await scheduler.get_schedule("forever")
-                return sum(one.state == "running" for one in found.active) == 3
+                running = await scheduler.get_history("forever", states=["running"])
+                return len(running) == (await scheduler.get_schedule("forever")).active == 3
 
             await eventually(all_run, "three runs")
             assert await scheduler.cancel(asked[1].run) == [asked[1].run]
@@ -319,7 +319,7 @@ def test_a_paused_job_is_not_planned_until_it_is_resumed(scheduler):
         async with scheduler:
             await scheduler.pause("print-nothing", "the disk is full")
             found = await scheduler.get_schedule("print-nothing")
-            assert (found.status, found.pause_note, found.next) == ("paused", "the disk is full", None)
+            assert (found.status, found.pause_note, found.next_at) == ("paused", "the disk is full", None)
             assert await scheduler.get_upcoming(1) == []
             await scheduler.resume("print-nothing", catchup="none")
             assert (await scheduler.get_schedule("print-nothing")).status == "idle"

@@ -135,11 +135,11 @@ class Ledger:
         with self._lock:
             told = self._desk.backfill(job_id, first, last, only_missing, overlap, rate, preview, request_id=_id())
         self._poke()
-        chosen = [datetime.fromisoformat(one["scheduled_for"]) for one in told["candidates"] if one["what"] == "run"]
+        chosen = [datetime.fromisoformat(one["scheduled_for"]) for one in told["candidates"] if one["is_chosen"]]
         left = [
             (datetime.fromisoformat(one["scheduled_for"]), one["why"])
             for one in told["candidates"]
-            if one["what"] != "run"
+            if not one["is_chosen"]
         ]
         return Backfill(job_id, told["request"], tuple(chosen), tuple(left))
 

@@ -61,10 +61,11 @@ class Schedule:
     """`idle`, `running`, `paused`, `error`, `disabled` or `finished`."""
     timezone: str
     schedules: tuple[str, ...] = ()
-    next: datetime | None = None
+    next_at: datetime | None = None
     last: Run | None = None
     """The run that is the newest of those that ended."""
-    active: tuple[Run, ...] = ()
+    active: int = 0
+    """Runs that occupy it."""
     waiting: int = 0
     """Runs that have come due and may not start yet."""
     watermark: datetime | None = None
@@ -136,7 +137,7 @@ class Proof:
 
 
 _MOMENTS = frozenset(
-    {"scheduled_for", "started_at", "finished_at", "decided_at", "through", "next", "watermark", "last_success_for"}
+    {"scheduled_for", "started_at", "finished_at", "decided_at", "through", "next_at", "watermark", "last_success_for"}
     | {"paused_at"}
 )
 _RUNS = frozenset({"last", "run"})

@@ -48,8 +48,7 @@ class TimeDesk(Scene):
         """
         bounded("count", count, 1, FIRES_MAX)
         end = self.moment(until, job_id)
-        fires = (fire for fire in self._fires(job_id, end) if fire["reason"] is None)
-        found = list(islice(fires, count))
+        found = list(islice(self._fires(job_id, end, with_held=False), count))
         if job_id is None:
             return {"items": found}
         notes, meaning = _clock_changes(self.definition_of(job_id), self.now())
@@ -143,14 +142,21 @@ class TimeDesk(Scene):
         job_ids: str | Collection[str] | None,
         end: Instant | None,
         actions: Sequence[str] = ("start", "stop", "restart"),
+        *,
+        with_held: bool = True,
     ) -> Iterator[Data]:
         now, view = self.now(), self.view()
         jobs, records = view.jobs, view.records
         chosen = self._chosen(job_ids, jobs)
-        streams = [
-            (job.id, action, specs) for job in chosen for action, specs in _specs_of(job).items() if action in actions
-        ]
         held = {job.id: why_held(job, records.get(job.id)) for job in chosen}
+        # Left out before the walk: of jobs that are all paused it would look for one that is not until the year 2200.
+        streams = [
+            (job.id, action, specs)
+            for job in chosen
+            if with_held or held[job.id][0] is None
+            for action, specs in _specs_of(job).items()
+            if action in actions
+        ]
         walk: Iterator[Due] = self.horizon.walk(streams, now)
         for due in takewhile(lambda one: end is None or one.at <= end, walk):
             job = jobs[due.job_id]
