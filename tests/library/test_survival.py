@@ -62,6 +62,7 @@ def test_a_run_that_was_killed_with_its_process(tmp_path, on_lost, becomes, isol
     async def look():
         history = await scheduler.get_history("work", 1_000)
         assert (await scheduler.verify()).is_sound
+        await scheduler.stop()
         return [(one.state, one.attempt) for one in reversed(history) if one.attempt]
 
     assert run(look)[0] == becomes

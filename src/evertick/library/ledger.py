@@ -11,9 +11,10 @@ from typing import Any
 
 from evertick.errors import NotFound
 from evertick.library.results import Backfill, Explanation, Proof, Run, Schedule, Upcoming, made_of, run_of
-from evertick.model.instant import from_datetime, to_text
+from evertick.model.instant import from_datetime, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.run import RunKey
+from evertick.operations import moment_text
 from evertick.operations.desk import Desk, folder_of
 from evertick.store import Store
 
@@ -88,7 +89,8 @@ class Ledger:
     def why(self, target: str, at: datetime | str | None) -> Explanation:
         with self._lock:
             answer = self._desk.why(target, _written(at) if isinstance(at, datetime) else at)
-        head = f"{answer['job']}  {answer['local']} {answer['timezone']}   {answer['verdict']}"
+        shown = moment_text(from_text(answer["scheduled_for"]), answer["timezone"])
+        head = f"{answer['job']}  {shown} {answer['timezone']}   {answer['verdict']}"
         text = "\n".join([head, *(f"  {sentence}" for sentence in answer["sentences"])])
         return made_of(Explanation, {**answer, "text": text})
 

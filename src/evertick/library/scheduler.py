@@ -95,7 +95,10 @@ class Scheduler:
         await asyncio.to_thread(self._start)
 
     async def stop(self, timeout: float = STOP_SECONDS) -> None:
-        """Start nothing more, and give what runs so many seconds; what has not ended then is tried again later."""
+        """Start nothing more, and give what runs so many seconds; what has not ended then is tried again later.
+
+        Harmless when it is not started; it closes what questions have opened.
+        """
         await asyncio.to_thread(self._stop, timeout)
 
     async def __aenter__(self) -> Scheduler:
@@ -181,15 +184,16 @@ class Scheduler:
 
     def _stop(self, timeout: float) -> None:
         node = self._living()
-        if node is None:
-            return
-        self._tell_status("stopping")
+        if node is not None:
+            self._tell_status("stopping")
         try:
-            node.stop(timeout)
+            if node is not None:
+                node.stop(timeout)
         finally:
             self._node = None
+            # Opened by a question, which needs no start.
             ledger, self._ledger = self._ledger, None
-            if ledger is not None:
+            if ledger is not None and ledger[0] == os.getpid():
                 ledger[1].close()
             self._listeners.end()
             own, self._own_loop = self._own_loop, None
