@@ -40,6 +40,7 @@ export interface Session {
   timezone: string;
 }
 
+/** A line of the ledger. */
 export interface Run {
   run: string;
   job: string;
@@ -51,7 +52,6 @@ export interface Run {
   started_at: Instant | null;
   finished_at: Instant | null;
   duration_seconds: number | null;
-  lateness_seconds: number | null;
   exit_code: number | null;
   detail: string;
   executor: string;
@@ -61,58 +61,98 @@ export interface Run {
   occurrences: number;
   request: string | null;
   params: unknown;
-  timezone: string;
+  timezone?: string;
 }
 
-export interface RecentRun {
+/** A line of the ledger as a mark in a picture. */
+export interface Mark {
   run: string;
+  at: Instant;
   state: RunState;
-  scheduled_for: Instant;
-  duration_seconds: number | null;
+  reason: string | null;
   trigger: Trigger;
+  started_at: Instant | null;
+  duration_seconds: number | null;
+  lateness_seconds: number | null;
+  attempt: number;
+}
+
+export type Counts<K extends string = string> = Partial<Record<K, number>>;
+
+export interface DefinitionProblem {
+  file: string | null;
+  line: number | null;
+  text: string;
 }
 
 export interface Job {
   job: string;
+  name: string;
   description: string;
-  status: JobStatus;
-  timezone: string;
   tags: string[];
+  file: string | null;
+  is_defined: boolean;
+  enabled: boolean | null;
+  queue: string | null;
+  status: JobStatus;
+  next: Instant | null;
+  timezone: string;
   schedules: string[];
-  next_at: Instant | null;
   watermark: Instant | null;
-  active: number;
+  active: Run[];
   waiting: number;
   last: Run | null;
+  last_success_for: Instant | null;
   paused_at: Instant | null;
   pause_note: string;
   error: string;
-  enabled: boolean;
-  priority: number;
-  queue: string | null;
-  recent: RecentRun[];
+  retired_at: Instant | null;
+  recent?: Mark[];
 }
 
 export interface JobPage extends Page<Job> {
-  total: number | null;
-  tags: string[];
+  total: number;
+  statuses: Counts<JobStatus>;
+  tags: Counts;
+  problems: DefinitionProblem[];
 }
 
 export interface ParamSchema {
   type?: string;
   enum?: (string | number | boolean)[];
-  default?: string | number | boolean;
   minimum?: number;
   maximum?: number;
   pattern?: string;
-  description?: string;
+}
+
+export interface Param {
+  name: string;
+  default: string | null;
+  schema: ParamSchema;
+  description: string;
+}
+
+export interface StepDefinition {
+  name: string;
+  kind: string;
+  summary: string;
+  depends: string[];
+}
+
+export interface Definition {
+  params: Param[];
+  steps: StepDefinition[];
+  handlers: Record<string, StepDefinition>;
+  priority: number;
 }
 
 export interface JobDetail extends Job {
-  params_schema: { properties: Record<string, ParamSchema>; required?: string[] };
-  definition: string | null;
-  file: string | null;
-  last_success_at: Instant | null;
+  definition: Definition | null;
+  /** The file as it was written, where the reader may see it. */
+  text?: string | null;
+  is_stale: boolean;
+  problems: DefinitionProblem[];
+  is_scheduler_running: boolean;
 }
 
 export interface Rule {
@@ -121,132 +161,120 @@ export interface Rule {
   origin: string;
 }
 
-export interface GraphNode {
-  id: string;
-  kind: string;
-  depends: string[];
-  command: string;
-  handler: string | null;
-}
-
 export interface Graph {
-  nodes: GraphNode[];
-  after: string[];
-  before: string[];
+  nodes: StepDefinition[];
+  edges: { from: string; to: string }[];
+  handlers: Record<string, StepDefinition>;
+  runs_after: string[];
+  runs_before: string[];
 }
 
 export interface Fire {
+  job: string;
+  action: string;
   scheduled_for: Instant;
   local: string;
   offset: string;
-  note: string | null;
-}
-
-export interface ClockNote {
-  at: Instant;
-  text: string;
-}
-
-export interface JobFires {
   timezone: string;
-  items: Fire[];
-  dst_notes: ClockNote[];
-  meaning: string[];
+  wait_seconds: number;
+  reason: string | null;
+  detail: string;
 }
 
 export interface Why {
   job: string;
-  at: Instant;
+  scheduled_for: Instant;
   timezone: string;
   outcome: string;
   verdict: string;
   sentences: string[];
   reason: string | null;
   run: Run | null;
-  other: Run | null;
+  other_run: Run | null;
+  nearest_before: Instant | null;
+  nearest_after: Instant | null;
 }
 
 export interface Day {
   date: string;
-  succeeded: number;
-  failed: number;
-  skipped: number;
-  other: number;
-  caught_up: number;
-  backfilled: number;
-  planned: number;
-  dst: "forward" | "back" | null;
+  start: Instant;
+  /** Not 24 when the clocks change. */
+  hours: number;
+  states: Counts<RunState>;
+  skips: Counts;
+  triggers: Counts<Trigger>;
+  ahead: number;
 }
 
 export interface Calendar {
-  zone: string;
+  timezone: string;
   days: Day[];
 }
 
-export interface DurationPoint {
-  run: string;
-  scheduled_for: Instant;
-  duration_seconds: number | null;
-  lateness_seconds: number | null;
-  state: RunState;
-  trigger: Trigger;
+export interface Percentiles {
+  p10: number;
+  p50: number;
+  p90: number;
+  p99: number;
+  least: number;
+  most: number;
 }
 
 export interface Durations {
-  items: DurationPoint[];
-  percentiles: { p50: number | null; p90: number | null; p95: number | null; p99: number | null };
+  runs: Mark[];
+  durations: Percentiles | null;
+  lateness: Percentiles | null;
+  success_rate: number | null;
 }
 
 export interface Fate {
-  at: Instant;
-  runs: boolean;
-  detail: string;
-  reason: string | null;
+  scheduled_for: Instant;
   through: Instant | null;
   occurrences: number;
+  what: string;
+  reason: string | null;
+  detail: string;
 }
 
 export interface CatchupPreview {
+  timezone: string;
   watermark: Instant | null;
   paused_at: Instant | null;
+  backlog: string[];
   kept: number;
   skipped: number;
   fates: Fate[];
 }
 
 export interface BackfillPreview {
-  total: number;
-  chosen: number;
-  candidates: { at: Instant; is_chosen: boolean; why: string }[];
+  request: string | null;
+  timezone: string;
+  runs: number;
+  occurrences: number;
+  candidates: { scheduled_for: Instant; local: string; what: "run" | "leave"; why: string }[];
 }
 
+/** What becomes of something that was asked for. */
+export interface Asked {
+  request: string;
+  job: string;
+  is_answered: boolean;
+  answer: { run?: string; error?: string } | null;
+  is_scheduler_running: boolean;
+}
+
+/** How a step of a run stands. */
 export interface StepState {
-  step: string;
+  name: string;
   state: string;
-  started_at: Instant | null;
-  finished_at: Instant | null;
-  exit_code: number | null;
-  tries: number;
-  detail: string;
-  log_bytes: number | null;
-}
-
-export interface Attempt {
   attempt: number;
-  state: string;
+  tries: number;
   started_at: Instant | null;
   finished_at: Instant | null;
   exit_code: number | null;
   detail: string;
-  steps: StepState[];
-}
-
-export interface RunDetail extends Run {
-  attempts: Attempt[];
-  depends: Record<string, string[]>;
-  spec: unknown;
-  can_retry_failed: boolean;
-  blocked_by: string[];
+  sub_run?: string;
+  reused_from?: string;
 }
 
 export interface LogFile {
@@ -256,93 +284,90 @@ export interface LogFile {
   is_complete: boolean;
 }
 
+export interface RunDetail extends Run {
+  lateness_seconds: number | null;
+  can_cancel: boolean;
+  can_retry: boolean;
+  can_retry_from_failed?: boolean;
+  logs: LogFile[];
+  steps?: StepState[];
+  spec?: unknown;
+  blocked_by?: string[];
+}
+
 export interface LogChunk {
   text: string;
   offset: number;
   next_offset: number;
-  size: number;
   is_complete: boolean;
+}
+
+export interface Hour {
+  at: Instant;
+  states: Counts<RunState>;
 }
 
 export interface Overview {
   now: Instant;
-  timezone: string;
-  node: string;
-  version: string;
-  scheduler: { alive: boolean; lag_seconds: number | null };
-  jobs: Record<JobStatus | "total", number>;
-  running: Run[];
-  waiting: Run[];
+  is_scheduler_running: boolean;
+  jobs: { total: number; statuses: Counts<JobStatus> };
+  active: { total: number; items: Run[] };
+  waiting: { total: number; items: Run[] };
+  day: {
+    states: Counts<RunState>;
+    skips: Counts;
+    triggers?: Counts<Trigger>;
+    success_rate: number | null;
+    latest_seconds: number | null;
+    lateness?: { p50: number; p99: number } | null;
+    hours: Hour[];
+  };
   failed: Run[];
-  missed: Run[];
-  next: { job: string; scheduled_for: Instant; timezone: string }[];
-  day: Record<"succeeded" | "failed" | "timed_out" | "cancelled" | "lost" | "skipped" | "caught_up", number>;
-  lateness: { p50: number | null; p95: number | null; p99: number | null; max: number | null };
-  hours: { at: Instant; succeeded: number; failed: number; skipped: number }[];
-}
-
-export interface Mark {
-  run: string;
-  at: Instant;
-  state: RunState;
-  reason: string | null;
-  trigger: Trigger;
-  started_at: Instant | null;
-  finished_at: Instant | null;
-  lateness_seconds: number | null;
-  attempt: number;
+  skipped: Run[];
+  next: Fire[];
+  problems: DefinitionProblem[];
 }
 
 export interface Cell {
   at: Instant;
-  through: Instant;
+  until: Instant;
   count: number;
-  succeeded: number;
-  failed: number;
-  skipped: number;
-  other: number;
-  caught_up: number;
-  backfilled: number;
-  worst: RunState;
+  states: Counts<RunState>;
+  triggers: Counts<Trigger>;
+  reasons: Counts;
 }
 
 export interface Gap {
   run: string;
-  at: Instant;
-  through: Instant;
+  from: Instant;
+  through: Instant | null;
   occurrences: number;
-  reason: string;
+  reason: string | null;
   detail: string;
 }
 
 export interface Lane {
   job: string;
-  description: string;
+  name: string;
+  description?: string;
   status: JobStatus;
   timezone: string;
-  tags: string[];
-  next_at: Instant | null;
-  watermark: Instant | null;
+  next?: Instant | null;
+  watermark?: Instant | null;
   marks: Mark[];
   cells: Cell[];
   gaps: Gap[];
-  future: Instant[];
-  future_cells: { at: Instant; through: Instant; count: number }[];
-  undecided_since: Instant | null;
+  ahead: Instant[];
+  ahead_count: number;
+  ahead_cells?: { at: Instant; until: Instant; count: number }[];
+  held: string | null;
 }
 
 export interface Ribbon {
   now: Instant;
-  from: Instant;
-  to: Instant;
   total: number;
   offset: number;
   lanes: Lane[];
-}
-
-export interface Upcoming {
-  items: { job: string; scheduled_for: Instant; timezone: string; held: string | null }[];
-  minutes: { at: Instant; count: number }[];
 }
 
 export interface CronAnswer {
@@ -350,53 +375,59 @@ export interface CronAnswer {
   timezone: string;
   meaning: string;
   fields: Record<string, string>;
-  next: Fire[];
-  dst_notes: ClockNote[];
+  next: { scheduled_for: Instant; local: string; offset: string; wait_seconds: number }[];
+  dst_notes: { at: Instant; local: string; text: string }[];
+}
+
+/** What depends on a scheduler that can be asked. */
+export interface Live<T> {
+  is_scheduler_running: boolean;
+  items: T[];
 }
 
 export interface Member {
   name: string;
-  address: string | null;
-  state: string;
-  load: number | null;
-  capacity: number | null;
-  labels: string[] | Record<string, string>;
-  version: string | null;
-  last_seen: Instant | null;
+  state?: string;
+  address?: string | null;
+  load?: number | null;
+  running?: number | null;
+  capacity?: number | null;
+  labels?: string[] | Record<string, string> | null;
+  is_draining?: boolean;
 }
 
 export interface Executor {
-  name: string;
-  kind: string;
-  healthy: boolean;
-  members: Member[];
+  executor: string;
+  is_known: boolean;
+  active: number;
+  runs: Run[];
+  state?: string;
+  members?: Member[] | Record<string, Omit<Member, "name">>;
 }
 
 export interface Node {
   node: string;
-  alive: boolean;
   buckets: number;
-  jobs: number | null;
-  version: string | null;
-  started_at: Instant | null;
-  lag_seconds: number | null;
-  is_here: boolean;
+  is_alive: boolean;
+  lease_until: Instant | null;
 }
 
 export interface Queue {
   queue: string;
   limit: number | null;
-  active: number;
-  waiting: number;
-  runs: { run: string; job: string; state: RunState; since: Instant | null; blocked_by: string | null }[];
+  jobs: string[];
+  active: Run[];
+  active_count: number;
+  waiting: Run[];
+  waiting_count: number;
 }
 
 export interface Setting {
   name: string;
   value: unknown;
-  default: unknown;
-  origin: string;
-  meaning: string;
+  default?: unknown;
+  origin?: string;
+  meaning?: string;
 }
 
 export interface AuditLine {
@@ -405,12 +436,12 @@ export interface AuditLine {
   by: string;
   action: string;
   target: string;
-  detail: unknown;
-  hash: string;
+  outcome?: string;
+  detail?: unknown;
 }
 
 export interface AuditPage extends Page<AuditLine> {
-  chain_ok: boolean | null;
+  is_sound?: boolean | null;
 }
 
 export interface LiveEvent {

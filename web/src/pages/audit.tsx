@@ -1,1 +1,71 @@
-export function AuditPage(_: { id: string; query: URLSearchParams }) { return <p>AuditPage</p>; }
+/** Who did what, when; a chain of hashes shows that no line was changed. */
+
+import { usePages } from "../api/pages";
+import type { AuditLine, AuditPage as AuditAnswer } from "../api/types";
+import { PageBody } from "../app";
+import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
+import { More } from "../ui/runs";
+import { Time } from "../ui/time";
+
+export function AuditPage() {
+  const lines = usePages<AuditLine, AuditAnswer>("/audit", { limit: 100 });
+  const isSound = lines.first?.is_sound;
+  return (
+    <PageBody>
+      <Head title="Audit" about="Who did what, and when" />
+      {isSound === false && (
+        <p class="note is-bad" role="alert">
+          The chain of the audit log is broken: a line was changed or removed. Keep a copy before anything else writes to it.
+        </p>
+      )}
+      {lines.error && <Problem error={lines.error} onRetry={lines.reload} />}
+      <Card aside={isSound ? <span class="state-lamp is-succeeded">chain unbroken</span> : undefined}>
+        {!lines.first && lines.isLoading && <Loading />}
+        {lines.first && !lines.items.length && <Empty title="Nobody has done anything yet" icon="audit" />}
+        {lines.items.length > 0 && (
+          <div class="table-scroll">
+            <table>
+              <caption class="hidden-text">What people and programs did, newest first</caption>
+              <thead>
+                <tr>
+                  <th scope="col">When</th>
+                  <th scope="col">Who</th>
+                  <th scope="col">What</th>
+                  <th scope="col">On</th>
+                  <th scope="col">Outcome</th>
+                  <th scope="col" class="is-wide-only">
+                    With
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {lines.items.map((line) => (
+                  <tr key={line.number}>
+                    <td class="nowrap">
+                      <Time at={line.at} />
+                    </td>
+                    <td>{line.by}</td>
+                    <td class="strong">{line.action}</td>
+                    <td>{line.target}</td>
+                    <td>{line.outcome ?? ""}</td>
+                    <td class="quiet small mono is-wide-only said">
+                      <span class="cut">{detailOf(line.detail)}</span>
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+        <More hasMore={lines.hasMore} isLoading={lines.isLoading} onMore={lines.more} />
+      </Card>
+    </PageBody>
+  );
+}
+
+function detailOf(detail: unknown): string {
+  if (detail === null || detail === undefined || detail === "") return "";
+  if (typeof detail === "string") return detail;
+  const text = JSON.stringify(detail);
+  return text === "{}" ? "" : text;
+}

@@ -1,1 +1,91 @@
-export function CalendarPage(_: { id: string; query: URLSearchParams }) { return <p>CalendarPage</p>; }
+/** How the days were: a heat map of a year, of one job or of all. */
+
+import { useState } from "preact/hooks";
+import { withQuery } from "../api/client";
+import type { Calendar, Day } from "../api/types";
+import { useApi } from "../api/use";
+import { PageBody } from "../app";
+import { failuresOf, HeatMap, tellDay } from "../charts/heatmap";
+import { nowMs } from "../state/now";
+import { shownZone } from "../state/zone";
+import { date, number } from "../time/words";
+import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
+
+const DAY = 86_400_000;
+
+export function CalendarPage() {
+  return (
+    <PageBody>
+      <Head title="Calendar" about="Every day of the last year; hollow days are still to come" />
+      <CalendarCard target="/calendar" />
+    </PageBody>
+  );
+}
+
+interface Props {
+  target: string;
+  job?: string;
+  jobZone?: string;
+}
+
+export function CalendarCard({ target, job, jobZone }: Props) {
+  const zone = shownZone(jobZone);
+  const now = nowMs();
+  const today = date(now, zone);
+  const address = withQuery(target, { start: date(now - 364 * DAY, zone), end: date(now + 28 * DAY, zone), zone });
+  const { data, error, reload } = useApi<Calendar>(address);
+  const [chosen, setChosen] = useState<Day | null>(null);
+  return (
+    <Card title={zone} aside={<HeatLegend />}>
+      {error && <Problem error={error} onRetry={reload} />}
+      {!data && !error && <Loading />}
+      {data && (
+        <div class="card-body">
+          <HeatMap days={data.days} today={today} chosen={chosen?.date} onPick={setChosen} />
+          {chosen ? <ChosenDay day={chosen} job={job} /> : <Year days={data.days} />}
+        </div>
+      )}
+      {data && !data.days.length && <Empty title="No days" icon="calendar" />}
+    </Card>
+  );
+}
+
+function ChosenDay({ day, job }: { day: Day; job: string | undefined }) {
+  const start = Date.parse(day.start);
+  const end = start + day.hours * 3_600_000;
+  const range = `since=${new Date(start).toISOString()}&until=${new Date(end).toISOString()}`;
+  const middle = new Date((start + end) / 2).toISOString();
+  return (
+    <p class="row wrap heat-said" role="status">
+      <span class="grow">{tellDay(day).replaceAll("\n", " · ")}</span>
+      <a class="button is-small" href={`/runs?${job ? `job=${encodeURIComponent(job)}&` : ""}${range}`}>
+        Its runs
+      </a>
+      <a class="button is-small" href={`/?${job ? `search=${encodeURIComponent(job)}&` : ""}at=${middle}&span=${end - start}`}>
+        On the ribbon
+      </a>
+    </p>
+  );
+}
+
+function Year({ days }: { days: Day[] }) {
+  const sum = (of: (day: Day) => number) => days.reduce((total, day) => total + of(day), 0);
+  return (
+    <p class="quiet small heat-said">
+      In this year: {number(sum((day) => day.states.succeeded ?? 0))} succeeded, {number(sum(failuresOf))} failed, {number(sum((day) => day.states.skipped ?? 0))}{" "}
+      skipped. Pick a day to look into it.
+    </p>
+  );
+}
+
+function HeatLegend() {
+  return (
+    <span class="row small quiet heat-legend" aria-hidden="true">
+      few
+      {[1, 2, 3, 4].map((level) => (
+        <span key={level} class={`heat-key heat-key-${level}`} />
+      ))}
+      many <span class="heat-key heat-key-bad" /> failures <span class="heat-key heat-key-future" /> to come
+    </span>
+  );
+}

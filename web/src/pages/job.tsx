@@ -1,1 +1,119 @@
-export function JobPage(_: { id: string; query: URLSearchParams }) { return <p>JobPage</p>; }
+/** One job: how it stands, what it does, what it did, and under which rules. */
+
+import { path } from "../api/client";
+import type { JobDetail } from "../api/types";
+import { useApi } from "../api/use";
+import { askedAction, type Action } from "../actions";
+import { PageBody } from "../app";
+import { may } from "../state/session";
+import { JobBadge, Tag } from "../ui/badges";
+import { Button, Empty, Head, Loading, Problem } from "../ui/parts";
+import { Tabs } from "../ui/tabs";
+import { Time } from "../ui/time";
+import { JobCalendar } from "./job-calendar";
+import { JobLedger } from "./job-ledger";
+import { JobRules } from "./job-rules";
+import { JobSummary } from "./job-summary";
+
+const TABS = [
+  { id: "summary", name: "Summary" },
+  { id: "ledger", name: "Ledger" },
+  { id: "calendar", name: "Calendar" },
+  { id: "rules", name: "Definition" },
+] as const;
+
+export function JobPage({ id, query }: { id: string; query: URLSearchParams }) {
+  const { data: job, error, reload } = useApi<JobDetail>(path`/jobs/${id}`, (event) => event.job === id && event.type !== "step");
+  const wanted = query.get("tab");
+  const tab = TABS.find((one) => one.id === wanted)?.id ?? "summary";
+  if (!job) {
+    return (
+      <PageBody>
+        {error ? <Problem error={error} onRetry={reload} /> : <Loading />}
+        {error && (
+          <Empty title={id} icon="jobs">
+            <a href="/jobs">All jobs</a>
+          </Empty>
+        )}
+      </PageBody>
+    );
+  }
+  return (
+    <PageBody>
+      <Head title={<JobTitle job={job} />} about={job.description}>
+        <Actions job={job} />
+      </Head>
+      <Notices job={job} />
+      <Tabs label={`Parts of ${id}`} tabs={TABS} value={tab} />
+      <div id="tab-panel" class="tab-panel" role="tabpanel" aria-labelledby={`tab-${tab}`} tabIndex={-1}>
+        {tab === "summary" && <JobSummary job={job} />}
+        {tab === "ledger" && <JobLedger job={job} query={query} />}
+        {tab === "calendar" && <JobCalendar job={job} />}
+        {tab === "rules" && <JobRules job={job} />}
+      </div>
+    </PageBody>
+  );
+}
+
+function JobTitle({ job }: { job: JobDetail }) {
+  return (
+    <span class="row wrap">
+      {job.name} <JobBadge status={job.status} />
+      {job.tags.map((tag) => (
+        <a key={tag} href={`/jobs?tag=${encodeURIComponent(tag)}`}>
+          <Tag name={tag} />
+        </a>
+      ))}
+    </span>
+  );
+}
+
+function Actions({ job }: { job: JobDetail }) {
+  const ask = (action: Action) => () => (askedAction.value = { action, job: job.job });
+  const onRibbon = (
+    <a class="button" href={`/?search=${encodeURIComponent(job.job)}`}>
+      On the ribbon
+    </a>
+  );
+  if (!may("operator")) return onRibbon;
+  return (
+    <>
+      {onRibbon}
+      {job.schedules.length > 0 && <Button onClick={ask("backfill")}>Backfill</Button>}
+      {job.active.length > 0 && <Button onClick={ask("cancel")}>Cancel</Button>}
+      {job.paused_at ? <Button onClick={ask("resume")}>Resume</Button> : <Button onClick={ask("pause")}>Pause</Button>}
+      <Button kind="main" onClick={ask("trigger")}>
+        Run now
+      </Button>
+    </>
+  );
+}
+
+function Notices({ job }: { job: JobDetail }) {
+  return (
+    <>
+      {job.paused_at && (
+        <p class="note is-warning">
+          Paused since <Time at={job.paused_at} zone={job.timezone} />
+          {job.pause_note && `: ${job.pause_note}`}. Nothing is planned until it is resumed; what is due meanwhile is settled then.
+        </p>
+      )}
+      {job.error && (
+        <p class="note is-bad" role="alert">
+          {job.error}
+        </p>
+      )}
+      {job.problems.map((problem) => (
+        <p key={problem.text} class="note is-bad mono small" role="alert">
+          {problem.text}
+        </p>
+      ))}
+      {job.retired_at && (
+        <p class="note is-warning">
+          Its definition is gone since <Time at={job.retired_at} zone={job.timezone} />. The history stays.
+        </p>
+      )}
+      {!job.is_scheduler_running && <p class="note is-warning">No scheduler is running: what you ask for is kept, and done when one starts.</p>}
+    </>
+  );
+}

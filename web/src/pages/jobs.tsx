@@ -1,1 +1,137 @@
-export function JobsPage(_: { id: string; query: URLSearchParams }) { return <p>JobsPage</p>; }
+/** All jobs: found by name, tag and state. */
+
+import { usePages } from "../api/pages";
+import type { Job, JobPage } from "../api/types";
+import { askedAction } from "../actions";
+import { PageBody } from "../app";
+import { jobPath, runPath, setQuery } from "../state/route";
+import { may } from "../state/session";
+import { counted, number } from "../time/words";
+import { JobBadge, Sparkline, StateBadge, Tag } from "../ui/badges";
+import { Icon } from "../ui/icon";
+import { JOB_STATES } from "../ui/outcomes";
+import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
+import { More } from "../ui/runs";
+import { Search } from "../ui/search";
+import { Time } from "../ui/time";
+
+export function JobsPage({ query }: { query: URLSearchParams }) {
+  const search = query.get("search") ?? "";
+  const tag = query.get("tag") ?? "";
+  const state = query.get("state") ?? "";
+  const jobs = usePages<Job, JobPage>("/jobs", { search, tag, state, limit: 50, recent: 20 }, (event) => event.type !== "step");
+  const total = jobs.first?.total;
+  return (
+    <PageBody>
+      <Head title="Jobs" about={total === undefined ? "…" : counted(total, "job")} />
+      <div class="filters">
+        <Search label="Search jobs" value={search} onSearch={(text) => setQuery({ search: text })} />
+        <select aria-label="State" value={state} onChange={(event) => setQuery({ state: event.currentTarget.value })}>
+          <option value="">All states</option>
+          {Object.entries(JOB_STATES).map(([name, look]) => (
+            <option key={name} value={name}>
+              {look.word} {jobs.first?.statuses[name as keyof typeof JOB_STATES] ? `(${number(jobs.first.statuses[name as keyof typeof JOB_STATES] ?? 0)})` : ""}
+            </option>
+          ))}
+        </select>
+        {Object.keys(jobs.first?.tags ?? {})
+          .slice(0, 12)
+          .map((name) => (
+            <Tag key={name} name={name} isOn={name === tag} onPick={(picked) => setQuery({ tag: picked === tag ? null : picked })} />
+          ))}
+      </div>
+      {jobs.error && <Problem error={jobs.error} onRetry={jobs.reload} />}
+      {jobs.first?.problems.map((problem) => (
+        <p key={problem.text} class="note is-bad mono small">
+          {problem.text}
+        </p>
+      ))}
+      <Card>
+        {!jobs.first && jobs.isLoading && <Loading lines={8} />}
+        {jobs.first && !jobs.items.length && (
+          <Empty title="No job fits" icon="search">
+            {search || tag || state ? <a href="/jobs">Show all jobs</a> : "Put a YAML file into the jobs folder and it appears here."}
+          </Empty>
+        )}
+        {jobs.items.length > 0 && <JobTable jobs={jobs.items} />}
+        <More hasMore={jobs.hasMore} isLoading={jobs.isLoading} onMore={jobs.more} />
+      </Card>
+    </PageBody>
+  );
+}
+
+function JobTable({ jobs }: { jobs: Job[] }) {
+  return (
+    <div class="table-scroll">
+      <table>
+        <caption class="hidden-text">Jobs by name</caption>
+        <thead>
+          <tr>
+            <th scope="col">Job</th>
+            <th scope="col">State</th>
+            <th scope="col">Schedule</th>
+            <th scope="col">Next</th>
+            <th scope="col">Last</th>
+            <th scope="col" class="is-wide-only">
+              Last 20 runs
+            </th>
+            <th scope="col">
+              <span class="hidden-text">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {jobs.map((job) => (
+            <JobRow key={job.job} job={job} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function JobRow({ job }: { job: Job }) {
+  return (
+    <tr>
+      <td>
+        <a class="strong" href={jobPath(job.job)}>
+          {job.job}
+        </a>
+        {job.tags.map((tag) => (
+          <span key={tag} class="row-tag">
+            {tag}
+          </span>
+        ))}
+        {job.description && <div class="quiet small cut about">{job.description}</div>}
+      </td>
+      <td>
+        <JobBadge status={job.status} tip={job.error || job.pause_note || undefined} />
+      </td>
+      <td>
+        <code class="small nowrap">{job.schedules[0] ?? "–"}</code>
+        {job.schedules.length > 1 && <span class="quiet small"> and {job.schedules.length - 1} more</span>}
+      </td>
+      <td class="nowrap">{job.next ? <Time at={job.next} zone={job.timezone} as="ago" /> : <span class="quiet">–</span>}</td>
+      <td class="nowrap">
+        {job.last ? (
+          <a href={runPath(job.last.run)} class="row">
+            <StateBadge state={job.last.state} />
+            <Time at={job.last.scheduled_for} zone={job.timezone} as="ago" />
+          </a>
+        ) : (
+          <span class="quiet">never</span>
+        )}
+      </td>
+      <td class="is-wide-only">
+        <Sparkline runs={job.recent ?? []} />
+      </td>
+      <td class="right nowrap">
+        {may("operator") && (
+          <button type="button" class="button is-bare is-small" aria-label={`Run ${job.job} now`} data-tip="Run now" onClick={() => (askedAction.value = { action: "trigger", job: job.job })}>
+            <Icon name="runs" />
+          </button>
+        )}
+      </td>
+    </tr>
+  );
+}

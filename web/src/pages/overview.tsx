@@ -1,1 +1,140 @@
-export function OverviewPage(_: { id: string; query: URLSearchParams }) { return <p>OverviewPage</p>; }
+/** What is running, what failed, what is next, what was missed and why. */
+
+import type { Fire, Hour, Overview } from "../api/types";
+import { useApi } from "../api/use";
+import { PageBody } from "../app";
+import { jobPath } from "../state/route";
+import { number } from "../time/words";
+import { Glyph } from "../ui/icon";
+import { BAD_STATES, REASONS, STATES } from "../ui/outcomes";
+import { Card, Head, Loading, Problem } from "../ui/parts";
+import { RunList } from "../ui/runs";
+import { Time } from "../ui/time";
+import { everywhere } from "../time/words";
+import { LOCAL_ZONE } from "../state/zone";
+import { Strip } from "./strip";
+
+export function OverviewPage() {
+  const { data, error, reload } = useApi<Overview>("/overview", (event) => event.type !== "step");
+  return (
+    <PageBody>
+      <Head title="Overview" about="The last 24 hours, and what comes next" />
+      {error && <Problem error={error} onRetry={reload} />}
+      {data ? <Cards overview={data} /> : !error && <Loading />}
+    </PageBody>
+  );
+}
+
+function Cards({ overview }: { overview: Overview }) {
+  return (
+    <>
+      <Strip overview={overview} />
+      {overview.problems.length > 0 && (
+        <div class="note is-bad" role="alert">
+          <strong>Definitions with errors.</strong>
+          <ul class="plain">
+            {overview.problems.slice(0, 5).map((problem) => (
+              <li key={problem.text} class="mono small">
+                {problem.text}
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+      <Card title="Hour by hour" aside={<HourLegend />}>
+        <HourChart hours={overview.day.hours} />
+      </Card>
+      <div class="columns">
+        <Card title={`Running (${number(overview.active.total)})`} aside={<a href="/runs?state=running">All</a>}>
+          <RunList runs={overview.active.items} empty="Nothing is running." />
+        </Card>
+        <Card title="Failed" aside={<a href="/runs?state=failed">All</a>}>
+          <RunList runs={overview.failed} empty="Nothing failed in the last 24 hours." />
+        </Card>
+        <Card title="Next" aside={<a href="/upcoming">All</a>}>
+          <NextList fires={overview.next} />
+        </Card>
+        <Card title="Skipped, and why" aside={<a href="/runs?state=skipped">All</a>}>
+          <Skips skips={overview.day.skips} />
+          <RunList runs={overview.skipped} empty="Nothing was skipped in the last 24 hours." />
+        </Card>
+        {overview.waiting.total > 0 && (
+          <Card title={`Waiting (${number(overview.waiting.total)})`} aside={<a href="/queues">Queues</a>}>
+            <RunList runs={overview.waiting.items} empty="" />
+          </Card>
+        )}
+      </div>
+    </>
+  );
+}
+
+function NextList({ fires }: { fires: Fire[] }) {
+  if (!fires.length) return <p class="list-empty quiet">Nothing is due.</p>;
+  return (
+    <ul class="list">
+      {fires.map((fire) => (
+        <li key={`${fire.job} ${fire.action} ${fire.scheduled_for}`}>
+          <a class="list-row" href={jobPath(fire.job)}>
+            <Glyph look={STATES.planned} size={11} />
+            <span class="cut grow">{fire.job}</span>
+            {fire.action !== "start" && <span class="trigger">{fire.action}</span>}
+            <span class="small nowrap">
+              <Time at={fire.scheduled_for} zone={fire.timezone} />
+            </span>
+            <span class="quiet small nowrap list-when">
+              <Time at={fire.scheduled_for} zone={fire.timezone} as="ago" />
+            </span>
+          </a>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Skips({ skips }: { skips: Overview["day"]["skips"] }) {
+  const found = Object.entries(skips).filter(([, count]) => count);
+  if (!found.length) return null;
+  return (
+    <ul class="skips">
+      {found.map(([reason, count]) => (
+        <li key={reason}>
+          <strong>{number(count ?? 0)}</strong> {reason} <span class="quiet small">{REASONS[reason]}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function HourLegend() {
+  return (
+    <span class="row small quiet">
+      <Glyph look={STATES.succeeded} size={10} /> succeeded <Glyph look={STATES.failed} size={10} /> failed <Glyph look={STATES.skipped} size={10} />{" "}
+      skipped
+    </span>
+  );
+}
+
+function HourChart({ hours }: { hours: Hour[] }) {
+  const shown = hours.map(({ at, states }) => ({
+    at,
+    good: states.succeeded ?? 0,
+    bad: BAD_STATES.reduce((sum, state) => sum + (states[state] ?? 0), 0),
+    skipped: states.skipped ?? 0,
+  }));
+  const most = Math.max(1, ...shown.map((hour) => hour.good + hour.bad + hour.skipped));
+  return (
+    <div class="hour-chart" role="img" aria-label={shown.map((hour) => `${hour.at.slice(11, 16)} UTC: ${hour.good} succeeded, ${hour.bad} failed, ${hour.skipped} skipped`).join("; ")}>
+      {shown.map((hour) => (
+        <div
+          key={hour.at}
+          class="hour"
+          data-tip={`${number(hour.good)} succeeded · ${number(hour.bad)} failed · ${number(hour.skipped)} skipped\n${everywhere(Date.parse(hour.at), LOCAL_ZONE).join("\n")}`}
+        >
+          <span class="hour-skipped" style={{ height: `${(100 * hour.skipped) / most}%` }} />
+          <span class="hour-bad" style={{ height: hour.bad ? `max(3px, ${(100 * hour.bad) / most}%)` : "0" }} />
+          <span class="hour-good" style={{ height: `${(100 * hour.good) / most}%` }} />
+        </div>
+      ))}
+    </div>
+  );
+}

@@ -1,1 +1,75 @@
-export function QueuesPage(_: { id: string; query: URLSearchParams }) { return <p>QueuesPage</p>; }
+/** The limits that jobs share: who is in, who waits, and for what. */
+
+import type { Live, Overview, Queue } from "../api/types";
+import { useApi } from "../api/use";
+import { PageBody } from "../app";
+import { jobPath } from "../state/route";
+import { number } from "../time/words";
+import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
+import { RunList, RunTable } from "../ui/runs";
+
+export function QueuesPage() {
+  const { data, error, reload } = useApi<Live<Queue>>("/queues", (event) => event.type === "run");
+  const overview = useApi<Overview>("/overview", (event) => event.type === "run");
+  const waiting = overview.data?.waiting;
+  return (
+    <PageBody>
+      <Head title="Queues" about="The limits that jobs share: who is in, who waits" />
+      {error && <Problem error={error} onRetry={reload} />}
+      {!data && !error && <Loading />}
+      {data && !data.items.length && (
+        <Card>
+          <Empty title="No job names a queue" icon="queues">
+            Jobs with the same <code>queue</code> share a limit.
+          </Empty>
+        </Card>
+      )}
+      {data?.items.map((queue) => (
+        <QueueCard key={queue.queue} queue={queue} />
+      ))}
+      {waiting && waiting.total > 0 && (
+        <Card title={`Everything that waits (${number(waiting.total)})`}>
+          <RunTable runs={waiting.items} caption="Waiting runs, and what they wait for" />
+        </Card>
+      )}
+    </PageBody>
+  );
+}
+
+function QueueCard({ queue }: { queue: Queue }) {
+  const places = queue.limit ?? queue.active_count;
+  return (
+    <Card
+      title={queue.queue}
+      aside={
+        <span class="row small">
+          <span class="places" role="img" aria-label={`${queue.active_count} of ${queue.limit ?? "unlimited"} places taken`}>
+            {Array.from({ length: Math.min(places, 24) }, (_, index) => (
+              <span key={index} class={index < queue.active_count ? "place is-taken" : "place"} />
+            ))}
+          </span>
+          <span class="quiet">
+            {number(queue.active_count)} of {queue.limit === null ? "any number" : number(queue.limit)} · {number(queue.waiting_count)} waiting
+          </span>
+        </span>
+      }
+    >
+      <RunList runs={[...queue.active, ...queue.waiting]} empty="Nothing is in it." />
+      {queue.waiting.length > 0 && queue.active.length > 0 && (
+        <p class="card-body small quiet">
+          The waiting ones start when one of {queue.active.map((run) => run.job).join(", ")} ends.
+        </p>
+      )}
+      <p class="card-body small quiet">
+        Used by{" "}
+        {queue.jobs.slice(0, 12).map((job, index) => (
+          <span key={job}>
+            {index > 0 && ", "}
+            <a href={jobPath(job)}>{job}</a>
+          </span>
+        ))}
+        {queue.jobs.length > 12 && ` and ${number(queue.jobs.length - 12)} more`}
+      </p>
+    </Card>
+  );
+}

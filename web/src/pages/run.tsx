@@ -1,1 +1,211 @@
-export function RunPage(_: { id: string; query: URLSearchParams }) { return <p>RunPage</p>; }
+/** One run: its steps in time, what they print, and what can be done about it. */
+
+import { useState } from "preact/hooks";
+import { path, send } from "../api/client";
+import type { Asked, RunDetail } from "../api/types";
+import { useApi } from "../api/use";
+import { PageBody } from "../app";
+import { Gantt, type Chosen } from "../charts/gantt";
+import { LogView } from "../log/view";
+import { whyPath } from "../ribbon/input";
+import { go, jobPath, runPath, setQuery } from "../state/route";
+import { may } from "../state/session";
+import { bytes } from "../time/words";
+import { StateBadge, TriggerBadge } from "../ui/badges";
+import { ACTIVE_STATES } from "../ui/outcomes";
+import { Button, Card, Empty, Fact, Facts, Head, Loading, Problem } from "../ui/parts";
+import { Counting, Span, Time } from "../ui/time";
+import { attempt as tryTo } from "../ui/toast";
+
+export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
+  const { data: run, error, reload } = useApi<RunDetail>(path`/runs/${id}`, (event) => event.run === id || (!event.run && event.job === id.split("@")[0]));
+  if (!run) return <PageBody>{error ? <Problem error={error} onRetry={reload} /> : <Loading />}</PageBody>;
+  return (
+    <PageBody>
+      <Head
+        title={
+          <span class="row wrap">
+            <a href={jobPath(run.job)}>{run.job}</a>
+            <StateBadge state={run.state} reason={run.reason} />
+            <TriggerBadge trigger={run.trigger} />
+          </span>
+        }
+        about={
+          <>
+            due <Time at={run.scheduled_for} zone={run.timezone} as="full" />
+          </>
+        }
+      >
+        <Actions run={run} />
+      </Head>
+      {run.detail && <p class={run.state === "succeeded" ? "note" : "note is-warning"}>{run.detail}</p>}
+      {run.blocked_by?.map((words) => (
+        <p key={words} class="note is-warning">
+          Blocked: {words}
+        </p>
+      ))}
+      <RunFacts run={run} />
+      <Course run={run} query={query} />
+      <Snapshot run={run} />
+    </PageBody>
+  );
+}
+
+function Actions({ run }: { run: RunDetail }) {
+  const retry = (fromFailed: boolean) =>
+    tryTo(async () => {
+      const asked = await send<Asked>(path`/runs/${run.run}/retry`, { from_failed: fromFailed });
+      if (asked.answer?.run) go(runPath(asked.answer.run));
+      return asked.is_scheduler_running ? "A new run was asked for." : "Asked for; no scheduler is running yet.";
+    });
+  const cancel = () =>
+    tryTo(async () => {
+      await send<Asked>(path`/runs/${run.run}/cancel`);
+      return "The run is being ended.";
+    });
+  return (
+    <>
+      <a class="button" href={whyPath(run.job, Date.parse(run.scheduled_for))}>
+        Why?
+      </a>
+      {may("operator") && run.can_retry && run.can_retry_from_failed && <Button onClick={() => retry(true)}>Retry from the failed step</Button>}
+      {may("operator") && run.can_retry && <Button onClick={() => retry(false)}>Retry</Button>}
+      {may("operator") && run.can_cancel && (
+        <Button kind="dangerous" onClick={cancel}>
+          Cancel
+        </Button>
+      )}
+    </>
+  );
+}
+
+function RunFacts({ run }: { run: RunDetail }) {
+  const isActive = ACTIVE_STATES.includes(run.state);
+  return (
+    <Card>
+      <div class="card-body">
+        <Facts>
+          <Fact name="Started">
+            <Time at={run.started_at} zone={run.timezone} />
+          </Fact>
+          <Fact name="Ended">
+            <Time at={run.finished_at} zone={run.timezone} />
+          </Fact>
+          <Fact name="Took">{isActive ? <Counting since={run.started_at} /> : <Span seconds={run.duration_seconds} />}</Fact>
+          <Fact name="Late by">
+            <Span seconds={run.request ? null : run.lateness_seconds} />
+          </Fact>
+          <Fact name="Attempt">{run.attempt || "–"}</Fact>
+          <Fact name="Exit code">{run.exit_code ?? "–"}</Fact>
+          <Fact name="Where">{run.executor || "–"}</Fact>
+          <Fact name="Decided">
+            <Time at={run.decided_at} zone={run.timezone} /> {run.decided_by && `on ${run.decided_by}`}
+          </Fact>
+          {hasParams(run.params) && (
+            <Fact name="Parameters">
+              <code>{JSON.stringify(run.params)}</code>
+            </Fact>
+          )}
+          <Fact name="Run id">
+            <code class="small">{run.run}</code>
+          </Fact>
+        </Facts>
+      </div>
+    </Card>
+  );
+}
+
+function hasParams(params: unknown): boolean {
+  return typeof params === "object" && params !== null && Object.keys(params).length > 0;
+}
+
+function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
+  const steps = run.steps ?? [];
+  const asked = query.get("step");
+  const chosen: Chosen | null = choose(run, asked, Number(query.get("attempt")) || null);
+  const pick = ({ attempt, step }: Chosen) => setQuery({ step, attempt: String(attempt) });
+  const log = chosen && run.logs.find((one) => one.attempt === chosen.attempt && one.step === chosen.step);
+  if (run.started_at === null && !run.logs.length && !steps.length) {
+    return (
+      <Card>
+        <Empty title={run.state === "skipped" ? "It was skipped" : "It has not started"} icon="runs">
+          <a href={whyPath(run.job, Date.parse(run.scheduled_for))}>Why?</a>
+        </Empty>
+      </Card>
+    );
+  }
+  return (
+    <>
+      {steps.length > 0 && (
+        <Card title="Steps">
+          <Gantt
+            steps={steps}
+            began={run.started_at ? Date.parse(run.started_at) : null}
+            ended={run.finished_at ? Date.parse(run.finished_at) : null}
+            chosen={chosen}
+            onPick={pick}
+          />
+        </Card>
+      )}
+      <Card
+        title={chosen ? `Output of ${chosen.step}` : "Output"}
+        aside={
+          run.logs.length > 1 && (
+            <select
+              aria-label="Which output"
+              value={chosen ? `${chosen.attempt} ${chosen.step}` : ""}
+              onChange={(event) => {
+                const [attempt = "1", ...step] = event.currentTarget.value.split(" ");
+                pick({ attempt: Number(attempt), step: step.join(" ") });
+              }}
+            >
+              {run.logs.map((one) => (
+                <option key={`${one.attempt} ${one.step}`} value={`${one.attempt} ${one.step}`}>
+                  {one.step}
+                  {run.attempt > 1 ? `, attempt ${one.attempt}` : ""} ({bytes(one.size)})
+                </option>
+              ))}
+            </select>
+          )
+        }
+      >
+        {log ? (
+          <LogView key={`${log.attempt} ${log.step}`} run={run.run} attempt={log.attempt} step={log.step} size={log.size} />
+        ) : (
+          <Empty title={run.can_cancel ? "Nothing was printed yet" : "Nothing was printed"} icon="audit" />
+        )}
+      </Card>
+    </>
+  );
+}
+
+/** What somebody asked for; else what went wrong; else what runs; else the last. */
+function choose(run: RunDetail, step: string | null, attempt: number | null): Chosen | null {
+  if (step) return { step, attempt: attempt ?? (run.attempt || 1) };
+  const steps = (run.steps ?? []).filter((one) => one.attempt === run.attempt);
+  const found = steps.find((one) => one.state === "failed") ?? steps.find((one) => one.state === "running");
+  if (found) return { step: found.name, attempt: found.attempt };
+  const log = run.logs.at(-1);
+  return log ? { step: log.step, attempt: log.attempt } : null;
+}
+
+function Snapshot({ run }: { run: RunDetail }) {
+  const [isOpen, setOpen] = useState(false);
+  if (!run.spec) return null;
+  return (
+    <Card
+      title="The definition as it was for this run"
+      aside={
+        <Button isSmall onClick={() => setOpen(!isOpen)}>
+          {isOpen ? "Hide" : "Show"}
+        </Button>
+      }
+    >
+      {isOpen && (
+        <pre class="code" tabIndex={0} aria-label="Definition">
+          {typeof run.spec === "string" ? run.spec : JSON.stringify(run.spec, null, 2)}
+        </pre>
+      )}
+    </Card>
+  );
+}

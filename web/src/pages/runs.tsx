@@ -1,1 +1,88 @@
-export function RunsPage(_: { id: string; query: URLSearchParams }) { return <p>RunsPage</p>; }
+/** The ledger of all jobs: every run and every skip, newest first. */
+
+import { usePages } from "../api/pages";
+import type { Run } from "../api/types";
+import { PageBody } from "../app";
+import { setQuery } from "../state/route";
+import { LOCAL_ZONE } from "../state/zone";
+import { instantOf, localMs } from "../time/zones";
+import { REASONS, STATES, TRIGGERS } from "../ui/outcomes";
+import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
+import { More, RunTable } from "../ui/runs";
+import { Search } from "../ui/search";
+
+export function RunsPage({ query }: { query: URLSearchParams }) {
+  const filter = {
+    job: query.get("job") ?? "",
+    state: query.get("state") ?? "",
+    trigger: query.get("trigger") ?? query.get("triggerType") ?? "",
+    reason: query.get("reason") ?? "",
+    tag: query.get("tag") ?? "",
+    since: query.get("since") ?? "",
+    until: query.get("until") ?? "",
+    executor: query.get("executor") ?? "",
+  };
+  const isFiltered = Object.values(filter).some(Boolean);
+  const runs = usePages<Run>("/runs", { ...filter, limit: 50 }, (event) => event.type !== "step");
+  return (
+    <PageBody>
+      <Head title="Runs" about="Every run and every skip, newest first" />
+      <div class="filters">
+        <Search label="Job, by its full name" value={filter.job} onSearch={(job) => setQuery({ job })} />
+        <Pick label="Outcome" value={filter.state} options={Object.entries(STATES).map(([name, look]) => [name, look.word])} onPick={(state) => setQuery({ state })} />
+        <Pick label="Trigger" value={filter.trigger} options={Object.entries(TRIGGERS)} onPick={(trigger) => setQuery({ trigger, triggerType: null })} />
+        <Pick label="Reason" value={filter.reason} options={Object.keys(REASONS).map((name) => [name, name])} onPick={(reason) => setQuery({ reason })} />
+        <Moment label="Due from" value={filter.since} onPick={(since) => setQuery({ since })} />
+        <Moment label="Due until" value={filter.until} onPick={(until) => setQuery({ until })} />
+        {isFiltered && <a href="/runs">Show all</a>}
+      </div>
+      {runs.error && <Problem error={runs.error} onRetry={runs.reload} />}
+      <Card>
+        {!runs.first && runs.isLoading && <Loading lines={8} />}
+        {runs.first && !runs.items.length && (
+          <Empty title={isFiltered ? "No run fits" : "Nothing has run yet"} icon="runs">
+            {isFiltered ? <a href="/runs">Show all runs</a> : "The first occurrence appears here when it is due."}
+          </Empty>
+        )}
+        {runs.items.length > 0 && <RunTable runs={runs.items} caption="Runs and skips, newest first" />}
+        <More hasMore={runs.hasMore} isLoading={runs.isLoading} onMore={runs.more} />
+      </Card>
+    </PageBody>
+  );
+}
+
+interface PickProps {
+  label: string;
+  value: string;
+  options: [string, string][];
+  onPick: (value: string) => void;
+}
+
+function Pick({ label, value, options, onPick }: PickProps) {
+  return (
+    <select aria-label={label} value={value} onChange={(event) => onPick(event.currentTarget.value)}>
+      <option value="">{label}: any</option>
+      {options.map(([name, word]) => (
+        <option key={name} value={name}>
+          {word}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+/** A moment on the reader's own clock, kept as an instant. */
+export function Moment({ label, value, onPick }: { label: string; value: string; onPick: (value: string) => void }) {
+  const ms = Date.parse(value);
+  const shown = Number.isNaN(ms) ? "" : new Date(localMs(ms, LOCAL_ZONE)).toISOString().slice(0, 16);
+  const pick = (text: string) => {
+    const local = Date.parse(`${text}Z`);
+    onPick(Number.isNaN(local) ? "" : new Date(instantOf(local, LOCAL_ZONE)).toISOString());
+  };
+  return (
+    <label class="row small quiet">
+      {label}
+      <input type="datetime-local" value={shown} onChange={(event) => pick(event.currentTarget.value)} />
+    </label>
+  );
+}

@@ -1,1 +1,88 @@
-export function SettingsPage(_: { id: string; query: URLSearchParams }) { return <p>SettingsPage</p>; }
+/** How this server is set up, and how this page looks. */
+
+import { session } from "../api/client";
+import type { Setting } from "../api/types";
+import { useApi } from "../api/use";
+import { PageBody } from "../app";
+import { theme } from "../state/theme";
+import { LOCAL_ZONE, zoneChoice } from "../state/zone";
+import { Card, Choice, Fact, Facts, Head, Loading, Problem } from "../ui/parts";
+
+export function SettingsPage() {
+  const { data, error, reload } = useApi<Setting[] | { items: Setting[] }>("/settings");
+  const settings = Array.isArray(data) ? data : data?.items;
+  return (
+    <PageBody>
+      <Head title="Settings" about="Changed in evertick.toml, by EVERTICK_… variables or on the command line" />
+      <Card title="This page">
+        <div class="card-body">
+          <Facts>
+            <Fact name="Theme">
+              <Choice
+                label="Theme"
+                value={theme.value}
+                options={[
+                  { value: "system", text: "As the system" },
+                  { value: "light", text: "Light" },
+                  { value: "dark", text: "Dark" },
+                ]}
+                onPick={(value) => (theme.value = value)}
+              />
+            </Fact>
+            <Fact name="Times">
+              <Choice
+                label="Zone that times are shown in by default"
+                value={zoneChoice.value}
+                options={[
+                  { value: "local", text: LOCAL_ZONE },
+                  { value: "job", text: "The job's" },
+                  { value: "utc", text: "UTC" },
+                ]}
+                onPick={(value) => (zoneChoice.value = value)}
+              />
+            </Fact>
+            <Fact name="Signed in">
+              {session.value?.user} ({session.value?.role})
+            </Fact>
+            <Fact name="Version">{session.value?.version}</Fact>
+          </Facts>
+        </div>
+      </Card>
+      {error && <Problem error={error} onRetry={reload} />}
+      {!settings && !error && <Loading />}
+      {settings && (
+        <Card title="This server">
+          <div class="table-scroll">
+            <table>
+              <caption class="hidden-text">Settings, their values and where they come from</caption>
+              <thead>
+                <tr>
+                  <th scope="col">Setting</th>
+                  <th scope="col">Value</th>
+                  <th scope="col">From</th>
+                </tr>
+              </thead>
+              <tbody>
+                {settings.map((setting) => (
+                  <tr key={setting.name}>
+                    <td>
+                      <code>{setting.name}</code>
+                      {setting.meaning && <div class="quiet small">{setting.meaning}</div>}
+                    </td>
+                    <td class="strong">{shown(setting.value)}</td>
+                    <td class="quiet small">{setting.origin ?? ""}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </Card>
+      )}
+    </PageBody>
+  );
+}
+
+function shown(value: unknown): string {
+  if (value === null || value === undefined || value === "") return "–";
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}

@@ -1,40 +1,87 @@
 /** How things stand, at a glance: one number each, and where to read more. */
 
 import type { ComponentChildren } from "preact";
-import type { Overview } from "../api/types";
+import type { Hour, Overview } from "../api/types";
 import { jobPath } from "../state/route";
-import { number, span } from "../time/words";
+import { counted, number, span } from "../time/words";
 import { Glyph } from "../ui/icon";
-import { STATES } from "../ui/outcomes";
+import { BAD_STATES, STATES } from "../ui/outcomes";
 import { Time } from "../ui/time";
+
+const total = (states: Hour["states"], names: readonly (keyof Hour["states"])[]): number =>
+  names.reduce((sum, name) => sum + (states[name] ?? 0), 0);
 
 export function Strip({ overview }: { overview: Overview | undefined }) {
   if (!overview) return <div class="strip is-loading" role="status" aria-label="Loading" />;
-  const { day, lateness, next, scheduler } = overview;
-  const bad = day.failed + day.timed_out + day.lost;
-  const ended = day.succeeded + bad;
+  const { day, next, jobs, waiting } = overview;
+  const bad = total(day.states, BAD_STATES);
+  const inError = jobs.statuses.error ?? 0;
+  const caughtUp = day.triggers?.catchup ?? 0;
   const first = next[0];
   return (
     <section class="strip" aria-label="How things stand">
-      {!scheduler.alive && (
+      {!overview.is_scheduler_running && (
         <div class="strip-tile is-bad" role="alert">
           <span class="strip-name">No scheduler is running</span>
-          <span class="strip-value small">Start one with evertick serve. Nothing fires until then.</span>
+          <span class="strip-value small">Nothing fires until one does: evertick serve</span>
         </div>
       )}
-      <Tile name="Running" href="/runs?state=running" glyph={<Glyph look={STATES.running} size={11} />} value={number(overview.jobs.running)} note={overview.waiting.length ? `${overview.waiting.length} waiting` : `of ${number(overview.jobs.total)} jobs`} />
-      <Tile name="Failed, 24 h" href="/runs?state=failed" glyph={<Glyph look={STATES.failed} size={11} />} value={number(bad)} note={overview.jobs.error ? `${number(overview.jobs.error)} jobs in error` : "no job in error"} isBad={bad > 0} />
-      <Tile name="Success" href="/overview" value={ended ? `${percent(day.succeeded / ended)}` : "–"} note={`${number(day.succeeded)} runs`}>
-        <Hours hours={overview.hours} />
+      <Tile
+        name="Running"
+        href="/runs?state=running"
+        glyph={<Glyph look={STATES.running} size={11} />}
+        value={number(overview.active.total)}
+        note={waiting.total ? `${number(waiting.total)} waiting` : `of ${counted(jobs.total, "job")}`}
+      />
+      <Tile
+        name="Failed, 24 h"
+        href="/runs?state=failed"
+        glyph={<Glyph look={STATES.failed} size={11} />}
+        value={number(bad)}
+        note={inError ? `${counted(inError, "job")} in error` : "no job in error"}
+        isBad={bad > 0}
+      />
+      <Tile
+        name="Success, 24 h"
+        href="/overview"
+        value={day.success_rate === null ? "–" : percent(day.success_rate)}
+        note={counted(day.states.succeeded ?? 0, "run")}
+      >
+        <Hours hours={day.hours} />
       </Tile>
-      <Tile name="Skipped, 24 h" href="/runs?state=skipped" glyph={<Glyph look={STATES.skipped} size={11} />} value={number(day.skipped)} note={day.caught_up ? `${number(day.caught_up)} caught up` : "each with its reason"} />
-      <Tile name="Lateness, p99" href="/overview" value={lateness.p99 === null ? "–" : span(lateness.p99 * 1000)} note={lateness.p50 === null ? "" : `half within ${span(lateness.p50 * 1000)}`} />
-      <Tile name="Next" href={first ? jobPath(first.job) : "/upcoming"} value={first ? <Time at={first.scheduled_for} zone={first.timezone} as="ago" /> : "–"} note={first?.job ?? "nothing is due"} />
+      <Tile
+        name="Skipped, 24 h"
+        href="/runs?state=skipped"
+        glyph={<Glyph look={STATES.skipped} size={11} />}
+        value={number(day.states.skipped ?? 0)}
+        note={caughtUp ? `${number(caughtUp)} caught up` : (mostOf(day.skips) ?? "each with its reason")}
+      />
+      <Lateness day={day} />
+      <Tile
+        name="Next"
+        href={first ? jobPath(first.job) : "/upcoming"}
+        value={first ? <Time at={first.scheduled_for} zone={first.timezone} as="ago" /> : "–"}
+        note={first?.job ?? "nothing is due"}
+      />
     </section>
   );
 }
 
-function percent(share: number): string {
+function Lateness({ day }: { day: Overview["day"] }) {
+  const known = day.lateness;
+  if (known) {
+    return <Tile name="Lateness, p99" href="/overview" value={span(known.p99 * 1000)} note={`half within ${span(known.p50 * 1000)}`} />;
+  }
+  const most = day.latest_seconds;
+  return <Tile name="Latest start, 24 h" href="/overview" value={most === null ? "–" : span(most * 1000)} note="after its time" />;
+}
+
+function mostOf(skips: Overview["day"]["skips"]): string | null {
+  const [most] = Object.entries(skips).sort(([, one], [, other]) => (other ?? 0) - (one ?? 0));
+  return most ? `mostly ${most[0]}` : null;
+}
+
+export function percent(share: number): string {
   // 99.96 % is not 100 %: one failed.
   return share === 1 ? "100 %" : `${(Math.floor(share * 1000) / 10).toFixed(1)} %`;
 }
@@ -64,13 +111,14 @@ function Tile({ name, href, value, note, glyph, isBad, children }: TileProps) {
 }
 
 /** The last 24 hours, an hour a bar. */
-function Hours({ hours }: { hours: Overview["hours"] }) {
-  const most = Math.max(1, ...hours.map((hour) => hour.succeeded + hour.failed));
+function Hours({ hours }: { hours: Hour[] }) {
+  const shown = hours.slice(-24).map(({ at, states }) => ({ at, good: states.succeeded ?? 0, bad: total(states, BAD_STATES) }));
+  const most = Math.max(1, ...shown.map((hour) => hour.good + hour.bad));
   return (
     <svg class="strip-hours" viewBox="0 0 96 26" preserveAspectRatio="none" aria-hidden="true">
-      {hours.map((hour, index) => {
-        const good = (24 * hour.succeeded) / most;
-        const bad = hour.failed ? Math.max((24 * hour.failed) / most, 2) : 0;
+      {shown.map((hour, index) => {
+        const good = (22 * hour.good) / most;
+        const bad = hour.bad ? Math.max((22 * hour.bad) / most, 2) : 0;
         return (
           <g key={hour.at}>
             <rect class="fill-succeeded" x={index * 4} y={26 - good} width="3" height={good} />

@@ -1,1 +1,88 @@
-export function UpcomingPage(_: { id: string; query: URLSearchParams }) { return <p>UpcomingPage</p>; }
+/** What is due in the next hours across all jobs, and when many of them are due at once. */
+
+import { withQuery } from "../api/client";
+import type { Fire } from "../api/types";
+import { useApi } from "../api/use";
+import { PageBody } from "../app";
+import { Pileup } from "../charts/pileup";
+import { jobPath, setQuery } from "../state/route";
+import { nowMs } from "../state/now";
+import { counted } from "../time/words";
+import { Card, Choice, Empty, Head, Loading, Problem } from "../ui/parts";
+import { Time } from "../ui/time";
+
+const HOUR = 3_600_000;
+const SPANS = { "1": "1 h", "6": "6 h", "24": "24 h" } as const;
+const COUNT_MAX = 2_000;
+const ROWS = 200;
+
+export function UpcomingPage({ query }: { query: URLSearchParams }) {
+  const hours = (query.get("hours") ?? "6") in SPANS ? (query.get("hours") ?? "6") : "6";
+  // To the minute, so that the address of the answer does not change with every look at it.
+  const end = Math.ceil(nowMs() / 60_000) * 60_000 + Number(hours) * HOUR;
+  const target = withQuery("/upcoming", { count: COUNT_MAX, until: new Date(end).toISOString() });
+  const { data, error, reload } = useApi<{ items: Fire[] }>(target);
+  const items = data?.items ?? [];
+  return (
+    <PageBody>
+      <Head title="Upcoming" about={data ? `${items.length >= COUNT_MAX ? "at least " : ""}${counted(items.length, "occurrence")} in the next ${hours} hours` : "…"}>
+        <Choice
+          label="How far ahead"
+          value={hours as keyof typeof SPANS}
+          options={Object.entries(SPANS).map(([value, text]) => ({ value: value as keyof typeof SPANS, text }))}
+          onPick={(value) => setQuery({ hours: value === "6" ? null : value })}
+        />
+      </Head>
+      {error && <Problem error={error} onRetry={reload} />}
+      {!data && !error && <Loading />}
+      {items.length > 0 && (
+        <Card title="How many at once">
+          <Pileup times={items.map((fire) => Date.parse(fire.scheduled_for))} until={items.length >= COUNT_MAX ? null : end} />
+        </Card>
+      )}
+      {data && (
+        <Card>
+          {!items.length && <Empty title="Nothing is due" icon="upcoming" />}
+          {items.length > 0 && <FireTable fires={items.slice(0, ROWS)} />}
+          {items.length > ROWS && <p class="quiet small table-foot">The next {ROWS}.</p>}
+        </Card>
+      )}
+    </PageBody>
+  );
+}
+
+function FireTable({ fires }: { fires: Fire[] }) {
+  return (
+    <div class="table-scroll">
+      <table>
+        <caption class="hidden-text">What is due next, soonest first</caption>
+        <thead>
+          <tr>
+            <th scope="col">Due</th>
+            <th scope="col">In</th>
+            <th scope="col">Job</th>
+            <th scope="col">In its own zone</th>
+          </tr>
+        </thead>
+        <tbody>
+          {fires.map((fire) => (
+            <tr key={`${fire.job} ${fire.action} ${fire.scheduled_for}`}>
+              <td class="nowrap">
+                <Time at={fire.scheduled_for} zone={fire.timezone} />
+              </td>
+              <td class="nowrap quiet">
+                <Time at={fire.scheduled_for} zone={fire.timezone} as="ago" />
+              </td>
+              <td>
+                <a href={jobPath(fire.job)}>{fire.job}</a> {fire.action !== "start" && <span class="trigger">{fire.action}</span>}
+              </td>
+              <td class="quiet small nowrap">
+                {fire.local} {fire.timezone} {fire.offset}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,6 +1,6 @@
 /** Small labels: what state something is in, and why a run exists. */
 
-import type { JobStatus, Run, Trigger } from "../api/types";
+import type { JobStatus, Mark, Trigger } from "../api/types";
 import { Glyph } from "./icon";
 import { JOB_STATES, lookOf, REASONS, TRIGGERS, type Look } from "./outcomes";
 
@@ -36,7 +36,7 @@ export function Tag({ name, isOn, onPick }: { name: string; isOn?: boolean; onPi
 }
 
 /** The latest outcomes of a job, oldest first, as a row of shapes whose heights are durations. */
-export function Sparkline({ runs }: { runs: Pick<Run, "run" | "state" | "duration_seconds" | "trigger">[] }) {
+export function Sparkline({ runs }: { runs: Mark[] }) {
   if (!runs.length) return <span class="quiet small">no runs yet</span>;
   const longest = Math.max(...runs.map((run) => run.duration_seconds ?? 0), 0.001);
   const words = `The last ${runs.length} runs: ${runs.map((run) => lookOf(run.state).word.toLowerCase()).join(", ")}`;
@@ -49,7 +49,7 @@ export function Sparkline({ runs }: { runs: Pick<Run, "run" | "state" | "duratio
         return (
           <g key={run.run} class={`is-${look.color}`}>
             <rect x={index * 6 + 0.5} y={21 - height} width="4" height={height} rx="1" class={isHollow ? "hollow" : "solid"} />
-            {look.color === "failed" && <path class="mark" d={`M${index * 6 + 0.5} 1.500l4 0M${index * 6 + 2.500} 0v3.500`} />}
+            {look.color === "failed" && <path class="mark" d={`M${index * 6 + 0.5} 1.5l4 0M${index * 6 + 2.5} 0v3.5`} />}
           </g>
         );
       })}

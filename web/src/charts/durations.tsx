@@ -1,0 +1,121 @@
+/** How long runs took, and what is usual: a point for each, lines for the percentiles. */
+
+import { useEffect } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import type { Durations, Mark } from "../api/types";
+import { paint } from "../state/theme";
+import { shownZone } from "../state/zone";
+import { ticks } from "../time/axis";
+import { span } from "../time/words";
+import { BAD_STATES } from "../ui/outcomes";
+import { useWidth } from "../ui/width";
+
+const HEIGHT = 220;
+
+function color(name: string): string {
+  const probe = document.createElement("i");
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+export function DurationChart({ durations, zone }: { durations: Durations; zone: string }) {
+  const [box, width] = useWidth<HTMLDivElement>();
+  const shown = shownZone(zone);
+  const turn = paint.value;
+  useEffect(() => {
+    if (!box.current || !width) return;
+    const plot = new uPlot(options(durations, width, shown), series(durations.runs), box.current);
+    return () => plot.destroy();
+  }, [durations, width, shown, turn]);
+  const usual = durations.durations;
+  const words = usual
+    ? `Durations of the last ${durations.runs.length} runs: half took up to ${span(usual.p50 * 1000)}, nine of ten up to ${span(usual.p90 * 1000)}, the longest ${span(usual.most * 1000)}`
+    : "No run has ended yet";
+  return (
+    <div>
+      <div ref={box} class="chart" role="img" aria-label={words} />
+      {usual && (
+        <p class="chart-foot quiet small">
+          p10 {span(usual.p10 * 1000)} · <strong>p50 {span(usual.p50 * 1000)}</strong> · p90 {span(usual.p90 * 1000)} · p99 {span(usual.p99 * 1000)} · longest{" "}
+          {span(usual.most * 1000)}
+        </p>
+      )}
+    </div>
+  );
+}
+
+function series(runs: Mark[]): uPlot.AlignedData {
+  const ended = runs.filter((run) => run.duration_seconds !== null);
+  const of = (isBad: boolean) => ended.map((run) => (BAD_STATES.includes(run.state) === isBad ? run.duration_seconds : null));
+  return [ended.map((run) => Date.parse(run.at) / 1000), of(false), of(true)];
+}
+
+function options(durations: Durations, width: number, zone: string): uPlot.Options {
+  const [ink, line, good, bad, soft] = ["ink-3", "line", "succeeded", "failed", "now"].map(color) as [string, string, string, string, string];
+  const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui" };
+  return {
+    width,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { drag: { x: true, y: false }, points: { size: 9 } },
+    axes: [{ ...axis, ...roundTimes(zone) }, { ...axis, size: 64, values: (_plot, values) => values.map((value) => span(value * 1000)) }],
+    scales: { y: { range: (_plot, _least, most) => [0, (most || 1) * 1.12] } },
+    series: [
+      {},
+      { label: "took", stroke: good, width: 1.2, spanGaps: true, points: { show: true, size: 5, fill: good, stroke: good } },
+      { label: "failed", stroke: bad, width: 0, points: { show: true, size: 9, fill: bad, stroke: bad, paths: crosses } },
+    ],
+    hooks: { draw: [(plot) => drawPercentiles(plot, durations, soft)] },
+  } as uPlot.Options;
+}
+
+/** The same round times in the chosen zone as everywhere on the page. */
+function roundTimes(zone: string): Pick<uPlot.Axis, "splits" | "values"> {
+  const of = (plot: uPlot) => ticks((plot.scales["x"]?.min ?? 0) * 1000, (plot.scales["x"]?.max ?? 1) * 1000, plot.bbox.width / devicePixelRatio, zone);
+  return { splits: (plot) => of(plot).map((tick) => tick.at / 1000), values: (plot) => of(plot).map((tick) => tick.label) };
+}
+
+/** Failed runs are crosses, so that they are told apart without their colour. */
+function crosses(plot: uPlot, number: number): uPlot.Series.Points.Paths {
+  const path = new Path2D();
+  const arm = 4 * devicePixelRatio;
+  const values = plot.data[number] ?? [];
+  values.forEach((value, index) => {
+    const at = plot.data[0]?.[index];
+    if (value === null || value === undefined || at === undefined) return;
+    const [x, y] = [plot.valToPos(at, "x", true), plot.valToPos(value, "y", true)];
+    path.moveTo(x - arm, y - arm);
+    path.lineTo(x + arm, y + arm);
+    path.moveTo(x + arm, y - arm);
+    path.lineTo(x - arm, y + arm);
+  });
+  return { stroke: path, fill: path } as unknown as uPlot.Series.Points.Paths;
+}
+
+function drawPercentiles(plot: uPlot, { durations }: Durations, stroke: string): void {
+  if (!durations) return;
+  const pen = plot.ctx;
+  pen.save();
+  pen.strokeStyle = stroke;
+  pen.fillStyle = stroke;
+  pen.font = `${11 * devicePixelRatio}px system-ui`;
+  let free = Infinity;
+  pen.textAlign = "right";
+  for (const [name, value] of [["p50", durations.p50], ["p90", durations.p90], ["p99", durations.p99]] as const) {
+    const y = plot.valToPos(value, "y", true);
+    if (y < plot.bbox.top) continue;
+    pen.setLineDash(name === "p50" ? [] : [4, 4]);
+    pen.beginPath();
+    pen.moveTo(plot.bbox.left, y);
+    pen.lineTo(plot.bbox.left + plot.bbox.width, y);
+    pen.stroke();
+    // Where the lines are close, the lower one has the word.
+    if (free - y > 13 * devicePixelRatio) pen.fillText(name, plot.bbox.left + plot.bbox.width - 4, y - 4);
+    free = y;
+  }
+  pen.restore();
+}

@@ -1,0 +1,116 @@
+/** A year of days: how each was, in colour and in words; days to come are hollow, changes of the clock are marked. */
+
+import type { Day } from "../api/types";
+import { MONTHS, number } from "../time/words";
+import { BAD_STATES } from "../ui/outcomes";
+
+const CELL = 14;
+const GAP = 3;
+const LEFT = 30;
+const TOP = 20;
+
+export function failuresOf(day: Day): number {
+  return BAD_STATES.reduce((sum, state) => sum + (day.states[state] ?? 0), 0);
+}
+
+function totalOf(day: Day): number {
+  return Object.values(day.states).reduce((sum, count) => sum + (count ?? 0), 0);
+}
+
+export function tellDay(day: Day): string {
+  const parts: [number, string][] = [
+    [day.states.succeeded ?? 0, "succeeded"],
+    [failuresOf(day), "failed"],
+    [day.states.skipped ?? 0, "skipped"],
+    [day.triggers.catchup ?? 0, "caught up"],
+    [day.triggers.backfill ?? 0, "backfilled"],
+    [day.ahead, "to come"],
+  ];
+  const said = parts.filter(([count]) => count).map(([count, word]) => `${number(count)} ${word}`);
+  const clock = day.hours < 24 ? "the clocks go forward" : day.hours > 24 ? "the clocks go back" : "";
+  return [day.date, said.join(" · ") || "nothing", clock].filter(Boolean).join("\n");
+}
+
+interface Props {
+  days: Day[];
+  today: string;
+  chosen?: string | undefined;
+  onPick: (day: Day) => void;
+}
+
+export function HeatMap({ days, today, chosen, onPick }: Props) {
+  const first = days[0];
+  if (!first) return null;
+  const most = Math.max(1, ...days.map(totalOf));
+  const shift = (new Date(`${first.date}T00:00Z`).getUTCDay() + 6) % 7;
+  const weeks = Math.ceil((days.length + shift) / 7);
+  const width = LEFT + weeks * (CELL + GAP);
+  return (
+    <div class="heat-scroll" tabIndex={0} role="region" aria-label="Days">
+      <svg class="heat" width={width} height={TOP + 7 * (CELL + GAP) + 2} role="group" aria-label="Calendar of days">
+        <defs>
+          <pattern id="heat-hatch" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+            <rect width="1.5" height="4" class="heat-hatch-line" />
+          </pattern>
+        </defs>
+        {["Mon", "Wed", "Fri", "Sun"].map((name, index) => (
+          <text key={name} x="0" y={TOP + index * 2 * (CELL + GAP) + 11} class="heat-label">
+            {name}
+          </text>
+        ))}
+        {days.map((day, index) => {
+          const place = index + shift;
+          const [x, y] = [LEFT + Math.floor(place / 7) * (CELL + GAP), TOP + (place % 7) * (CELL + GAP)];
+          return (
+            <g key={day.date}>
+              {day.date.endsWith("-01") && (
+                <text x={x} y="12" class="heat-label">
+                  {MONTHS[Number(day.date.slice(5, 7)) - 1]}
+                </text>
+              )}
+              <DayBox day={day} x={x} y={y} most={most} isToday={day.date === today} isChosen={day.date === chosen} onPick={onPick} />
+            </g>
+          );
+        })}
+      </svg>
+    </div>
+  );
+}
+
+interface BoxProps {
+  day: Day;
+  x: number;
+  y: number;
+  most: number;
+  isToday: boolean;
+  isChosen: boolean;
+  onPick: (day: Day) => void;
+}
+
+function DayBox({ day, x, y, most, isToday, isChosen, onPick }: BoxProps) {
+  const total = totalOf(day);
+  const bad = failuresOf(day);
+  const skipped = day.states.skipped ?? 0;
+  const level = total ? Math.max(1, Math.ceil((4 * Math.log1p(total)) / Math.log1p(most))) : 0;
+  const caught = (day.triggers.catchup ?? 0) + (day.triggers.backfill ?? 0);
+  const kind = bad ? `heat-bad-${bad / total > 0.2 ? 2 : 1}` : total && skipped / total > 0.5 ? "heat-skipped" : `heat-${level}`;
+  const isFuture = !total && day.ahead > 0;
+  return (
+    <g
+      class="heat-day"
+      role="button"
+      tabIndex={isToday || isChosen ? 0 : -1}
+      aria-label={tellDay(day).replaceAll("\n", ", ")}
+      aria-pressed={isChosen}
+      data-tip={tellDay(day)}
+      onClick={() => onPick(day)}
+      onKeyDown={(event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), onPick(day))}
+    >
+      <rect x={x} y={y} width={CELL} height={CELL} rx="3" class={isFuture ? "heat-future" : kind} />
+      {caught > 0 && <rect x={x} y={y} width={CELL} height={CELL} rx="3" fill="url(#heat-hatch)" />}
+      {bad > 0 && <path d={`M${x + 4} ${y + 4}l6 6M${x + 10} ${y + 4}l-6 6`} class="heat-cross" />}
+      {day.hours !== 24 && <circle cx={x + CELL - 2} cy={y + 2} r="2.5" class="heat-dst" />}
+      {(isToday || isChosen) && <rect x={x - 1.5} y={y - 1.5} width={CELL + 3} height={CELL + 3} rx="4" class="heat-today" />}
+    </g>
+  );
+}

@@ -1,1 +1,0 @@
-export function AskedDialog() { return null; }

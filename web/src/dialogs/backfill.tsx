@@ -1,0 +1,111 @@
+/** Run a stretch of the past: first what would run is shown, then it is asked for. */
+
+import { useEffect, useState } from "preact/hooks";
+import { path, send } from "../api/client";
+import type { BackfillPreview } from "../api/types";
+import { nowMs } from "../state/now";
+import { LOCAL_ZONE } from "../state/zone";
+import { counted, everywhere } from "../time/words";
+import { instantOf, localMs } from "../time/zones";
+import { FormDialog } from "../ui/dialog";
+import { Glyph } from "../ui/icon";
+import { STATES } from "../ui/outcomes";
+import { Field, Loading } from "../ui/parts";
+import type { DialogProps } from ".";
+
+const DAY = 86_400_000;
+
+export function BackfillDialog({ job, onClose }: DialogProps) {
+  const zone = job.timezone;
+  const local = (ms: number) => new Date(localMs(ms, zone)).toISOString().slice(0, 16);
+  const [from, setFrom] = useState(local(nowMs() - DAY));
+  const [to, setTo] = useState(local(nowMs()));
+  const [onlyMissing, setOnlyMissing] = useState(true);
+  const [abreast, setAbreast] = useState(1);
+  const [rate, setRate] = useState(0);
+  const [preview, setPreview] = useState<BackfillPreview | null>(null);
+  const [problem, setProblem] = useState("");
+  const target = path`/jobs/${job.job}/backfill`;
+  const instant = (text: string) => new Date(instantOf(Date.parse(`${text}Z`), zone)).toISOString();
+  const isWhole = !Number.isNaN(Date.parse(`${from}Z`)) && !Number.isNaN(Date.parse(`${to}Z`));
+  const body = () => ({
+    start: instant(from),
+    end: instant(to),
+    only_missing: onlyMissing,
+    overlap: abreast > 1 ? `parallel(${abreast})` : "wait",
+    rate,
+  });
+
+  useEffect(() => {
+    if (!isWhole) return setPreview(null);
+    let isOld = false;
+    const timer = window.setTimeout(() => {
+      send<BackfillPreview>(target, { ...body(), preview: true }).then(
+        (found) => !isOld && (setPreview(found), setProblem("")),
+        (error: Error) => !isOld && (setPreview(null), setProblem(error.message)),
+      );
+    }, 250);
+    return () => ((isOld = true), clearTimeout(timer));
+  }, [from, to, onlyMissing, abreast, rate]);
+
+  async function submit(): Promise<string> {
+    const asked = await send<BackfillPreview>(target, { ...body(), preview: false });
+    return `${counted(asked.runs, "run")} asked for.`;
+  }
+  return (
+    <FormDialog
+      title={`Backfill ${job.job}`}
+      action={preview?.runs ? `Run ${counted(preview.runs, "occurrence")}` : "Nothing to run"}
+      isWide
+      isReady={!!preview?.runs}
+      onClose={onClose}
+      onSubmit={submit}
+    >
+      <div class="two">
+        <Field label="From" hint={zone}>
+          <input type="datetime-local" required value={from} onInput={(event) => setFrom(event.currentTarget.value)} />
+        </Field>
+        <Field label="To, not included" hint={zone}>
+          <input type="datetime-local" required value={to} onInput={(event) => setTo(event.currentTarget.value)} />
+        </Field>
+        <Field label="At the same time" hint="how many may run at once">
+          <input type="number" min={1} max={1000} value={abreast} onInput={(event) => setAbreast(Number(event.currentTarget.value) || 1)} />
+        </Field>
+        <Field label="Seconds between two starts">
+          <input type="number" min={0} max={86400} value={rate} onInput={(event) => setRate(Number(event.currentTarget.value) || 0)} />
+        </Field>
+      </div>
+      <label class="row">
+        <input type="checkbox" checked={onlyMissing} onChange={(event) => setOnlyMissing(event.currentTarget.checked)} /> Only what has not succeeded yet
+      </label>
+      <div class="preview" role="status">
+        {problem && <p class="note is-bad">{problem}</p>}
+        {!preview && !problem && isWhole && <Loading lines={2} />}
+        {preview && <Candidates preview={preview} />}
+      </div>
+    </FormDialog>
+  );
+}
+
+function Candidates({ preview }: { preview: BackfillPreview }) {
+  return (
+    <>
+      <p class="strong">
+        {preview.runs.toLocaleString("en")} of {counted(preview.occurrences, "occurrence")} would run.
+      </p>
+      <ul class="preview-list">
+        {preview.candidates.slice(0, 200).map((one) => (
+          <li key={one.scheduled_for} class="row">
+            <Glyph look={one.what === "run" ? STATES.planned : STATES.skipped} size={11} />
+            <time dateTime={one.scheduled_for} data-tip={everywhere(Date.parse(one.scheduled_for), LOCAL_ZONE, preview.timezone).join("\n")}>
+              {one.local}
+            </time>
+            <span class="quiet small">
+              {one.what === "run" ? "runs" : "left alone"}: {one.why}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,71 @@
+/** Plan a paused job again, and say what becomes of what was missed. */
+
+import { useState } from "preact/hooks";
+import { path, send, withQuery } from "../api/client";
+import type { Asked, CatchupPreview } from "../api/types";
+import { useApi } from "../api/use";
+import { counted } from "../time/words";
+import { FormDialog } from "../ui/dialog";
+import { Glyph } from "../ui/icon";
+import { STATES } from "../ui/outcomes";
+import { Loading } from "../ui/parts";
+import { Time } from "../ui/time";
+import type { DialogProps } from ".";
+
+const CHOICES = [
+  { keep: "", name: "As its policy says", about: "the job's own rules for missed occurrences" },
+  { keep: "all", name: "Run all of them", about: "one after another, oldest first" },
+  { keep: "latest", name: "Run the latest", about: "one run for everything that was missed" },
+  { keep: "none", name: "Run none", about: "each is kept in the ledger as skipped: paused" },
+] as const;
+
+export function ResumeDialog({ job, onClose }: DialogProps) {
+  const [keep, setKeep] = useState("");
+  const { data, error } = useApi<CatchupPreview>(withQuery(path`/jobs/${job.job}/catchup`, { keep }));
+  async function submit(): Promise<string> {
+    await send<Asked>(path`/jobs/${job.job}/resume`, keep ? { keep } : {});
+    return `${job.job} is planned again.`;
+  }
+  return (
+    <FormDialog title={`Resume ${job.job}`} action="Resume" onClose={onClose} onSubmit={submit}>
+      <p>
+        Paused since <Time at={job.paused_at} zone={job.timezone} />. What shall become of what was due meanwhile?
+      </p>
+      <div class="options" role="radiogroup" aria-label="What was missed">
+        {CHOICES.map((choice) => (
+          <label key={choice.keep} class="option">
+            <input type="radio" name="keep" checked={keep === choice.keep} onChange={() => setKeep(choice.keep)} />
+            <span class="strong">{choice.name}</span>
+            <span class="option-about">{choice.about}</span>
+          </label>
+        ))}
+      </div>
+      <div class="preview" role="status">
+        {error ? <p class="quiet small">{error.message}</p> : data ? <Preview preview={data} zone={job.timezone} /> : <Loading lines={2} />}
+      </div>
+    </FormDialog>
+  );
+}
+
+function Preview({ preview, zone }: { preview: CatchupPreview; zone: string }) {
+  if (!preview.fates.length) return <p class="quiet">Nothing was missed.</p>;
+  return (
+    <>
+      <p class="strong">
+        {counted(preview.kept, "run")} would start, {counted(preview.skipped, "occurrence")} would be skipped.
+      </p>
+      <ul class="preview-list">
+        {preview.fates.slice(0, 100).map((fate) => (
+          <li key={fate.scheduled_for} class="row">
+            <Glyph look={fate.what === "run" ? STATES.planned : STATES.skipped} size={11} />
+            <Time at={fate.scheduled_for} zone={zone} as="full" />
+            <span class="quiet small">
+              {fate.what}
+              {fate.occurrences > 1 && `, ${counted(fate.occurrences, "occurrence")}`}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,79 @@
+/** Run a job now, with the parameters it takes. */
+
+import { useState } from "preact/hooks";
+import { path, send } from "../api/client";
+import type { Asked, Param } from "../api/types";
+import { go, runPath } from "../state/route";
+import { FormDialog } from "../ui/dialog";
+import { Field } from "../ui/parts";
+import type { DialogProps } from ".";
+
+export function TriggerDialog({ job, onClose }: DialogProps) {
+  const params = job.definition?.params ?? [];
+  // "Run again with the same" is what people mean most often: what the last asked-for run was given is filled in.
+  const last = given(job.last?.params);
+  const [values, setValues] = useState<Record<string, string>>(() =>
+    Object.fromEntries(params.map((param) => [param.name, last[param.name] ?? param.default ?? ""])),
+  );
+  const missing = params.filter((param) => param.default === null && !values[param.name]);
+  async function submit(): Promise<string> {
+    const chosen = Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== (params.find((one) => one.name === name)?.default ?? "")));
+    const asked = await send<Asked>(path`/jobs/${job.job}/trigger`, { params: chosen });
+    if (asked.answer?.run) go(runPath(asked.answer.run));
+    return asked.is_scheduler_running ? `${job.job} was asked to run.` : `${job.job} runs when a scheduler starts.`;
+  }
+  return (
+    <FormDialog title={`Run ${job.job} now`} action="Run now" isReady={!missing.length} onClose={onClose} onSubmit={submit}>
+      {!params.length && <p class="quiet">It takes no parameters.</p>}
+      {params.map((param) => (
+        <ParamField key={param.name} param={param} value={values[param.name] ?? ""} onChange={(value) => setValues((old) => ({ ...old, [param.name]: value }))} />
+      ))}
+      {job.active.length > 0 && <p class="note is-warning">A run is active: the new one meets the job's overlap rule.</p>}
+    </FormDialog>
+  );
+}
+
+function given(params: unknown): Record<string, string> {
+  if (typeof params !== "object" || params === null) return {};
+  return Object.fromEntries(Object.entries(params).filter((pair): pair is [string, string] => typeof pair[1] === "string"));
+}
+
+interface FieldProps {
+  param: Param;
+  value: string;
+  onChange: (value: string) => void;
+}
+
+function ParamField({ param, value, onChange }: FieldProps) {
+  const { schema } = param;
+  const isRequired = param.default === null;
+  if (schema.enum || schema.type === "boolean") {
+    const options = schema.enum?.map(String) ?? ["true", "false"];
+    return (
+      <Field label={param.name} hint={param.description}>
+        <select value={value} onChange={(event) => onChange(event.currentTarget.value)} required={isRequired}>
+          {isRequired && <option value="">Choose</option>}
+          {options.map((option) => (
+            <option key={option}>{option}</option>
+          ))}
+        </select>
+      </Field>
+    );
+  }
+  const isNumber = schema.type === "integer" || schema.type === "number";
+  const bounds = [schema.minimum !== undefined && `from ${schema.minimum}`, schema.maximum !== undefined && `up to ${schema.maximum}`].filter(Boolean).join(" ");
+  return (
+    <Field label={param.name} hint={[param.description, bounds].filter(Boolean).join(", ")}>
+      <input
+        type={isNumber ? "number" : "text"}
+        step={schema.type === "integer" ? 1 : "any"}
+        min={schema.minimum}
+        max={schema.maximum}
+        pattern={schema.pattern}
+        required={isRequired}
+        value={value}
+        onInput={(event) => onChange(event.currentTarget.value)}
+      />
+    </Field>
+  );
+}

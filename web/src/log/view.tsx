@@ -1,0 +1,179 @@
+/** What a step prints, while it prints it: followed, searched, in its colours. */
+
+import type { JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { downloadAddress } from "../api/client";
+import { bytes, counted, number } from "../time/words";
+import { Icon } from "../ui/icon";
+import { Problem } from "../ui/parts";
+import { parseLine, PLAIN, plainText, type Look } from "./ansi";
+import { LogReader } from "./reader";
+
+const LINE = 20;
+const SPARE = 12;
+
+interface Props {
+  run: string;
+  attempt: number;
+  step: string;
+  size: number;
+}
+
+export function LogView({ run, attempt, step, size }: Props) {
+  const [, setTurn] = useState(0);
+  const [reader, setReader] = useState<LogReader | null>(null);
+  const [isFollowing, setFollowing] = useState(true);
+  const [search, setSearch] = useState("");
+  const [hit, setHit] = useState(0);
+  const [top, setTop] = useState(0);
+  const box = useRef<HTMLDivElement>(null);
+  const height = box.current?.clientHeight ?? 480;
+
+  useEffect(() => {
+    const made = new LogReader(run, attempt, step, size, () => setTurn((turn) => turn + 1));
+    setReader(made);
+    return () => made.stop();
+  }, [run, attempt, step]);
+
+  const lines = reader?.lines ?? [];
+  const hits = useMemo(() => findAll(lines, search), [lines, search]);
+  useEffect(() => {
+    if (isFollowing && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [lines, isFollowing]);
+  useEffect(() => {
+    const line = hits[hit];
+    if (line === undefined || !box.current) return;
+    setFollowing(false);
+    box.current.scrollTop = Math.max(0, line * LINE - box.current.clientHeight / 2);
+  }, [hit, search]);
+
+  const first = Math.max(0, Math.floor(top / LINE) - SPARE);
+  const last = Math.min(lines.length, Math.ceil((top + height) / LINE) + SPARE);
+  const jump = (by: number) => setHit((hit + by + hits.length) % Math.max(hits.length, 1));
+  return (
+    <div class="log">
+      <div class="log-bar">
+        <input
+          type="search"
+          class="grow"
+          aria-label="Search in this log"
+          placeholder="Search in this log"
+          value={search}
+          onInput={(event) => (setSearch(event.currentTarget.value), setHit(0))}
+          onKeyDown={(event) => event.key === "Enter" && (event.preventDefault(), jump(event.shiftKey ? -1 : 1))}
+        />
+        {search && (
+          <span class="small nowrap" role="status">
+            {hits.length ? `${number(hit + 1)} of ${counted(hits.length, "line")}` : "not found"}
+          </span>
+        )}
+        <label class="row small nowrap">
+          <input type="checkbox" checked={isFollowing} onChange={(event) => setFollowing(event.currentTarget.checked)} /> Follow
+        </label>
+        <a class="button is-small" href={downloadAddress(`${reader?.target ?? ""}?download=true`)} download={`${run}.${attempt}.${step}.log`}>
+          <Icon name="download" /> Download
+        </a>
+      </div>
+      {reader?.error && <Problem error={reader.error} />}
+      {reader && reader.start > 0 && (
+        <button type="button" class="log-earlier" onClick={() => void reader.earlier()}>
+          Show what came before ({bytes(reader.start)})
+        </button>
+      )}
+      <div
+        ref={box}
+        class="log-lines"
+        tabIndex={0}
+        role="log"
+        aria-label={`Output of ${step}`}
+        aria-live="off"
+        onScroll={(event) => {
+          const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
+          setTop(scrollTop);
+          setFollowing(scrollTop + clientHeight >= scrollHeight - LINE);
+        }}
+      >
+        <div class="log-all" style={{ height: `${lines.length * LINE}px` }}>
+          <div style={{ transform: `translateY(${first * LINE}px)` }}>
+            {lines.slice(first, last).map((line, index) => (
+              <Line key={first + index} number={first + index + 1} text={line} before={lookBefore(lines, first + index)} search={search} isHit={hits[hit] === first + index} />
+            ))}
+          </div>
+        </div>
+      </div>
+      <p class="log-foot small" role="status">
+        {lines.length ? counted(lines.length, "line") : reader?.isReady ? "Nothing was printed" : "Reading"}
+        {reader?.isComplete ? "" : " · live"}
+      </p>
+    </div>
+  );
+}
+
+function findAll(lines: string[], search: string): number[] {
+  const wanted = search.toLowerCase();
+  if (!wanted) return [];
+  const found: number[] = [];
+  for (const [index, line] of lines.entries()) if (plainText(line).toLowerCase().includes(wanted)) found.push(index);
+  return found;
+}
+
+/** A colour may have been set lines ago; fifty back is as far as is looked. */
+function lookBefore(lines: string[], index: number): Look {
+  let look = PLAIN;
+  for (let line = Math.max(0, index - 50); line < index; line++) {
+    const text = lines[line] ?? "";
+    if (text.includes("\x1b")) [, look] = parseLine(text, look);
+  }
+  return look;
+}
+
+interface LineProps {
+  number: number;
+  text: string;
+  before: Look;
+  search: string;
+  isHit: boolean;
+}
+
+function Line({ number: place, text, before, search, isHit }: LineProps) {
+  const [pieces] = parseLine(text, before);
+  return (
+    <div class={isHit ? "log-line is-hit" : "log-line"}>
+      <span class="log-number" aria-hidden="true">
+        {place}
+      </span>
+      <span>
+        {pieces.map((piece, index) => (
+          <span key={index} class={classOf(piece.look)} style={styleOf(piece.look)}>
+            {search ? marked(piece.text, search) : piece.text}
+          </span>
+        ))}
+      </span>
+    </div>
+  );
+}
+
+function classOf(look: Look): string {
+  const names = [look.isBold && "is-bold", look.isDim && "is-dim", look.isItalic && "is-italic", look.isUnderlined && "is-underlined", look.isInverse && "is-inverse"];
+  if (look.fg && !look.fg.startsWith("rgb")) names.push(`fg-${look.fg}`);
+  if (look.bg && !look.bg.startsWith("rgb")) names.push(`bg-${look.bg}`);
+  return names.filter(Boolean).join(" ");
+}
+
+function styleOf(look: Look): JSX.CSSProperties {
+  return {
+    ...(look.fg?.startsWith("rgb") ? { color: look.fg } : {}),
+    ...(look.bg?.startsWith("rgb") ? { backgroundColor: look.bg } : {}),
+  };
+}
+
+function marked(text: string, search: string): (string | JSX.Element)[] {
+  const parts: (string | JSX.Element)[] = [];
+  const [low, wanted] = [text.toLowerCase(), search.toLowerCase()];
+  let from = 0;
+  for (let at = low.indexOf(wanted); at >= 0; at = low.indexOf(wanted, from)) {
+    parts.push(text.slice(from, at), <mark key={at}>{text.slice(at, at + search.length)}</mark>);
+    from = at + search.length;
+  }
+  return [...parts, text.slice(from)];
+}

@@ -1,0 +1,74 @@
+/** Under which rules a job runs, where each of them was written, and the file itself. */
+
+import { path } from "../api/client";
+import type { JobDetail, Rule } from "../api/types";
+import { useApi } from "../api/use";
+import { Card, Empty, Loading, Problem } from "../ui/parts";
+
+const MEANINGS: Record<string, string> = {
+  missed: "which missed occurrences are run after all",
+  catchup_window: "how far back missed occurrences are worth running",
+  overlap: "what an occurrence does while a run is active",
+  grace: "how late still counts as on time",
+  max_delay: "later than this is skipped",
+  skip_if_successful: "skip when a run succeeded since the last occurrence",
+  "retry.max_retries": "tries after the first",
+  on_executor_lost: "what happens when nobody knows how a run ended",
+  backlog_max: "how many may wait; beyond it the oldest become a gap",
+};
+
+export function JobRules({ job }: { job: JobDetail }) {
+  const { data, error, reload } = useApi<Rule[]>(job.is_defined ? path`/jobs/${job.job}/explain` : null, (event) => event.job === job.job && event.type === "job");
+  if (!job.is_defined) return <Empty title="Its definition is gone">The ledger keeps what it did.</Empty>;
+  return (
+    <div class="columns">
+      <Card title="The rules it runs under">
+        {error && <Problem error={error} onRetry={reload} />}
+        {!data && !error && <Loading />}
+        {data && (
+          <div class="table-scroll">
+            <table>
+              <caption class="hidden-text">Rules, their values and where they were written</caption>
+              <thead>
+                <tr>
+                  <th scope="col">Rule</th>
+                  <th scope="col">Value</th>
+                  <th scope="col">From</th>
+                </tr>
+              </thead>
+              <tbody>
+                {data.map((rule) => (
+                  <tr key={rule.name}>
+                    <td>
+                      <code>{rule.name}</code>
+                      {MEANINGS[rule.name] && <div class="quiet small">{MEANINGS[rule.name]}</div>}
+                    </td>
+                    <td class="strong">{rule.value}</td>
+                    <td class="quiet small">{rule.origin}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Card>
+      <Card title={job.file ?? "Definition"}>
+        {job.text ? (
+          <pre class="code" tabIndex={0} aria-label="The file as it was written">
+            {job.text}
+          </pre>
+        ) : (
+          <DefinitionData job={job} />
+        )}
+      </Card>
+    </div>
+  );
+}
+
+function DefinitionData({ job }: { job: JobDetail }) {
+  return (
+    <pre class="code" tabIndex={0} aria-label="The definition as data">
+      {JSON.stringify(job.definition, null, 2)}
+    </pre>
+  );
+}

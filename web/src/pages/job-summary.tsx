@@ -1,0 +1,126 @@
+/** What a job does, how it went lately, and when it is due next. */
+
+import { path, withQuery } from "../api/client";
+import type { Durations, Fire, Graph, JobDetail, Page, Run, RunDetail } from "../api/types";
+import { useApi } from "../api/use";
+import { DurationChart } from "../charts/durations";
+import { StepGraph } from "../charts/graph";
+import { runPath } from "../state/route";
+import { StateBadge } from "../ui/badges";
+import { Card, Empty, Fact, Facts, Loading } from "../ui/parts";
+import { Fires } from "../ui/fires";
+import { RunList } from "../ui/runs";
+import { Span, Time } from "../ui/time";
+import { percent } from "./strip";
+
+export function JobSummary({ job }: { job: JobDetail }) {
+  const isOwn = (event: { job?: string }) => event.job === job.job;
+  const durations = useApi<Durations>(withQuery(path`/jobs/${job.job}/durations`, { limit: 200 }), isOwn);
+  const recent = useApi<Page<Run>>(withQuery("/runs", { job: job.job, limit: 8 }), isOwn);
+  const { data: stats } = durations;
+  return (
+    <>
+      <Card>
+        <div class="card-body">
+          <Facts>
+            <Fact name="Next">
+              {job.next ? (
+                <>
+                  <Time at={job.next} zone={job.timezone} /> <span class="quiet">(</span>
+                  <Time at={job.next} zone={job.timezone} as="ago" />
+                  <span class="quiet">)</span>
+                </>
+              ) : (
+                "–"
+              )}
+            </Fact>
+            <Fact name="Last">
+              {job.last ? (
+                <a href={runPath(job.last.run)} class="row">
+                  <StateBadge state={job.last.state} /> <Time at={job.last.scheduled_for} zone={job.timezone} />
+                </a>
+              ) : (
+                "never"
+              )}
+            </Fact>
+            <Fact name="Schedule">
+              {job.schedules.map((schedule) => (
+                <div key={schedule}>
+                  <code>{schedule}</code>
+                </div>
+              ))}
+              {!job.schedules.length && "none"}
+            </Fact>
+            <Fact name="Zone">{job.timezone}</Fact>
+            <Fact name="Success">{stats?.success_rate === null || !stats ? "–" : percent(stats.success_rate)}</Fact>
+            <Fact name="Usually takes">
+              <Span seconds={stats?.durations?.p50} />
+            </Fact>
+            <Fact name="Lateness, p99">
+              <Span seconds={stats?.lateness?.p99} />
+            </Fact>
+            {job.queue && <Fact name="Queue">{job.queue}</Fact>}
+          </Facts>
+        </div>
+      </Card>
+      <Steps job={job} />
+      <div class="columns">
+        <Card title="How long runs took" class="is-wide-card">
+          {stats ? stats.durations ? <DurationChart durations={stats} zone={job.timezone} /> : <Empty title="No run has ended yet" icon="runs" /> : <Loading />}
+        </Card>
+        <Card title="Latest" aside={<a href="?tab=ledger">Ledger</a>}>
+          {recent.data ? <RunList runs={recent.data.items.map((run) => ({ ...run, timezone: job.timezone }))} empty="Nothing yet." isOneJob /> : <Loading />}
+        </Card>
+        <NextFires job={job} />
+      </div>
+    </>
+  );
+}
+
+function Steps({ job }: { job: JobDetail }) {
+  const graph = useApi<Graph>(job.is_defined ? path`/jobs/${job.job}/graph` : null);
+  const shown = job.active[0] ?? job.last;
+  const run = useApi<RunDetail>(shown ? path`/runs/${shown.run}` : null, (event) => event.job === job.job);
+  if (!graph.data || !graph.data.nodes.length) return null;
+  const { runs_after: after, runs_before: before } = graph.data;
+  return (
+    <Card
+      title="Steps"
+      aside={
+        shown && (
+          <a href={runPath(shown.run)} class="small">
+            as in the run of <Time at={shown.scheduled_for} zone={job.timezone} />
+          </a>
+        )
+      }
+    >
+      <StepGraph graph={graph.data} steps={(run.data?.steps ?? []).filter((step) => step.attempt === run.data?.attempt)} />
+      {(after.length > 0 || before.length > 0) && (
+        <p class="card-body quiet small">
+          {after.length > 0 && <>Starts after {links(after)}. </>}
+          {before.length > 0 && <>Starts {links(before)} when it succeeds.</>}
+        </p>
+      )}
+    </Card>
+  );
+}
+
+function links(jobs: string[]) {
+  return jobs.map((job, index) => (
+    <>
+      {index > 0 && ", "}
+      <a key={job} href={`/jobs/${encodeURIComponent(job)}`}>
+        {job}
+      </a>
+    </>
+  ));
+}
+
+function NextFires({ job }: { job: JobDetail }) {
+  const { data } = useApi<{ items: Fire[] }>(job.is_defined ? withQuery(path`/jobs/${job.job}/upcoming`, { count: 12 }) : null, (event) => event.job === job.job);
+  return (
+    <Card title="Next fires" aside={<span class="quiet small">{job.timezone}</span>}>
+      {data?.items.length ? <Fires fires={data.items} /> : <Empty title={job.paused_at ? "Paused" : "Nothing is due"} icon="upcoming" />}
+    </Card>
+  );
+}
