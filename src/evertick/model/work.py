@@ -94,7 +94,37 @@ class SubJob:
     """Without it the step has succeeded when that run is in the ledger."""
 
 
-Kind: TypeAlias = Command | Script | PythonCall | HttpCall | Pipeline | SubJob
+@dataclass(frozen=True, slots=True)
+class SecretKey:
+    """One value of a Secret of the cluster; it never passes through the scheduler."""
+
+    secret: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A container on a Kubernetes cluster; the step ends as it does."""
+
+    image: str
+    command: tuple[str, ...] = ()
+    """Empty: what the image says."""
+    is_shell: bool = False
+    """`command` is a single line for the shell of the image."""
+    env: tuple[tuple[str, str], ...] = ()
+    secrets: tuple[tuple[str, SecretKey], ...] = ()
+    """Environment variables whose values are Secrets of the cluster."""
+    requests: tuple[tuple[str, str], ...] = ()
+    limits: tuple[tuple[str, str], ...] = ()
+    service_account: str | None = None
+    """None: the pod gets no credentials of the cluster."""
+    namespace: str | None = None
+    """None: as the settings say."""
+    pod_spec: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """Laid over the pod's specification; what is written here wins."""
+
+
+Kind: TypeAlias = Command | Script | PythonCall | HttpCall | Pipeline | SubJob | Pod
 
 
 # --- conditions

@@ -40,6 +40,7 @@ from evertick.model.work import (
     Condition,
     HttpCall,
     Pipeline,
+    Pod,
     PythonCall,
     Script,
     Secret,
@@ -128,6 +129,8 @@ class Scene:
                 return program_of(step.kind, self.folder_of(step), self._params)
             case SubJob():
                 raise AssertionError("a run of another job needs no program")
+            case Pod(image):
+                raise Unready(f"the image {image!r} cannot be run as a step by this executor.")
 
     def params_for(self, step: Step, kind: SubJob) -> str:
         """What a run of another job is given; what is handed on to it comes from the step's variables."""
