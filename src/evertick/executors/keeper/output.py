@@ -89,8 +89,14 @@ class LogWriter:
                     os.unlink(self._name + TAIL_SUFFIX, dir_fd=self._folder_fd)
             except OSError:
                 pass  # removed by somebody else while we wrote; there is nothing left to name
-        if self._folder_fd is not None:
-            os.close(self._folder_fd)
+            self._fd = None
+        self.leave()
+
+    def leave(self) -> None:
+        """Let the files go as they are: whoever comes next goes on behind what was written."""
+        for fd in (self._fd, self._folder_fd):
+            if fd is not None:
+                os.close(fd)
         self._fd = self._folder_fd = None
 
     def _keep(self, data: bytes) -> None:

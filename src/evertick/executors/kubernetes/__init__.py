@@ -1,0 +1,1 @@
+"""Running attempts as Jobs of a Kubernetes cluster."""

@@ -1,0 +1,381 @@
+"""Running attempts on a cluster: one Job each, and what becomes of them is what the cluster says."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from evertick.executor import Attempt, Member
+from evertick.executors.kubernetes import deeds
+from evertick.executors.kubernetes.copying import Copies
+from evertick.executors.kubernetes.orders import order_of
+from evertick.executors.kubernetes.settings import KubernetesSettings
+from evertick.executors.kubernetes.settling import NAME, Settling
+from evertick.executors.kubernetes.track import Ending, Phase, Sightings, Ticket, Track, job_of, slim
+from evertick.executors.local import private_folder
+from evertick.kinds import Unready
+from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster, jobs_path, pods_path
+from evertick.kinds.kubernetes.judging import Ended, Pending, Running, Taken, is_over, newest
+from evertick.kinds.kubernetes.names import ATTEMPT_ROLE, INSTANCE, ROLE, STOPPED, job_name, selector_of
+from evertick.kinds.kubernetes.overlay import Json
+from evertick.kinds.kubernetes.watching import Watch
+from evertick.kinds.kubernetes.words import why_no_pod
+from evertick.model.instant import SECOND, Instant, from_text
+from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
+from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown
+from evertick.model.run import RunKey
+
+log = logging.getLogger("evertick.kubernetes")
+
+LAUNCHERS = 8
+SETTLERS = 16
+LAUNCHES_MAX = 10_000
+"""Launches that wait for the cluster; more are refused, and come again."""
+CLOSE_SECONDS = 5.0
+TICK_SECONDS = 1.0
+REASONS_US = 10 * SECOND
+"""How often the cluster is asked why it makes no pod."""
+
+
+class KubernetesExecutor:
+    """The cluster holds the attempts; this only asks and listens. Whoever opens it next finds them by their names."""
+
+    name = NAME
+
+    def __init__(
+        self, connect: Callable[[], Cluster], state_folder: Path | str, settings: KubernetesSettings | None = None
+    ) -> None:
+        self._connect = connect
+        self._logs = Path(state_folder).absolute() / "logs"
+        self._settings = settings or KubernetesSettings()
+        self._report: Callable[[Report], None] = _nowhere
+        self._lock = threading.RLock()
+        self._tracks: dict[str, Track] = {}
+        """What we were given or asked about, by the names of the Jobs; of other nodes' attempts we say nothing."""
+        self._seen = Sightings()
+        self._watches: list[Watch] = []
+        self._troubles: dict[str, str] = {}
+        self._closing = threading.Event()
+        self._copies = Copies(self._settings.log_streams)
+
+    # The contract
+
+    def open(self, report: Callable[[Report], None]) -> None:
+        self._report = report
+        self._cluster = self._connect()
+        self._namespaces = tuple(dict.fromkeys((self._cluster.namespace, *self._settings.namespaces)))
+        private_folder(self._logs)
+        self._settler = Settling(self._cluster, self._logs, self._settings, self._copies, self._closing)
+        self._launching = ThreadPoolExecutor(LAUNCHERS, "evertick-pod-launch")
+        self._settling = ThreadPoolExecutor(SETTLERS, "evertick-pod-settle")
+        selector = selector_of({INSTANCE: self._settings.instance, ROLE: ATTEMPT_ROLE})
+        for namespace in self._namespaces:
+            for path, on_all, on_change in (
+                (jobs_path(namespace), self._all_jobs, self._job_changed),
+                (pods_path(namespace), self._all_pods, self._pod_changed),
+            ):
+                told = (partial(on_all, namespace), on_change, partial(self._troubled, path))
+                self._watches.append(Watch(self._cluster, path, selector, *told))
+        for watch in self._watches:
+            watch.start()
+        self._clock = threading.Thread(target=self._tick, name="evertick-pod-clock", daemon=True)
+        self._clock.start()
+
+    def launch(self, attempt: Attempt) -> None:
+        ticket = Ticket(attempt.key, attempt.attempt)
+        try:
+            order = order_of(attempt, self._settings.instance, self._cluster.namespace)
+        except Unready as error:
+            self._report(RunFinished(*ticket, _now(), FAILED, None, str(error)))
+            return
+        metadata = order.manifest["metadata"]
+        if metadata["namespace"] not in self._namespaces:
+            why = f"the namespace {metadata['namespace']!r} is not one of the settings. Add it to 'namespaces' there."
+            self._report(LaunchRefused(*ticket, why))
+            return
+        with self._lock:
+            track = self._tracks.get(metadata["name"])
+            if track is not None and track.phase is not Phase.ASKED:
+                self._say_again(track)
+                return
+            if len(self._tracks) >= LAUNCHES_MAX and self._launches() >= LAUNCHES_MAX:
+                self._report(LaunchRefused(*ticket, "too many launches are under way"))
+                return
+            track = Track(ticket, metadata["name"], metadata["namespace"], Phase.LAUNCHING, _now())
+            track.step, track.log_max_bytes, track.order = order.step, order.log_max_bytes, order.manifest
+            self._tracks[track.name] = track
+        self._launching.submit(self._guarded, self._create, track)
+
+    def stop(self, key: RunKey, attempt: int, detail: str) -> None:
+        name = job_name(self._settings.instance, key, attempt)
+        with self._lock:
+            track, job = self._tracks.get(name), self._seen.jobs.get(name)
+            if track is None and job is not None and not is_over(job):
+                track = self._tracks[name] = Track(Ticket(key, attempt), name, "", Phase.ASKED, _now())
+                self._take_up(track, job)
+            if track is not None:
+                self._end(track, Ending(CANCELLED, detail))
+
+    def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+        for key, attempt in runs:
+            name = job_name(self._settings.instance, key, attempt)
+            with self._lock:
+                track = self._tracks.get(name)
+                if track is not None:
+                    self._say_again(track)
+                    continue
+                track = self._tracks[name] = Track(Ticket(key, attempt), name, "", Phase.ASKED, _now())
+            self._launching.submit(self._guarded, self._look_up, track)
+
+    def members(self) -> Sequence[Member]:
+        with self._lock:
+            running = sum(track.phase is not Phase.ASKED for track in self._tracks.values())
+            return (Member(self.name, not any(self._troubles.values()), running),)
+
+    def close(self) -> None:
+        """Let go; what runs goes on, and is found by whoever comes next."""
+        self._closing.set()
+        for watch in self._watches:
+            watch.stop(CLOSE_SECONDS)
+        self._copies.close(CLOSE_SECONDS)
+        self._clock.join(CLOSE_SECONDS)
+        for pool in (self._launching, self._settling):
+            pool.shutdown(wait=False, cancel_futures=True)
+        self._cluster.close()
+
+    # What is done, each in a thread of a pool
+
+    def _guarded(self, deed: Callable[[Track], None], track: Track) -> None:
+        """A fault of ours with one attempt must not silence the others."""
+        try:
+            deed(track)
+        except Exception as error:
+            if not self._closing.is_set():
+                log.exception("kubernetes.raised job=%s", track.name)
+                self._conclude(track, RunLost(*track.ticket, f"{type(error).__name__}: {error}"))
+
+    def _create(self, track: Track) -> None:
+        with self._lock:
+            if track.ending is not None:
+                self._conclude(track, track.ended_by_us(_now()))
+                return
+        assert track.order is not None
+        made = deeds.create(self._cluster, track.order, self._closing)
+        track.order = None
+        match made:
+            case deeds.Refused(why):
+                self._conclude(track, LaunchRefused(*track.ticket, why))
+            case deeds.Impossible(why):
+                self._conclude(track, RunFinished(*track.ticket, _now(), FAILED, None, why))
+            case deeds.Created(job, is_new):
+                with self._lock:
+                    track.is_ours = is_new
+                    self._take_up(track, job)
+
+    def _look_up(self, track: Track) -> None:
+        with self._lock:
+            job: Json | bool | None = self._seen.jobs.get(track.name)
+        if job is None:
+            # Not by what the watch has seen, which may be old: the cluster itself must say that it has none.
+            job = deeds.read(self._cluster, self._namespaces, track.name, self._closing)
+        with self._lock:
+            if job is False or self._tracks.get(track.name) is not track or track.phase is not Phase.ASKED:
+                return  # closed, or launched meanwhile
+            if isinstance(job, dict):
+                self._take_up(track, job)
+                self._say_again(track)
+            else:
+                self._conclude(track, RunUnknown(*track.ticket))
+
+    def _settle(self, track: Track) -> None:
+        with self._lock:
+            is_gone = track.name not in self._seen.jobs
+        reports = self._settler.settle(track, is_gone=is_gone)
+        if reports is not None:
+            self._conclude(track, *reports)
+
+    def _confirm_gone(self, track: Track) -> None:
+        """The list did not have it; it may have been made behind the list."""
+        job = deeds.read(self._cluster, (track.namespace,), track.name, self._closing)
+        with self._lock:
+            if job is None:
+                self._seen.jobs.pop(track.name, None)
+                self._gone(track, None)
+            elif isinstance(job, dict):
+                self._job_changed("MODIFIED", job)
+
+    # What follows; under the lock
+
+    def _launches(self) -> int:
+        return sum(track.phase is Phase.LAUNCHING for track in self._tracks.values())
+
+    def _take_up(self, track: Track, job: Json) -> None:
+        """Its Job is there: from now on it is watched."""
+        metadata = job["metadata"]
+        track.namespace, track.phase = metadata["namespace"], Phase.POSTED
+        if not track.is_ours:
+            track.since = from_text(metadata["creationTimestamp"])
+            stopped = (metadata.get("annotations") or {}).get(STOPPED)
+            if stopped is not None and track.ending is None:
+                track.ending = Ending(CANCELLED, stopped)  # somebody before us had begun to end it
+        # The watch may have been faster than the answer to our own request.
+        track.job = self._seen.jobs.setdefault(track.name, slim(job))
+        track.pods |= self._seen.pods_of(track.name)
+        if track.was_deleted:
+            self._settling.submit(self._guarded, self._confirm_gone, track)
+        elif track.ending is not None:
+            self._end(track, track.ending)
+        self._consider(track)
+
+    def _say_again(self, track: Track) -> None:
+        """To whoever asks after an attempt that is there; one that ends is answered by its end."""
+        if track.phase is Phase.POSTED:
+            running = track.verdict()
+            self._started(track, track.clamped(running.at, _now()) if isinstance(running, Running) else track.since)
+
+    def _started(self, track: Track, at: Instant) -> None:
+        track.is_told = True
+        self._report(RunStarted(*track.ticket, at, NAME))
+
+    def _end(self, track: Track, ending: Ending) -> None:
+        if track.ending is None:
+            track.ending = ending
+        if track.phase is Phase.POSTED:
+            words, grace_seconds = track.ending.detail, self._settings.grace_us // SECOND
+            where = (self._cluster, track.namespace, track.name)
+            self._settling.submit(deeds.end, *where, words, grace_seconds, self._closing)
+
+    def _consider(self, track: Track) -> None:
+        """What is known has changed."""
+        if track.phase is not Phase.POSTED:
+            return
+        match track.verdict():
+            case Pending(why, is_hopeless, has_pod):
+                if has_pod and why != track.why:
+                    track.why = why
+                    log.info("run.pending run=%s why=%s", track.ticket.key.run_id, why)
+                if is_hopeless and track.ending is None:
+                    self._end(track, Ending(FAILED, why))
+            case Running(at):
+                track.has_started = True
+                if not track.is_told:
+                    self._started(track, track.clamped(at, _now()))
+                pod = newest(list(track.pods.values()))
+                if pod is not None:
+                    name = pod["metadata"]["name"]
+                    self._copies.start(track.ticket, partial(self._settler.copy_of, track, name))
+            case Ended(state):
+                # One that we end is over when it is gone, unless it was faster.
+                if track.ending is None or state is SUCCEEDED:
+                    self._begin_to_settle(track)
+            case Taken():
+                if track.ending is None:
+                    self._begin_to_settle(track)
+
+    def _gone(self, track: Track, last: Json | None) -> None:
+        """Its Job is no longer there."""
+        if track.phase is Phase.POSTED:
+            track.job = last or track.job
+            self._begin_to_settle(track)
+
+    def _begin_to_settle(self, track: Track) -> None:
+        track.phase = Phase.SETTLING
+        self._settling.submit(self._guarded, self._settle, track)
+
+    def _conclude(self, track: Track, *reports: Report) -> None:
+        """Say it, and forget it: what is asked again is looked up again."""
+        with self._lock:
+            if self._tracks.get(track.name) is track:
+                del self._tracks[track.name]
+            for report in reports:
+                if not self._closing.is_set():
+                    self._report(report)
+
+    # What the cluster says
+
+    def _all_jobs(self, namespace: str, jobs: Sequence[Json]) -> None:
+        with self._lock:
+            self._seen.list_jobs(namespace, jobs)
+            for track in list(self._tracks.values()):
+                job = self._seen.jobs.get(track.name)
+                if job is not None:
+                    track.job = job
+                    self._consider(track)
+                elif track.namespace == namespace and track.phase is Phase.POSTED:
+                    self._settling.submit(self._guarded, self._confirm_gone, track)
+
+    def _job_changed(self, kind: str, job: Json) -> None:
+        name, job = job["metadata"]["name"], slim(job)
+        with self._lock:
+            track = self._tracks.get(name)
+            if kind == "DELETED":
+                self._seen.jobs.pop(name, None)
+                if track is not None:
+                    track.was_deleted = True
+                    self._gone(track, job)
+                return
+            self._seen.jobs[name] = job
+            if track is not None and track.phase is Phase.POSTED:
+                track.job = job
+                self._consider(track)
+
+    def _all_pods(self, namespace: str, pods: Sequence[Json]) -> None:
+        with self._lock:
+            self._seen.list_pods(namespace, pods)
+            for track in list(self._tracks.values()):
+                track.pods |= self._seen.pods_of(track.name)
+                self._consider(track)
+
+    def _pod_changed(self, kind: str, pod: Json) -> None:
+        pod = slim(pod)
+        with self._lock:
+            self._seen.see_pod(pod, is_gone=kind == "DELETED")
+            track = self._tracks.get(job_of(pod))
+            if track is not None:
+                track.pods[pod["metadata"]["name"]] = pod
+                self._consider(track)
+
+    def _troubled(self, path: str, trouble: str) -> None:
+        with self._lock:
+            self._troubles[path] = trouble
+
+    # What time says
+
+    def _tick(self) -> None:
+        while not self._closing.wait(TICK_SECONDS):
+            now = _now()
+            with self._lock:
+                waiting = [one for one in self._tracks.values() if one.phase is Phase.POSTED and not one.has_started]
+            for track in waiting:
+                if not track.pods and now - max(track.looked_at, track.since) >= REASONS_US:
+                    self._ask_for_reasons(track, now)
+                if now - track.since >= self._settings.start_timeout_us:
+                    self._give_up(track)
+
+    def _give_up(self, track: Track) -> None:
+        with self._lock:
+            if track.phase is Phase.POSTED and track.ending is None and not track.has_started:
+                self._end(track, Ending(FAILED, f"it did not start in time: {track.why or why_no_pod('')}"))
+
+    def _ask_for_reasons(self, track: Track, now: Instant) -> None:
+        track.looked_at = now
+        try:
+            said = self._cluster.warnings_about(track.namespace, track.name)
+        except (ApiAway, ApiError):
+            return  # it was only for the words
+        if said and why_no_pod(said[-1]) != track.why:
+            track.why = why_no_pod(said[-1])
+            log.warning("run.pending run=%s why=%s", track.ticket.key.run_id, track.why)
+
+
+def _now() -> Instant:
+    return time.time_ns() // 1_000
+
+
+def _nowhere(report: Report) -> None:
+    raise AssertionError(f"{report} before open()")

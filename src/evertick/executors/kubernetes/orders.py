@@ -1,0 +1,70 @@
+"""What the cluster is asked for when an attempt is launched."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from evertick.executor import Attempt
+from evertick.executors.keeper.environment import facts_of, given_params, params_of, step_facts
+from evertick.executors.wire import Order
+from evertick.kinds import Unready
+from evertick.kinds.kubernetes.manifest import job_manifest
+from evertick.kinds.kubernetes.names import ATTEMPT_ROLE, annotations_of, job_name, labels_of
+from evertick.kinds.kubernetes.overlay import Json
+from evertick.model.work import Pod, Secret, Step, Work
+
+
+class PodOrder(NamedTuple):
+    manifest: Json
+    step: str
+    log_max_bytes: int
+
+
+def order_of(attempt: Attempt, instance: str, namespace: str) -> PodOrder:
+    """The Job of a whole attempt; `Unready` says why there cannot be one."""
+    work = attempt.job.work
+    step = only_step(work)
+    assert isinstance(step.kind, Pod)
+    key = attempt.key
+    manifest = job_manifest(
+        step.kind,
+        name=job_name(instance, key, attempt.attempt),
+        namespace=step.kind.namespace or namespace,
+        labels=labels_of(instance, key, ATTEMPT_ROLE),
+        annotations=annotations_of(key, attempt.attempt, attempt.fence),
+        env=_environment(attempt, work, step),
+        working_dir=step.working_dir or work.working_dir,
+        timeout_us=work.timeout_us if work.timeout_us is not None else step.timeout_us,
+    )
+    return PodOrder(manifest, step.name, work.log_max_bytes)
+
+
+def only_step(work: Work) -> Step:
+    if len(work.steps) == 1 and isinstance(work.steps[0].kind, Pod):
+        return work.steps[0]
+    raise Unready("a run on the cluster is one container. Write 'kubernetes' with an image, or 'steps' to run here.")
+
+
+def _environment(attempt: Attempt, work: Work, step: Step) -> dict[str, str]:
+    order = Order(
+        attempt.key,
+        attempt.attempt,
+        attempt.fence,
+        str(attempt.trigger),
+        attempt.params,
+        attempt.previous_success_at,
+        "",
+    )
+    run_id = attempt.key.run_id
+    facts = facts_of(order, run_id, "")
+    del facts["EVERTICK_KEEPER"]  # there is none
+    env: dict[str, str] = {}
+    for name, value in (*work.env, *step.env):
+        if isinstance(value, Secret):
+            raise Unready(
+                f"the variable {name!r} is a secret of the scheduler: anybody who may see the pod could read it. "
+                "Put it into a Secret of the cluster, and write it under 'kubernetes.secrets'."
+            )
+        env[name] = value
+    env |= params_of(work.params, given_params(attempt.params))
+    return {**env, **facts, **step_facts(run_id, attempt.attempt, step.name)}
