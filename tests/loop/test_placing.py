@@ -244,7 +244,7 @@ class TestBroadcast:
         here.run_until("08:31:10")
         key = here.launches[0][1].key
         done = "fleet:*ex-a+,ex-b,ex-c+"
-        here.say(RunFinished(key, 1, here.now, FAILED, 1, "1 of 3 shards failed", done))
+        here.say(RunFinished(key, 1, here.now, FAILED, 1, "1 of 3 shards failed", executor=done))
         here.run_until("08:31:30")
         assert places(here) == ["*ex-a,ex-b,ex-c", "*ex-a+,ex-b,ex-c+"]
         assert here.ledger() == ["08:31 succeeded"]
@@ -254,7 +254,7 @@ class TestBroadcast:
         here.act("a", FOREVER, Act())
         here.run_until("08:31:10")
         key = here.launches[0][1].key
-        here.say(RunFinished(key, 1, here.now, FAILED, 1, "", "fleet:*ex-a+,ex-b,ex-c+"))
+        here.say(RunFinished(key, 1, here.now, FAILED, 1, "", executor="fleet:*ex-a+,ex-b,ex-c+"))
         here.restart()
         here.say(seen("ex-a", "ex-c"))
         here.run_until("08:32:30")

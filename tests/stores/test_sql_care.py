@@ -13,6 +13,7 @@ from evertick.errors import EvertickError
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.store import Batch, JobRecord
 from evertick.stores import open_store
+from evertick.stores.migrations import NEWEST
 from tests.stores.building import NINE, TEN, asked, enter, occurrence, planned
 
 
@@ -38,8 +39,9 @@ def fill(url: str) -> None:
 
 
 def test_migrate_makes_a_ledger_and_then_has_nothing_to_do(url):
-    assert run("migrate", "--store", url) == (0, f"{url}: took 1 step; schema version 1, made by Evertick 0.1.0.\n")
-    assert run("migrate", "--store", url) == (0, f"{url}: nothing to do; schema version 1, made by Evertick 0.1.0.\n")
+    made = f"schema version {NEWEST}, made by Evertick 0.1.0.\n"
+    assert run("migrate", "--store", url) == (0, f"{url}: took {NEWEST} steps; {made}")
+    assert run("migrate", "--store", url) == (0, f"{url}: nothing to do; {made}")
 
 
 def test_check_says_what_there_is(url, tmp_path):
@@ -52,7 +54,7 @@ def test_check_says_what_there_is(url, tmp_path):
         "ok     the file passed its integrity check",
         f"warn   others may read the file (mode 644). Next: chmod 600 {tmp_path}/evertick.db",
         "warn   there is no backup. Next: evertick db backup --store URL, or let Evertick run for a day",
-        "ok     schema version 1, made by Evertick 0.1.0",
+        f"ok     schema version {NEWEST}, made by Evertick 0.1.0",
         "ok     2 lines, 1 of them open; 1 jobs; 1 unanswered requests",
     ]
 
@@ -69,7 +71,7 @@ def test_check_of_a_ledger_that_is_not_migrated_says_so(url, tmp_path):
     (tmp_path / "evertick.db").touch(0o600)
     code, text = run("check", "--store", url)
     assert code == 0
-    assert "warn   schema version 0 of 1. Next: evertick db migrate" in text
+    assert f"warn   schema version 0 of {NEWEST}. Next: evertick db migrate" in text
 
 
 def test_check_makes_no_ledger_where_there_is_none(url, tmp_path):

@@ -13,7 +13,20 @@ from evertick.model.ledger import JobRecord
 from evertick.model.lifecycle import FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT, JobStatus, RunState, Trigger
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
-from evertick.model.work import Command, Env, HttpCall, Kind, Param, Pipeline, PythonCall, Script, Secret, Step, SubJob
+from evertick.model.work import (
+    Command,
+    Env,
+    HttpCall,
+    Kind,
+    Param,
+    Pipeline,
+    Pod,
+    PythonCall,
+    Script,
+    Secret,
+    Step,
+    SubJob,
+)
 from evertick.operations.data import lateness_seconds, run_data, text_or_none
 from evertick.operations.reasons import Why
 from evertick.operations.words import local_text, offset_text
@@ -154,6 +167,8 @@ def kind_words(kind: Kind) -> tuple[str, str]:
             return "pipeline", _short(str(data.get("name", "")))
         case SubJob(job_id):
             return "job", job_id
+        case Pod(image):
+            return "kubernetes", image
 
 
 def why_data(answer: Why) -> Data:
