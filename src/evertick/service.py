@@ -15,6 +15,7 @@ from typing import Protocol
 
 from evertick.definitions.watch import FolderChanged, FolderWatch
 from evertick.dispatch.clock import Clock, SystemClock
+from evertick.dispatch.companion import Companion, module_command
 from evertick.dispatch.control import SOCKET as CONTROL_SOCKET
 from evertick.dispatch.control import Control
 from evertick.dispatch.dispatcher import Dispatcher
@@ -24,6 +25,7 @@ from evertick.dispatch.leadership import LEASE_US, NODE_PREFIX, Leadership, buck
 from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
 from evertick.dispatch.notify.telling import NOBODY, Telling, telling_of
 from evertick.dispatch.outlook import Outlook
+from evertick.dispatch.systemd import ServiceManager
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor
 from evertick.executors.local import LocalExecutor, private_folder
@@ -41,6 +43,8 @@ from evertick.settings import Settings
 from evertick.store import Store
 from evertick.stores import lock_path, open_store
 from evertick.stores.lock import HEARTBEAT_US, FolderLock
+
+__all__ = ["Companion", "FolderService", "Service", "local_settings", "loop_settings", "module_command"]
 
 log = logging.getLogger("evertick")
 
@@ -125,10 +129,16 @@ class Service:
             finally:
                 await asyncio.to_thread(self._fall_silent)
 
-    def shut_down(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        """Start nothing more; runs that have not ended by then go on, and are found by whoever starts next."""
+    def shut_down(self, patience_seconds: float = PATIENCE_SECONDS, *, ends_runs: bool = False) -> None:
+        """Start nothing more; runs that have not ended by then go on and are found by the next one, or are ended."""
         if self.dispatcher is not None:
-            self.dispatcher.shut_down(patience_seconds)
+            self.dispatcher.shut_down(patience_seconds, ends_runs=ends_runs)
+
+    def seconds_since_turn(self) -> float:
+        """Since the loop last ended an iteration; from any thread."""
+        if self.dispatcher is None:
+            return 0.0
+        return (self._clock.monotonic_us() - self.dispatcher.turned_at_us) / SECOND
 
     def _open(self) -> None:
         path = lock_path(self._store_url)
@@ -277,12 +287,13 @@ class FolderService:
             self.state_folder / CONTROL_SOCKET, outlook.status, outlook.feed, settings.limits.clients
         )
         outlook.status.extra["control"] = lambda: self.control.counts
-        self.service.attachments.append(self.control)
+        self.manager = ServiceManager(self.service.seconds_since_turn)
+        self.service.attachments += [self.control, self.manager]
 
     async def run(self) -> None:
-        _calm_the_collector()
         private_folder(self.state_folder)
         self.watch.load()
+        _calm_the_collector()
         watching = threading.Thread(
             target=self.watch.run, args=(self._changed, self._stopping), name="evertick-watch", daemon=True
         )
@@ -293,8 +304,15 @@ class FolderService:
             self._stopping.set()
             watching.join()
 
-    def shut_down(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        self.service.shut_down(patience_seconds)
+    def accompany(self, companion: Companion) -> None:
+        """Let a process live beside the scheduler, from when it is up until it has stopped."""
+        self.service.outlook.status.extra[companion.name] = lambda: companion.state
+        # Before the manager, who is told last that everything is there.
+        self.service.attachments.insert(-1, companion)
+
+    def shut_down(self, patience_seconds: float = PATIENCE_SECONDS, *, ends_runs: bool = False) -> None:
+        self.manager.leaving()
+        self.service.shut_down(patience_seconds, ends_runs=ends_runs)
 
     def _changed(self, change: FolderChanged) -> None:
         self.service.inbox.report(DefinitionsChanged(change.jobs, change.removed))

@@ -42,6 +42,8 @@ from evertick.store import RunFilter, Store
 
 log = logging.getLogger("evertick")
 
+ENDING_SECONDS = 20.0
+"""How long a stop waits for runs that it has ended: they have their own grace before they are killed."""
 SLEEP_MAX_SECONDS = 5.0
 """No single sleep is longer: a suspended machine must notice soon after it wakes."""
 
@@ -71,6 +73,8 @@ class Dispatcher:
         self._observe = observe
         self._leave_at_us: int | None = None
         """When to stop waiting for runs that go on; whoever comes next finds them."""
+        self._ends_runs = False
+        """Whether runs that have not ended by then are ended, and waited for a while longer."""
         self._replies: dict[ReplySlot, asyncio.Future[object]] = {}
         self._next_slot = 1
         self.turns = Histogram()
@@ -115,14 +119,22 @@ class Dispatcher:
         finally:
             self._replies.pop(slot, None)
 
-    def shut_down(self, patience_seconds: float) -> None:
+    def shut_down(self, patience_seconds: float, *, ends_runs: bool = False) -> None:
         """Start nothing more, and leave when all runs have ended or patience is over; again, with less, hurries."""
         self._leave_at_us = self._clock.monotonic_us() + int(patience_seconds * SECOND)
+        self._ends_runs = ends_runs
         self._inbox.report(Shutdown())
 
     def _waits_for_runs(self) -> bool:
-        if self._leave_at_us is None or self._clock.monotonic_us() >= self._leave_at_us:
+        if self._leave_at_us is None:
             return False
+        if self._clock.monotonic_us() >= self._leave_at_us:
+            if not self._ends_runs:
+                return False
+            # Patience is over: end what runs, and wait for it to be gone, but not for ever.
+            self._leave_at_us = self._clock.monotonic_us() + int(ENDING_SECONDS * SECOND)
+            self._ends_runs = False
+            self._inbox.report(Shutdown(ends_runs=True))
         # Between two attempts there is nothing to wait for: the next one is made by whoever starts next.
         return any(
             run.state is not RETRYING

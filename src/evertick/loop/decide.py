@@ -57,7 +57,7 @@ from evertick.loop.messages import (
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant, to_text
-from evertick.model.lifecycle import LOST, PLANNED, RUNNING, Trigger
+from evertick.model.lifecycle import LOST, PLANNED, RETRYING, RUNNING, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.planning.misfire import is_missed
 
@@ -160,8 +160,10 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             requests.upcoming(state, turn, message)
         case AskStatistics():
             requests.statistics(state, turn, message)
-        case Shutdown():
+        case Shutdown(ends_runs):
             state.is_stopping = True
+            if ends_runs:
+                _end_runs(state, turn)
 
 
 # --- time
@@ -295,6 +297,15 @@ def _fire_stops(state: State, turn: Turn) -> None:
                 if job.planned is None:
                     job.planned = {}
                 job.planned[key] = run
+
+
+def _end_runs(state: State, turn: Turn) -> None:
+    """All that is active; what waits or is between two attempts is found by whoever starts next."""
+    for job in state.jobs.values():
+        for lane in (job.lanes or {}).values():
+            for run in lane.active.values():
+                if run.state is not RETRYING:
+                    turn.ask_to_stop(run, "ended because the scheduler was stopped")
 
 
 # --- the end of an iteration

@@ -85,6 +85,9 @@ class TimePassed(NamedTuple):
 class Shutdown(NamedTuple):
     """Plan and start nothing more."""
 
+    ends_runs: bool = False
+    """Also end what runs, instead of leaving it to whoever starts next."""
+
 
 # --- definitions
 

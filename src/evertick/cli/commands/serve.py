@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,60 +28,115 @@ if TYPE_CHECKING:
 )
 @click.option("--store", metavar="URL", help="The ledger; default: SQLite in the folder, under .evertick/.")
 @click.option("--node", metavar="NAME", help="This node's name; default: the host's.")
+@click.option("--host", metavar="ADDRESS", help="Where the pages and the API listen; default: 127.0.0.1.")
+@click.option("--port", type=int, metavar="NUMBER", help="Their port; default: 8765.")
+@click.option("--no-web", is_flag=True, help="Serve no pages and no API.")
 @click.option("--patience", type=float, metavar="SECONDS", help="How long to wait for runs when stopping; default: 30.")
+@click.option(
+    "--stop-runs",
+    type=click.Choice(["leave", "end"]),
+    help="What becomes of runs after that: they go on and are found at the next start, or are ended; default: leave.",
+)
 @click.option("--quiet", is_flag=True, help="Say only what is alarming.")
 def serve(
-    folder: Path, config: str | None, store: str | None, node: str | None, patience: float | None, quiet: bool
+    folder: Path, patience: float | None, stop_runs: str | None, no_web: bool, quiet: bool, **options: str | int | None
 ) -> None:
     """Schedule and run the jobs of a folder until it is stopped.
 
     Job files may be added, changed and removed meanwhile. Ctrl-C stops: nothing new starts, and what runs has some
-    seconds to end; a second Ctrl-C leaves at once. Runs that have not ended go on, and are found at the next start.
+    seconds to end; a second Ctrl-C does not wait. Runs that have not ended go on, and are found at the next start.
 
     \b
     Examples:
       evertick serve jobs
       evertick serve jobs --store postgresql://evertick@db/evertick --node a1
+      evertick serve jobs --no-web --stop-runs end --patience 60
     """
     from evertick.errors import NotFound
     from evertick.service import FolderService
     from evertick.settings import Settings
 
     if not folder.is_dir():
-        raise NotFound(f"there is no folder '{folder}'. Write the path of a folder of job files.")
+        raise NotFound(
+            f"there is no folder '{folder}'. Write the path of a folder of job files; "
+            f"'evertick init {folder}' makes one, with a first job."
+        )
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
-    settings = Settings.load(folder, overrides={"config": config, "store": store, "node": node})
+    web = False if no_web else None
+    settings = Settings.load(folder, overrides={**options, "web": web, "stop.runs": stop_runs})
     for warning in settings.warnings:
         note(warning)
+    _offer_a_first_job(folder)
     service = FolderService(folder, settings, observe=None if quiet else Teller())
+    if settings.web:
+        _add_web(service, options)
     asyncio.run(_run(service, settings.stop.patience_us / 1_000_000 if patience is None else patience))
+
+
+def _offer_a_first_job(folder: Path) -> None:
+    """An empty folder is most often a first try: a job is written where somebody says so, and told of elsewhere."""
+    from evertick.cli.commands.init import JOB, NAME
+    from evertick.definitions.source import definition_files
+
+    if definition_files(folder):
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        if click.confirm(f"There are no jobs in '{folder}'. Write a first one, {NAME}?", default=True, err=True):
+            with (folder / NAME).open("x", encoding="utf-8") as stream:
+                stream.write(JOB)
+        return
+    note(f"There are no jobs in '{folder}' yet. Next: evertick init {folder}, or write one; it is taken at once.")
+
+
+def _add_web(service: FolderService, options: Mapping[str, str | int | None]) -> None:
+    """The pages and the API live in a process of their own: whatever they do delays no job."""
+    from importlib.util import find_spec
+
+    from evertick.service import Companion, module_command
+
+    if find_spec("evertick.api") is None:
+        return
+    if service.store_url.startswith(("memory:", "files:")):
+        note("No pages and no API: only one process can open a ledger of this kind. A database can be shared.")
+        return
+    # Options travel as variables: a password in a URL must not stand where everybody can list it.
+    chosen = {f"EVERTICK_{name.upper()}": str(value) for name, value in options.items() if value is not None}
+    command = module_command("evertick.api", str(service.folder), "--state-folder", str(service.state_folder))
+    service.accompany(Companion("web", command, {**os.environ, **chosen}))
 
 
 async def _run(service: FolderService, patience: float) -> None:
     stops = 0
+    ends_runs = service.settings.stop.runs == "end"
 
     def stop() -> None:
         nonlocal stops
         stops += 1
         if stops == 1:
-            note("stopping: nothing new starts; Ctrl-C again leaves at once, and runs go on by themselves.")
-        service.shut_down(patience if stops == 1 else 0.0)
+            after = "ends what runs" if ends_runs else "leaves at once, and runs go on by themselves"
+            note(f"stopping: nothing new starts; Ctrl-C again {after}.")
+        # The third one does not wait for what the second one ended.
+        service.shut_down(patience if stops == 1 else 0.0, ends_runs=ends_runs and stops < 3)
 
     for wanted in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(wanted, stop)
     running = asyncio.create_task(service.run())
     await asyncio.sleep(0)
+    if not running.done():
+        _greet(service)
+    await running
+
+
+def _greet(service: FolderService) -> None:
+    from evertick.settings.kinds import mask_url
+
     folder = service.watch.snapshot()
     for errors in folder.errors.values():
         for error in errors:
             note(str(error))
     jobs = len(folder.jobs)
-    note(
-        f"{jobs} job{'' if jobs == 1 else 's'} from {service.folder}, the ledger in {service.store_url}. Ctrl-C stops."
-    )
-    if not jobs:
-        note("Write a first job, for example hello.yaml with 'schedule: \"* * * * *\"' and 'command: date'.")
-    await running
+    where = f"{jobs} job{'' if jobs == 1 else 's'} from {service.folder}, the ledger in {mask_url(service.store_url)}"
+    note(f"{where}. Ctrl-C stops.")
 
 
 class Teller:
