@@ -172,7 +172,7 @@ class RunsDesk(Scene):
 
 
 def attempts_data(row: LedgerRow, steps: Sequence[Data], logs: Sequence[Data]) -> list[Data]:
-    """The attempts of a run; of those before the newest the ledger keeps that they were, the disk what they said."""
+    """The attempts of a run; of those before the newest only their logs are left."""
     sizes = {(log["attempt"], log["step"]): log["size"] for log in logs}
     found = []
     for attempt in range(1, row.attempt + 1):
@@ -183,7 +183,7 @@ def attempts_data(row: LedgerRow, steps: Sequence[Data], logs: Sequence[Data]) -
         found.append(
             {
                 "attempt": attempt,
-                "state": str(row.state) if is_newest else "failed",
+                "state": str(row.state) if is_newest else "ended",
                 "started_at": text_or_none(row.started_at) if is_newest else None,
                 "finished_at": text_or_none(row.finished_at) if is_newest else None,
                 "exit_code": row.exit_code if is_newest else None,

@@ -136,6 +136,15 @@ def _limits(value: Any) -> tuple[tuple[str, int], ...]:
     return tuple((name, read(number)) for name, number in value.items())
 
 
+def _secrets(value: Any) -> tuple[tuple[str, Value], ...]:
+    """A table of names and where a secret of each is kept; in a variable or an option `name=env:X,other=file:Y`."""
+    if isinstance(value, str):
+        value = dict(_pair(part) for part in value.split(",") if part.strip())
+    if not isinstance(value, Mapping):
+        raise Unfit("it is not a table of names and secrets", 'Write name = "env:NAME" below it.')
+    return tuple((str(name), _secret(text)) for name, text in value.items())
+
+
 def _pair(part: str) -> tuple[str, str]:
     name, _, number = part.partition("=")
     return name.strip(), number.strip()
@@ -208,4 +217,9 @@ LIMITS: Final = Kind("table of numbers", _limits, lambda value: ", ".join(f"{nam
 ZONE: Final = Kind("time zone", _zone)
 STORE: Final = Kind("URL, `env:NAME` or `file:PATH`", value_of, show_value)
 SECRET: Final = Kind("`env:NAME` or `file:PATH`", _secret, show_value, is_secret=True)
+SECRETS: Final = Kind(
+    "table of `env:NAME` or `file:PATH`",
+    _secrets,
+    lambda value: ", ".join(f"{name}={show_value(secret)}" for name, secret in value),
+)
 ADDRESS: Final = Kind("address, `env:NAME` or `file:PATH`", _address, show_value)

@@ -24,6 +24,7 @@ from evertick.settings.kinds import (
     LINES,
     PATH,
     SECRET,
+    SECRETS,
     SIZE,
     STORE,
     TEXT,
@@ -37,7 +38,7 @@ from evertick.settings.kinds import (
 
 def _a(kind: Kind, default: Any, meaning: str, shown: str | None = None) -> Any:
     """A setting; `shown` is what the documentation calls a default that depends on the machine."""
-    is_open = kind in (STORE, SECRET, ADDRESS, CHANNELS)
+    is_open = kind in (STORE, SECRET, SECRETS, ADDRESS, CHANNELS)
     return field(default=default, metadata={"kind": kind, "meaning": meaning, "shown": shown}, repr=not is_open)
 
 
@@ -167,6 +168,9 @@ class ApiPart:
     allowed_hosts: tuple[str, ...] = _a(LINES, (), "Names that the server answers to, beside the local ones.")
     allow_definitions: bool = _a(FLAG, False, "Let the API write job files. Whoever may, runs programs here.")
     session_us: int = _a(duration(), 12 * HOUR, "How long somebody stays signed in.")
+    hooks: tuple[tuple[str, Value], ...] = _a(
+        SECRETS, (), "Jobs that other systems may start through a webhook, each with the secret they prove it with."
+    )
 
 
 @dataclass(frozen=True, slots=True)

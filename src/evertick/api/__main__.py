@@ -1,0 +1,71 @@
+"""`python -m evertick.api`: the server as a process of its own, as `evertick serve` starts it."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from evertick.definitions.watch import FolderWatch
+from evertick.errors import EvertickError
+from evertick.settings import Settings
+from evertick.stores import open_store
+
+STATE_FOLDER = ".evertick"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m evertick.api", description=__doc__)
+    parser.add_argument("folder", type=Path, help="of job files")
+    for name in ("config", "store", "node", "host", "port", "state-folder"):
+        parser.add_argument(f"--{name}", help="as evertick serve was given it; without it, as the settings say")
+    chosen = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
+    named = {name: getattr(chosen, name) for name in ("config", "store", "node", "host", "port")}
+    try:
+        settings = Settings.load(chosen.folder, overrides=named)
+        state_folder = Path(chosen.state_folder or chosen.folder / STATE_FOLDER)
+        run(chosen.folder, settings, state_folder, _tell)
+    except EvertickError as error:
+        _tell(str(error))
+        return 1
+    return 0
+
+
+def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[str], None]) -> None:
+    """Serve a folder until somebody ends this process."""
+    from evertick.api.opening import open_office
+    from evertick.api.server import ApiServer
+    from evertick.dispatch.control_client import ControlClient
+
+    url = settings.store or f"sqlite:///{(state_folder / 'ledger.db').absolute()}"
+    watch = FolderWatch(folder, settings)
+    stopping = threading.Event()
+    store = open_store(url)
+    try:
+        control = ControlClient(state_folder, timeout=1.0)
+        office = open_office(store, url, watch.snapshot, settings, state_folder, folder=folder, control=control)
+        server = ApiServer(office)
+        # Beside the start: ten thousand files take a while, and what the ledger knows can be looked at meanwhile.
+        threading.Thread(target=_watch, args=(watch, stopping), name="evertick-watch", daemon=True).start()
+        server.run(tell)
+    finally:
+        stopping.set()
+        store.close()
+
+
+def _watch(watch: FolderWatch, stopping: threading.Event) -> None:
+    watch.load()
+    watch.run(lambda _: None, stopping)
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""A small picture of how a job stands, for pages elsewhere."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from xml.sax.saxutils import escape
+
+from fastapi import Query, Request
+from starlette.responses import Response
+
+from evertick.api import models_time as shapes
+from evertick.api.office import Office
+from evertick.api.problems import problem
+from evertick.api.routing import At, JobId, Routes
+from evertick.api.sessions import is_same
+from evertick.errors import NotFound
+from evertick.operations.tokens import Role
+
+routes = Routes("badges")
+pictures = Routes("badges", prefix="")
+
+COLOURS = {
+    "succeeded": "#2e7d32",
+    "failed": "#c62828",
+    "timed_out": "#c62828",
+    "lost": "#c62828",
+    "running": "#1565c0",
+    "paused": "#6d6d6d",
+    "disabled": "#6d6d6d",
+    "error": "#c62828",
+}
+GREY = "#6d6d6d"
+CHAR_PX = 6.6
+NAME_MAX = 40
+
+
+@routes.get("/jobs/{job}/badge", Role.VIEWER, shapes.Badge)
+def get_badge(at: At, job: JobId) -> Any:
+    """Where the badge of a job is: an address that shows this and nothing else, to whoever knows it."""
+    at.desk.require(job)
+    return {"path": f"/badges/{job}.svg?token={at.sign(f'badge:{job}')}"}
+
+
+@pictures.get(
+    "/badges/{job}.svg",
+    None,
+    response_class=Response,
+    responses={200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}},
+)
+def draw_badge(at: At, request: Request, job: JobId, token: Annotated[str, Query(max_length=64)] = "") -> Response:
+    """The badge of a job as SVG."""
+    if request.state.caller is None and not is_same(token, at.sign(f"badge:{job}")):
+        return problem(401, "this badge needs its token. Next: GET /api/v1/jobs/{job}/badge")
+    headers = {"cache-control": "max-age=30", "cross-origin-resource-policy": "cross-origin"}
+    return Response(svg(job, _word(at, job)), media_type="image/svg+xml", headers=headers)
+
+
+def svg(name: str, word: str) -> str:
+    """The two halves of a badge; the word says what the colour does."""
+    shown = name if len(name) <= NAME_MAX else f"{name[:NAME_MAX]}…"
+    left, right = (round(len(text) * CHAR_PX + 14) for text in (shown, word))
+    colour, label = COLOURS.get(word.replace(" ", "_"), GREY), escape(f"{shown}: {word}")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" aria-label="{label}">'
+        f"<title>{label}</title>"
+        f'<rect width="{left}" height="20" fill="#3a3a3a"/>'
+        f'<rect x="{left}" width="{right}" height="20" fill="{colour}"/>'
+        '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">'
+        f'<text x="{left / 2}" y="14">{escape(shown)}</text>'
+        f'<text x="{left + right / 2}" y="14">{escape(word)}</text></g></svg>'
+    )
+
+
+def _word(at: Office, job: str) -> str:
+    try:
+        found = at.desk.job(job)
+    except NotFound:
+        return "unknown"
+    if found["status"] in ("paused", "disabled", "running"):
+        return str(found["status"])
+    return str(found["last"]["state"] if found["last"] else found["status"]).replace("_", " ")

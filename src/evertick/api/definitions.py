@@ -1,0 +1,136 @@
+"""The routes about job files: take them out, look whether one is good, and write one where the settings allow it.
+
+Whoever may write a job file runs programs as the user of the scheduler. So it is off until somebody turns it on, and
+needs a role of its own then.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path as FilePath
+from typing import Annotated, Any, Literal
+
+from fastapi import Path, Request
+from pydantic import Field
+
+from evertick.api import models_time as shapes
+from evertick.api.models import Shape
+from evertick.api.office import Office
+from evertick.api.routing import At, JobId, Routes, items
+from evertick.definitions.fields.identity import job_id_of
+from evertick.definitions.parser import parse_definition
+from evertick.definitions.source import read_source
+from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.model.job import Job
+from evertick.operations.desk_shapes import problem_data
+from evertick.operations.tokens import Role
+
+routes = Routes("definitions")
+
+TEXT_MAX = 512 * 1024
+
+
+class DefinitionBody(Shape):
+    text: str = Field(max_length=TEXT_MAX, description="A job file, as YAML.")
+
+
+class ImportBody(DefinitionBody):
+    timezone: str | None = Field(None, max_length=64)
+
+
+def text_of(job: Job) -> str | None:
+    """What the file of a job holds; None where none defines it."""
+    source = read_source(FilePath(job.file)) if job.file else None
+    return source.decode("utf-8", "replace") if isinstance(source, bytes) else None
+
+
+@routes.get("/definitions", Role.EDITOR, shapes.DefinitionFiles)
+def export_definitions(at: At) -> Any:
+    """The files of all jobs, as they are."""
+    found = [(job, text_of(job)) for _, job in sorted(at.desk.jobs.items())]
+    return items([{"job": job.id, "file": job.file, "text": text} for job, text in found if text is not None])
+
+
+@routes.post("/definitions/validate", Role.OPERATOR, shapes.Validated)
+def validate_definition(at: At, body: DefinitionBody) -> Any:
+    """Whether a job file is good; nothing is written or run."""
+    parsed = parse_definition(body.text, "definition.yaml", at.settings)
+    return {
+        "job": parsed.job.id if parsed.job else None,
+        "errors": [problem_data(error) for error in parsed.errors],
+        "warnings": [problem_data(warning) for warning in parsed.warnings],
+    }
+
+
+@routes.post("/definitions/import/{kind}", Role.OPERATOR, shapes.ImportedFiles)
+def import_definitions(body: ImportBody, kind: Annotated[Literal["crontab", "dagu", "xxl-job"], Path()]) -> Any:
+    """What a crontab, a Dagu file or an export of XXL-JOB would be as job files; nothing is written."""
+    from evertick.definitions.importing.crontab import read_crontab
+    from evertick.definitions.importing.dagu import read_dagu
+    from evertick.definitions.importing.xxl_job import read_xxl_job
+    from evertick.settings import is_zone
+
+    if body.timezone is not None and not is_zone(body.timezone):
+        raise DefinitionError(f"'{body.timezone}' is not a time zone.", hint="Write an IANA name: Europe/Berlin.")
+    read: Any = {"crontab": read_crontab, "dagu": read_dagu, "xxl-job": read_xxl_job}[kind]
+    found = read(body.text, kind, timezone=body.timezone)
+    return {
+        "files": [{"name": file.name, "text": file.text} for file in found.files],
+        "notes": [{"line": note.line, "text": note.text} for note in found.notes],
+    }
+
+
+@routes.put("/definitions/{job}", Role.EDITOR, shapes.WrittenDefinition)
+def write_definition(at: At, request: Request, job: JobId, body: DefinitionBody) -> Any:
+    """Write the file of a job; only where the setting api.allow_definitions says so."""
+    folder = _writable(at)
+    name = _file_of(at, job, folder)
+    parsed = parse_definition(body.text, name, at.settings)
+    if parsed.job is None:
+        raise parsed.errors[0]
+    if parsed.job.id != job:
+        raise DefinitionError(f"the file defines the job '{parsed.job.id}', not '{job}'.", field="name")
+    request.state.noted = {"file": name, "bytes": len(body.text)}
+    _write(folder / name, body.text)
+    return {"job": job, "file": str(folder / name)}
+
+
+@routes.delete("/definitions/{job}", Role.EDITOR, shapes.WrittenDefinition)
+def delete_definition(at: At, job: JobId) -> Any:
+    """Remove the file of a job; its history stays."""
+    folder = _writable(at)
+    known = at.desk.definition_of(job)
+    if not known.file or FilePath(known.file).parent.resolve() != folder.resolve():
+        raise Conflict(f"job '{job}' is not defined in a file of its own in the folder.")
+    FilePath(known.file).unlink(missing_ok=True)
+    return {"job": job, "file": known.file}
+
+
+def _writable(at: Office) -> FilePath:
+    if not at.settings.api.allow_definitions:
+        raise Conflict("job files cannot be written over the API. Next: the setting api.allow_definitions.")
+    if at.folder is None:
+        raise NotFound("the folder of job files is not known here.")
+    return at.folder
+
+
+def _file_of(at: Office, job: str, folder: FilePath) -> str:
+    """The name of the file, made here: what somebody sends never becomes a path."""
+    if job_id_of(job) != job or not job:
+        raise DefinitionError(f"'{job}' is no id of a job.", hint=f"Write it as '{job_id_of(job) or 'report'}'.")
+    known = at.desk.jobs.get(job)
+    if known is None or known.file is None:
+        return f"{job}.yaml"
+    if FilePath(known.file).parent.resolve() != folder.resolve():
+        raise Conflict(f"job '{job}' is defined in {known.file}, which is not a file of the folder itself.")
+    return FilePath(known.file).name
+
+
+def _write(path: FilePath, text: str) -> None:
+    draft = path.with_name(f".{path.name}.new")
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    with open(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)

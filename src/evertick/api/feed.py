@@ -1,0 +1,166 @@
+"""What happens while somebody looks: the scheduler's events, handed on to any number of pages.
+
+One thread follows the scheduler's socket. Each page has a queue of its own that is bounded: a page that does not read
+loses events and is told so, and nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+log = logging.getLogger("evertick.api")
+
+KEPT: Final = 5_000
+QUEUE_MAX: Final = 1_000
+LISTENERS_MAX: Final = 200
+HEARTBEAT_SECONDS: Final = 15.0
+AWAY_SECONDS: Final = 1.0
+
+Follow = Callable[[threading.Event], Iterable[Mapping[str, Any]]]
+"""The scheduler's events from now on; it ends when the scheduler goes away or the event is set."""
+
+
+class Told(NamedTuple):
+    number: int
+    kind: str
+    data: Mapping[str, Any]
+
+
+RESET: Final = "reset"
+"""Something was not told: whoever shows anything asks for it again."""
+
+
+class Feed:
+    def __init__(self, follow: Follow | None = None) -> None:
+        self.name = secrets.token_hex(4)
+        """Of this start of the server: numbers begin anew with each."""
+        self._follow = follow
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._kept: deque[Told] = deque(maxlen=KEPT)
+        self._number = 0
+        self._listeners: set[_Listener] = set()
+        self._thread: threading.Thread | None = None
+        self.watchers: list[Callable[[Mapping[str, Any]], None]] = []
+        """Called for each event by the thread that follows, such as traces are."""
+
+    def start(self) -> None:
+        if self._follow is not None:
+            self._thread = threading.Thread(target=self._run, name="evertick-feed", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        with self._lock:
+            for listener in self._listeners:
+                listener.wake()
+        if self._thread is not None:
+            self._thread.join(5)
+
+    @property
+    def listeners(self) -> int:
+        return len(self._listeners)
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """Hand an event on to everybody."""
+        with self._lock:
+            self._number += 1
+            told = Told(self._number, str(event.get("kind", "message")), event)
+            self._kept.append(told)
+            for listener in self._listeners:
+                listener.put(told)
+        for watch in self.watchers:
+            try:
+                watch(event)
+            except Exception:
+                log.exception("feed.watcher_failed")
+
+    async def listen(self, after: int | None = None) -> AsyncIterator[Told | None]:
+        """Events as they come, from behind a number where it is still known; None when it is time for a sign of life.
+
+        A number that is too old, or of another start of this server, begins with a reset.
+        """
+        listener = _Listener(asyncio.get_running_loop())
+        with self._lock:
+            missed = [] if after is None else [told for told in self._kept if told.number > after]
+            is_known = after is None or self._is_known(after)
+            for told in missed if is_known else ():
+                listener.put(told)
+            self._listeners.add(listener)
+            number = self._number
+        try:
+            if not is_known:
+                yield Told(number, RESET, {})
+            while not self._stop.is_set():
+                yield await listener.get()
+        finally:
+            with self._lock:
+                self._listeners.discard(listener)
+
+    def _is_known(self, after: int) -> bool:
+        oldest = self._kept[0].number if self._kept else self._number + 1
+        return oldest - 1 <= after <= self._number
+
+    def _run(self) -> None:
+        assert self._follow is not None
+        has_gone = False
+        while not self._stop.is_set():
+            try:
+                for event in self._follow(self._stop):
+                    if has_gone:
+                        self.tell({"kind": RESET})
+                        has_gone = False
+                    self.tell(event)
+            except OSError:
+                pass  # it is not there yet, or has just gone
+            except Exception:
+                log.exception("feed.failed")
+            has_gone = True
+            self._stop.wait(AWAY_SECONDS)
+
+
+class _Listener:
+    """The queue of one page: filled by any thread, emptied by the event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[Told] = deque()
+        self._has_lost = False
+        self._lock = threading.Lock()
+        self._more = asyncio.Event()
+
+    def put(self, told: Told) -> None:
+        with self._lock:
+            if len(self._waiting) >= QUEUE_MAX:
+                self._waiting.clear()
+                self._has_lost = True
+            self._waiting.append(told)
+        self.wake()
+
+    def wake(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it the page's connection
+            self._loop.call_soon_threadsafe(self._more.set)
+
+    async def get(self) -> Told | None:
+        """The next event; None when nothing has happened for a while."""
+        while True:
+            with self._lock:
+                if self._has_lost:
+                    self._has_lost = False
+                    return Told(self._waiting[-1].number if self._waiting else 0, RESET, {})
+                if self._waiting:
+                    return self._waiting.popleft()
+                self._more.clear()
+            try:
+                await asyncio.wait_for(self._more.wait(), HEARTBEAT_SECONDS)
+            except TimeoutError:
+                return None
+            if not self._waiting and not self._has_lost:
+                return None

@@ -1,0 +1,158 @@
+"""Whether it is alive, whether it is ready, and how it does in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.responses import Response
+
+from evertick.api import models_time as shapes
+from evertick.api.office import Office
+from evertick.api.problems import problem
+from evertick.api.routing import At, Routes
+from evertick.errors import StoreError
+from evertick.operations.tokens import Role
+
+routes = Routes("health", prefix="")
+
+LAG_MAX_SECONDS = 30.0
+"""A planner that is further behind than this is not ready."""
+
+
+@routes.get("/healthz", None, shapes.Health)
+async def get_health() -> Any:
+    """This server answers."""
+    return {"status": "ok", "reasons": []}
+
+
+@routes.get("/readyz", None, shapes.Health)
+def get_readiness(at: At) -> Any:
+    """Whether the ledger answers, and the scheduler is there and not behind."""
+    reasons = unready(at)
+    if reasons:
+        return problem(503, "; ".join(reasons), reasons=reasons, headers={"retry-after": "5"})
+    return {"status": "ok", "reasons": []}
+
+
+@routes.get(
+    "/metrics",
+    Role.VIEWER,
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+def get_metrics(at: At) -> Response:
+    """How it does, for Prometheus."""
+    registry = CollectorRegistry()
+    registry.register(_Collector(at))
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def unready(at: Office) -> list[str]:
+    """Why nothing should be sent here, in sentences; empty: all is well."""
+    try:
+        at.desk.store.counters()
+    except StoreError:
+        return ["the ledger does not answer"]
+    status = at.desk.status()
+    if status is None:
+        return ["the scheduler does not answer"]
+    planner = status.get("planner") or {}
+    reasons = []
+    lag, since_turn = planner.get("lag_seconds") or 0.0, planner.get("seconds_since_turn") or 0.0
+    if max(lag, since_turn) > LAG_MAX_SECONDS:
+        reasons.append(f"the planner is {max(lag, since_turn):.0f} s behind")
+    if status.get("is_stopping"):
+        reasons.append("the scheduler is stopping")
+    return reasons
+
+
+class _Collector:
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    def collect(self) -> Iterable[Metric]:
+        status: Mapping[str, Any] = self._office.desk.status() or {}
+        yield _gauge("evertick_up", "Whether the scheduler answers.", int(bool(status)))
+        try:
+            yield from _from_counters(self._office.desk.store.counters())
+        except StoreError:
+            yield _gauge("evertick_ledger_up", "Whether the ledger answers.", 0)
+        else:
+            yield _gauge("evertick_ledger_up", "Whether the ledger answers.", 1)
+        yield _gauge("evertick_api_listeners", "Pages that listen to events.", self._office.feed.listeners)
+        if status:
+            yield from _from_status(status)
+
+
+def _from_counters(counters: Mapping[str, int]) -> Iterator[Metric]:
+    """What the whole ledger has counted since it began, over all nodes."""
+    outcomes = CounterMetricFamily(
+        "evertick_occurrences", "Occurrences and requested runs that ended, by outcome.", labels=["outcome"]
+    )
+    skips = CounterMetricFamily("evertick_skipped", "Occurrences that were skipped, by reason.", labels=["reason"])
+    entries = CounterMetricFamily("evertick_entries", "Lines entered in the ledger, by trigger.", labels=["trigger"])
+    skipped = 0
+    for name, value in sorted(counters.items()):
+        kind, _, word = name.partition(".")
+        match kind:
+            case "ended":
+                outcomes.add_metric([word], value)
+            case "skipped":
+                skips.add_metric([word], value)
+                skipped += value
+            case "entries":
+                entries.add_metric([word], value)
+    outcomes.add_metric(["skipped"], skipped)
+    yield from (outcomes, skips, entries)
+
+
+def _from_status(status: Mapping[str, Any]) -> Iterator[Metric]:
+    """What the scheduler of this node tells."""
+    planner, ownership = status.get("planner") or {}, status.get("ownership") or {}
+    yield _gauge(
+        "evertick_planner_lag_seconds", "How long ago planning was due and was not done.", planner.get("lag_seconds")
+    )
+    yield from _histogram("evertick_tick_seconds", "How long a turn of the loop takes.", planner.get("turn_seconds"))
+    yield from _histogram(
+        "evertick_start_lateness_seconds", "How long after its time a run starts.", status.get("lateness_seconds")
+    )
+    runs = GaugeMetricFamily("evertick_runs", "Runs that have not ended, by state.", labels=["state"])
+    open_runs = status.get("runs")
+    for state, count in sorted(open_runs.items()) if isinstance(open_runs, Mapping) else ():
+        runs.add_metric([str(state)], float(count))
+    yield runs
+    yield _counter("evertick_leases_lost", "Buckets of jobs that were lost.", ownership.get("buckets_lost"))
+    yield _counter("evertick_batches_fenced", "Commits refused to a former owner.", ownership.get("batches_fenced"))
+    yield _gauge("evertick_buckets", "Buckets of jobs that this node owns.", ownership.get("buckets"))
+    yield _gauge("evertick_ring_size", "Occurrences that wait for their instant.", status.get("ring"))
+    yield _gauge("evertick_inbox_depth", "Messages that wait for the loop.", (status.get("inbox") or {}).get("waiting"))
+    yield _gauge(
+        "evertick_writer_backlog", "Writes that wait for the ledger.", (status.get("writer") or {}).get("backlog")
+    )
+    queues = GaugeMetricFamily("evertick_queue_depth", "Runs that wait in a named queue.", labels=["queue"])
+    for name, queue in sorted((status.get("queues") or {}).items()):
+        queues.add_metric([str(name)], float(queue.get("waiting") or 0))
+    yield queues
+    time = status.get("time") or {}
+    yield _counter("evertick_clock_jumps", "Jumps of the clock.", time.get("clock_jumps"))
+    yield _counter("evertick_stalls", "Pauses of the loop.", time.get("stalls"))
+
+
+def _gauge(name: str, about: str, value: Any) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, about, value=float(value or 0))
+
+
+def _counter(name: str, about: str, value: Any) -> CounterMetricFamily:
+    return CounterMetricFamily(name, about, value=float(value or 0))
+
+
+def _histogram(name: str, about: str, told: Any) -> Iterator[Metric]:
+    if not isinstance(told, Mapping):
+        return
+    bounds: Sequence[Sequence[float]] = told.get("buckets") or ()
+    buckets = [(f"{bound:g}", float(count)) for bound, count in bounds]
+    yield HistogramMetricFamily(name, about, buckets=[*buckets, ("+Inf", float(told["count"]))], sum_value=told["sum"])

@@ -1,0 +1,82 @@
+"""All that the routes need, put together once."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from evertick.api.feed import Feed
+from evertick.api.limiter import Limiter
+from evertick.api.sessions import Sessions
+from evertick.model.instant import Instant
+from evertick.operations.audit import Audit
+from evertick.operations.desk import Desk
+from evertick.operations.private_file import locked, read_private, write_private
+from evertick.operations.tokens import Role, Tokens
+from evertick.settings import Settings
+
+KEY_FILE = "api.key"
+
+
+class Member(Protocol):
+    """What can be done to a place that runs attempts, by whoever knows it."""
+
+    def __call__(self, executor: str, member: str, *, is_draining: bool) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, as the guard found out."""
+
+    name: str
+    role: Role
+    token_id: str = ""
+    csrf: str | None = None
+    """Of somebody who signed in on a page."""
+    session: str = ""
+
+    @property
+    def is_page(self) -> bool:
+        return self.csrf is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    desk: Desk
+    settings: Settings
+    state_folder: Path
+    tokens: Tokens
+    sessions: Sessions
+    audit: Audit
+    feed: Feed
+    limiter: Limiter
+    now: Callable[[], Instant]
+    node: str
+    version: str
+    key: bytes = field(repr=False)
+    """Signs what is given out and must come back unchanged, such as the address of a badge."""
+    folder: Path | None = None
+    """Of job files."""
+    hosts: frozenset[str] = frozenset()
+    """The names this server answers to, in lower case."""
+    drain: Member | None = None
+    site: Any = None
+    """The page's files; None where they were not built."""
+
+    def sign(self, text: str) -> str:
+        return hmac.new(self.key, text.encode(), "sha256").hexdigest()[:32]
+
+
+def signing_key(state_folder: Path) -> bytes:
+    """This installation's own key, made when it is first asked for."""
+    path = state_folder / KEY_FILE
+    with locked(path):
+        known = read_private(path)
+        if known is None or len(known) < 32:
+            known = secrets.token_bytes(32)
+            write_private(path, known)
+    return known

@@ -1,0 +1,168 @@
+"""How an office is opened: which ledger, which folder, which scheduler, and whom the server answers to."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+from evertick.api.feed import Feed
+from evertick.api.limiter import Limiter
+from evertick.api.office import Member, Office, signing_key
+from evertick.api.sessions import Sessions
+from evertick.api.site import find_site
+from evertick.definitions.source import Folder
+from evertick.errors import SettingsError
+from evertick.executors.logs import Logs
+from evertick.model.instant import MILLISECOND
+from evertick.operations.asking import live_nodes
+from evertick.operations.audit import Audit
+from evertick.operations.desk import Desk, now_by_the_clock
+from evertick.operations.tokens import Tokens
+from evertick.settings import Settings
+from evertick.store import Store
+from evertick.stores import lock_path
+
+KEEP_US = 500 * MILLISECOND
+"""How old an answer about all jobs may be: pages ask for the same again and again."""
+STATUS_SECONDS = 0.5
+NODES_SECONDS = 3.0
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+class Control(Protocol):
+    """What answers for the scheduler of this folder; `dispatch.control_client.ControlClient` is one."""
+
+    def status(self) -> Mapping[str, Any] | None: ...
+    def events(self, after: int | None = None, feed: str | None = None) -> Iterator[Mapping[str, Any]]: ...
+
+
+class Remembered:
+    """An answer that is asked for again only after a while; those who come at once ask once."""
+
+    def __init__(self, ask: Callable[[], Any], seconds: float) -> None:
+        self._ask, self._seconds = ask, seconds
+        self._lock = threading.Lock()
+        self._known: tuple[float, Any] | None = None
+
+    def __call__(self) -> Any:
+        with self._lock:
+            if self._known is None or time.monotonic() - self._known[0] > self._seconds:
+                self._known = (time.monotonic(), self._ask())
+            return self._known[1]
+
+
+class RememberedStatus:
+    """The scheduler's status, for a desk."""
+
+    def __init__(self, control: Control) -> None:
+        self._ask = Remembered(control.status, STATUS_SECONDS)
+
+    def status(self) -> Mapping[str, Any] | None:
+        found: Mapping[str, Any] | None = self._ask()
+        return found
+
+
+def open_office(
+    store: Store,
+    store_url: str,
+    definitions: Callable[[], Folder],
+    settings: Settings,
+    state_folder: Path,
+    *,
+    folder: Path | None = None,
+    control: Control | None = None,
+    node: str = "",
+    drain: Member | None = None,
+) -> Office:
+    """Everything the routes need, on a ledger that is open."""
+    check_place(settings)
+    live = None if control is None else RememberedStatus(control)
+    now = now_by_the_clock
+    nodes = Remembered(lambda: bool(live_nodes(store, now())), NODES_SECONDS)
+    is_shared = lock_path(store_url) is None and not store_url.startswith("memory:")
+
+    def is_scheduler_running() -> bool:
+        # Where one node owns a ledger its leases never run out: only itself can tell that it is there.
+        return (live is not None and live.status() is not None) or (is_shared and bool(nodes()))
+
+    desk = Desk(
+        store,
+        definitions,
+        logs=Logs(state_folder),
+        live=live,
+        is_scheduler_running=is_scheduler_running,
+        keep_us=KEEP_US,
+    )
+    return Office(
+        desk=desk,
+        settings=settings,
+        state_folder=state_folder,
+        tokens=Tokens(state_folder),
+        sessions=Sessions(state_folder, settings.api.session_us, now),
+        audit=Audit(state_folder),
+        feed=Feed(None if control is None else following(control)),
+        limiter=Limiter(time.monotonic),
+        now=now,
+        node=node or settings.node or socket.gethostname(),
+        version=version("evertick"),
+        key=signing_key(state_folder),
+        folder=folder,
+        hosts=names_of(settings),
+        drain=drain,
+        site=find_site() if settings.web else None,
+    )
+
+
+def following(control: Control) -> Callable[[threading.Event], Iterator[Mapping[str, Any]]]:
+    """The scheduler's events; after a break it goes on where it was, if the scheduler is still the same."""
+    place: dict[str, Any] = {"after": None, "feed": None}
+
+    def follow(stop: threading.Event) -> Iterator[Mapping[str, Any]]:
+        for told in control.events(**place):
+            if stop.is_set():
+                return
+            if "feed" in told:
+                place["feed"] = told["feed"]
+            if "event" in told:
+                place["after"] = told["event"]
+                yield told
+
+    return follow
+
+
+def check_place(settings: Settings) -> None:
+    """Refuse to be reached from elsewhere in the clear."""
+    api = settings.api
+    if is_local(settings.host) or api.behind_proxy or (api.tls_cert and api.tls_key):
+        return
+    raise SettingsError(
+        f"the host '{settings.host}' can be reached from other machines, and nothing protects the connection. "
+        "Next: set api.tls_cert and api.tls_key, or api.behind_proxy where a proxy in front does so, "
+        "or host = 127.0.0.1."
+    )
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def names_of(settings: Settings) -> frozenset[str]:
+    """The names in a Host header that mean this server. Any other is a page that had its own name point here."""
+    names = {*LOCAL_NAMES, *settings.api.allowed_hosts}
+    if settings.host.strip("[]") not in ("0.0.0.0", "::"):
+        names.add(settings.host.strip("[]"))
+    if not is_local(settings.host):
+        names |= {socket.gethostname(), socket.getfqdn()}
+    return frozenset(name.lower() for name in names)

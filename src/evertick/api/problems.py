@@ -1,0 +1,89 @@
+"""How what went wrong is told over HTTP: problem+json, with the same words as everywhere."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from evertick.errors import (
+    Conflict,
+    DefinitionError,
+    EvertickError,
+    InboxFull,
+    NotFound,
+    SchedulerLockError,
+    SettingsError,
+    StoreError,
+    StoreUnavailable,
+)
+
+MEDIA_TYPE = "application/problem+json"
+
+# The first that fits counts.
+STATUSES: tuple[tuple[type[EvertickError], int], ...] = (
+    (NotFound, 404),
+    (Conflict, 409),
+    (SchedulerLockError, 409),
+    (DefinitionError, 422),
+    (InboxFull, 503),
+    (StoreUnavailable, 503),
+    (StoreError, 500),
+    (SettingsError, 500),
+)
+
+
+def problem(status: int, detail: str, *, headers: dict[str, str] | None = None, **more: Any) -> Response:
+    """An answer that says what is wrong; `more` are members for programs."""
+    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
+    content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+    return Response(content, status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def status_of(error: EvertickError) -> int:
+    return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
+
+
+def of_error(error: EvertickError) -> Response:
+    """One of our own errors, with the fields it carries."""
+    more: dict[str, Any] = {}
+    if isinstance(error, DefinitionError):
+        more = {
+            name: value
+            for name in ("field", "hint", "file", "line", "column")
+            if (value := getattr(error, name)) is not None
+        }
+    elif isinstance(error, NotFound) and error.suggestions:
+        more = {"suggestions": list(error.suggestions)}
+    headers = {"retry-after": "5"} if isinstance(error, InboxFull | StoreUnavailable) else None
+    return problem(status_of(error), str(error), headers=headers, **more)
+
+
+def install(app: FastAPI) -> None:
+    """Tell everything that handlers raise this way."""
+
+    async def on_ours(_: Request, error: Exception) -> Response:
+        assert isinstance(error, EvertickError)
+        return of_error(error)
+
+    async def on_http(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return problem(error.status_code, str(error.detail), headers=dict(error.headers or {}))
+
+    async def on_invalid(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        wrong = [
+            {"field": ".".join(map(str, one["loc"][1:])), "in": str(one["loc"][0]), "reason": one["msg"]}
+            for one in error.errors()
+        ]
+        told = "; ".join(f"{one['field'] or one['in']}: {one['reason']}" for one in wrong)
+        return problem(422, f"the request cannot be read: {told}.", errors=wrong)
+
+    app.add_exception_handler(EvertickError, on_ours)
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(RequestValidationError, on_invalid)

@@ -1,0 +1,51 @@
+"""The route that tells what happens, as it happens: server-sent events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import Header
+from starlette.responses import Response, StreamingResponse
+
+from evertick.api.feed import LISTENERS_MAX, Feed, Told
+from evertick.api.problems import problem
+from evertick.api.routing import At, Routes
+from evertick.operations.tokens import Role
+
+routes = Routes("events")
+
+
+@routes.get(
+    "/events",
+    Role.VIEWER,
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def stream_events(
+    at: At, last_event_id: Annotated[str | None, Header(max_length=40, description="Where to go on.")] = None
+) -> Response:
+    """What happens from now on, or from an event on: `run`, `gap`, `job`, `node`, `time`, `alarm`.
+
+    `reset` says that something was not told: ask again for what is shown. A comment comes every 15 seconds.
+    """
+    if at.feed.listeners >= LISTENERS_MAX:
+        return problem(503, f"{LISTENERS_MAX} listen already.", headers={"retry-after": "30"})
+    headers = {"x-accel-buffering": "no", "cache-control": "no-store"}
+    return StreamingResponse(_lines(at.feed, last_event_id), media_type="text/event-stream", headers=headers)
+
+
+async def _lines(feed: Feed, last_event_id: str | None) -> AsyncIterator[bytes]:
+    start, _, number = (last_event_id or "").partition("-")
+    is_ours = start == feed.name and number.isascii() and number.isdigit() and len(number) < 20
+    # A number of another start of this server is none that is known here.
+    after = int(number) if is_ours else -1 if last_event_id else None
+    yield b"retry: 3000\n\n"
+    async for told in feed.listen(after):
+        yield b": still here\n\n" if told is None else _event(feed.name, told)
+
+
+def _event(name: str, told: Told) -> bytes:
+    data = json.dumps({"id": told.number, "type": told.kind, **told.data}, ensure_ascii=False, separators=(",", ":"))
+    return f"id: {name}-{told.number}\nevent: {told.kind}\ndata: {data}\n\n".encode("utf-8", "replace")

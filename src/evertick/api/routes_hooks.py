@@ -1,0 +1,109 @@
+"""The route through which other systems start a job: they prove themselves with the job's own secret.
+
+Two ways: the secret itself as a bearer token, or better a signature over the time and the body, which cannot be used
+again for anything else. A signed call that is sent twice is one request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+from typing import Annotated, Any
+
+from fastapi import Header, Request
+from starlette.concurrency import run_in_threadpool
+
+from evertick.api import models
+from evertick.api.guard import BODY_MAX
+from evertick.api.office import Caller, Office
+from evertick.api.problems import problem
+from evertick.api.routing import At, JobId, RequestId, Routes
+from evertick.api.sessions import is_same
+from evertick.errors import DefinitionError, SettingsError
+from evertick.model.instant import SECOND
+from evertick.operations.tokens import Role
+from evertick.settings.secrets import reveal
+
+routes = Routes("hooks")
+
+TOLERANCE_US = 300 * SECOND
+PARAMS_MAX = 100
+_SIGNATURE = re.compile(r"t=([0-9]{1,12}),v1=([0-9a-f]{64})")
+
+
+@routes.post("/hooks/{job}", None, models.Asked)
+async def call_hook(
+    at: At,
+    request: Request,
+    request_id: RequestId,
+    job: JobId,
+    x_evertick_signature: Annotated[
+        str | None, Header(max_length=200, description="`t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY`.")
+    ] = None,
+    x_evertick_token: Annotated[str | None, Header(max_length=500, description="The secret itself.")] = None,
+) -> Any:
+    """Start a job from another system. The body may be JSON with `params`."""
+    body = await request.body()
+    if len(body) > BODY_MAX:
+        return problem(413, f"a request has at most {BODY_MAX:,} bytes.")
+    secret = _secret_of(at, job)
+    # Of a job without a hook nothing is told that a wrong secret would not be told either.
+    used_id = request_id
+    if x_evertick_signature is not None and secret:
+        is_good = is_signed(secret, x_evertick_signature, body, at.now())
+        used_id = f"hook-{hashlib.sha256(f'{job} {x_evertick_signature}'.encode()).hexdigest()[:24]}"
+    else:
+        is_good = bool(secret) and is_same(x_evertick_token or "", secret or "")
+    if not is_good:
+        address = request.client.host if request.client else "unknown"
+        at.limiter.failed(address)
+        return problem(401, "the hook does not know this caller.")
+    request.state.caller = Caller(f"hook of {job}", Role.OPERATOR)
+    params = _params(body)
+    return await run_in_threadpool(_trigger, at, job, params, used_id)
+
+
+def signature(secret: str, seconds: int, body: bytes) -> str:
+    """What a caller puts into X-Evertick-Signature."""
+    digest = hmac.new(secret.encode(), f"{seconds}.".encode() + body, "sha256").hexdigest()
+    return f"t={seconds},v1={digest}"
+
+
+def is_signed(secret: str, written: str, body: bytes, now: int) -> bool:
+    """Whether a signature is the secret's, over this body, and not older or newer than five minutes."""
+    found = _SIGNATURE.fullmatch(written.strip())
+    if found is None or abs(int(found[1]) * SECOND - now) > TOLERANCE_US:
+        return False
+    return is_same(signature(secret, int(found[1]), body), written.strip())
+
+
+def _trigger(at: Office, job: str, params: dict[str, str], request_id: str) -> dict[str, Any]:
+    return at.desk.trigger(job, params, "webhook", request_id=request_id, by=f"hook of {job}")
+
+
+def _secret_of(at: Office, job: str) -> str | None:
+    known = dict(at.settings.api.hooks).get(job)
+    try:
+        return reveal(known, os.environ, f"the secret of the hook of '{job}'") if known else None
+    except SettingsError:
+        return None  # fail closed
+
+
+def _params(body: bytes) -> dict[str, str]:
+    if not body.strip():
+        return {}
+    try:
+        data = json.loads(body)
+    except ValueError:
+        raise DefinitionError("the body is not JSON.", hint='Send {"params": {"NAME": "value"}}, or nothing.') from None
+    given = data.get("params", {}) if isinstance(data, dict) else {}
+    if (
+        not isinstance(given, dict)
+        or len(given) > PARAMS_MAX
+        or not all(isinstance(one, str) for one in given.values())
+    ):
+        raise DefinitionError("'params' is not a table of texts.", hint='Send {"params": {"NAME": "value"}}.')
+    return given

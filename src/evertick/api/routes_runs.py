@@ -1,0 +1,129 @@
+"""The routes about runs: the ledger by pages, one run, its logs, and what can be done to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import Path, Query
+from starlette.responses import Response, StreamingResponse
+
+from evertick.api import models
+from evertick.api.models import Shape
+from evertick.api.routing import At, RequestId, Routes, RunId, Wait, Who, Words, items
+from evertick.operations.tokens import Role
+
+routes = Routes("runs")
+
+Limit = Annotated[int, Query(ge=1, le=1_000)]
+Cursor = Annotated[str | None, Query(max_length=600)]
+JobName = Annotated[str | None, Query(max_length=255)]
+Since = Annotated[str | None, Query(alias="from", max_length=64, description="Due at this time or later.")]
+Until = Annotated[str | None, Query(alias="to", max_length=64, description="Due before this time.")]
+StepName = Annotated[str, Path(max_length=300)]
+LOG_MAX = 1 << 20
+
+
+class RetryBody(Shape):
+    from_failed: bool = False
+
+
+@routes.get("/runs", Role.VIEWER, models.RunPage)
+def list_runs(
+    at: At,
+    job: JobName = None,
+    state: Words = [],  # noqa: B006
+    trigger: Words = [],  # noqa: B006
+    trigger_type: Annotated[list[str], Query(alias="triggerType", max_length=50)] = [],  # noqa: B006
+    reason: Words = [],  # noqa: B006
+    tag: Words = [],  # noqa: B006
+    since: Since = None,
+    until: Until = None,
+    executor: Annotated[str | None, Query(max_length=255)] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Any:
+    """A page of the ledger, newest first: runs, skips and gaps. `triggerType` is another name of `trigger`."""
+    triggers = [*trigger, *trigger_type]
+    return at.desk.list_runs(job, state, triggers, reason, tag, since, until, executor, limit, cursor)
+
+
+@routes.get("/ledger/gaps", Role.VIEWER, models.GapPage)
+def list_gaps(
+    at: At, job: JobName = None, since: Since = None, until: Until = None, limit: Limit = 100, cursor: Cursor = None
+) -> Any:
+    """Stretches that were skipped as one, newest first."""
+    return at.desk.gaps(job, since, until, limit, cursor)
+
+
+@routes.get("/runs/{run}", Role.VIEWER, models.RunDetail)
+def get_run(at: At, run: RunId) -> Any:
+    """One run: its attempts with their steps and logs, and what can still be done."""
+    return at.desk.run(run)
+
+
+@routes.get("/runs/{run}/why", Role.VIEWER, models.Why)
+def explain_run(at: At, run: RunId) -> Any:
+    """What became of a run, and why."""
+    return at.desk.why(run if "@" in run else f"{run}@")
+
+
+@routes.get("/runs/{run}/logs", Role.VIEWER, models.LogFiles)
+def list_logs(at: At, run: RunId) -> Any:
+    """Which logs a run has, by attempt and step."""
+    return items(at.desk.list_logs(run))
+
+
+@routes.get("/runs/{run}/logs/{attempt}/{step}", Role.VIEWER, models.LogText)
+def read_log(
+    at: At,
+    run: RunId,
+    attempt: Annotated[int, Path(ge=0, le=1_000_000)],
+    step: StepName,
+    offset: Annotated[int, Query(ge=0, le=1 << 50)] = 0,
+    limit: Annotated[int, Query(ge=1, le=LOG_MAX)] = 65_536,
+    download: Annotated[bool, Query(description="All of it, as a file.")] = False,
+) -> Any:
+    """A part of a log as text, from a byte on."""
+    if download:
+        return _download(at, run, attempt, step)
+    return at.desk.read_log(run, attempt, step, offset, limit)
+
+
+@routes.post("/runs/{run}/cancel", Role.OPERATOR, models.Asked)
+def cancel_run(at: At, who: Who, request_id: RequestId, run: RunId, wait: Wait = 0) -> Any:
+    """End a run: at once where it has not started, else its processes are asked to and then killed."""
+    return at.desk.cancel(_as_run(run), request_id=request_id, by=who.name, wait_seconds=wait)
+
+
+@routes.post("/runs/{run}/retry", Role.OPERATOR, models.Asked)
+def retry_run(
+    at: At, who: Who, request_id: RequestId, run: RunId, body: RetryBody | None = None, wait: Wait = 0
+) -> Any:
+    """A new run for the same time, with the same parameters; whole, or from the failed step on."""
+    from_failed = body.from_failed if body else False
+    return at.desk.retry(run, from_failed, request_id=request_id, by=who.name, wait_seconds=wait)
+
+
+def _as_run(run: str) -> str:
+    """What stands where the id of a run does is one, and never taken for a job."""
+    return run if "@" in run else f"{run}@"
+
+
+def _download(at: At, run: str, attempt: int, step: str) -> Response:
+    first = at.desk.log_bytes(run, attempt, step)  # before anything is sent: it may not be there
+
+    def pieces() -> Any:
+        data, offset, is_complete = first
+        while data:
+            yield data
+            if is_complete:
+                return
+            data, offset, is_complete = at.desk.log_bytes(run, attempt, step, offset)
+
+    name = quote(f"{run}.{attempt}.{step}.log", safe="")
+    return StreamingResponse(
+        pieces(),
+        media_type="text/plain; charset=utf-8",
+        headers={"content-disposition": f"attachment; filename*=UTF-8''{name}"},
+    )

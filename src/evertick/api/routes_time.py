@@ -1,0 +1,152 @@
+"""The routes about time and the whole: the ribbon, the overview, what is next, days, expressions, the machinery."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any
+from zoneinfo import available_timezones
+
+from fastapi import Path, Query
+
+from evertick.api import models_time as shapes
+from evertick.api.routing import At, Moment, Routes, Text, Words, items
+from evertick.errors import Conflict
+from evertick.operations.tokens import Role
+from evertick.settings import is_zone
+
+routes = Routes("time")
+machinery = Routes("machinery")
+
+
+@routes.get("/overview", Role.VIEWER, shapes.Overview)
+def get_overview(at: At) -> Any:
+    """What runs, what failed, what is next, what was missed: the last day at a glance."""
+    known = {"timezone": at.settings.timezone, "node": at.node, "version": at.version}
+    return {**at.desk.overview(), **known}
+
+
+@routes.get("/ribbon", Role.VIEWER, shapes.Ribbon)
+def get_ribbon(
+    at: At,
+    start: Annotated[str, Query(alias="from", max_length=64)],
+    end: Annotated[str, Query(alias="to", max_length=64)],
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    search: Text = "",
+    tag: Words = [],  # noqa: B006
+    state: Words = [],  # noqa: B006
+    cells: Annotated[int, Query(ge=1, le=2_000, description="How many columns of time a screen can tell apart.")] = 240,
+) -> Any:
+    """Lanes of jobs in time: what was, what was left out, what is to come."""
+    return at.desk.ribbon(start, end, offset, limit, search, tag, state, cells)
+
+
+@routes.get("/calendar", Role.VIEWER, shapes.Calendar)
+def get_calendar(
+    at: At,
+    start: Annotated[str | None, Query(alias="from", max_length=64)] = None,
+    end: Annotated[str | None, Query(alias="to", max_length=64)] = None,
+    zone: Annotated[str | None, Query(max_length=64)] = None,
+) -> Any:
+    """How each day was, over all jobs."""
+    return at.desk.calendar(None, start, end, zone or at.settings.timezone)
+
+
+@routes.get("/upcoming", Role.VIEWER, shapes.Upcoming)
+def list_upcoming(at: At, limit: Annotated[int, Query(ge=1, le=1_000)] = 100, to: Moment = None) -> Any:
+    """What runs next, over all jobs."""
+    return at.desk.upcoming(None, limit, to)
+
+
+@routes.get("/plan", Role.VIEWER, shapes.Plan)
+def get_plan(
+    at: At,
+    to: Annotated[str, Query(max_length=64)],
+    job: Words = [],  # noqa: B006
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+) -> Any:
+    """What would fire until a time, with what would be skipped as things are now."""
+    return at.desk.plan(to, job, limit)
+
+
+@routes.get("/load", Role.VIEWER, shapes.Load)
+def get_load(at: At, to: Annotated[str, Query(max_length=64)]) -> Any:
+    """How many starts each minute up to a time has."""
+    return at.desk.load(to)
+
+
+@routes.get("/cron", Role.VIEWER, shapes.CronAnswer)
+def explain_cron(
+    at: At,
+    expression: Annotated[str, Query(max_length=300)],
+    timezone: Annotated[str | None, Query(max_length=64)] = None,
+    count: Annotated[int, Query(ge=1, le=1_000)] = 10,
+    after: Moment = None,
+    name: Annotated[str, Query(max_length=255, description="The job's id, which 'H' is computed from.")] = "",
+) -> Any:
+    """What an expression means, when it fires, and what daylight saving does to it."""
+    return at.desk.cron(expression, timezone or at.settings.timezone, count, after, name)
+
+
+@routes.get("/zones", Role.VIEWER, shapes.Zones)
+def list_zones() -> Any:
+    """The time zones that schedules may name."""
+    return items(_zones())
+
+
+@machinery.get("/executors", Role.VIEWER, shapes.Executors)
+def list_executors(at: At) -> Any:
+    """The places that run attempts, their health and what runs there."""
+    return at.desk.executors()
+
+
+@machinery.post("/executors/{executor}/members/{member}/drain", Role.OPERATOR, shapes.Status)
+def drain_member(
+    at: At, executor: Annotated[str, Path(max_length=255)], member: Annotated[str, Path(max_length=255)]
+) -> Any:
+    """Give a member nothing more to run; what runs there goes on."""
+    return _drain(at, executor, member, is_draining=True)
+
+
+@machinery.post("/executors/{executor}/members/{member}/undrain", Role.OPERATOR, shapes.Status)
+def undrain_member(
+    at: At, executor: Annotated[str, Path(max_length=255)], member: Annotated[str, Path(max_length=255)]
+) -> Any:
+    """Let a member run things again."""
+    return _drain(at, executor, member, is_draining=False)
+
+
+@machinery.get("/queues", Role.VIEWER, shapes.Queues)
+def list_queues(at: At) -> Any:
+    """The named limits that jobs share: who is in, who waits and for what."""
+    return at.desk.queues()
+
+
+@machinery.get("/nodes", Role.VIEWER, shapes.Nodes)
+def list_nodes(at: At) -> Any:
+    """The nodes that schedule, and how many buckets of jobs each has."""
+    return at.desk.nodes()
+
+
+@machinery.get("/status", Role.VIEWER, shapes.Status)
+def get_status(at: At) -> Any:
+    """What the scheduler of this node tells about itself."""
+    status = at.desk.status()
+    return {"is_scheduler_running": status is not None or at.desk.is_scheduler_running(), "status": status}
+
+
+@machinery.get("/ledger/verify", Role.OPERATOR, shapes.Proof)
+def verify_ledger(at: At) -> Any:
+    """Whether the ledger holds every occurrence, once. It reads all of it, and may take a while."""
+    return at.desk.verify()
+
+
+def _drain(at: At, executor: str, member: str, *, is_draining: bool) -> Any:
+    if at.drain is None:
+        raise Conflict(f"the executor '{executor}' has no members that could be drained.")
+    return {"is_scheduler_running": True, "status": dict(at.drain(executor, member, is_draining=is_draining))}
+
+
+@cache
+def _zones() -> list[str]:
+    return sorted(filter(is_zone, available_timezones()))

@@ -1,0 +1,143 @@
+"""How a route is written: a function, its role and the shape of its answer; nothing is a route without a role."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import inspect
+import json
+import secrets
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, FastAPI, Header, Path, Query, Request
+from starlette.responses import Response
+
+from evertick.api.guard import OPEN
+from evertick.api.office import Caller, Office
+from evertick.operations.tokens import Role
+
+PREFIX = "/api/v1"
+WAIT_MAX = 60.0
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+async def office_of(request: Request) -> Office:
+    office: Office = request.app.state.office
+    return office
+
+
+async def caller_of(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+async def request_id_of(
+    request: Request,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            max_length=200,
+            description="The same key of the same caller asks once, however often the request is sent.",
+        ),
+    ] = None,
+) -> str:
+    """The id under which the ledger keeps what is asked."""
+    if not idempotency_key:
+        return f"api-{secrets.token_hex(12)}"
+    caller: Caller | None = request.state.caller
+    whose = caller.token_id if caller else ""
+    text = "\n".join((whose, request.method, request.url.path, idempotency_key))
+    return f"api-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:24]}"
+
+
+At = Annotated[Office, Depends(office_of)]
+Who = Annotated[Caller, Depends(caller_of)]
+RequestId = Annotated[str, Depends(request_id_of)]
+JobId = Annotated[str, Path(max_length=255, description="The id of a job.")]
+RunId = Annotated[str, Path(max_length=600, description="The id of a run: job@time, and ~request behind it.")]
+Wait = Annotated[
+    float, Query(ge=0, le=WAIT_MAX, description="Seconds to wait for the scheduler's answer; 0: not at all.")
+]
+Words = Annotated[list[str], Query(max_length=50)]
+Text = Annotated[str, Query(max_length=200)]
+Moment = Annotated[str | None, Query(max_length=64, description="RFC 3339, or on the clocks of the job's zone.")]
+
+
+class Routes:
+    """The routes of one subject."""
+
+    def __init__(self, tag: str, prefix: str = PREFIX) -> None:
+        self._tag = tag
+        self._prefix = prefix
+        self._routes: list[dict[str, Any]] = []
+
+    def get(self, path: str, role: Role | None, model: Any = None, **options: Any) -> Callable[[Handler], Handler]:
+        return self._add("GET", path, role, model, options)
+
+    def post(self, path: str, role: Role | None, model: Any = None, **options: Any) -> Callable[[Handler], Handler]:
+        return self._add("POST", path, role, model, options)
+
+    def put(self, path: str, role: Role | None, model: Any = None, **options: Any) -> Callable[[Handler], Handler]:
+        return self._add("PUT", path, role, model, options)
+
+    def delete(self, path: str, role: Role | None, model: Any = None, **options: Any) -> Callable[[Handler], Handler]:
+        return self._add("DELETE", path, role, model, options)
+
+    def install(self, app: FastAPI) -> None:
+        for one in self._routes:
+            app.add_api_route(**one)
+
+    def _add(
+        self, method: str, path: str, role: Role | None, model: Any, options: dict[str, Any]
+    ) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            self._routes.append(
+                {
+                    "path": self._prefix + path,
+                    "endpoint": _answering(handler),
+                    "methods": [method],
+                    "response_model": model,
+                    "tags": [self._tag],
+                    "operation_id": handler.__name__,
+                    "summary": (inspect.getdoc(handler) or "").partition("\n")[0],
+                    "description": inspect.getdoc(handler) or "",
+                    "openapi_extra": {"x-role": OPEN if role is None else str(role)},
+                    **options,
+                }
+            )
+            return handler
+
+        return add
+
+
+def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """The handler with its data written out here: validating thousands of marks on their way out costs more than
+    reading them, and that they have the shape that is told is what tests are for."""
+    if asyncio.iscoroutinefunction(handler):
+
+        @functools.wraps(handler)
+        async def answer_async(*args: Any, **known: Any) -> Any:
+            return written(await handler(*args, **known))
+
+        return answer_async
+
+    @functools.wraps(handler)
+    def answer(*args: Any, **known: Any) -> Any:
+        return written(handler(*args, **known))
+
+    return answer
+
+
+def written(data: Any) -> Response:
+    if isinstance(data, Response):
+        return data
+    content = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Response(content.encode("utf-8", "replace"), media_type="application/json")
+
+
+def items(found: Any) -> dict[str, Any]:
+    """A list as the API gives it: room for more beside it, one day."""
+    return {"items": found}

@@ -1,0 +1,61 @@
+"""The page's files, served as they are; they hold no data, so anybody may have them."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib import import_module
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from evertick.api.office import Office
+from evertick.api.problems import problem
+
+FOR_EVER = "public, max-age=31536000, immutable"
+
+
+async def serve_page(request: Request) -> Response:
+    """A file of the page, or its shell for every address that is the page's own."""
+    office: Office = request.app.state.office
+    path = request.url.path
+    if path.startswith("/api"):
+        return problem(404, f"there is nothing at {path}. Next: /api/v1/openapi.json lists what there is.")
+    if request.method not in ("GET", "HEAD"):
+        return problem(405, f"{request.method} is not for {path}.", headers={"allow": "GET, HEAD"})
+    if office.site is None:
+        return HTMLResponse(_unbuilt(), 503 if path != "/" else 200)
+    file = office.site.read(path.lstrip("/"))
+    if file is None and path.startswith("/assets/"):
+        return problem(404, f"there is no file {path}.")
+    return _file(request, file or office.site.index)
+
+
+def _file(request: Request, file: Any) -> Response:
+    headers = {"etag": file.etag, "cache-control": FOR_EVER if file.is_immutable else "no-cache"}
+    if request.headers.get("if-none-match") == file.etag:
+        return Response(status_code=304, headers=headers)
+    return Response(file.body, headers=headers, media_type=file.media_type)
+
+
+def find_site() -> Any:
+    """The page's files; None where they were not built."""
+    try:
+        return import_module("evertick.web").site()
+    except ImportError:
+        return None
+
+
+def how_to_build() -> str:
+    try:
+        return str(import_module("evertick.web").HOW_TO_BUILD)
+    except ImportError:
+        return "The page was not built. Next: make web"
+
+
+def _unbuilt() -> str:
+    text = escape(how_to_build())
+    return (
+        '<!doctype html><html lang="en"><title>Evertick</title>'
+        f"<h1>Evertick is running</h1><p>{text}</p><p>The API is at <code>/api/v1</code>.</p></html>"
+    )

@@ -1,0 +1,119 @@
+"""An API on a real ledger, with somebody of each role at the door."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evertick.api.app import make_app
+from evertick.api.opening import open_office
+from evertick.definitions.source import Folder
+from evertick.model.instant import MINUTE, SECOND
+from evertick.model.lifecycle import FAILED, SKIPPED, SkipReason
+from evertick.operations.tokens import Role
+from evertick.settings import Settings
+from evertick.stores import open_store
+from tests.api.door import TestClient
+from tests.operations.ledger import TEXT, at, entry, fill, job, key, ran
+
+ORIGIN = "http://localhost"
+JOB_TEXT = TEXT + "tags: [sales]\nqueue: db\nparams: {FORMAT: {default: csv, enum: [csv, json]}}\n"
+
+
+class FakeControl:
+    """What a scheduler would tell."""
+
+    def __init__(self):
+        self.told = {
+            "node": "a1",
+            "planner": {"lag_seconds": 0.5, "seconds_since_turn": 0.1, "turn_seconds": histogram()},
+            "lateness_seconds": histogram(),
+            "runs": {"running": 1},
+            "queues": {"db": {"limit": 2, "active": 1, "waiting": 0}},
+            "executors": {"local": {"slots": 4}},
+        }
+        self.sent = []
+
+    def status(self):
+        return self.told
+
+    def events(self, after=None, feed=None):  # noqa: ARG002
+        yield {"feed": "f1"}
+        yield from self.sent
+
+
+def histogram():
+    return {"count": 3, "sum": 0.5, "max": 0.3, "percentiles": {"50": 0.1}, "buckets": [[0.1, 1], [1.0, 3]]}
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = open_store(f"sqlite:///{tmp_path}/ledger.db")
+    fill(
+        store,
+        entry(1),
+        entry(2),
+        entry(3, state=SKIPPED, reason=SkipReason.OVERLAP, detail="busy"),
+        entry(4),
+        entry(-5, state=SKIPPED, reason=SkipReason.MISSED, through=at(-1), occurrences=5),
+        watermark=4,
+    )
+    ran(store, key(1), at(1) + SECOND, at(1) + MINUTE)
+    ran(store, key(2), at(2), at(2) + 2 * MINUTE, FAILED, exit_code=3)
+    ran(store, key(4), at(4), None)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def control():
+    return FakeControl()
+
+
+@pytest.fixture
+def make_office(store, tmp_path, control):
+    def make(environ=None, **settings):
+        folder = Folder(jobs={"etl": job(JOB_TEXT)})
+        chosen = Settings.load(None, environ or {}, settings)
+        office = open_office(
+            store, "sqlite:///x", lambda: folder, chosen, tmp_path, folder=tmp_path, control=control, node="a1"
+        )
+        office.desk.now = lambda: at(4.5)
+        return replace(office, now=lambda: at(4.5))
+
+    return make
+
+
+@pytest.fixture
+def office(make_office):
+    return make_office()
+
+
+@pytest.fixture
+def tokens(office):
+    return {role: office.tokens.create(str(role), role)[1] for role in Role}
+
+
+@pytest.fixture
+def anyone(office):
+    """Somebody who has proved nothing."""
+    with TestClient(make_app(office), base_url=ORIGIN) as client:
+        yield client
+
+
+@pytest.fixture
+def as_role(anyone, tokens):
+    """The same door, for somebody with a token of a role."""
+
+    def as_role(role):
+        anyone.headers["authorization"] = f"Bearer {tokens[role]}"
+        return anyone
+
+    return as_role
+
+
+@pytest.fixture
+def client(as_role):
+    """Somebody who may do everything."""
+    return as_role(Role.ADMIN)

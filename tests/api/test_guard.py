@@ -1,0 +1,267 @@
+"""Is nobody let in who has not proved who they are, and nobody let do what their role may not?"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from starlette.websockets import WebSocketDisconnect
+
+from evertick.api.app import make_app, make_routes
+from evertick.api.guard import BODY_MAX, OPEN, role_of
+from evertick.api.limiter import FAILURES_MAX
+from evertick.api.sessions import COOKIE
+from evertick.errors import SettingsError
+from evertick.operations.tokens import Role
+from tests.api.door import TestClient, WebSocketDenialResponse
+
+ROUTES = [
+    (method, route.path, role_of(route))
+    for route in make_routes().router.routes
+    if role_of(route) is not None
+    for method in sorted(route.methods)
+]
+GUARDED = [one for one in ROUTES if one[2] != OPEN]
+OPEN_PATHS = {"/healthz", "/readyz", "/api/v1/session", "/api/v1/hooks/{job}", "/badges/{job}.svg"}
+
+
+def filled(path):
+    return re.sub(r"\{attempt\}", "1", re.sub(r"\{(?!attempt)\w+\}", "etl", path))
+
+
+def test_only_these_routes_ask_for_no_role():
+    assert {path for _, path, role in ROUTES if role == OPEN} == OPEN_PATHS
+
+
+def test_every_route_but_the_page_has_a_role():
+    without = [route.path for route in make_routes().router.routes if role_of(route) is None]
+    assert without == ["/{path:path}"]
+
+
+def test_without_a_token_there_is_nothing(anyone):
+    answers = {(method, path): anyone.request(method, filled(path)) for method, path, _ in GUARDED}
+    assert len(answers) > 50
+    assert {place: answer.status_code for place, answer in answers.items() if answer.status_code != 401} == {}
+    assert {answer.headers["content-type"] for answer in answers.values()} == {"application/problem+json"}
+
+
+def test_with_too_small_a_role_it_is_refused_and_noted(office, as_role):
+    for method, path, role in GUARDED:
+        if role is not Role.VIEWER:
+            answer = as_role(Role(role - 1)).request(method, filled(path))
+            assert (answer.status_code, answer.json()["needs"]) == (403, str(role)), path
+            (line, *_), _ = office.audit.page(limit=1)
+            assert (line["by"], line["action"], line["outcome"]) == (str(Role(role - 1)), f"{method} {path}", "403")
+
+
+def test_the_role_that_is_asked_for_is_enough(as_role):
+    for method, path, role in GUARDED:
+        if path not in ("/api/v1/events", "/api/v1/ledger/verify"):
+            answer = as_role(role).request(method, filled(path))
+            assert answer.status_code not in (401, 403), path
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nothing", "/api", "/api/v2/jobs", "/api/v1/jobs/etl/../../tokens"])
+def test_what_is_not_there_is_not_told_to_strangers(anyone, client, path):
+    client.headers.pop("authorization")
+    assert anyone.get(path).status_code == 401
+
+
+def test_what_is_not_there_is_told_to_those_who_are_known(client):
+    assert client.get("/api/v1/nothing").status_code == 404
+    assert client.post("/anything").status_code == 405
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["Bearer evt_000000000000_" + "a" * 43, "Bearer x", "Bearer", "Basic YTpi", "", "Bearer \x7f" * 100],
+)
+def test_a_wrong_token_opens_nothing(anyone, written):
+    assert anyone.get("/api/v1/jobs", headers={"authorization": written}).status_code == 401
+
+
+def test_a_revoked_token_opens_nothing_from_then_on(office, as_role):
+    client = as_role(Role.VIEWER)
+    assert client.get("/api/v1/jobs").status_code == 200
+    office.tokens.revoke("viewer")
+    assert client.get("/api/v1/jobs").status_code == 401
+
+
+def test_tokens_that_cannot_be_read_let_nobody_in(office, client, tmp_path):
+    (tmp_path / "tokens.json").write_text("{")
+    assert client.get("/api/v1/jobs").status_code == 503
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[x"])
+def test_another_name_for_this_server_is_refused(client, host):
+    assert client.get("/api/v1/jobs", headers={"host": host}).status_code == 421
+    assert client.get("/", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("host", ["localhost:8765", "127.0.0.1", "[::1]:8765", "LOCALHOST", "cron.example"])
+def test_its_own_names_are_answered(make_office, tokens, host):
+    app = make_app(make_office(**{"api.allowed_hosts": "cron.example"}))
+    with TestClient(app, base_url="http://localhost", headers={"authorization": f"Bearer {tokens[1]}"}) as client:
+        assert client.get("/api/v1/jobs", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({"origin": "http://evil.example"}, id="another origin"),
+        pytest.param({"origin": "null"}, id="no origin at all"),
+        pytest.param({"origin": "http://localhost:9999"}, id="another port"),
+        pytest.param({"sec-fetch-site": "cross-site"}, id="another site"),
+        pytest.param({"sec-fetch-site": "same-site"}, id="a neighbour"),
+    ],
+)
+def test_pages_of_others_may_ask_for_nothing(client, anyone, headers):
+    assert client.post("/api/v1/jobs/etl/pause", headers=headers).status_code == 403
+    client.headers.pop("authorization")
+    assert anyone.post("/api/v1/session", json={"token": "x"}, headers=headers).status_code == 403
+
+
+def test_nobody_elsewhere_is_told_that_they_may(client):
+    answer = client.options("/api/v1/jobs", headers={"origin": "http://evil.example"})
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+class TestSession:
+    @pytest.fixture
+    def signed_in(self, anyone, tokens):
+        answer = anyone.post("/api/v1/session", json={"token": tokens[Role.OPERATOR]})
+        assert answer.status_code == 200
+        return anyone, answer
+
+    def test_a_token_becomes_a_cookie_that_scripts_cannot_read(self, signed_in):
+        _, answer = signed_in
+        cookie = answer.headers["set-cookie"].lower()
+        assert all(word in cookie for word in ("httponly", "samesite=strict", "path=/", "max-age=43200"))
+        assert (answer.json()["role"], answer.json()["user"]) == ("operator", "operator")
+
+    def test_over_tls_the_cookie_is_for_tls_only(self, office, tokens):
+        with TestClient(make_app(office), base_url="https://localhost") as client:
+            answer = client.post("/api/v1/session", json={"token": tokens[Role.VIEWER]})
+        assert "secure" in answer.headers["set-cookie"].lower()
+        assert "strict-transport-security" in answer.headers
+
+    def test_with_the_cookie_one_may_look_and_with_the_header_too_do_something(self, signed_in):
+        client, _ = signed_in
+        assert client.get("/api/v1/jobs").status_code == 200
+        for wrong in ({}, {"x-csrf-token": "x"}):
+            assert client.post("/api/v1/jobs/etl/pause", headers=wrong).status_code == 403
+        good = {"x-csrf-token": client.get("/api/v1/session").json()["csrf"]}
+        assert client.post("/api/v1/jobs/etl/pause", headers=good).status_code == 200
+
+    def test_a_role_holds_for_the_page_too(self, signed_in):
+        client, answer = signed_in
+        headers = {"x-csrf-token": answer.json()["csrf"]}
+        body = {"name": "x", "role": "admin"}
+        assert client.post("/api/v1/tokens", json=body, headers=headers).status_code == 403
+
+    def test_signing_out_ends_it_for_every_copy_of_the_cookie(self, signed_in):
+        client, answer = signed_in
+        kept = client.cookies[COOKIE]
+        gone = client.delete("/api/v1/session", headers={"x-csrf-token": answer.json()["csrf"]})
+        assert gone.status_code == 204
+        assert client.get("/api/v1/jobs", headers={"cookie": f"{COOKIE}={kept}"}).status_code == 401
+
+    def test_it_survives_a_restart_and_not_its_token(self, signed_in, make_office):
+        client, _ = signed_in
+        again = make_office()
+        with TestClient(make_app(again), base_url="http://localhost", cookies=dict(client.cookies)) as other:
+            assert other.get("/api/v1/jobs").status_code == 200
+            again.tokens.revoke("operator")
+            assert other.get("/api/v1/jobs").status_code == 401
+
+    def test_a_token_goes_before_a_cookie(self, signed_in, tokens):
+        client, _ = signed_in
+        viewer = {"authorization": f"Bearer {tokens[Role.VIEWER]}"}
+        assert client.get("/api/v1/session", headers=viewer).json()["role"] == "viewer"
+        assert client.get("/api/v1/jobs", headers={"authorization": "Bearer wrong"}).status_code == 401
+
+    def test_only_hashes_are_kept(self, signed_in, tmp_path, tokens):
+        client, _ = signed_in
+        kept = (tmp_path / "sessions.json").read_text() + (tmp_path / "tokens.json").read_text()
+        assert client.cookies[COOKIE] not in kept
+        assert not any(token in kept for token in tokens.values())
+        for name in ("sessions.json", "tokens.json", "api.key", "audit.log"):
+            assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_failed_attempts_are_limited_and_noted(anyone, office, tokens):
+    for _ in range(FAILURES_MAX):
+        assert anyone.post("/api/v1/session", json={"token": "wrong"}).status_code == 401
+    answer = anyone.post("/api/v1/session", json={"token": "wrong"})
+    assert (answer.status_code, int(answer.headers["retry-after"]) > 0) == (429, True)
+    # Who has a good token is not kept out by somebody else at the same address.
+    good = {"authorization": f"Bearer {tokens[Role.VIEWER]}"}
+    assert anyone.get("/api/v1/jobs", headers=good).status_code == 200
+    lines, _ = office.audit.page()
+    assert {line["outcome"] for line in lines} == {"401", "429"}
+
+
+def test_a_body_that_is_too_large_is_not_read(client):
+    answer = client.post("/api/v1/jobs/etl/trigger", content=b"x" * (BODY_MAX + 1))
+    assert answer.status_code == 413
+
+
+def test_a_body_without_a_length_is_cut_off(client):
+    def pieces():
+        for _ in range(BODY_MAX // 65_536 + 2):
+            yield b"x" * 65_536
+
+    answer = client.post("/api/v1/jobs/etl/trigger", content=pieces())
+    assert answer.status_code >= 400
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1/events", "/ws", "/api/v1/jobs"])
+def test_no_websocket_is_opened(client, path):
+    with pytest.raises((WebSocketDisconnect, WebSocketDenialResponse)), client.websocket_connect(path):
+        pass
+
+
+def test_every_answer_carries_the_headers_that_keep_a_browser_safe(client):
+    for path in ("/api/v1/jobs", "/", "/healthz", "/api/v1/nothing"):
+        headers = client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
+        assert headers["referrer-policy"] == "no-referrer"
+    assert client.get("/api/v1/jobs").headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_refused"),
+    [
+        pytest.param({"host": "0.0.0.0"}, True, id="everywhere in the clear"),
+        pytest.param({"host": "192.0.2.7"}, True, id="elsewhere in the clear"),
+        pytest.param({"host": "cron.example"}, True, id="a name that may be anywhere"),
+        pytest.param({"host": "0.0.0.0", "api.behind_proxy": "true"}, False, id="behind a proxy"),
+        pytest.param({"host": "0.0.0.0", "api.tls_cert": "c.pem", "api.tls_key": "k.pem"}, False, id="with TLS"),
+        pytest.param({"host": "127.0.0.2"}, False, id="this machine"),
+        pytest.param({"host": "::1"}, False, id="this machine, newer"),
+        pytest.param({"host": "localhost"}, False, id="this machine by name"),
+    ],
+)
+def test_it_listens_elsewhere_only_where_something_protects_the_connection(make_office, settings, is_refused):
+    if is_refused:
+        with pytest.raises(SettingsError, match=r"tls_cert.*behind_proxy"):
+            make_office(**settings)
+    else:
+        assert make_office(**settings).hosts >= {"localhost"}
+
+
+def test_what_was_done_is_noted_with_who_and_from_where(client, office):
+    client.post("/api/v1/jobs/etl/trigger", json={"params": {"FORMAT": "json"}})
+    client.get("/api/v1/jobs")
+    (line,), _ = office.audit.page()
+    assert (line["by"], line["action"], line["target"], line["outcome"], line["detail"]) == (
+        "admin",
+        "POST /api/v1/jobs/{job}/trigger",
+        "/api/v1/jobs/etl/trigger",
+        "200",
+        {"params": ["FORMAT"]},
+    )
+    assert line["from"] == "testclient"
+    assert office.audit.verify().is_whole
