@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI
@@ -24,7 +23,7 @@ from evertick.api import (
 from evertick.api.guard import App, Guard
 from evertick.api.office import Office
 from evertick.api.openapi import describe
-from evertick.api.routing import PREFIX, Routes
+from evertick.api.routing import Routes
 from evertick.api.site import serve_page
 from evertick.operations.tokens import Role
 
@@ -41,8 +40,6 @@ ROUTES = (
     badges.pictures,
     health.routes,
 )
-THREADS = 64
-"""Questions that are answered at once; the ledger answers them in other threads than the one that talks."""
 
 own = Routes("api")
 
@@ -53,23 +50,13 @@ async def get_openapi() -> Any:
     return describe(make_routes())
 
 
+@cache
 def make_routes() -> FastAPI:
-    """All routes without a guard and without anything behind them: what the description is made from."""
-
-    @asynccontextmanager
-    async def living(app: FastAPI) -> AsyncIterator[None]:
-        import anyio.to_thread
-
-        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-        app.state.office.feed.start()
-        yield
-        app.state.office.feed.stop()
-
-    app = FastAPI(title="Evertick", openapi_url=None, docs_url=None, redoc_url=None, lifespan=living)
+    """All routes without a guard, and without anything behind them: what they need comes with each request."""
+    app = FastAPI(title="Evertick", openapi_url=None, docs_url=None, redoc_url=None)
     for routes in (*ROUTES, own):
         routes.install(app)
     problems.install(app)
-    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     app.router.routes.append(Route("/{path:path}", serve_page, methods=None, include_in_schema=False))
     return app
 
@@ -77,8 +64,4 @@ def make_routes() -> FastAPI:
 def make_app(office: Office) -> App:
     """The whole application for an office."""
     app = make_routes()
-    app.state.office = office
     return Guard(app, office, app.router.routes)
-
-
-__all__ = ["PREFIX", "make_app", "make_routes"]

@@ -62,7 +62,7 @@ class Feed:
             for listener in self._listeners:
                 listener.wake()
         if self._thread is not None:
-            self._thread.join(5)
+            self._thread.join(0.2)  # it may wait for the next event, and holds nothing that must be put away
 
     @property
     def listeners(self) -> int:
@@ -110,20 +110,13 @@ class Feed:
 
     def _run(self) -> None:
         assert self._follow is not None
-        has_gone = False
         while not self._stop.is_set():
             try:
                 for event in self._follow(self._stop):
-                    if has_gone:
-                        self.tell({"kind": RESET})
-                        has_gone = False
                     self.tell(event)
-            except OSError:
-                pass  # it is not there yet, or has just gone
             except Exception:
                 log.exception("feed.failed")
-            has_gone = True
-            self._stop.wait(AWAY_SECONDS)
+            self._stop.wait(AWAY_SECONDS)  # the scheduler is not there yet, or has just gone
 
 
 class _Listener:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import anyio.to_thread
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Match
@@ -30,6 +31,8 @@ log = logging.getLogger("evertick.api")
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_MAX: Final = 1 << 20
+THREADS: Final = 64
+"""Questions that are answered at once; the ledger answers them in other threads than the one that talks."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN: Final = "open"
 """The role of routes that hold no data or ask for a proof of their own."""
@@ -45,12 +48,25 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            await self._live(receive, send)
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
         else:
             # There is nothing to talk to: whatever it is, it is refused before it is opened.
             await send({"type": "websocket.close", "code": 1008})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Begin and end with the server."""
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+                self._office.feed.start()
+            else:
+                self._office.feed.stop()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         office, method = self._office, str(scope["method"])
@@ -67,7 +83,7 @@ class Guard:
         address = request.client.host if request.client else "unknown"
         route, role = self._route(scope)
         caller, refusal = self._admit(request, address, role)
-        scope.setdefault("state", {})["caller"] = caller
+        scope["state"] = {"caller": caller, "office": office}
         if refusal is not None:
             await refusal(scope, receive, sending)
         else:

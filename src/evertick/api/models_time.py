@@ -168,7 +168,6 @@ class Ribbon(BaseModel):
 class SchedulerState(Shape):
     alive: bool
     lag_seconds: float | None
-    status: dict[str, Any] | None
 
 
 class Hour(Outcomes):

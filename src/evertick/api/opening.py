@@ -11,12 +11,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from evertick.api.feed import Feed
+from evertick.api.feed import RESET, Feed
 from evertick.api.limiter import Limiter
 from evertick.api.office import Member, Office, signing_key
 from evertick.api.sessions import Sessions
 from evertick.api.site import find_site
 from evertick.definitions.source import Folder
+from evertick.dispatch.events import DROPPED
 from evertick.errors import SettingsError
 from evertick.executors.logs import Logs
 from evertick.model.instant import MILLISECOND
@@ -129,9 +130,13 @@ def following(control: Control) -> Callable[[threading.Event], Iterator[Mapping[
                 return
             if "feed" in told:
                 place["feed"] = told["feed"]
-            if "event" in told:
+                if not told.get("is_continued"):
+                    place["after"] = None
+                    yield {"kind": RESET}
+            elif "event" in told:
                 place["after"] = told["event"]
-                yield told
+                # What the scheduler could not tell us, we cannot tell the pages.
+                yield {"kind": RESET} if told.get("kind") == DROPPED else told
 
     return follow
 

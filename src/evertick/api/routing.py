@@ -25,7 +25,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 async def office_of(request: Request) -> Office:
-    office: Office = request.app.state.office
+    office: Office = request.state.office
     return office
 
 

@@ -17,7 +17,7 @@ FOR_EVER = "public, max-age=31536000, immutable"
 
 async def serve_page(request: Request) -> Response:
     """A file of the page, or its shell for every address that is the page's own."""
-    office: Office = request.app.state.office
+    office: Office = request.state.office
     path = request.url.path
     if path.startswith("/api"):
         return problem(404, f"there is nothing at {path}. Next: /api/v1/openapi.json lists what there is.")

@@ -71,16 +71,19 @@ class LiveDesk(Scene):
                 alive[holder] = lease.expires_at
             else:
                 buckets[holder] += 1
-        is_running = self.is_scheduler_running()
+        is_running, told = self.is_scheduler_running(), self.status() or {}
+        here = str(told.get("node", ""))
         return {
             "is_scheduler_running": is_running,
             "items": [
                 {
                     "node": name,
+                    "is_here": name == here,
                     "buckets": buckets[name],
                     # A node that owns everything holds its leases without end: it is there if anybody is.
                     "is_alive": name in alive and is_running,
                     "lease_until": to_text(alive[name]) if name in alive and alive[name] < now + 10**15 else None,
+                    **_of_node(told if name == here else {}),
                 }
                 for name in sorted({*alive, *buckets})
             ],
@@ -101,6 +104,16 @@ class LiveDesk(Scene):
                 for data in self.run_rows((*active[:SHOWN], *waiting[:SHOWN]))
             ],
         }
+
+
+def _of_node(told: Mapping[str, Any]) -> Data:
+    """What a node tells about itself; of other nodes only the ledger tells."""
+    return {
+        "version": told.get("version"),
+        "started_at": told.get("started_at"),
+        "lag_seconds": (told.get("planner") or {}).get("lag_seconds"),
+        "jobs": (told.get("jobs") or {}).get("owned"),
+    }
 
 
 def _named(told: Any) -> dict[str, Data]:

@@ -32,8 +32,7 @@ class OverviewDesk(JobsDesk, TimeDesk):
             "now": to_text(now),
             "scheduler": {
                 "alive": status is not None or self.is_scheduler_running(),
-                "lag_seconds": None if status is None else status.get("planner_lag_seconds"),
-                "status": status,
+                "lag_seconds": None if status is None else (status.get("planner") or {}).get("lag_seconds"),
             },
             "jobs": {"total": statuses.total(), **{str(one): statuses[one] for one in JobStatus}},
             "running": self.run_rows(active[-SHOWN:][::-1]),
@@ -62,8 +61,9 @@ class OverviewDesk(JobsDesk, TimeDesk):
 
     def _lateness(self, status: Mapping[str, Any] | None, since: Instant, now: Instant) -> Data:
         told = None if status is None else status.get("lateness_seconds")
-        if isinstance(told, Mapping) and "p50" in told:
-            return dict(told)
+        if isinstance(told, Mapping) and told.get("count"):
+            known = {f"p{percent}": seconds for percent, seconds in (told.get("percentiles") or {}).items()}
+            return {**percentiles([]), **known, "max": told.get("max")}
         where = RunFilter(states=ENDED, triggers=[Trigger.SCHEDULER], since=since, until=now + 1)
         rows = self.store.query(where, limit=LATENESS_OF).rows
         return percentiles(

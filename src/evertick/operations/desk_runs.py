@@ -95,6 +95,7 @@ class RunsDesk(Scene):
     def read_log(self, run_id: str, attempt: int, step: str, offset: int = 0, limit: int = LOG_BYTES_MAX) -> Data:
         """A part of a log as text; `next_offset` counts bytes, and never lies inside a character."""
         data, end, is_complete = self.log_bytes(run_id, attempt, step, offset, limit)
+        sizes = {(log["attempt"], log["step"]): log["size"] for log in self.list_logs(run_id)}
         cut = 0 if is_complete else _unfinished(data)
         return {
             "run": run_id,
@@ -103,6 +104,7 @@ class RunsDesk(Scene):
             "text": data[: len(data) - cut].decode("utf-8", "replace"),
             "offset": offset,
             "next_offset": end - cut,
+            "size": max(sizes.get((attempt, step), 0), end),
             "is_complete": is_complete,
         }
 

@@ -168,7 +168,7 @@ def kind_words(kind: Kind) -> tuple[str, str]:
         case SubJob(job_id):
             return "job", job_id
         case Pod(image):
-            return "kubernetes", image
+            return "kubernetes", _short(image)
 
 
 def why_data(answer: Why) -> Data:

@@ -1,0 +1,333 @@
+"""Does every route answer what it says it does, with the desk's own words?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import TypeAdapter
+
+from evertick.api.app import make_routes
+from evertick.api.routes_hooks import signature
+from evertick.model.instant import SECOND
+from evertick.operations.tokens import Role
+from tests.api.conftest import ORIGIN
+from tests.api.door import TestClient
+from tests.operations.ledger import TEXT, at
+
+V1 = "/api/v1"
+RUN = "etl@2026-03-02T02:00:00Z"
+RUNNING = "etl@2026-03-02T04:00:00Z"
+MODELS = {
+    (method, route.path): route.response_model
+    for route in make_routes().router.routes
+    if getattr(route, "response_model", None) is not None
+    for method in route.methods
+}
+
+QUESTIONS = {
+    "/jobs": {"/jobs", "/jobs?search=et&tag=sales&state=running&limit=1&sparkline=5", "/jobs?gone=true"},
+    "/jobs/{job}": {"/jobs/etl"},
+    "/jobs/{job}/explain": {"/jobs/etl/explain"},
+    "/jobs/{job}/graph": {"/jobs/etl/graph"},
+    "/jobs/{job}/upcoming": {"/jobs/etl/upcoming?count=3"},
+    "/jobs/{job}/why": {"/jobs/etl/why", "/jobs/etl/why?at=2026-03-02T04:00", "/jobs/etl/why?at=2026-03-02T04:10"},
+    "/jobs/{job}/calendar": {"/jobs/etl/calendar?from=2026-03-01&to=2026-03-31"},
+    "/jobs/{job}/durations": {"/jobs/etl/durations"},
+    "/jobs/{job}/catchup": {"/jobs/etl/catchup", "/jobs/etl/catchup?keep=all"},
+    "/jobs/{job}/badge": {"/jobs/etl/badge"},
+    "/runs": {
+        "/runs",
+        "/runs?job=etl&state=failed&trigger=scheduler&executor=local",
+        "/runs?triggerType=catchup&reason=overlap&tag=sales&from=2026-03-01T00:00Z&to=2026-03-03T00:00Z",
+        f"/runs?limit=1&cursor={RUN}",
+    },
+    "/ledger/gaps": {"/ledger/gaps", "/ledger/gaps?job=etl&limit=1"},
+    "/ledger/verify": {"/ledger/verify"},
+    "/runs/{run}": {f"/runs/{RUN}", f"/runs/{RUN.replace('@', '%40').replace(':', '%3A')}", f"/runs/{RUNNING}"},
+    "/runs/{run}/why": {f"/runs/{RUN}/why"},
+    "/runs/{run}/logs": {f"/runs/{RUN}/logs"},
+    "/overview": {"/overview"},
+    "/ribbon": {
+        "/ribbon?from=2026-03-01T00:00Z&to=2026-03-03T00:00Z",
+        "/ribbon?from=2026-03-01T00:00Z&to=2026-03-03T00:00Z&cells=1",
+    },
+    "/calendar": {"/calendar?from=2026-03-01&to=2026-03-03&zone=Asia/Kathmandu"},
+    "/upcoming": {"/upcoming"},
+    "/plan": {"/plan?to=2026-03-03T00:00Z"},
+    "/load": {"/load?to=2026-03-03T00:00Z"},
+    "/cron": {"/cron?expression=30 2 * * *&timezone=Europe/Berlin"},
+    "/zones": {"/zones"},
+    "/executors": {"/executors"},
+    "/queues": {"/queues"},
+    "/nodes": {"/nodes"},
+    "/status": {"/status"},
+    "/session": {"/session"},
+    "/tokens": {"/tokens"},
+    "/settings": {"/settings"},
+    "/audit": {"/audit"},
+    "/definitions": {"/definitions"},
+}
+WITHOUT_A_SHAPE = {"/openapi.json", "/events", "/jobs/{job}/definition"}
+ANSWERED_ELSEWHERE = {"/runs/{run}/logs/{attempt}/{step}", "/requests/{request}", "/jobs/{job}/backfill/{request}"}
+
+
+def fits(method, path, answer):
+    """Whether an answer has the shape that the description promises: nothing missing, nothing beside it."""
+    assert answer.status_code == 200, answer.text
+    TypeAdapter(MODELS[method, V1 + path]).validate_json(answer.content, strict=False)
+    return answer.json()
+
+
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_an_answer_has_the_shape_that_is_described(client, path):
+    for question in sorted(QUESTIONS[path]):
+        assert fits("GET", path, client.get(V1 + question)) is not None
+
+
+def test_every_question_is_asked_here():
+    asked = {V1 + path for path in (*QUESTIONS, *WITHOUT_A_SHAPE, *ANSWERED_ELSEWHERE)}
+    routes = {
+        route.path
+        for route in make_routes().router.routes
+        if route.path.startswith(V1) and "GET" in (route.methods or ())
+    }
+    assert routes == asked
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        pytest.param("POST", "/jobs/etl/trigger", {"params": {"FORMAT": "json"}}, id="trigger"),
+        pytest.param("POST", "/jobs/etl/trigger", None, id="trigger without a word"),
+        pytest.param("POST", "/jobs/etl/pause", {"note": "holidays"}, id="pause"),
+        pytest.param("POST", "/jobs/etl/resume", {"catchup": "latest"}, id="resume"),
+        pytest.param("POST", "/jobs/etl/cancel", None, id="cancel a job's runs"),
+        pytest.param("POST", f"/runs/{RUNNING}/cancel", None, id="cancel a run"),
+        pytest.param("POST", f"/runs/{RUN}/retry", {"from_failed": False}, id="retry"),
+        pytest.param(
+            "POST", "/jobs/etl/backfill", {"from": "2026-03-02T01:00Z", "to": "2026-03-02T04:00Z"}, id="backfill"
+        ),
+    ],
+)
+def test_what_is_asked_for_is_in_the_ledger_once_however_often_it_is_sent(client, store, method, path, body):
+    template = {"trigger": "/jobs/{job}/trigger", "pause": "/jobs/{job}/pause", "resume": "/jobs/{job}/resume"}
+    template |= {"backfill": "/jobs/{job}/backfill", "retry": "/runs/{run}/retry"}
+    word = path.rpartition("/")[2]
+    kind = template.get(word) or ("/jobs/{job}/cancel" if path.startswith("/jobs") else "/runs/{run}/cancel")
+    answers = [
+        fits(method, kind, client.request(method, V1 + path, json=body, headers={"idempotency-key": "k1"}))
+        for _ in range(2)
+    ]
+    assert answers[0]["request"] == answers[1]["request"]
+    (request,) = store.claim(None, 10)
+    assert (request.id, request.submitted_by) == (answers[0]["request"], "admin")
+    fits("GET", "/requests/{request}", client.get(f"{V1}/requests/{request.id}"))
+
+
+def test_the_same_key_for_something_else_is_a_conflict(client):
+    for params, status in (({}, 200), ({"FORMAT": "json"}, 409)):
+        answer = client.post(f"{V1}/jobs/etl/trigger", json={"params": params}, headers={"idempotency-key": "k"})
+        assert answer.status_code == status
+
+
+def test_the_same_key_of_another_caller_is_another_request(client, tokens, store):
+    for role in (Role.OPERATOR, Role.ADMIN):
+        headers = {"idempotency-key": "k", "authorization": f"Bearer {tokens[role]}"}
+        assert client.post(f"{V1}/jobs/etl/trigger", headers=headers).status_code == 200
+    assert len(store.claim(None, 10)) == 2
+
+
+def test_a_backfill_is_previewed_followed_and_cancelled(client, store):
+    body = {"from": "2026-03-02T01:00Z", "to": "2026-03-02T04:00Z", "preview": True}
+    preview = fits("POST", "/jobs/{job}/backfill", client.post(f"{V1}/jobs/etl/backfill", json=body))
+    assert (preview["chosen"], preview["total"], preview["request"]) == (2, 3, None)
+    asked = client.post(f"{V1}/jobs/etl/backfill", json={**body, "preview": False}).json()
+    place = f"{V1}/jobs/etl/backfill/{asked['request']}"
+    assert fits("GET", "/jobs/{job}/backfill/{request}", client.get(place))["total"] == 2
+    assert fits("DELETE", "/jobs/{job}/backfill/{request}", client.delete(place))["cancelled"] == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "word"),
+    [
+        pytest.param("GET", "/jobs/elt", 404, "etl", id="a job that is not there"),
+        pytest.param("GET", "/runs/etl@2026-03-02T09:00:00Z", 404, "etl@", id="a run that is not there"),
+        pytest.param("GET", "/runs/etl", 422, "not the id of a run", id="a job in the place of a run"),
+        pytest.param("POST", "/runs/etl/cancel", 422, "not the id of a run", id="the same, to cancel all of it"),
+        pytest.param("GET", "/runs?state=done", 422, "succeeded", id="a word that is not there"),
+        pytest.param("GET", "/runs?limit=0", 422, "limit", id="a number out of bounds"),
+        pytest.param("GET", "/runs?from=soon", 422, "not a time", id="no time"),
+        pytest.param("GET", "/cron?expression=61 * * * *", 422, "61", id="no expression"),
+        pytest.param("GET", "/calendar?zone=Mars/Olympus", 422, "zone", id="no zone"),
+        pytest.param("POST", f"/runs/{RUN}/cancel", 409, "has ended", id="what has ended"),
+        pytest.param("POST", "/jobs/etl/backfill", 422, "body", id="a body that is missing"),
+        pytest.param("DELETE", "/jobs", 405, "", id="a method that is not there"),
+        pytest.param("PUT", "/definitions/etl", 422, "body", id="a definition that is missing"),
+    ],
+)
+def test_what_is_wrong_is_told_as_a_problem(client, method, path, status, word):
+    answer = client.request(method, V1 + path)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    problem = answer.json()
+    assert problem["status"] == status
+    assert word in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    "text", ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/tokens.json", "%00", "é" * 200]
+)
+def test_no_name_from_outside_becomes_a_path(client, text):
+    for path in (f"/jobs/{text}/definition", f"/runs/{RUN}/logs/1/{text}", f"/runs/{text}/logs"):
+        answer = client.get(V1 + path)
+        assert answer.status_code in (404, 422)
+        assert "root:" not in answer.text
+
+
+def test_a_log_is_read_by_parts_and_as_a_file(client, office, tmp_path):
+    folder = tmp_path / "logs"
+    from evertick.executors.names import file_name, run_folder
+    from evertick.model.run import RunKey
+
+    place = folder.joinpath(*run_folder(RunKey.from_run_id(RUN)), "1")
+    place.mkdir(parents=True)
+    (place / f"{file_name('main')}.log").write_text("größe\n<script>\n")
+    path = f"{V1}/runs/{RUN}/logs/1/main"
+    first = fits("GET", "/runs/{run}/logs/{attempt}/{step}", client.get(f"{path}?limit=3"))
+    rest = client.get(f"{path}?offset={first['next_offset']}").json()
+    assert (first["text"] + rest["text"], rest["is_complete"], rest["size"]) == ("größe\n<script>\n", True, 17)
+    whole = client.get(f"{path}?download=1")
+    assert whole.text == "größe\n<script>\n"
+    assert whole.headers["content-type"].startswith("text/plain")
+    assert whole.headers["content-disposition"].startswith("attachment")
+
+
+class TestHooks:
+    SECRET = "a-long-secret"
+
+    @pytest.fixture
+    def hook(self, make_office, monkeypatch):
+        monkeypatch.setenv("ETL_HOOK", self.SECRET)
+        monkeypatch.delenv("NOT_THERE", raising=False)
+        office = make_office(**{"api.hooks": "etl=env:ETL_HOOK,lost=env:NOT_THERE"})
+        from evertick.api.app import make_app
+
+        with TestClient(make_app(office), base_url=ORIGIN) as client:
+            yield client
+
+    def test_a_signed_call_starts_the_job_and_a_second_copy_of_it_nothing(self, hook, store):
+        body = json.dumps({"params": {"FORMAT": "json"}}).encode()
+        signed = {"x-evertick-signature": signature(self.SECRET, at(4.5) // SECOND, body)}
+        for _ in range(2):
+            assert hook.post(f"{V1}/hooks/etl", content=body, headers=signed).status_code == 200
+        (request,) = store.claim(None, 10)
+        assert json.loads(request.payload) == {"trigger": "webhook", "params": '{"FORMAT": "json"}'}
+        assert request.submitted_by == "hook of etl"
+
+    def test_the_secret_itself_will_do(self, hook):
+        assert hook.post(f"{V1}/hooks/etl", headers={"x-evertick-token": self.SECRET}).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("job", "headers"),
+        [
+            pytest.param("etl", {}, id="nothing"),
+            pytest.param("etl", {"x-evertick-token": "wrong"}, id="a wrong secret"),
+            pytest.param("etl", {"x-evertick-token": ""}, id="an empty one"),
+            pytest.param("other", {"x-evertick-token": SECRET}, id="another job"),
+            pytest.param("lost", {"x-evertick-token": ""}, id="a secret that is not there"),
+            pytest.param(
+                "etl", {"x-evertick-signature": signature(SECRET, at(4) // SECOND, b"{}")}, id="half an hour old"
+            ),
+            pytest.param(
+                "etl", {"x-evertick-signature": signature(SECRET, at(4.5) // SECOND, b"{ }")}, id="for another body"
+            ),
+            pytest.param(
+                "etl", {"x-evertick-signature": signature("x", at(4.5) // SECOND, b"{}")}, id="by somebody else"
+            ),
+            pytest.param("etl", {"x-evertick-signature": "t=1,v1=00"}, id="nonsense"),
+        ],
+    )
+    def test_nobody_else_starts_it(self, hook, store, job, headers):
+        assert hook.post(f"{V1}/hooks/{job}", content=b"{}", headers=headers).status_code == 401
+        assert not store.claim(None, 10)
+
+
+def test_a_badge_is_shown_to_whoever_knows_its_address(client):
+    path = client.get(f"{V1}/jobs/etl/badge").json()["path"]
+    client.headers.pop("authorization")
+    picture = client.get(path)
+    assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
+    assert "running" in picture.text
+    assert client.get(path[:-1]).status_code == 401
+    assert client.get(path.replace("etl", "other")).status_code == 401
+
+
+def test_readiness_is_the_schedulers(client, control, office):
+    assert client.get("/readyz").status_code == 200
+    control.told = {**control.told, "planner": {"lag_seconds": 99.0}}
+    office.desk.live._ask._known = None
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["reasons"]) == (503, ["the planner is 99 s behind"])
+    control.told, office.desk.live._ask._known = None, None
+    assert client.get("/readyz").json()["reasons"] == ["the scheduler does not answer"]
+    assert client.get("/healthz").status_code == 200
+
+
+def test_metrics_count_what_the_ledger_and_the_scheduler_know(client):
+    lines = client.get("/metrics").text.splitlines()
+    for line in (
+        "evertick_up 1.0",
+        'evertick_occurrences_total{outcome="failed"} 1.0',
+        'evertick_skipped_total{reason="missed"} 5.0',
+        "evertick_planner_lag_seconds 0.5",
+        'evertick_start_lateness_seconds_bucket{le="1"} 3.0',
+        'evertick_runs{state="running"} 1.0',
+        'evertick_queue_depth{queue="db"} 0.0',
+    ):
+        assert line in lines
+
+
+class TestDefinitions:
+    def test_they_are_looked_at_and_brought_over_without_being_written(self, client, tmp_path):
+        good = client.post(f"{V1}/definitions/validate", json={"text": TEXT}).json()
+        assert (good["errors"], good["job"]) == ([], "definition")
+        bad = client.post(f"{V1}/definitions/validate", json={"text": "schedule: 61 * * * *\ncommand: x\n"}).json()
+        assert bad["errors"][0]["line"] == 1
+        found = client.post(f"{V1}/definitions/import/crontab", json={"text": "0 9 * * * /bin/true\n"}).json()
+        assert len(found["files"]) == 1
+        assert not list(tmp_path.glob("*.yaml"))
+
+    def test_they_are_not_written_unless_the_settings_say_so(self, client, tmp_path):
+        assert client.put(f"{V1}/definitions/new", json={"text": TEXT}).status_code == 409
+        assert client.delete(f"{V1}/definitions/etl").status_code == 409
+        assert not list(tmp_path.glob("*.yaml"))
+
+    def test_where_the_settings_say_so_a_good_one_is(self, make_office, tokens, tmp_path):
+        from evertick.api.app import make_app
+
+        office = make_office(**{"api.allow_definitions": "true"})
+        headers = {"authorization": f"Bearer {tokens[Role.EDITOR]}"}
+        with TestClient(make_app(office), base_url=ORIGIN, headers=headers) as client:
+            assert client.put(f"{V1}/definitions/new", json={"text": TEXT}).status_code == 200
+            assert (tmp_path / "new.yaml").read_text() == TEXT
+            assert client.put(f"{V1}/definitions/bad", json={"text": "schedule: x\n"}).status_code == 422
+            assert client.put(f"{V1}/definitions/a", json={"text": f"name: b\n{TEXT}"}).status_code == 422
+            assert client.put(f"{V1}/definitions/..", json={"text": TEXT}).status_code in (404, 405, 422)
+            assert client.put(f"{V1}/definitions/A%20b", json={"text": TEXT}).status_code == 422
+        assert [path.name for path in tmp_path.glob("*.yaml")] == ["new.yaml"]
+
+
+def test_settings_and_tokens_show_no_secret(client, tokens):
+    shown = client.get(f"{V1}/settings").text + client.get(f"{V1}/tokens").text + client.get(f"{V1}/audit").text
+    assert not any(token in shown for token in tokens.values())
+    made = client.post(f"{V1}/tokens", json={"name": "ci", "role": "operator"}).json()
+    assert made["token"].startswith("evt_")
+    assert client.post(f"{V1}/tokens", json={"name": "ci", "role": "operator"}).status_code == 409
+    assert client.delete(f"{V1}/tokens/ci").json()["id"] == made["id"]
+    assert client.delete(f"{V1}/tokens/ci").status_code == 404
+
+
+def test_without_a_build_the_server_runs_and_says_how_to_make_one(client):
+    answer = client.get("/")
+    assert (answer.status_code, "make" in answer.text) == (200, True)
+    assert client.get("/jobs/etl").status_code == 503
