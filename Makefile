@@ -9,17 +9,23 @@ RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
 # One worker per core: the suite is mostly waiting on databases and child processes.
 PYTEST := $(BIN)/python -m pytest
+# The page, and what it is made of.
+PAGE   := src/evertick/web/static/index.html
+PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune -o -type f -print 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench soak docs lock clean
+.PHONY: help run web test check format bench soak docs lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-run: $(RUN) ## start Evertick on examples/
+run: $(RUN) ## start Evertick on examples/, with the page
+	@$(MAKE) --no-print-directory web || echo "going on without the page; the API and the command line work without it" >&2
 	@$(BIN)/evertick serve examples
 
-test: $(DEV) ## provision what the tests need, run everything
+web: $(PAGE) ## build the page into src/evertick/web/static
+
+test: $(DEV) $(PAGE) ## provision what the tests need, run everything
 	@$(BIN)/python -m tests.provision
 	$(PYTEST) -n auto --dist worksteal
 
@@ -45,9 +51,10 @@ docs: $(DEV) ## rewrite the generated parts of docs/
 lock: ## resolve the dependencies anew into requirements/*.lock (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group build pyproject.toml -o requirements/run.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --all-extras --group dev pyproject.toml -o requirements/dev.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group web -o requirements/web.lock
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist web/node_modules $(dir $(PAGE))
 
 $(BIN)/python:
 	@echo "creating $(VENV) ..." >&2
@@ -63,4 +70,8 @@ $(RUN): $(BIN)/python requirements/run.lock pyproject.toml
 $(DEV): $(RUN) requirements/dev.lock
 	@echo "installing the locked packages for development ..." >&2
 	@$(PIP) install --require-hashes -r requirements/dev.lock
+	@touch $@
+
+$(PAGE): $(PARTS) requirements/web.lock | $(BIN)/python
+	@PYTHON=$(abspath $(BIN)/python) web/build
 	@touch $@

@@ -42,7 +42,8 @@ function fixedTicks(from: number, to: number, step: number, zone: string): Tick[
   for (let turn = 0; turn < TICKS_MAX; turn++, local += step) {
     const at = instantOf(local, zone);
     if (at > to) break;
-    if (at < from || at === found.at(-1)?.at) continue;
+    // A skipped local time is the instant of a later one, which then has its line already.
+    if (at < from || at <= (found.at(-1)?.at ?? -Infinity)) continue;
     const shown = new Date(localMs(at, zone));
     const isMidnight = localMs(at, zone) % DAY === 0;
     found.push({ at, label: isMidnight ? dayLabel(shown) : clockLabel(shown, step), isMajor: isMidnight });

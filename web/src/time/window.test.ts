@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { around, shift, spanOf, SPAN_MAX, SPAN_MIN, widened, zoom, holds } from "./window";
+
+const NOW = Date.UTC(2026, 2, 2);
+
+test("zooming holds still what is under the pointer", () => {
+  const before = around(NOW, 3_600_000);
+  const after = zoom(before, 0.5, 0.25);
+  assert.ok(Math.abs(before.from + 0.25 * spanOf(before) - (after.from + 0.25 * spanOf(after))) < 1);
+});
+
+test("zooming ends at a second and at a year", () => {
+  let window = around(NOW, 3_600_000);
+  for (let turn = 0; turn < 60; turn++) window = zoom(window, 0.5, 0.5);
+  assert.equal(spanOf(window), SPAN_MIN);
+  for (let turn = 0; turn < 90; turn++) window = zoom(window, 2, 0.5);
+  assert.ok(spanOf(window) <= SPAN_MAX + 1);
+});
+
+test("nobody gets lost before 1970 or after 2200", () => {
+  assert.equal(shift(around(NOW, 3_600_000), -1e15).from, 0);
+  assert.ok(shift(around(NOW, 3_600_000), 1e15).to <= Date.UTC(2200, 0, 1));
+});
+
+test("what is asked for holds what is shown", () => {
+  const shown = around(NOW, 3_600_000);
+  assert.ok(holds(widened(shown), shown));
+});
