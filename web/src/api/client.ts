@@ -38,6 +38,11 @@ export async function get<T>(target: string, signal?: AbortSignal): Promise<T> {
   return answer<T>(await reach(target, signal ? { signal } : {}));
 }
 
+export async function getText(target: string, signal: AbortSignal): Promise<string> {
+  const response = await reach(target, { signal });
+  return response.ok ? response.text() : answer<string>(response);
+}
+
 export async function send<T>(target: string, body: unknown = {}, method = "POST"): Promise<T> {
   const headers: Record<string, string> = { "content-type": "application/json", "idempotency-key": newKey() };
   const csrf = session.value?.csrf;

@@ -30,7 +30,7 @@ export function usePages<T, P extends Page<T> = Page<T>>(target: string, query: 
     setAsking(true);
     setProblem(undefined);
     try {
-      const page = await get<P>(withQuery(target, { ...query, after: next }));
+      const page = await get<P>(withQuery(target, { ...query, cursor: next }));
       setRest({ address, items: [...(later?.items ?? []), ...page.items], next: page.next });
     } catch (error) {
       setProblem(error as Error);

@@ -52,6 +52,8 @@ export interface Run {
   started_at: Instant | null;
   finished_at: Instant | null;
   duration_seconds: number | null;
+  /** Of an occurrence; a requested run has no time to be late for. */
+  lateness_seconds: number | null;
   exit_code: number | null;
   detail: string;
   executor: string;
@@ -72,9 +74,30 @@ export interface Mark {
   reason: string | null;
   trigger: Trigger;
   started_at: Instant | null;
-  duration_seconds: number | null;
+  finished_at: Instant | null;
   lateness_seconds: number | null;
   attempt: number;
+}
+
+/** A run as a point of a chart. */
+export interface Point {
+  run: string;
+  scheduled_for: Instant;
+  state: RunState;
+  trigger: Trigger;
+  duration_seconds: number | null;
+  lateness_seconds: number | null;
+}
+
+/** How many occurrences of some stretch of time ended how. */
+export interface Outcomes {
+  count: number;
+  succeeded: number;
+  failed: number;
+  skipped: number;
+  other: number;
+  caught_up: number;
+  backfilled: number;
 }
 
 export type Counts<K extends string = string> = Partial<Record<K, number>>;
@@ -95,11 +118,12 @@ export interface Job {
   enabled: boolean | null;
   queue: string | null;
   status: JobStatus;
-  next: Instant | null;
+  priority: number;
+  next_at: Instant | null;
   timezone: string;
   schedules: string[];
   watermark: Instant | null;
-  active: Run[];
+  active: number;
   waiting: number;
   last: Run | null;
   last_success_for: Instant | null;
@@ -107,13 +131,13 @@ export interface Job {
   pause_note: string;
   error: string;
   retired_at: Instant | null;
-  recent?: Mark[];
+  recent?: Point[];
 }
 
 export interface JobPage extends Page<Job> {
   total: number;
   statuses: Counts<JobStatus>;
-  tags: Counts;
+  tags: string[];
   problems: DefinitionProblem[];
 }
 
@@ -123,13 +147,14 @@ export interface ParamSchema {
   minimum?: number;
   maximum?: number;
   pattern?: string;
+  default?: string;
+  description?: string;
 }
 
-export interface Param {
-  name: string;
-  default: string | null;
-  schema: ParamSchema;
-  description: string;
+/** The parameters of a job as one JSON Schema. */
+export interface Params {
+  properties: Record<string, ParamSchema>;
+  required: string[];
 }
 
 export interface StepDefinition {
@@ -140,16 +165,14 @@ export interface StepDefinition {
 }
 
 export interface Definition {
-  params: Param[];
+  params: Params;
   steps: StepDefinition[];
   handlers: Record<string, StepDefinition>;
-  priority: number;
 }
 
 export interface JobDetail extends Job {
+  active_runs: Run[];
   definition: Definition | null;
-  /** The file as it was written, where the reader may see it. */
-  text?: string | null;
   is_stale: boolean;
   problems: DefinitionProblem[];
   is_scheduler_running: boolean;
@@ -161,12 +184,18 @@ export interface Rule {
   origin: string;
 }
 
+export interface GraphNode {
+  id: string;
+  kind: string;
+  command: string;
+  depends: string[];
+  handler: string | null;
+}
+
 export interface Graph {
-  nodes: StepDefinition[];
-  edges: { from: string; to: string }[];
-  handlers: Record<string, StepDefinition>;
-  runs_after: string[];
-  runs_before: string[];
+  nodes: GraphNode[];
+  after: string[];
+  before: string[];
 }
 
 export interface Fire {
@@ -179,6 +208,23 @@ export interface Fire {
   wait_seconds: number;
   reason: string | null;
   detail: string;
+}
+
+export interface ClockNote {
+  at: Instant;
+  local: string;
+  text: string;
+}
+
+export interface NotedFire extends Fire {
+  note: string | null;
+}
+
+export interface JobUpcoming {
+  timezone: string;
+  items: NotedFire[];
+  dst_notes: ClockNote[];
+  meaning: string[];
 }
 
 export interface Why {
@@ -195,15 +241,12 @@ export interface Why {
   nearest_after: Instant | null;
 }
 
-export interface Day {
+export interface Day extends Outcomes {
   date: string;
   start: Instant;
-  /** Not 24 when the clocks change. */
-  hours: number;
-  states: Counts<RunState>;
+  dst: "forward" | "back" | null;
   skips: Counts;
-  triggers: Counts<Trigger>;
-  ahead: number;
+  planned: number;
 }
 
 export interface Calendar {
@@ -212,18 +255,18 @@ export interface Calendar {
 }
 
 export interface Percentiles {
-  p10: number;
-  p50: number;
-  p90: number;
-  p99: number;
-  least: number;
-  most: number;
+  p10: number | null;
+  p50: number | null;
+  p90: number | null;
+  p95: number | null;
+  p99: number | null;
+  max: number | null;
 }
 
 export interface Durations {
-  runs: Mark[];
-  durations: Percentiles | null;
-  lateness: Percentiles | null;
+  items: Point[];
+  percentiles: Percentiles;
+  lateness: Percentiles;
   success_rate: number | null;
 }
 
@@ -231,6 +274,7 @@ export interface Fate {
   scheduled_for: Instant;
   through: Instant | null;
   occurrences: number;
+  runs: boolean;
   what: string;
   reason: string | null;
   detail: string;
@@ -246,12 +290,12 @@ export interface CatchupPreview {
   fates: Fate[];
 }
 
-export interface BackfillPreview {
+export interface Backfill {
   request: string | null;
-  timezone: string;
-  runs: number;
-  occurrences: number;
-  candidates: { scheduled_for: Instant; local: string; what: "run" | "leave"; why: string }[];
+  chosen: number;
+  timezone?: string;
+  total?: number;
+  candidates?: { scheduled_for: Instant; local: string; is_chosen: boolean; why: string }[];
 }
 
 /** What becomes of something that was asked for. */
@@ -259,7 +303,7 @@ export interface Asked {
   request: string;
   job: string;
   is_answered: boolean;
-  answer: { run?: string; error?: string } | null;
+  run: string | null;
   is_scheduler_running: boolean;
 }
 
@@ -273,8 +317,8 @@ export interface StepState {
   finished_at: Instant | null;
   exit_code: number | null;
   detail: string;
-  sub_run?: string;
-  reused_from?: string;
+  sub_run: string | null;
+  reused_from: string | null;
 }
 
 export interface LogFile {
@@ -285,14 +329,12 @@ export interface LogFile {
 }
 
 export interface RunDetail extends Run {
-  lateness_seconds: number | null;
   can_cancel: boolean;
   can_retry: boolean;
-  can_retry_from_failed?: boolean;
+  can_retry_failed: boolean;
   logs: LogFile[];
-  steps?: StepState[];
-  spec?: unknown;
-  blocked_by?: string[];
+  steps: StepState[];
+  blocked_by: string[];
 }
 
 export interface LogChunk {
@@ -302,44 +344,36 @@ export interface LogChunk {
   is_complete: boolean;
 }
 
-export interface Hour {
+export interface Hour extends Outcomes {
   at: Instant;
-  states: Counts<RunState>;
 }
 
 export interface Overview {
   now: Instant;
-  is_scheduler_running: boolean;
-  jobs: { total: number; statuses: Counts<JobStatus> };
-  active: { total: number; items: Run[] };
-  waiting: { total: number; items: Run[] };
-  day: {
-    states: Counts<RunState>;
-    skips: Counts;
-    triggers?: Counts<Trigger>;
-    success_rate: number | null;
-    latest_seconds: number | null;
-    lateness?: { p50: number; p99: number } | null;
-    hours: Hour[];
-  };
+  timezone: string;
+  scheduler: { alive: boolean; lag_seconds: number | null };
+  jobs: Record<JobStatus | "total", number>;
+  running: Run[];
+  running_count: number;
+  waiting: Run[];
+  waiting_count: number;
   failed: Run[];
-  skipped: Run[];
+  missed: Run[];
   next: Fire[];
+  day: Record<RunState | "caught_up", number> & { success_rate: number | null; skips: Counts };
+  hours: Hour[];
+  lateness: Percentiles;
   problems: DefinitionProblem[];
 }
 
-export interface Cell {
+export interface Cell extends Outcomes {
   at: Instant;
-  until: Instant;
-  count: number;
-  states: Counts<RunState>;
-  triggers: Counts<Trigger>;
-  reasons: Counts;
+  through: Instant;
 }
 
 export interface Gap {
   run: string;
-  from: Instant;
+  at: Instant;
   through: Instant | null;
   occurrences: number;
   reason: string | null;
@@ -349,18 +383,19 @@ export interface Gap {
 export interface Lane {
   job: string;
   name: string;
-  description?: string;
+  description: string;
+  tags: string[];
   status: JobStatus;
   timezone: string;
-  next?: Instant | null;
-  watermark?: Instant | null;
+  next_at: Instant | null;
+  watermark: Instant | null;
+  /** From when on nothing was decided, because the job is held or no scheduler is there. */
+  undecided_since: Instant | null;
   marks: Mark[];
   cells: Cell[];
   gaps: Gap[];
-  ahead: Instant[];
-  ahead_count: number;
-  ahead_cells?: { at: Instant; until: Instant; count: number }[];
-  held: string | null;
+  future: Instant[];
+  future_cells: { at: Instant; through: Instant; count: number }[];
 }
 
 export interface Ribbon {
@@ -375,8 +410,8 @@ export interface CronAnswer {
   timezone: string;
   meaning: string;
   fields: Record<string, string>;
-  next: { scheduled_for: Instant; local: string; offset: string; wait_seconds: number }[];
-  dst_notes: { at: Instant; local: string; text: string }[];
+  next: { scheduled_for: Instant; local: string; offset: string; timezone: string; note: string | null }[];
+  dst_notes: ClockNote[];
 }
 
 /** What depends on a scheduler that can be asked. */
@@ -409,17 +444,21 @@ export interface Node {
   node: string;
   buckets: number;
   is_alive: boolean;
+  is_here: boolean;
   lease_until: Instant | null;
+  lag_seconds: number | null;
+  version: string | null;
+  started_at: Instant | null;
+  jobs: number | null;
 }
 
 export interface Queue {
   queue: string;
   limit: number | null;
   jobs: string[];
-  active: Run[];
-  active_count: number;
-  waiting: Run[];
-  waiting_count: number;
+  active: number;
+  waiting: number;
+  runs: (Run & { blocked_by: string | null })[];
 }
 
 export interface Setting {
@@ -441,7 +480,8 @@ export interface AuditLine {
 }
 
 export interface AuditPage extends Page<AuditLine> {
-  is_sound?: boolean | null;
+  chain_ok: boolean | null;
+  broken_at: number | null;
 }
 
 export interface LiveEvent {

@@ -3,7 +3,7 @@
 import { useEffect } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { Durations, Mark } from "../api/types";
+import type { Durations, Percentiles, Point } from "../api/types";
 import { paint } from "../state/theme";
 import { shownZone } from "../state/zone";
 import { ticks } from "../time/axis";
@@ -28,12 +28,12 @@ export function DurationChart({ durations, zone }: { durations: Durations; zone:
   const turn = paint.value;
   useEffect(() => {
     if (!box.current || !width) return;
-    const plot = new uPlot(options(durations, width, shown), series(durations.runs), box.current);
+    const plot = new uPlot(options(durations, width, shown), series(durations.items), box.current);
     return () => plot.destroy();
   }, [durations, width, shown, turn]);
-  const usual = durations.durations;
+  const usual = known(durations.percentiles);
   const words = usual
-    ? `Durations of the last ${durations.runs.length} runs: half took up to ${span(usual.p50 * 1000)}, nine of ten up to ${span(usual.p90 * 1000)}, the longest ${span(usual.most * 1000)}`
+    ? `Durations of the last ${durations.items.length} runs: half took up to ${span(usual.p50 * 1000)}, nine of ten up to ${span(usual.p90 * 1000)}, the longest ${span(usual.max * 1000)}`
     : "No run has ended yet";
   return (
     <div>
@@ -41,17 +41,22 @@ export function DurationChart({ durations, zone }: { durations: Durations; zone:
       {usual && (
         <p class="chart-foot quiet small">
           p10 {span(usual.p10 * 1000)} · <strong>p50 {span(usual.p50 * 1000)}</strong> · p90 {span(usual.p90 * 1000)} · p99 {span(usual.p99 * 1000)} · longest{" "}
-          {span(usual.most * 1000)}
+          {span(usual.max * 1000)}
         </p>
       )}
     </div>
   );
 }
 
-function series(runs: Mark[]): uPlot.AlignedData {
+/** All of them, or none: there are percentiles as soon as one run has ended. */
+function known(percentiles: Percentiles): Record<keyof Percentiles, number> | null {
+  return percentiles.p50 === null ? null : (percentiles as Record<keyof Percentiles, number>);
+}
+
+function series(runs: Point[]): uPlot.AlignedData {
   const ended = runs.filter((run) => run.duration_seconds !== null);
   const of = (isBad: boolean) => ended.map((run) => (BAD_STATES.includes(run.state) === isBad ? run.duration_seconds : null));
-  return [ended.map((run) => Date.parse(run.at) / 1000), of(false), of(true)];
+  return [ended.map((run) => Date.parse(run.scheduled_for) / 1000), of(false), of(true)];
 }
 
 function options(durations: Durations, width: number, zone: string): uPlot.Options {
@@ -96,8 +101,9 @@ function crosses(plot: uPlot, number: number): uPlot.Series.Points.Paths {
   return { stroke: path, fill: path } as unknown as uPlot.Series.Points.Paths;
 }
 
-function drawPercentiles(plot: uPlot, { durations }: Durations, stroke: string): void {
-  if (!durations) return;
+function drawPercentiles(plot: uPlot, { percentiles }: Durations, stroke: string): void {
+  const usual = known(percentiles);
+  if (!usual) return;
   const pen = plot.ctx;
   pen.save();
   pen.strokeStyle = stroke;
@@ -105,7 +111,7 @@ function drawPercentiles(plot: uPlot, { durations }: Durations, stroke: string):
   pen.font = `${11 * devicePixelRatio}px system-ui`;
   let free = Infinity;
   pen.textAlign = "right";
-  for (const [name, value] of [["p50", durations.p50], ["p90", durations.p90], ["p99", durations.p99]] as const) {
+  for (const [name, value] of [["p50", usual.p50], ["p90", usual.p90], ["p99", usual.p99]] as const) {
     const y = plot.valToPos(value, "y", true);
     if (y < plot.bbox.top) continue;
     pen.setLineDash(name === "p50" ? [] : [4, 4]);

@@ -1,7 +1,7 @@
 /** The steps of a job as a graph, with how each of them stands. */
 
 import dagre from "@dagrejs/dagre";
-import type { Graph, StepDefinition, StepState } from "../api/types";
+import type { Graph, GraphNode, StepState } from "../api/types";
 import { lookOf } from "../ui/outcomes";
 import { SHAPES } from "../ui/shapes";
 
@@ -12,7 +12,7 @@ const NODES_MAX = 300;
 
 const HANDLERS: Record<string, string> = { on_success: "on success", on_failure: "on failure", on_cancel: "on cancel", on_exit: "at the end" };
 
-interface Placed extends StepDefinition {
+interface Placed extends GraphNode {
   x: number;
   y: number;
 }
@@ -24,16 +24,16 @@ interface Layout {
   height: number;
 }
 
-export function layOut(steps: StepDefinition[], edges: { from: string; to: string }[]): Layout {
+export function layOut(steps: GraphNode[]): Layout {
   const graph = new dagre.graphlib.Graph();
   graph.setGraph({ rankdir: "LR", nodesep: 18, ranksep: 46, marginx: 6, marginy: 6 });
   graph.setDefaultEdgeLabel(() => ({}));
-  for (const step of steps) graph.setNode(step.name, { width: WIDTH, height: HEIGHT });
-  for (const edge of edges) graph.setEdge(edge.from, edge.to);
+  for (const step of steps) graph.setNode(step.id, { width: WIDTH, height: HEIGHT });
+  for (const step of steps) for (const before of step.depends) graph.setEdge(before, step.id);
   dagre.layout(graph);
   const size = graph.graph() as { width?: number; height?: number };
   return {
-    nodes: steps.map((step) => ({ ...step, ...(graph.node(step.name) as { x: number; y: number }) })),
+    nodes: steps.map((step) => ({ ...step, ...(graph.node(step.id) as { x: number; y: number }) })),
     edges: graph.edges().map((edge) => curve((graph.edge(edge) as { points: { x: number; y: number }[] }).points)),
     width: size.width ?? 0,
     height: size.height ?? 0,
@@ -56,10 +56,11 @@ interface Props {
 
 export function StepGraph({ graph, steps }: Props) {
   const latest = new Map(steps.map((step) => [step.name, step]));
-  if (graph.nodes.length > NODES_MAX) return <StepList nodes={graph.nodes} latest={latest} />;
-  const { nodes, edges, width, height } = layOut(graph.nodes, graph.edges);
-  const words = graph.nodes.map((node) => `${node.name}${node.depends.length ? ` after ${node.depends.join(" and ")}` : ""}`).join("; ");
-  const handlers = Object.entries(graph.handlers);
+  const own = graph.nodes.filter((node) => node.handler === null);
+  if (own.length > NODES_MAX) return <StepList nodes={own} latest={latest} />;
+  const { nodes, edges, width, height } = layOut(own);
+  const words = own.map((node) => `${node.id}${node.depends.length ? ` after ${node.depends.join(" and ")}` : ""}`).join("; ");
+  const handlers = graph.nodes.filter((node) => node.handler !== null);
   return (
     <div class="graph-scroll" tabIndex={0} role="region" aria-label="Graph of steps">
       <svg class="graph" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`Steps: ${words}`}>
@@ -72,14 +73,14 @@ export function StepGraph({ graph, steps }: Props) {
           <path key={data} class="edge" d={data} marker-end="url(#arrow)" />
         ))}
         {nodes.map((node) => (
-          <StepBox key={node.name} node={node} state={latest.get(node.name)} />
+          <StepBox key={node.id} node={node} state={latest.get(node.id)} />
         ))}
       </svg>
       {handlers.length > 0 && (
         <p class="quiet small graph-foot">
-          {handlers.map(([when, step]) => (
-            <span key={when} class="row-tag" data-tip={step.summary}>
-              {HANDLERS[when] ?? when}: {step.name}
+          {handlers.map((node) => (
+            <span key={node.id} class="row-tag" data-tip={node.command}>
+              {HANDLERS[node.handler ?? ""] ?? node.handler}: {node.id}
             </span>
           ))}
         </p>
@@ -92,14 +93,14 @@ function StepBox({ node, state }: { node: Placed; state: StepState | undefined }
   const look = lookOf(state?.state ?? "pending");
   const { body, line } = SHAPES[look.shape];
   return (
-    <g class={`node is-${look.color}`} transform={`translate(${node.x - WIDTH / 2} ${node.y - HEIGHT / 2})`} data-tip={`${node.name}: ${node.summary}\n${look.word}${state?.detail ? `: ${state.detail}` : ""}`}>
+    <g class={`node is-${look.color}`} transform={`translate(${node.x - WIDTH / 2} ${node.y - HEIGHT / 2})`} data-tip={`${node.id}: ${node.command}\n${look.word}${state?.detail ? `: ${state.detail}` : ""}`}>
       <rect width={WIDTH} height={HEIGHT} rx="8" />
       <g transform="translate(11 16) scale(0.86)" class="glyph">
         {body && <path class="body" d={body} />}
         {line && <path class={body ? "line over" : "line"} d={line} />}
       </g>
       <text x="33" y="20" class="node-name">
-        {cut(node.name, 18)}
+        {cut(node.id, 18)}
       </text>
       <text x="33" y="36" class="node-about">
         {cut(state ? look.word : node.kind, 22)}
@@ -110,12 +111,12 @@ function StepBox({ node, state }: { node: Placed; state: StepState | undefined }
 
 const cut = (text: string, length: number): string => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
 
-function StepList({ nodes, latest }: { nodes: StepDefinition[]; latest: Map<string, StepState> }) {
+function StepList({ nodes, latest }: { nodes: GraphNode[]; latest: Map<string, StepState> }) {
   return (
     <ol class="step-list">
       {nodes.map((node) => (
-        <li key={node.name}>
-          {node.name} <span class="quiet small">{latest.get(node.name)?.state ?? node.kind}</span>
+        <li key={node.id}>
+          {node.id} <span class="quiet small">{latest.get(node.id)?.state ?? node.kind}</span>
         </li>
       ))}
     </ol>

@@ -2,32 +2,24 @@
 
 import type { Day } from "../api/types";
 import { MONTHS, number } from "../time/words";
-import { BAD_STATES } from "../ui/outcomes";
 
 const CELL = 14;
 const GAP = 3;
 const LEFT = 30;
 const TOP = 20;
 
-export function failuresOf(day: Day): number {
-  return BAD_STATES.reduce((sum, state) => sum + (day.states[state] ?? 0), 0);
-}
-
-function totalOf(day: Day): number {
-  return Object.values(day.states).reduce((sum, count) => sum + (count ?? 0), 0);
-}
-
 export function tellDay(day: Day): string {
   const parts: [number, string][] = [
-    [day.states.succeeded ?? 0, "succeeded"],
-    [failuresOf(day), "failed"],
-    [day.states.skipped ?? 0, "skipped"],
-    [day.triggers.catchup ?? 0, "caught up"],
-    [day.triggers.backfill ?? 0, "backfilled"],
-    [day.ahead, "to come"],
+    [day.succeeded, "succeeded"],
+    [day.failed, "failed"],
+    [day.skipped, "skipped"],
+    [day.other, "other"],
+    [day.caught_up, "caught up"],
+    [day.backfilled, "backfilled"],
+    [day.planned, "to come"],
   ];
   const said = parts.filter(([count]) => count).map(([count, word]) => `${number(count)} ${word}`);
-  const clock = day.hours < 24 ? "the clocks go forward" : day.hours > 24 ? "the clocks go back" : "";
+  const clock = day.dst ? `the clocks go ${day.dst}` : "";
   return [day.date, said.join(" · ") || "nothing", clock].filter(Boolean).join("\n");
 }
 
@@ -41,7 +33,7 @@ interface Props {
 export function HeatMap({ days, today, chosen, onPick }: Props) {
   const first = days[0];
   if (!first) return null;
-  const most = Math.max(1, ...days.map(totalOf));
+  const most = Math.max(1, ...days.map((day) => day.count));
   const shift = (new Date(`${first.date}T00:00Z`).getUTCDay() + 6) % 7;
   const weeks = Math.ceil((days.length + shift) / 7);
   const width = LEFT + weeks * (CELL + GAP);
@@ -88,13 +80,11 @@ interface BoxProps {
 }
 
 function DayBox({ day, x, y, most, isToday, isChosen, onPick }: BoxProps) {
-  const total = totalOf(day);
-  const bad = failuresOf(day);
-  const skipped = day.states.skipped ?? 0;
+  const { count: total, failed: bad, skipped } = day;
   const level = total ? Math.max(1, Math.ceil((4 * Math.log1p(total)) / Math.log1p(most))) : 0;
-  const caught = (day.triggers.catchup ?? 0) + (day.triggers.backfill ?? 0);
+  const caught = day.caught_up + day.backfilled;
   const kind = bad ? `heat-bad-${bad / total > 0.2 ? 2 : 1}` : total && skipped / total > 0.5 ? "heat-skipped" : `heat-${level}`;
-  const isFuture = !total && day.ahead > 0;
+  const isFuture = !total && day.planned > 0;
   return (
     <g
       class="heat-day"
@@ -109,7 +99,7 @@ function DayBox({ day, x, y, most, isToday, isChosen, onPick }: BoxProps) {
       <rect x={x} y={y} width={CELL} height={CELL} rx="3" class={isFuture ? "heat-future" : kind} />
       {caught > 0 && <rect x={x} y={y} width={CELL} height={CELL} rx="3" fill="url(#heat-hatch)" />}
       {bad > 0 && <path d={`M${x + 4} ${y + 4}l6 6M${x + 10} ${y + 4}l-6 6`} class="heat-cross" />}
-      {day.hours !== 24 && <circle cx={x + CELL - 2} cy={y + 2} r="2.5" class="heat-dst" />}
+      {day.dst && <circle cx={x + CELL - 2} cy={y + 2} r="2.5" class="heat-dst" />}
       {(isToday || isChosen) && <rect x={x - 1.5} y={y - 1.5} width={CELL + 3} height={CELL + 3} rx="4" class="heat-today" />}
     </g>
   );

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { path, send } from "../api/client";
-import type { BackfillPreview } from "../api/types";
+import type { Backfill } from "../api/types";
 import { nowMs } from "../state/now";
 import { LOCAL_ZONE } from "../state/zone";
 import { counted, everywhere } from "../time/words";
@@ -23,24 +23,24 @@ export function BackfillDialog({ job, onClose }: DialogProps) {
   const [onlyMissing, setOnlyMissing] = useState(true);
   const [abreast, setAbreast] = useState(1);
   const [rate, setRate] = useState(0);
-  const [preview, setPreview] = useState<BackfillPreview | null>(null);
+  const [preview, setPreview] = useState<Backfill | null>(null);
   const [problem, setProblem] = useState("");
   const target = path`/jobs/${job.job}/backfill`;
   const instant = (text: string) => new Date(instantOf(Date.parse(`${text}Z`), zone)).toISOString();
   const isWhole = !Number.isNaN(Date.parse(`${from}Z`)) && !Number.isNaN(Date.parse(`${to}Z`));
   const body = () => ({
-    start: instant(from),
-    end: instant(to),
+    from: instant(from),
+    to: instant(to),
     only_missing: onlyMissing,
     overlap: abreast > 1 ? `parallel(${abreast})` : "wait",
-    rate,
+    gap_seconds: rate,
   });
 
   useEffect(() => {
     if (!isWhole) return setPreview(null);
     let isOld = false;
     const timer = window.setTimeout(() => {
-      send<BackfillPreview>(target, { ...body(), preview: true }).then(
+      send<Backfill>(target, { ...body(), preview: true }).then(
         (found) => !isOld && (setPreview(found), setProblem("")),
         (error: Error) => !isOld && (setPreview(null), setProblem(error.message)),
       );
@@ -49,15 +49,15 @@ export function BackfillDialog({ job, onClose }: DialogProps) {
   }, [from, to, onlyMissing, abreast, rate]);
 
   async function submit(): Promise<string> {
-    const asked = await send<BackfillPreview>(target, { ...body(), preview: false });
-    return `${counted(asked.runs, "run")} asked for.`;
+    const asked = await send<Backfill>(target, { ...body(), preview: false });
+    return `${counted(asked.chosen, "run")} asked for.`;
   }
   return (
     <FormDialog
       title={`Backfill ${job.job}`}
-      action={preview?.runs ? `Run ${counted(preview.runs, "occurrence")}` : "Nothing to run"}
+      action={preview?.chosen ? `Run ${counted(preview.chosen, "occurrence")}` : "Nothing to run"}
       isWide
-      isReady={!!preview?.runs}
+      isReady={!!preview?.chosen}
       onClose={onClose}
       onSubmit={submit}
     >
@@ -87,21 +87,21 @@ export function BackfillDialog({ job, onClose }: DialogProps) {
   );
 }
 
-function Candidates({ preview }: { preview: BackfillPreview }) {
+function Candidates({ preview }: { preview: Backfill }) {
   return (
     <>
       <p class="strong">
-        {preview.runs.toLocaleString("en")} of {counted(preview.occurrences, "occurrence")} would run.
+        {preview.chosen.toLocaleString("en")} of {counted(preview.total ?? 0, "occurrence")} would run.
       </p>
       <ul class="preview-list">
-        {preview.candidates.slice(0, 200).map((one) => (
+        {(preview.candidates ?? []).slice(0, 200).map((one) => (
           <li key={one.scheduled_for} class="row">
-            <Glyph look={one.what === "run" ? STATES.planned : STATES.skipped} size={11} />
+            <Glyph look={one.is_chosen ? STATES.planned : STATES.skipped} size={11} />
             <time dateTime={one.scheduled_for} data-tip={everywhere(Date.parse(one.scheduled_for), LOCAL_ZONE, preview.timezone).join("\n")}>
               {one.local}
             </time>
             <span class="quiet small">
-              {one.what === "run" ? "runs" : "left alone"}: {one.why}
+              {one.is_chosen ? "runs" : "left alone"}: {one.why}
             </span>
           </li>
         ))}

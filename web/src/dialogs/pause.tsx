@@ -32,7 +32,7 @@ export function CancelDialog({ job, onClose }: DialogProps) {
   return (
     <FormDialog title={`Cancel ${job.job}`} action="End its runs" isDangerous onClose={onClose} onSubmit={submit}>
       <p>
-        Ends {counted(job.active.length, "active run")} and {job.waiting ? `${counted(job.waiting, "waiting one")}` : "none that wait"}. Its schedule goes on.
+        Ends {counted(job.active, "active run")} and {job.waiting ? `${counted(job.waiting, "waiting one")}` : "none that wait"}. Its schedule goes on.
       </p>
     </FormDialog>
   );

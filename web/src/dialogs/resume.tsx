@@ -23,7 +23,7 @@ export function ResumeDialog({ job, onClose }: DialogProps) {
   const [keep, setKeep] = useState("");
   const { data, error } = useApi<CatchupPreview>(withQuery(path`/jobs/${job.job}/catchup`, { keep }));
   async function submit(): Promise<string> {
-    await send<Asked>(path`/jobs/${job.job}/resume`, keep ? { keep } : {});
+    await send<Asked>(path`/jobs/${job.job}/resume`, keep ? { catchup: keep } : {});
     return `${job.job} is planned again.`;
   }
   return (
@@ -57,7 +57,7 @@ function Preview({ preview, zone }: { preview: CatchupPreview; zone: string }) {
       <ul class="preview-list">
         {preview.fates.slice(0, 100).map((fate) => (
           <li key={fate.scheduled_for} class="row">
-            <Glyph look={fate.what === "run" ? STATES.planned : STATES.skipped} size={11} />
+            <Glyph look={fate.runs ? STATES.planned : STATES.skipped} size={11} />
             <Time at={fate.scheduled_for} zone={zone} as="full" />
             <span class="quiet small">
               {fate.what}

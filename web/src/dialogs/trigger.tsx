@@ -2,24 +2,30 @@
 
 import { useState } from "preact/hooks";
 import { path, send } from "../api/client";
-import type { Asked, Param } from "../api/types";
+import type { Asked, ParamSchema } from "../api/types";
 import { go, runPath } from "../state/route";
 import { FormDialog } from "../ui/dialog";
 import { Field } from "../ui/parts";
 import type { DialogProps } from ".";
 
+interface Param {
+  name: string;
+  schema: ParamSchema;
+  isRequired: boolean;
+}
+
 export function TriggerDialog({ job, onClose }: DialogProps) {
-  const params = job.definition?.params ?? [];
+  const params: Param[] = Object.entries(job.definition?.params.properties ?? {}).map(([name, schema]) => ({ name, schema, isRequired: job.definition?.params.required.includes(name) ?? false }));
   // "Run again with the same" is what people mean most often: what the last asked-for run was given is filled in.
   const last = given(job.last?.params);
   const [values, setValues] = useState<Record<string, string>>(() =>
-    Object.fromEntries(params.map((param) => [param.name, last[param.name] ?? param.default ?? ""])),
+    Object.fromEntries(params.map((param) => [param.name, last[param.name] ?? String(param.schema.default ?? "")])),
   );
-  const missing = params.filter((param) => param.default === null && !values[param.name]);
+  const missing = params.filter((param) => param.isRequired && !values[param.name]);
   async function submit(): Promise<string> {
-    const chosen = Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== (params.find((one) => one.name === name)?.default ?? "")));
-    const asked = await send<Asked>(path`/jobs/${job.job}/trigger`, { params: chosen });
-    if (asked.answer?.run) go(runPath(asked.answer.run));
+    const chosen = Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== String(params.find((one) => one.name === name)?.schema.default ?? "")));
+    const asked = await send<Asked>(`${path`/jobs/${job.job}/trigger`}?wait=5`, { params: chosen });
+    if (asked.run) go(runPath(asked.run));
     return asked.is_scheduler_running ? `${job.job} was asked to run.` : `${job.job} runs when a scheduler starts.`;
   }
   return (
@@ -28,7 +34,7 @@ export function TriggerDialog({ job, onClose }: DialogProps) {
       {params.map((param) => (
         <ParamField key={param.name} param={param} value={values[param.name] ?? ""} onChange={(value) => setValues((old) => ({ ...old, [param.name]: value }))} />
       ))}
-      {job.active.length > 0 && <p class="note is-warning">A run is active: the new one meets the job's overlap rule.</p>}
+      {job.active > 0 && <p class="note is-warning">A run is active: the new one meets the job's overlap rule.</p>}
     </FormDialog>
   );
 }
@@ -45,12 +51,11 @@ interface FieldProps {
 }
 
 function ParamField({ param, value, onChange }: FieldProps) {
-  const { schema } = param;
-  const isRequired = param.default === null;
+  const { schema, isRequired } = param;
   if (schema.enum || schema.type === "boolean") {
     const options = schema.enum?.map(String) ?? ["true", "false"];
     return (
-      <Field label={param.name} hint={param.description}>
+      <Field label={param.name} hint={schema.description}>
         <select value={value} onChange={(event) => onChange(event.currentTarget.value)} required={isRequired}>
           {isRequired && <option value="">Choose</option>}
           {options.map((option) => (
@@ -63,7 +68,7 @@ function ParamField({ param, value, onChange }: FieldProps) {
   const isNumber = schema.type === "integer" || schema.type === "number";
   const bounds = [schema.minimum !== undefined && `from ${schema.minimum}`, schema.maximum !== undefined && `up to ${schema.maximum}`].filter(Boolean).join(" ");
   return (
-    <Field label={param.name} hint={[param.description, bounds].filter(Boolean).join(", ")}>
+    <Field label={param.name} hint={[schema.description, bounds].filter(Boolean).join(", ")}>
       <input
         type={isNumber ? "number" : "text"}
         step={schema.type === "integer" ? 1 : "any"}

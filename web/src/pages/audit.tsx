@@ -9,7 +9,7 @@ import { Time } from "../ui/time";
 
 export function AuditPage() {
   const lines = usePages<AuditLine, AuditAnswer>("/audit", { limit: 100 });
-  const isSound = lines.first?.is_sound;
+  const isSound = lines.first?.chain_ok;
   return (
     <PageBody>
       <Head title="Audit" about="Who did what, and when" />

@@ -5,7 +5,7 @@ import { withQuery } from "../api/client";
 import type { Calendar, Day } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
-import { failuresOf, HeatMap, tellDay } from "../charts/heatmap";
+import { HeatMap, tellDay } from "../charts/heatmap";
 import { nowMs } from "../state/now";
 import { shownZone } from "../state/zone";
 import { date, number } from "../time/words";
@@ -32,7 +32,7 @@ export function CalendarCard({ target, job, jobZone }: Props) {
   const zone = shownZone(jobZone);
   const now = nowMs();
   const today = date(now, zone);
-  const address = withQuery(target, { start: date(now - 364 * DAY, zone), end: date(now + 28 * DAY, zone), zone });
+  const address = withQuery(target, { from: date(now - 364 * DAY, zone), to: date(now + 28 * DAY, zone), zone });
   const { data, error, reload } = useApi<Calendar>(address);
   const [chosen, setChosen] = useState<Day | null>(null);
   return (
@@ -52,8 +52,8 @@ export function CalendarCard({ target, job, jobZone }: Props) {
 
 function ChosenDay({ day, job }: { day: Day; job: string | undefined }) {
   const start = Date.parse(day.start);
-  const end = start + day.hours * 3_600_000;
-  const range = `since=${new Date(start).toISOString()}&until=${new Date(end).toISOString()}`;
+  const end = start + (day.dst === "forward" ? 23 : day.dst === "back" ? 25 : 24) * 3_600_000;
+  const range = `from=${new Date(start).toISOString()}&to=${new Date(end).toISOString()}`;
   const middle = new Date((start + end) / 2).toISOString();
   return (
     <p class="row wrap heat-said" role="status">
@@ -72,8 +72,8 @@ function Year({ days }: { days: Day[] }) {
   const sum = (of: (day: Day) => number) => days.reduce((total, day) => total + of(day), 0);
   return (
     <p class="quiet small heat-said">
-      In this year: {number(sum((day) => day.states.succeeded ?? 0))} succeeded, {number(sum(failuresOf))} failed, {number(sum((day) => day.states.skipped ?? 0))}{" "}
-      skipped. Pick a day to look into it.
+      In this year: {number(sum((day) => day.succeeded))} succeeded, {number(sum((day) => day.failed))} failed,{" "}
+      {number(sum((day) => day.skipped))} skipped. Pick a day to look into it.
     </p>
   );
 }

@@ -8,7 +8,7 @@ import { may } from "../state/session";
 import { number } from "../time/words";
 import { Button, Card, Empty, Head, Loading, Problem } from "../ui/parts";
 import { RunList } from "../ui/runs";
-import { Time } from "../ui/time";
+import { Span, Time } from "../ui/time";
 import { attempt } from "../ui/toast";
 
 export function ExecutorsPage() {
@@ -101,7 +101,7 @@ function MemberRow({ executor, member, onChange }: { executor: string; member: M
         ))}
       </td>
       <td class="right">
-        {may("admin") && state !== "lost" && (
+        {may("operator") && state !== "lost" && (
           <Button isSmall onClick={() => change(state === "draining" ? "undrain" : "drain")}>
             {state === "draining" ? "Take back" : "Drain"}
           </Button>
@@ -142,20 +142,31 @@ function Nodes({ nodes }: { nodes: Node[] }) {
                 <th scope="col">Node</th>
                 <th scope="col">State</th>
                 <th scope="col">Share of all jobs</th>
-                <th scope="col">Lease until</th>
+                <th scope="col">Jobs</th>
+                <th scope="col">Behind by</th>
+                <th scope="col">Since</th>
               </tr>
             </thead>
             <tbody>
               {nodes.map((node) => (
                 <tr key={node.node}>
-                  <td class="strong">{node.node}</td>
+                  <td class="strong">
+                    {node.node} {node.is_here && <span class="row-tag">this one</span>}
+                    {node.version && <div class="quiet small">{node.version}</div>}
+                  </td>
                   <td>
                     <span class={`state-lamp ${node.is_alive ? "is-succeeded" : "is-failed"}`}>{node.is_alive ? "alive" : "gone"}</span>
                   </td>
                   <td>
                     <Load load={node.buckets} capacity={64} />
                   </td>
-                  <td>{node.lease_until ? <Time at={node.lease_until} /> : <span class="quiet">as long as it runs</span>}</td>
+                  <td>{node.jobs === null ? "–" : number(node.jobs)}</td>
+                  <td>
+                    <Span seconds={node.lag_seconds} />
+                  </td>
+                  <td>
+                    <Time at={node.started_at} />
+                  </td>
                 </tr>
               ))}
             </tbody>

@@ -24,7 +24,7 @@ export function JobLedger({ job, query }: { job: JobDetail; query: URLSearchPara
   const at = query.get("at");
   const runs = usePages<Run>(
     "/runs",
-    { job: job.job, state: [...KINDS[kind]], trigger: query.get("trigger") ?? "", since: query.get("since") ?? "", until: query.get("until") ?? "", limit: 50 },
+    { job: job.job, state: [...KINDS[kind]], trigger: query.get("trigger") ?? "", limit: 50 },
     (event) => event.job === job.job && event.type !== "step",
   );
   return (

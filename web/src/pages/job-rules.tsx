@@ -1,8 +1,10 @@
 /** Under which rules a job runs, where each of them was written, and the file itself. */
 
-import { path } from "../api/client";
+import { useEffect, useState } from "preact/hooks";
+import { getText, path } from "../api/client";
 import type { JobDetail, Rule } from "../api/types";
 import { useApi } from "../api/use";
+import { may } from "../state/session";
 import { Card, Empty, Loading, Problem } from "../ui/parts";
 
 const MEANINGS: Record<string, string> = {
@@ -18,7 +20,7 @@ const MEANINGS: Record<string, string> = {
 };
 
 export function JobRules({ job }: { job: JobDetail }) {
-  const { data, error, reload } = useApi<Rule[]>(job.is_defined ? path`/jobs/${job.job}/explain` : null, (event) => event.job === job.job && event.type === "job");
+  const { data, error, reload } = useApi<{ items: Rule[] }>(job.is_defined ? path`/jobs/${job.job}/explain` : null, (event) => event.job === job.job && event.type === "job");
   if (!job.is_defined) return <Empty title="Its definition is gone">The ledger keeps what it did.</Empty>;
   return (
     <div class="columns">
@@ -37,7 +39,7 @@ export function JobRules({ job }: { job: JobDetail }) {
                 </tr>
               </thead>
               <tbody>
-                {data.map((rule) => (
+                {data.items.map((rule) => (
                   <tr key={rule.name}>
                     <td>
                       <code>{rule.name}</code>
@@ -52,23 +54,24 @@ export function JobRules({ job }: { job: JobDetail }) {
           </div>
         )}
       </Card>
-      <Card title={job.file ?? "Definition"}>
-        {job.text ? (
-          <pre class="code" tabIndex={0} aria-label="The file as it was written">
-            {job.text}
-          </pre>
-        ) : (
-          <DefinitionData job={job} />
-        )}
-      </Card>
+      <DefinitionCard job={job} />
     </div>
   );
 }
 
-function DefinitionData({ job }: { job: JobDetail }) {
+/** The file as it was written, for those who may see it; else what it says. */
+function DefinitionCard({ job }: { job: JobDetail }) {
+  const [text, setText] = useState<string | null>(null);
+  useEffect(() => {
+    const abort = new AbortController();
+    if (may("operator")) getText(path`/jobs/${job.job}/definition`, abort.signal).then(setText, () => undefined);
+    return () => abort.abort();
+  }, [job]);
   return (
-    <pre class="code" tabIndex={0} aria-label="The definition as data">
-      {JSON.stringify(job.definition, null, 2)}
-    </pre>
+    <Card title={job.file ?? "Definition"}>
+      <pre class="code" tabIndex={0} role="region" aria-label="Definition">
+        {text ?? JSON.stringify(job.definition, null, 2)}
+      </pre>
+    </Card>
   );
 }

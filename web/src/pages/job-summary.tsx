@@ -1,7 +1,7 @@
 /** What a job does, how it went lately, and when it is due next. */
 
 import { path, withQuery } from "../api/client";
-import type { Durations, Fire, Graph, JobDetail, Page, Run, RunDetail } from "../api/types";
+import type { Durations, Graph, JobDetail, JobUpcoming, Page, Run, RunDetail } from "../api/types";
 import { useApi } from "../api/use";
 import { DurationChart } from "../charts/durations";
 import { StepGraph } from "../charts/graph";
@@ -24,10 +24,10 @@ export function JobSummary({ job }: { job: JobDetail }) {
         <div class="card-body">
           <Facts>
             <Fact name="Next">
-              {job.next ? (
+              {job.next_at ? (
                 <>
-                  <Time at={job.next} zone={job.timezone} /> <span class="quiet">(</span>
-                  <Time at={job.next} zone={job.timezone} as="ago" />
+                  <Time at={job.next_at} zone={job.timezone} /> <span class="quiet">(</span>
+                  <Time at={job.next_at} zone={job.timezone} as="ago" />
                   <span class="quiet">)</span>
                 </>
               ) : (
@@ -54,10 +54,10 @@ export function JobSummary({ job }: { job: JobDetail }) {
             <Fact name="Zone">{job.timezone}</Fact>
             <Fact name="Success">{stats?.success_rate === null || !stats ? "–" : percent(stats.success_rate)}</Fact>
             <Fact name="Usually takes">
-              <Span seconds={stats?.durations?.p50} />
+              <Span seconds={stats?.percentiles.p50} />
             </Fact>
             <Fact name="Lateness, p99">
-              <Span seconds={stats?.lateness?.p99} />
+              <Span seconds={stats?.lateness.p99} />
             </Fact>
             {job.queue && <Fact name="Queue">{job.queue}</Fact>}
           </Facts>
@@ -66,7 +66,7 @@ export function JobSummary({ job }: { job: JobDetail }) {
       <Steps job={job} />
       <div class="columns">
         <Card title="How long runs took" class="is-wide-card">
-          {stats ? stats.durations ? <DurationChart durations={stats} zone={job.timezone} /> : <Empty title="No run has ended yet" icon="runs" /> : <Loading />}
+          {stats ? stats.items.length ? <DurationChart durations={stats} zone={job.timezone} /> : <Empty title="No run has ended yet" icon="runs" /> : <Loading />}
         </Card>
         <Card title="Latest" aside={<a href="?tab=ledger">Ledger</a>}>
           {recent.data ? <RunList runs={recent.data.items.map((run) => ({ ...run, timezone: job.timezone }))} empty="Nothing yet." isOneJob /> : <Loading />}
@@ -79,10 +79,10 @@ export function JobSummary({ job }: { job: JobDetail }) {
 
 function Steps({ job }: { job: JobDetail }) {
   const graph = useApi<Graph>(job.is_defined ? path`/jobs/${job.job}/graph` : null);
-  const shown = job.active[0] ?? job.last;
+  const shown = job.active_runs[0] ?? job.last;
   const run = useApi<RunDetail>(shown ? path`/runs/${shown.run}` : null, (event) => event.job === job.job);
   if (!graph.data || !graph.data.nodes.length) return null;
-  const { runs_after: after, runs_before: before } = graph.data;
+  const { after, before } = graph.data;
   return (
     <Card
       title="Steps"
@@ -117,10 +117,20 @@ function links(jobs: string[]) {
 }
 
 function NextFires({ job }: { job: JobDetail }) {
-  const { data } = useApi<{ items: Fire[] }>(job.is_defined ? withQuery(path`/jobs/${job.job}/upcoming`, { count: 12 }) : null, (event) => event.job === job.job);
+  const { data } = useApi<JobUpcoming>(job.is_defined ? withQuery(path`/jobs/${job.job}/upcoming`, { count: 12 }) : null, (event) => event.job === job.job);
   return (
     <Card title="Next fires" aside={<span class="quiet small">{job.timezone}</span>}>
+      {data?.meaning.map((words) => (
+        <p key={words} class="card-body meaning">
+          {words}
+        </p>
+      ))}
       {data?.items.length ? <Fires fires={data.items} /> : <Empty title={job.paused_at ? "Paused" : "Nothing is due"} icon="upcoming" />}
+      {data?.dst_notes.slice(0, 3).map((note) => (
+        <p key={note.at} class="note is-warning fires-dst">
+          <strong>{note.local}</strong> {note.text}
+        </p>
+      ))}
     </Card>
   );
 }

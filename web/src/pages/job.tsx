@@ -80,7 +80,7 @@ function Actions({ job }: { job: JobDetail }) {
     <>
       {onRibbon}
       {job.schedules.length > 0 && <Button onClick={ask("backfill")}>Backfill</Button>}
-      {job.active.length > 0 && <Button onClick={ask("cancel")}>Cancel</Button>}
+      {job.active > 0 && <Button onClick={ask("cancel")}>Cancel</Button>}
       {job.paused_at ? <Button onClick={ask("resume")}>Resume</Button> : <Button onClick={ask("pause")}>Pause</Button>}
       <Button kind="main" onClick={ask("trigger")}>
         Run now

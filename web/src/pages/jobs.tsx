@@ -19,7 +19,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
   const search = query.get("search") ?? "";
   const tag = query.get("tag") ?? "";
   const state = query.get("state") ?? "";
-  const jobs = usePages<Job, JobPage>("/jobs", { search, tag, state, limit: 50, recent: 20 }, (event) => event.type !== "step");
+  const jobs = usePages<Job, JobPage>("/jobs", { search, tag, state, limit: 50, sparkline: 20 }, (event) => event.type !== "step");
   const total = jobs.first?.total;
   return (
     <PageBody>
@@ -34,9 +34,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
             </option>
           ))}
         </select>
-        {Object.keys(jobs.first?.tags ?? {})
-          .slice(0, 12)
-          .map((name) => (
+        {(jobs.first?.tags ?? []).slice(0, 12).map((name) => (
             <Tag key={name} name={name} isOn={name === tag} onPick={(picked) => setQuery({ tag: picked === tag ? null : picked })} />
           ))}
       </div>
@@ -111,7 +109,7 @@ function JobRow({ job }: { job: Job }) {
         <code class="small nowrap">{job.schedules[0] ?? "–"}</code>
         {job.schedules.length > 1 && <span class="quiet small"> and {job.schedules.length - 1} more</span>}
       </td>
-      <td class="nowrap">{job.next ? <Time at={job.next} zone={job.timezone} as="ago" /> : <span class="quiet">–</span>}</td>
+      <td class="nowrap">{job.next_at ? <Time at={job.next_at} zone={job.timezone} as="ago" /> : <span class="quiet">–</span>}</td>
       <td class="nowrap">
         {job.last ? (
           <a href={runPath(job.last.run)} class="row">

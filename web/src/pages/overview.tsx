@@ -6,7 +6,7 @@ import { PageBody } from "../app";
 import { jobPath } from "../state/route";
 import { number } from "../time/words";
 import { Glyph } from "../ui/icon";
-import { BAD_STATES, REASONS, STATES } from "../ui/outcomes";
+import { REASONS, STATES } from "../ui/outcomes";
 import { Card, Head, Loading, Problem } from "../ui/parts";
 import { RunList } from "../ui/runs";
 import { Time } from "../ui/time";
@@ -42,11 +42,11 @@ function Cards({ overview }: { overview: Overview }) {
         </div>
       )}
       <Card title="Hour by hour" aside={<HourLegend />}>
-        <HourChart hours={overview.day.hours} />
+        <HourChart hours={overview.hours} />
       </Card>
       <div class="columns">
-        <Card title={`Running (${number(overview.active.total)})`} aside={<a href="/runs?state=running">All</a>}>
-          <RunList runs={overview.active.items} empty="Nothing is running." />
+        <Card title={`Running (${number(overview.running_count)})`} aside={<a href="/runs?state=running">All</a>}>
+          <RunList runs={overview.running} empty="Nothing is running." />
         </Card>
         <Card title="Failed" aside={<a href="/runs?state=failed">All</a>}>
           <RunList runs={overview.failed} empty="Nothing failed in the last 24 hours." />
@@ -56,11 +56,11 @@ function Cards({ overview }: { overview: Overview }) {
         </Card>
         <Card title="Skipped, and why" aside={<a href="/runs?state=skipped">All</a>}>
           <Skips skips={overview.day.skips} />
-          <RunList runs={overview.skipped} empty="Nothing was skipped in the last 24 hours." />
+          <RunList runs={overview.missed} empty="Nothing was skipped in the last 24 hours." />
         </Card>
-        {overview.waiting.total > 0 && (
-          <Card title={`Waiting (${number(overview.waiting.total)})`} aside={<a href="/queues">Queues</a>}>
-            <RunList runs={overview.waiting.items} empty="" />
+        {overview.waiting_count > 0 && (
+          <Card title={`Waiting (${number(overview.waiting_count)})`} aside={<a href="/queues">Queues</a>}>
+            <RunList runs={overview.waiting} empty="" />
           </Card>
         )}
       </div>
@@ -115,12 +115,7 @@ function HourLegend() {
 }
 
 function HourChart({ hours }: { hours: Hour[] }) {
-  const shown = hours.map(({ at, states }) => ({
-    at,
-    good: states.succeeded ?? 0,
-    bad: BAD_STATES.reduce((sum, state) => sum + (states[state] ?? 0), 0),
-    skipped: states.skipped ?? 0,
-  }));
+  const shown = hours.map(({ at, succeeded, failed, skipped }) => ({ at, good: succeeded, bad: failed, skipped }));
   const most = Math.max(1, ...shown.map((hour) => hour.good + hour.bad + hour.skipped));
   return (
     <div class="hour-chart" role="img" aria-label={shown.map((hour) => `${hour.at.slice(11, 16)} UTC: ${hour.good} succeeded, ${hour.bad} failed, ${hour.skipped} skipped`).join("; ")}>

@@ -11,7 +11,7 @@ import { RunList, RunTable } from "../ui/runs";
 export function QueuesPage() {
   const { data, error, reload } = useApi<Live<Queue>>("/queues", (event) => event.type === "run");
   const overview = useApi<Overview>("/overview", (event) => event.type === "run");
-  const waiting = overview.data?.waiting;
+  const waiting = overview.data?.waiting ?? [];
   return (
     <PageBody>
       <Head title="Queues" about="The limits that jobs share: who is in, who waits" />
@@ -27,9 +27,9 @@ export function QueuesPage() {
       {data?.items.map((queue) => (
         <QueueCard key={queue.queue} queue={queue} />
       ))}
-      {waiting && waiting.total > 0 && (
-        <Card title={`Everything that waits (${number(waiting.total)})`}>
-          <RunTable runs={waiting.items} caption="Waiting runs, and what they wait for" />
+      {waiting.length > 0 && (
+        <Card title={`Everything that waits (${number(overview.data?.waiting_count ?? 0)})`}>
+          <RunTable runs={waiting} caption="Waiting runs, and what they wait for" />
         </Card>
       )}
     </PageBody>
@@ -37,29 +37,29 @@ export function QueuesPage() {
 }
 
 function QueueCard({ queue }: { queue: Queue }) {
-  const places = queue.limit ?? queue.active_count;
+  const places = queue.limit ?? queue.active;
   return (
     <Card
       title={queue.queue}
       aside={
         <span class="row small">
-          <span class="places" role="img" aria-label={`${queue.active_count} of ${queue.limit ?? "unlimited"} places taken`}>
+          <span class="places" role="img" aria-label={`${queue.active} of ${queue.limit ?? "unlimited"} places taken`}>
             {Array.from({ length: Math.min(places, 24) }, (_, index) => (
-              <span key={index} class={index < queue.active_count ? "place is-taken" : "place"} />
+              <span key={index} class={index < queue.active ? "place is-taken" : "place"} />
             ))}
           </span>
           <span class="quiet">
-            {number(queue.active_count)} of {queue.limit === null ? "any number" : number(queue.limit)} · {number(queue.waiting_count)} waiting
+            {number(queue.active)} of {queue.limit === null ? "any number" : number(queue.limit)} · {number(queue.waiting)} waiting
           </span>
         </span>
       }
     >
-      <RunList runs={[...queue.active, ...queue.waiting]} empty="Nothing is in it." />
-      {queue.waiting.length > 0 && queue.active.length > 0 && (
-        <p class="card-body small quiet">
-          The waiting ones start when one of {queue.active.map((run) => run.job).join(", ")} ends.
+      <RunList runs={queue.runs} empty="Nothing is in it." />
+      {blocked(queue).map((words) => (
+        <p key={words} class="card-body small quiet">
+          {words}
         </p>
-      )}
+      ))}
       <p class="card-body small quiet">
         Used by{" "}
         {queue.jobs.slice(0, 12).map((job, index) => (
@@ -72,4 +72,8 @@ function QueueCard({ queue }: { queue: Queue }) {
       </p>
     </Card>
   );
+}
+
+function blocked(queue: Queue): string[] {
+  return [...new Set(queue.runs.flatMap((run) => (run.blocked_by ? [`${run.job} waits: ${run.blocked_by}`] : [])))].slice(0, 8);
 }

@@ -1,6 +1,5 @@
 /** One run: its steps in time, what they print, and what can be done about it. */
 
-import { useState } from "preact/hooks";
 import { path, send } from "../api/client";
 import type { Asked, RunDetail } from "../api/types";
 import { useApi } from "../api/use";
@@ -39,14 +38,13 @@ export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
         <Actions run={run} />
       </Head>
       {run.detail && <p class={run.state === "succeeded" ? "note" : "note is-warning"}>{run.detail}</p>}
-      {run.blocked_by?.map((words) => (
+      {run.blocked_by.map((words) => (
         <p key={words} class="note is-warning">
           Blocked: {words}
         </p>
       ))}
       <RunFacts run={run} />
       <Course run={run} query={query} />
-      <Snapshot run={run} />
     </PageBody>
   );
 }
@@ -54,8 +52,8 @@ export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
 function Actions({ run }: { run: RunDetail }) {
   const retry = (fromFailed: boolean) =>
     tryTo(async () => {
-      const asked = await send<Asked>(path`/runs/${run.run}/retry`, { from_failed: fromFailed });
-      if (asked.answer?.run) go(runPath(asked.answer.run));
+      const asked = await send<Asked>(`${path`/runs/${run.run}/retry`}?wait=5`, { from_failed: fromFailed });
+      if (asked.run) go(runPath(asked.run));
       return asked.is_scheduler_running ? "A new run was asked for." : "Asked for; no scheduler is running yet.";
     });
   const cancel = () =>
@@ -68,7 +66,7 @@ function Actions({ run }: { run: RunDetail }) {
       <a class="button" href={whyPath(run.job, Date.parse(run.scheduled_for))}>
         Why?
       </a>
-      {may("operator") && run.can_retry && run.can_retry_from_failed && <Button onClick={() => retry(true)}>Retry from the failed step</Button>}
+      {may("operator") && run.can_retry && run.can_retry_failed && <Button onClick={() => retry(true)}>Retry from the failed step</Button>}
       {may("operator") && run.can_retry && <Button onClick={() => retry(false)}>Retry</Button>}
       {may("operator") && run.can_cancel && (
         <Button kind="dangerous" onClick={cancel}>
@@ -93,7 +91,7 @@ function RunFacts({ run }: { run: RunDetail }) {
           </Fact>
           <Fact name="Took">{isActive ? <Counting since={run.started_at} /> : <Span seconds={run.duration_seconds} />}</Fact>
           <Fact name="Late by">
-            <Span seconds={run.request ? null : run.lateness_seconds} />
+            <Span seconds={run.lateness_seconds} />
           </Fact>
           <Fact name="Attempt">{run.attempt || "–"}</Fact>
           <Fact name="Exit code">{run.exit_code ?? "–"}</Fact>
@@ -120,7 +118,7 @@ function hasParams(params: unknown): boolean {
 }
 
 function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
-  const steps = run.steps ?? [];
+  const { steps } = run;
   const asked = query.get("step");
   const chosen: Chosen | null = choose(run, asked, Number(query.get("attempt")) || null);
   const pick = ({ attempt, step }: Chosen) => setQuery({ step, attempt: String(attempt) });
@@ -182,30 +180,9 @@ function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
 /** What somebody asked for; else what went wrong; else what runs; else the last. */
 function choose(run: RunDetail, step: string | null, attempt: number | null): Chosen | null {
   if (step) return { step, attempt: attempt ?? (run.attempt || 1) };
-  const steps = (run.steps ?? []).filter((one) => one.attempt === run.attempt);
+  const steps = run.steps.filter((one) => one.attempt === run.attempt);
   const found = steps.find((one) => one.state === "failed") ?? steps.find((one) => one.state === "running");
   if (found) return { step: found.name, attempt: found.attempt };
   const log = run.logs.at(-1);
   return log ? { step: log.step, attempt: log.attempt } : null;
-}
-
-function Snapshot({ run }: { run: RunDetail }) {
-  const [isOpen, setOpen] = useState(false);
-  if (!run.spec) return null;
-  return (
-    <Card
-      title="The definition as it was for this run"
-      aside={
-        <Button isSmall onClick={() => setOpen(!isOpen)}>
-          {isOpen ? "Hide" : "Show"}
-        </Button>
-      }
-    >
-      {isOpen && (
-        <pre class="code" tabIndex={0} aria-label="Definition">
-          {typeof run.spec === "string" ? run.spec : JSON.stringify(run.spec, null, 2)}
-        </pre>
-      )}
-    </Card>
-  );
 }

@@ -18,8 +18,8 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
     trigger: query.get("trigger") ?? query.get("triggerType") ?? "",
     reason: query.get("reason") ?? "",
     tag: query.get("tag") ?? "",
-    since: query.get("since") ?? "",
-    until: query.get("until") ?? "",
+    from: query.get("from") ?? "",
+    to: query.get("to") ?? "",
     executor: query.get("executor") ?? "",
   };
   const isFiltered = Object.values(filter).some(Boolean);
@@ -32,8 +32,8 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
         <Pick label="Outcome" value={filter.state} options={Object.entries(STATES).map(([name, look]) => [name, look.word])} onPick={(state) => setQuery({ state })} />
         <Pick label="Trigger" value={filter.trigger} options={Object.entries(TRIGGERS)} onPick={(trigger) => setQuery({ trigger, triggerType: null })} />
         <Pick label="Reason" value={filter.reason} options={Object.keys(REASONS).map((name) => [name, name])} onPick={(reason) => setQuery({ reason })} />
-        <Moment label="Due from" value={filter.since} onPick={(since) => setQuery({ since })} />
-        <Moment label="Due until" value={filter.until} onPick={(until) => setQuery({ until })} />
+        <Moment label="Due from" value={filter.from} onPick={(from) => setQuery({ from })} />
+        <Moment label="Due until" value={filter.to} onPick={(to) => setQuery({ to })} />
         {isFiltered && <a href="/runs">Show all</a>}
       </div>
       {runs.error && <Problem error={runs.error} onRetry={runs.reload} />}

@@ -8,19 +8,15 @@ import { Glyph } from "../ui/icon";
 import { BAD_STATES, STATES } from "../ui/outcomes";
 import { Time } from "../ui/time";
 
-const total = (states: Hour["states"], names: readonly (keyof Hour["states"])[]): number =>
-  names.reduce((sum, name) => sum + (states[name] ?? 0), 0);
-
 export function Strip({ overview }: { overview: Overview | undefined }) {
   if (!overview) return <div class="strip is-loading" role="status" aria-label="Loading" />;
-  const { day, next, jobs, waiting } = overview;
-  const bad = total(day.states, BAD_STATES);
-  const inError = jobs.statuses.error ?? 0;
-  const caughtUp = day.triggers?.catchup ?? 0;
+  const { day, next, jobs } = overview;
+  const bad = BAD_STATES.reduce((sum, state) => sum + day[state], 0);
+  const { lateness } = overview;
   const first = next[0];
   return (
     <section class="strip" aria-label="How things stand">
-      {!overview.is_scheduler_running && (
+      {!overview.scheduler.alive && (
         <div class="strip-tile is-bad" role="alert">
           <span class="strip-name">No scheduler is running</span>
           <span class="strip-value small">Nothing fires until one does: evertick serve</span>
@@ -30,33 +26,38 @@ export function Strip({ overview }: { overview: Overview | undefined }) {
         name="Running"
         href="/runs?state=running"
         glyph={<Glyph look={STATES.running} size={11} />}
-        value={number(overview.active.total)}
-        note={waiting.total ? `${number(waiting.total)} waiting` : `of ${counted(jobs.total, "job")}`}
+        value={number(overview.running_count)}
+        note={overview.waiting_count ? `${number(overview.waiting_count)} waiting` : `of ${counted(jobs.total, "job")}`}
       />
       <Tile
         name="Failed, 24 h"
         href="/runs?state=failed"
         glyph={<Glyph look={STATES.failed} size={11} />}
         value={number(bad)}
-        note={inError ? `${counted(inError, "job")} in error` : "no job in error"}
+        note={jobs.error ? `${counted(jobs.error, "job")} in error` : "no job in error"}
         isBad={bad > 0}
       />
       <Tile
         name="Success, 24 h"
         href="/overview"
         value={day.success_rate === null ? "–" : percent(day.success_rate)}
-        note={counted(day.states.succeeded ?? 0, "run")}
+        note={counted(day.succeeded, "run")}
       >
-        <Hours hours={day.hours} />
+        <Hours hours={overview.hours} />
       </Tile>
       <Tile
         name="Skipped, 24 h"
         href="/runs?state=skipped"
         glyph={<Glyph look={STATES.skipped} size={11} />}
-        value={number(day.states.skipped ?? 0)}
-        note={caughtUp ? `${number(caughtUp)} caught up` : (mostOf(day.skips) ?? "each with its reason")}
+        value={number(day.skipped)}
+        note={day.caught_up ? `${number(day.caught_up)} caught up` : (mostOf(day.skips) ?? "each with its reason")}
       />
-      <Lateness day={day} />
+      <Tile
+        name="Lateness, p99"
+        href="/overview"
+        value={lateness.p99 === null ? "–" : span(lateness.p99 * 1000)}
+        note={lateness.p50 === null ? "" : `half within ${span(lateness.p50 * 1000)}`}
+      />
       <Tile
         name="Next"
         href={first ? jobPath(first.job) : "/upcoming"}
@@ -65,15 +66,6 @@ export function Strip({ overview }: { overview: Overview | undefined }) {
       />
     </section>
   );
-}
-
-function Lateness({ day }: { day: Overview["day"] }) {
-  const known = day.lateness;
-  if (known) {
-    return <Tile name="Lateness, p99" href="/overview" value={span(known.p99 * 1000)} note={`half within ${span(known.p50 * 1000)}`} />;
-  }
-  const most = day.latest_seconds;
-  return <Tile name="Latest start, 24 h" href="/overview" value={most === null ? "–" : span(most * 1000)} note="after its time" />;
 }
 
 function mostOf(skips: Overview["day"]["skips"]): string | null {
@@ -112,7 +104,7 @@ function Tile({ name, href, value, note, glyph, isBad, children }: TileProps) {
 
 /** The last 24 hours, an hour a bar. */
 function Hours({ hours }: { hours: Hour[] }) {
-  const shown = hours.slice(-24).map(({ at, states }) => ({ at, good: states.succeeded ?? 0, bad: total(states, BAD_STATES) }));
+  const shown = hours.slice(-24).map(({ at, succeeded, failed }) => ({ at, good: succeeded, bad: failed }));
   const most = Math.max(1, ...shown.map((hour) => hour.good + hour.bad));
   return (
     <svg class="strip-hours" viewBox="0 0 96 26" preserveAspectRatio="none" aria-hidden="true">

@@ -13,19 +13,21 @@ import { Time } from "../ui/time";
 
 const HOUR = 3_600_000;
 const SPANS = { "1": "1 h", "6": "6 h", "24": "24 h" } as const;
-const COUNT_MAX = 2_000;
+const COUNT_MAX = 1_000;
 const ROWS = 200;
 
 export function UpcomingPage({ query }: { query: URLSearchParams }) {
   const hours = (query.get("hours") ?? "6") in SPANS ? (query.get("hours") ?? "6") : "6";
   // To the minute, so that the address of the answer does not change with every look at it.
   const end = Math.ceil(nowMs() / 60_000) * 60_000 + Number(hours) * HOUR;
-  const target = withQuery("/upcoming", { count: COUNT_MAX, until: new Date(end).toISOString() });
+  const target = withQuery("/upcoming", { limit: COUNT_MAX, to: new Date(end).toISOString() });
   const { data, error, reload } = useApi<{ items: Fire[] }>(target);
+  const load = useApi<{ minutes: { at: string; count: number }[] }>(withQuery("/load", { to: new Date(end).toISOString() }));
   const items = data?.items ?? [];
+  const minutes = load.data?.minutes ?? [];
   return (
     <PageBody>
-      <Head title="Upcoming" about={data ? `${items.length >= COUNT_MAX ? "at least " : ""}${counted(items.length, "occurrence")} in the next ${hours} hours` : "…"}>
+      <Head title="Upcoming" about={load.data ? `${counted(minutes.reduce((sum, minute) => sum + minute.count, 0), "start")} in the next ${counted(Number(hours), "hour")}` : "…"}>
         <Choice
           label="How far ahead"
           value={hours as keyof typeof SPANS}
@@ -35,9 +37,9 @@ export function UpcomingPage({ query }: { query: URLSearchParams }) {
       </Head>
       {error && <Problem error={error} onRetry={reload} />}
       {!data && !error && <Loading />}
-      {items.length > 0 && (
+      {minutes.some((minute) => minute.count) && (
         <Card title="How many at once">
-          <Pileup times={items.map((fire) => Date.parse(fire.scheduled_for))} until={items.length >= COUNT_MAX ? null : end} />
+          <Pileup minutes={minutes} />
         </Card>
       )}
       {data && (

@@ -109,8 +109,8 @@ function drawCell(scene: Scene, lane: DrawnLane, item: CellItem, y: number, heig
     pen.globalAlpha = color === "failed" ? 1 : 0.82;
     pen.fillRect(left, bottom - part, wide, part);
     pen.globalAlpha = 1;
-    if (color === "succeeded" && cell.caughtUp + cell.backfilled > cell.count / 2) {
-      pen.fillStyle = cell.caughtUp >= cell.backfilled ? paint.hatch : paint.counterHatch;
+    if (color === "succeeded" && cell.caught_up + cell.backfilled > cell.count / 2) {
+      pen.fillStyle = cell.caught_up >= cell.backfilled ? paint.hatch : paint.counterHatch;
       pen.fillRect(left, bottom - part, wide, part);
     }
     bottom -= part;

@@ -15,22 +15,11 @@ export interface MarkItem {
   lateness: number | null;
 }
 
-export interface CellCounts {
-  count: number;
-  succeeded: number;
-  failed: number;
-  skipped: number;
-  other: number;
-  caughtUp: number;
-  backfilled: number;
-  reasons: string[];
-}
-
 export interface CellItem {
   kind: "cell";
   at: number;
   through: number;
-  cell: CellCounts;
+  cell: Cell;
 }
 
 export interface GapItem {
@@ -70,20 +59,20 @@ export interface DrawnLane {
 const ms = (text: string): number => Date.parse(text);
 const msOrNull = (text: string | null | undefined): number | null => (text ? Date.parse(text) : null);
 
-export function prepare(lane: Lane, now: number): DrawnLane {
-  const cells = lane.cells.map((cell): CellItem => ({ kind: "cell", at: ms(cell.at), through: ms(cell.until), cell: counted(cell) }));
+export function prepare(lane: Lane): DrawnLane {
+  const cells = lane.cells.map((cell): CellItem => ({ kind: "cell", at: ms(cell.at), through: ms(cell.through), cell }));
   const future = aheadOf(lane);
   return {
     job: lane.job,
-    description: lane.description ?? "",
+    description: lane.description,
     status: lane.status,
     timezone: lane.timezone,
-    nextAt: lane.next ?? (lane.held ? null : (lane.ahead[0] ?? null)),
-    undecidedSince: undecided(lane, now),
+    nextAt: lane.next_at,
+    undecidedSince: msOrNull(lane.undecided_since),
     gaps: lane.gaps.map((gap): GapItem => ({
       kind: "gap",
-      at: ms(gap.from),
-      through: ms(gap.through ?? gap.from),
+      at: ms(gap.at),
+      through: ms(gap.through ?? gap.at),
       run: gap.run,
       occurrences: gap.occurrences,
       reason: gap.reason ?? "skipped",
@@ -97,47 +86,24 @@ export function prepare(lane: Lane, now: number): DrawnLane {
 }
 
 function markOf(mark: Mark): MarkItem {
-  const start = msOrNull(mark.started_at);
   return {
     kind: "mark",
     at: ms(mark.at),
-    start,
-    end: start === null || mark.duration_seconds === null ? null : start + mark.duration_seconds * 1000,
+    start: msOrNull(mark.started_at),
+    end: msOrNull(mark.finished_at),
     state: mark.state,
     reason: mark.reason,
     trigger: mark.trigger,
     run: mark.run,
     attempt: mark.attempt,
-    // A run that somebody asked for was due when they asked.
-    lateness: mark.run.includes("~") ? null : mark.lateness_seconds,
-  };
-}
-
-function counted({ count, states, triggers, reasons }: Cell): CellCounts {
-  const sum = (...names: RunState[]) => names.reduce((total, name) => total + (states[name] ?? 0), 0);
-  const [succeeded, failed, skipped] = [sum("succeeded"), sum("failed", "timed_out", "lost"), sum("skipped")];
-  return {
-    count,
-    succeeded,
-    failed,
-    skipped,
-    other: count - succeeded - failed - skipped,
-    caughtUp: triggers.catchup ?? 0,
-    backfilled: triggers.backfill ?? 0,
-    reasons: Object.keys(reasons),
+    lateness: mark.lateness_seconds,
   };
 }
 
 function aheadOf(lane: Lane): FutureItem[] {
-  const single = lane.ahead.map((at): FutureItem => ({ kind: "future", at: ms(at), through: ms(at), count: 1 }));
-  const many = (lane.ahead_cells ?? []).map((cell): FutureItem => ({ kind: "future", at: ms(cell.at), through: ms(cell.until), count: cell.count }));
+  const single = lane.future.map((at): FutureItem => ({ kind: "future", at: ms(at), through: ms(at), count: 1 }));
+  const many = lane.future_cells.map((cell): FutureItem => ({ kind: "future", at: ms(cell.at), through: ms(cell.through), count: cell.count }));
   return [...single, ...many].sort((one, other) => one.at - other.at);
-}
-
-/** From when on nothing was decided: a job that is held back, or a scheduler that is away. A few seconds are its pace. */
-function undecided(lane: Lane, now: number): number | null {
-  const since = msOrNull(lane.watermark);
-  return since !== null && since < now - 60_000 ? since : null;
 }
 
 /** Everything of a lane in the order of time: what the arrow keys walk along. */

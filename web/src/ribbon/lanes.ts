@@ -2,7 +2,7 @@
 
 import { get, withQuery } from "../api/client";
 import type { Ribbon } from "../api/types";
-import { heardTime, nowMs } from "../state/now";
+import { heardTime } from "../state/now";
 import { holds, spanOf, widened, type Window } from "../time/window";
 import { prepare, type DrawnLane } from "./items";
 
@@ -128,8 +128,8 @@ export class Lanes {
     const wide = widened(view.window);
     const cells = Math.max(40, Math.round((2 * view.width) / COLUMN_PX));
     const target = withQuery("/ribbon", {
-      start: new Date(wide.from).toISOString(),
-      end: new Date(wide.to).toISOString(),
+      from: new Date(wide.from).toISOString(),
+      to: new Date(wide.to).toISOString(),
       offset: number * BLOCK,
       limit: BLOCK,
       cells: Math.min(cells, 1000),
@@ -140,7 +140,7 @@ export class Lanes {
     try {
       const answer = await get<Ribbon>(target, abort.signal);
       heardTime(answer.now);
-      const lanes = answer.lanes.map((lane) => prepare(lane, nowMs()));
+      const lanes = answer.lanes.map(prepare);
       this.blocks.set(number, { window: wide, span: spanOf(view.window), width: view.width, lanes, isStale: false });
       this.total = answer.total;
       this.error = null;

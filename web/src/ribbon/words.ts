@@ -39,13 +39,12 @@ function details(item: Item, now: number): string[] {
     lines.push(item.detail || REASONS[item.reason] || "");
     lines.push(`over ${span(item.through - item.at)}`);
   } else if (item.kind === "cell") {
-    const { succeeded, failed, skipped, other, caughtUp, backfilled, reasons } = item.cell;
+    const { succeeded, failed, skipped, other, caught_up: caughtUp, backfilled } = item.cell;
     const parts = [
       [succeeded, "succeeded"], [failed, "failed"], [skipped, "skipped"], [other, "other"],
       [caughtUp, "of them caught up"], [backfilled, "of them backfilled"],
     ] as const;
     lines.push(parts.filter(([count]) => count).map(([count, word]) => `${count.toLocaleString("en")} ${word}`).join(" · "));
-    if (reasons.length) lines.push(`skipped: ${reasons.join(", ")}`);
     lines.push("zoom in to see each");
   }
   return lines.filter(Boolean);

@@ -1,6 +1,6 @@
 /** Small labels: what state something is in, and why a run exists. */
 
-import type { JobStatus, Mark, Trigger } from "../api/types";
+import type { JobStatus, Point, Trigger } from "../api/types";
 import { Glyph } from "./icon";
 import { JOB_STATES, lookOf, REASONS, TRIGGERS, type Look } from "./outcomes";
 
@@ -36,7 +36,7 @@ export function Tag({ name, isOn, onPick }: { name: string; isOn?: boolean; onPi
 }
 
 /** The latest outcomes of a job, oldest first, as a row of shapes whose heights are durations. */
-export function Sparkline({ runs }: { runs: Mark[] }) {
+export function Sparkline({ runs }: { runs: Point[] }) {
   if (!runs.length) return <span class="quiet small">no runs yet</span>;
   const longest = Math.max(...runs.map((run) => run.duration_seconds ?? 0), 0.001);
   const words = `The last ${runs.length} runs: ${runs.map((run) => lookOf(run.state).word.toLowerCase()).join(", ")}`;

@@ -5,7 +5,7 @@ import { offsetMs } from "../time/zones";
 import { Time } from "./time";
 
 /** A word stands where the clock changes in between. */
-export function Fires({ fires }: { fires: Pick<Fire, "scheduled_for" | "local" | "offset" | "timezone">[] }) {
+export function Fires({ fires }: { fires: (Pick<Fire, "scheduled_for" | "local" | "offset" | "timezone"> & { note?: string | null })[] }) {
   return (
     <ol class="fires">
       {fires.map((fire, index) => {
@@ -22,6 +22,7 @@ export function Fires({ fires }: { fires: Pick<Fire, "scheduled_for" | "local" |
                 <Time at={fire.scheduled_for} zone={fire.timezone} as="ago" />
               </span>
             </div>
+            {fire.note && <div class="fires-note small">{fire.note}</div>}
           </li>
         );
       })}

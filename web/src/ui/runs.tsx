@@ -48,11 +48,6 @@ export function RunTable({ runs, caption, isOneJob, zoneOf }: Props) {
   );
 }
 
-export function latenessOf(run: Run): number | null {
-  if (run.started_at === null || run.request !== null) return null;
-  return (Date.parse(run.started_at) - Date.parse(run.scheduled_for)) / 1000;
-}
-
 export function pathOf(run: Run): string {
   return run.state === "skipped" ? whyPath(run.job, Date.parse(run.scheduled_for)) : runPath(run.run);
 }
@@ -85,7 +80,7 @@ function RunRow({ run, isOneJob, zone }: { run: Run; isOneJob: boolean; zone: st
         <TriggerBadge trigger={run.trigger} />
       </td>
       <td class="right nowrap">
-        <Span seconds={latenessOf(run)} />
+        <Span seconds={run.lateness_seconds} />
       </td>
       <td class="right nowrap">{ACTIVE_STATES.includes(run.state) ? <Counting since={run.started_at} /> : <Span seconds={run.duration_seconds} />}</td>
       <td class="quiet small said is-wide-only">
