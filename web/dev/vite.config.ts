@@ -1,11 +1,12 @@
 import { defineConfig } from "vite";
-import { answer } from "./mock.mjs";
 
-// For work on the page without a server: `npm run dev` answers the API from made-up data. EVERTICK_API=http://… uses a real one.
-const real = process.env["EVERTICK_API"];
+// For work on the page: `npm run dev` shows it as it is being written, with the data of a server that runs already.
+const server = process.env["EVERTICK_SERVER"] ?? "http://127.0.0.1:8765";
 
 export default defineConfig({
   esbuild: { jsx: "automatic", jsxImportSource: "preact" },
-  server: real ? { proxy: { "/api": { target: real, changeOrigin: true } } } : {},
-  plugins: real ? [] : [{ name: "made-up", configureServer: (server) => void server.middlewares.use("/api/v1", answer) }],
+  server: {
+    // The server takes no orders from pages of another origin: here it is told its own.
+    proxy: { "/api": { target: server, changeOrigin: true, headers: { origin: server } } },
+  },
 });

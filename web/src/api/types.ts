@@ -436,7 +436,8 @@ export interface Executor {
   is_known: boolean;
   active: number;
   runs: Run[];
-  state?: string;
+  is_healthy?: boolean;
+  lanes?: Record<string, { under_way: number; size: number; waiting: number }>;
   members?: Member[] | Record<string, Omit<Member, "name">>;
 }
 

@@ -68,7 +68,8 @@ function options(durations: Durations, width: number, zone: string): uPlot.Optio
     legend: { show: false },
     cursor: { drag: { x: true, y: false }, points: { size: 9 } },
     axes: [{ ...axis, ...roundTimes(zone) }, { ...axis, size: 64, values: (_plot, values) => values.map((value) => span(value * 1000)) }],
-    scales: { y: { range: (_plot, _least, most) => [0, (most || 1) * 1.12] } },
+    // A single run has no span of its own.
+    scales: { x: { range: (_plot, least, most) => (least === most ? [least - 60, most + 60] : [least, most]) }, y: { range: (_plot, _least, most) => [0, (most || 1) * 1.12] } },
     series: [
       {},
       { label: "took", stroke: good, width: 1.2, spanGaps: true, points: { show: true, size: 5, fill: good, stroke: good } },

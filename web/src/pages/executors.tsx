@@ -42,7 +42,12 @@ function ExecutorCard({ executor, onChange }: { executor: Executor; onChange: ()
   const told = executor.members ?? [];
   const members: Member[] = Array.isArray(told) ? told : Object.entries(told).map(([name, one]) => ({ name, ...one }));
   return (
-    <Card title={executor.executor} aside={<span class="quiet small">{number(executor.active)} running</span>}>
+    <Card title={executor.executor} aside={
+        <span class="row small quiet">
+          {executor.is_healthy !== undefined && <span class={`state-lamp ${executor.is_healthy ? "is-succeeded" : "is-failed"}`}>{executor.is_healthy ? "healthy" : "in trouble"}</span>}
+          {number(executor.active)} running
+        </span>
+      }>
       {members.length > 0 && (
         <div class="table-scroll">
           <table>
@@ -66,8 +71,25 @@ function ExecutorCard({ executor, onChange }: { executor: Executor; onChange: ()
           </table>
         </div>
       )}
+      <Lanes lanes={executor.lanes} />
       <RunList runs={executor.runs} empty="Nothing runs here now." />
     </Card>
+  );
+}
+
+/** How much of its room a place has in use. */
+function Lanes({ lanes }: { lanes: Executor["lanes"] | undefined }) {
+  if (!lanes) return null;
+  return (
+    <ul class="lanes">
+      {Object.entries(lanes).map(([name, lane]) => (
+        <li key={name} class="row">
+          <span class="lanes-name">{name}</span>
+          <Load load={lane.under_way} capacity={lane.size} />
+          {lane.waiting > 0 && <span class="quiet small">{number(lane.waiting)} waiting</span>}
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -160,7 +182,7 @@ function Nodes({ nodes }: { nodes: Node[] }) {
                   <td>
                     <Load load={node.buckets} capacity={64} />
                   </td>
-                  <td>{node.jobs === null ? "–" : number(node.jobs)}</td>
+                  <td>{typeof node.jobs === "number" ? number(node.jobs) : "–"}</td>
                   <td>
                     <Span seconds={node.lag_seconds} />
                   </td>

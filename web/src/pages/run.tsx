@@ -157,6 +157,7 @@ function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
                 pick({ attempt: Number(attempt), step: step.join(" ") });
               }}
             >
+              {chosen && !log && <option value={`${chosen.attempt} ${chosen.step}`}>{chosen.step} (nothing)</option>}
               {run.logs.map((one) => (
                 <option key={`${one.attempt} ${one.step}`} value={`${one.attempt} ${one.step}`}>
                   {one.step}
@@ -180,7 +181,8 @@ function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
 /** What somebody asked for; else what went wrong; else what runs; else the last. */
 function choose(run: RunDetail, step: string | null, attempt: number | null): Chosen | null {
   if (step) return { step, attempt: attempt ?? (run.attempt || 1) };
-  const steps = run.steps.filter((one) => one.attempt === run.attempt);
+  const hasLog = (name: string) => run.logs.some((one) => one.step === name && one.attempt === run.attempt);
+  const steps = run.steps.filter((one) => one.attempt === run.attempt && hasLog(one.name));
   const found = steps.find((one) => one.state === "failed") ?? steps.find((one) => one.state === "running");
   if (found) return { step: found.name, attempt: found.attempt };
   const log = run.logs.at(-1);

@@ -6,7 +6,7 @@ import { useApi } from "../api/use";
 import { PageBody } from "../app";
 import { theme } from "../state/theme";
 import { LOCAL_ZONE, zoneChoice } from "../state/zone";
-import { Card, Choice, Fact, Facts, Head, Loading, Problem } from "../ui/parts";
+import { Card, Choice, Fact, Head, Loading, Problem } from "../ui/parts";
 
 export function SettingsPage() {
   const { data, error, reload } = useApi<Setting[] | { items: Setting[] }>("/settings");
@@ -16,7 +16,7 @@ export function SettingsPage() {
       <Head title="Settings" about="Changed in evertick.toml, by EVERTICK_… variables or on the command line" />
       <Card title="This page">
         <div class="card-body">
-          <Facts>
+          <dl class="facts page-choices">
             <Fact name="Theme">
               <Choice
                 label="Theme"
@@ -45,7 +45,7 @@ export function SettingsPage() {
               {session.value?.user} ({session.value?.role})
             </Fact>
             <Fact name="Version">{session.value?.version}</Fact>
-          </Facts>
+          </dl>
         </div>
       </Card>
       {error && <Problem error={error} onRetry={reload} />}

@@ -41,7 +41,7 @@ export function short(ms: number, zone: string, now: number): string {
 /** The same instant three times: where the reader is, where the job is, and in UTC. */
 export function everywhere(ms: number, localZone: string, jobZone?: string): string[] {
   const lines = [`${full(ms, localZone)}  ${localZone} ${offsetText(ms, localZone)}`];
-  if (jobZone && jobZone !== localZone && jobZone !== "UTC") {
+  if (jobZone && jobZone !== localZone && jobZone !== "UTC" && jobZone !== "Etc/UTC") {
     lines.push(`${full(ms, jobZone)}  ${jobZone} ${offsetText(ms, jobZone)}`);
   }
   if (localZone !== "UTC") lines.push(`${full(ms, "UTC")}  UTC`);
