@@ -19,7 +19,7 @@ R = TypeVar("R")
 class JobRegistry:
     """The jobs of code. Functions are added while modules are imported, before and after the scheduler starts."""
 
-    def __init__(self, settings: Callable[[], Settings], on_change: Callable[[Job], None]) -> None:
+    def __init__(self, settings: Settings, on_change: Callable[[Job], None]) -> None:
         self._settings, self._on_change = settings, on_change
         self._functions: dict[str, JobFunction] = {}
 
@@ -31,7 +31,7 @@ class JobRegistry:
         return None if found is None else found.function
 
     def add(self, call: Callable[..., Any], options: Mapping[str, Any], isolation: str | None) -> Job:
-        one = read_function(call, options, self._settings(), isolation)
+        one = read_function(call, options, self._settings, isolation)
         other = self._functions.get(one.job.id)
         if other is not None and not _is_same(other.function.call, call):
             raise DefinitionError(

@@ -19,7 +19,7 @@ from evertick.library.switch import Switch
 from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsChanged, Message
 from evertick.model.job import Job
-from evertick.service import Service
+from evertick.service import Service, local_settings, loop_settings
 from evertick.settings import Settings
 from evertick.store import Store
 
@@ -153,13 +153,20 @@ class Node:
             private_folder(folder)
         memory = NO_MEMORY if folder is None else FileMemory(folder / "functions.jsonl")
         self._functions = InProcessExecutor(self._find, self._home, running_max=self._running_max, memory=memory)
-        commands = None if self._place.folder is None or folder is None else LocalExecutor(folder)
+        settings = self._settings
+        commands = (
+            None if self._place.folder is None or folder is None else LocalExecutor(folder, local_settings(settings))
+        )
         switch = Switch(self._functions, commands, lambda job_id: self._find(job_id) is not None)
         service = Service(
             self._place.store_url,
             lambda: tuple(self.jobs().values()),
             {"local": switch},
             node=self._seat.node,
+            settings=loop_settings(settings),
+            lease_us=settings.loop.lease_us,
+            retention_us=settings.retention.history_us,
+            backups_us=settings.retention.backups_us,
             observe=self._see,
             opener=self._opener,
         )

@@ -83,8 +83,9 @@ class Seat:
         if not place.is_shared:
             return cls(name, place.state_folder)
         if place.state_folder is None:
-            # Nothing of it is left when it ends, so that its name need not be known again.
-            return cls(node or f"{name}-{os.getpid()}-{secrets.token_hex(2)}", None)
+            # Nothing of it is left when it ends, so that its name need not be known again; but no other may have it:
+            # a node that finds runs under its own name takes them for its own.
+            return cls(f"{name}-{os.getpid()}-{secrets.token_hex(2)}", None)
         for number in range(1, SEATS_MAX + 1):
             folder = place.state_folder / "seats" / f"{name}-{number}"
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -46,7 +46,8 @@ class Scheduler:
     """Schedules the functions that are decorated with `job`, and the job files of a folder where there is one.
 
     Nothing is opened and no thread is started before `start`, so that a module may define one and a server fork
-    after that. Where `store` and `directory` are both left out the ledger is in memory, and ends with the process.
+    after that. The ledger is `store`, else what the settings name (EVERTICK_STORE), else SQLite in `directory`; without
+    any of them it is in memory, and ends with the process.
     """
 
     def __init__(
@@ -60,9 +61,9 @@ class Scheduler:
         max_running: int = 100,
     ) -> None:
         """`standby`: where another process has the ledger, wait in its shadow instead of raising."""
-        self._place: Place = find_place(directory, store)
-        self._given_settings = settings
-        self._name, self._standby, self._max_running = node, standby, max_running
+        self._settings = settings or Settings.load(directory)
+        self._place: Place = find_place(directory, store or self._settings.store or None)
+        self._name, self._standby, self._max_running = node or self._settings.node or None, standby, max_running
         self._registry = JobRegistry(self._settings, self._defined)
         self._listeners = Listeners(self._home)
         self._node: Node | None = None
@@ -168,7 +169,7 @@ class Scheduler:
                 self._registry.jobs,
                 self._registry.find,
                 self._home,
-                settings=self._settings(),
+                settings=self._settings,
                 opener=self._open_store,
                 observe=self._observe,
                 on_status=self._tell_status,
@@ -253,7 +254,11 @@ class Scheduler:
     async def cancel(self, job_or_run: str, timeout: float | None = ANSWER_SECONDS) -> list[str]:
         """End the open runs of a job, or one run by its id; answers which. Returns when they have ended."""
         answer = await self._request(lambda ledger: ledger.cancel(job_or_run), timeout)
-        return list(answer.get("runs", ()))
+        runs = list(answer.get("runs", ()))
+        ledger = self._asked()
+        for run in runs:  # the answer may be in the ledger a moment before the end is
+            await _until(lambda run=run: ledger.ended_run(run), timeout, f"the run {run}")  # type: ignore[misc]
+        return runs
 
     async def backfill(
         self,
@@ -340,11 +345,6 @@ class Scheduler:
         return self._listeners.stream(names)
 
     # --- inside
-
-    def _settings(self) -> Settings:
-        if self._given_settings is None:
-            self._given_settings = Settings.from_environment()
-        return self._given_settings
 
     def _defined(self, job: Job) -> None:
         node = self._living()
