@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from evertick.definitions.parser import parse_definition
 from tests import generate_docs
+from tests.pages import Session, blocks_of, is_shown
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -19,21 +18,6 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "bench/**/*.md")
     for path in ROOT.glob(pattern)
 )
-
-
-class Block(NamedTuple):
-    language: str
-    line: int
-    text: str
-
-
-def blocks_of(markdown: str) -> Iterator[Block]:
-    """The fenced blocks of a page."""
-    fence = re.compile(r"^(?P<indent> *)```(?P<language>\w+)[^\n]*\n(?P<text>.*?)^(?P=indent)```\s*$", re.M | re.S)
-    for found in fence.finditer(markdown):
-        line = markdown.count("\n", 0, found.start("text")) + 1
-        indent = len(found["indent"])
-        yield Block(found["language"], line, "".join(row[indent:] for row in found["text"].splitlines(True)))
 
 
 def prose_of(markdown: str) -> str:
@@ -62,15 +46,6 @@ def broken_links(page: str, root: Path) -> Iterator[str]:
             yield f"{page}: {link} leads nowhere"
         elif anchor and target.suffix == ".md" and anchor not in anchors_of(target.read_text()):
             yield f"{page}: {link} names a heading that {path or page} does not have"
-
-
-def cases(language: str) -> list[object]:
-    return [
-        pytest.param(page, block, id=f"{page}:{block.line}")
-        for page in PAGES
-        for block in blocks_of((ROOT / page).read_text())
-        if block.language == language
-    ]
 
 
 @pytest.mark.parametrize("path", generate_docs.GENERATED)
@@ -126,18 +101,63 @@ def test_a_broken_link_and_a_broken_anchor_are_seen(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(("page", "block"), cases("python"))
-def test_a_python_example_compiles(page, block):
-    compile(block.text, f"{page}:{block.line}", "exec")
+# --- what stands in the pages is carried out, page by page
+
+RUNNABLE = ("python", "yaml", "toml", "json", "sh", "console")
 
 
-@pytest.mark.parametrize(("page", "block"), [case for case in cases("python") if case.values[0] == "README.md"])
-def test_a_python_example_of_the_readme_runs(page, block, capsys):
-    exec(compile(block.text, f"{page}:{block.line}", "exec"), {"__name__": "readme"})
+def with_blocks() -> list[object]:
+    """The pages that have something to carry out; those with programs in them take their time."""
+    found = []
+    for page in PAGES:
+        languages = {block.language for block in blocks_of((ROOT / page).read_text()) if block.marker != "not run"}
+        if languages & set(RUNNABLE):
+            is_slow = bool(languages & {"python", "sh", "console"})
+            found.append(pytest.param(page, id=page, marks=[pytest.mark.slow] if is_slow else []))
+    return found
 
 
-@pytest.mark.parametrize(("page", "block"), [case for case in cases("yaml") if case.values[0] == "README.md"])
-def test_a_job_of_the_readme_is_a_valid_definition(page, block):
-    parsed = parse_definition(block.text, f"{page}:{block.line}")
-    assert parsed.errors == ()
-    assert parsed.job is not None
+@pytest.mark.parametrize("page", with_blocks())
+def test_everything_on_a_page_works(page, tmp_path):
+    Session(page, tmp_path).run((ROOT / page).read_text())
+
+
+def test_a_block_that_is_treated_otherwise_says_why():
+    silent = [
+        f"{page}:{block.line}"
+        for page in PAGES
+        for block in blocks_of((ROOT / page).read_text())
+        if block.marker and not block.reason
+    ]
+    assert silent == []
+
+
+def test_few_blocks_are_not_run():
+    blocks = [block for page in PAGES for block in blocks_of((ROOT / page).read_text()) if block.language in RUNNABLE]
+    left_out = [block for block in blocks if block.marker == "not run"]
+    assert len(left_out) <= len(blocks) // 5
+
+
+@pytest.mark.parametrize(
+    ("markdown", "words"),
+    [
+        pytest.param("```python\n1 / 0\n```\n", "ZeroDivisionError", id="a program that raises"),
+        pytest.param("```sh\nfalse\ntrue\n```\n", "ended with 1", id="a command that fails before the last"),
+        pytest.param("```yaml\nschedul: x\n```\n", "Did you mean 'schedule'", id="a job that is none"),
+        pytest.param("```console\n$ echo one\ntwo\n```\n", r"did not print \['two'\]", id="output that differs"),
+    ],
+)
+@pytest.mark.slow
+def test_a_page_that_is_wrong_is_seen(markdown, words, tmp_path):
+    with pytest.raises(AssertionError, match=words):
+        Session("page.md", tmp_path).run(markdown)
+
+
+def test_output_may_differ_in_what_differs_every_time():
+    assert is_shown("decided 03:00:00.004 on node a1; 3 runs", "decided 11:12:13.9 on node vm-7; 12 runs")
+    assert not is_shown("decided 03:00 on node a1", "decided 03:00 on node a1, twice")
+
+
+def test_a_block_knows_its_file_and_its_marker():
+    (block,) = blocks_of("<!-- not run: it needs a server -->\n```yaml\n# jobs/a.yaml\ncommand: x\n```\n")
+    assert (block.file, block.marker, block.reason) == ("jobs/a.yaml", "not run", "it needs a server")

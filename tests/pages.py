@@ -1,0 +1,186 @@
+"""How the pages are read and carried out: each is a session in a folder of its own, from its first block to its last.
+
+A block that begins with a comment that names a file (`# jobs/report.yaml`) is written to that file. Then:
+
+- `yaml` must be a valid job, unless its file is not one of jobs; `toml` must be valid, `json` too;
+- `python` is run as a program;
+- `sh` is given to bash, which stops at the first command that fails;
+- `console` is the same for its lines behind `$ `, and what stands below each must be in its output: digits, dates and
+  the names of this machine may differ, and a line of `...` stands for any.
+
+A comment in the line before a block says that it is treated otherwise, and why:
+
+    <!-- not run: needs an account -->        it is only read
+    <!-- background: until the page ends -->  it goes on while the rest of the page is run
+    <!-- fragment: the rest is above -->      yaml that is no whole job
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from evertick.definitions.parser import parse_definition
+
+LIMIT_SECONDS = 120
+READY = "Ctrl-C stops"
+"""What `evertick serve` says when it is at work."""
+
+_FENCE = re.compile(
+    r"^(?:<!-- (?P<marker>not run|background|fragment)(?:: (?P<reason>[^>]*?))? -->\n)?"
+    r"(?P<indent> *)```(?P<language>\w+)[^\n]*\n(?P<text>.*?)^(?P=indent)```\s*$",
+    re.M | re.S,
+)
+_NAME = re.compile(r"(?:#|//) ([\w./-]+\.(?:py|yaml|yml|toml|json|sh|txt|csv))(?: .*)?$")
+
+
+class Block(NamedTuple):
+    language: str
+    line: int
+    text: str
+    marker: str = ""
+    reason: str = ""
+
+    @property
+    def file(self) -> str | None:
+        """The file that its first line names."""
+        found = _NAME.match(self.text.partition("\n")[0])
+        return found[1] if found else None
+
+
+def blocks_of(markdown: str) -> Iterator[Block]:
+    """The fenced blocks of a page."""
+    for found in _FENCE.finditer(markdown):
+        line = markdown.count("\n", 0, found.start("text")) + 1
+        indent = len(found["indent"])
+        text = "".join(row[indent:] for row in found["text"].splitlines(True))
+        yield Block(found["language"], line, text, found["marker"] or "", (found["reason"] or "").strip())
+
+
+class Session:
+    """A page being carried out."""
+
+    def __init__(self, page: str, folder: Path) -> None:
+        self.page, self.folder = page, folder
+        self._background: list[subprocess.Popen[bytes]] = []
+
+    def run(self, markdown: str) -> None:
+        try:
+            for block in blocks_of(markdown):
+                self._do(block)
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        for process in self._background:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(LIMIT_SECONDS)
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+
+    def _do(self, block: Block) -> None:
+        place = f"{self.page}:{block.line}"
+        if block.file is not None and block.language != "console":
+            path = self.folder / block.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+        match block.language:
+            case "yaml" if block.marker != "fragment":
+                self._check_job(block, place)
+            case "toml":
+                tomllib.loads(block.text)
+            case "json":
+                json.loads(block.text)
+            case "python" if block.marker == "not run":
+                compile(block.text, place, "exec")
+            case "python":
+                file = block.file or f"block_{block.line}.py"
+                (self.folder / file).write_text(block.text)
+                self._run([sys.executable, file], place, block)
+            case "sh" if block.marker != "not run":
+                self._run(["bash", "-euo", "pipefail", "-c", block.text], place, block)
+            case "console" if block.marker != "not run":
+                for command, shown in commands_of(block.text):
+                    output = self._run(["bash", "-euo", "pipefail", "-c", command], place, block)
+                    missing = [line for line in shown if not is_shown(line, output)]
+                    assert not missing, f"{place}: {command} did not print {missing}, but:\n{output}"
+
+    def _check_job(self, block: Block, place: str) -> None:
+        parsed = parse_definition(block.text, block.file or place, folder=str(self.folder))
+        assert parsed.errors == (), f"{place}: {[str(error) for error in parsed.errors]}"
+
+    def _run(self, command: list[str], place: str, block: Block) -> str:
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("EVERTICK_")}
+        environ |= {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}",
+            "NO_COLOR": "1",
+            "COLUMNS": "160",
+            "PYTHONUNBUFFERED": "1",
+        }
+        if block.marker == "background":
+            self._start(command, place, environ)
+            return ""
+        ended = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+        assert ended.returncode == 0, f"{place} ended with {ended.returncode}:\n{ended.stdout}"
+        return ended.stdout
+
+    def _start(self, command: list[str], place: str, environ: dict[str, str]) -> None:
+        log = self.folder / f"background-{len(self._background)}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._background.append(process)
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while READY not in log.read_text():
+            assert process.poll() is None, f"{place} ended:\n{log.read_text()}"
+            assert time.monotonic() < deadline, f"{place} is not ready:\n{log.read_text()}"
+            time.sleep(0.05)
+
+
+def commands_of(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of a `console` block, each with the lines that are shown below it."""
+    for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
+        command, _, shown = part.partition("\n")
+        yield command, [line for line in shown.splitlines() if line.strip() and line.strip() != "..."]
+
+
+def is_shown(line: str, output: str) -> bool:
+    return _plain(line) in {_plain(other) for other in output.splitlines()}
+
+
+def _plain(line: str) -> str:
+    """A line without what differs from run to run."""
+    line = re.sub(r"\b(?:on|of) node \S+", "on node N", line)
+    line = re.sub(r"local@[\w.-]+", "local@N", line)
+    line = re.sub(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b", "Day", line)
+    line = re.sub(r"\b[0-9a-f]{12}\b", "0", line)
+    line = re.sub(r"\d+(?:[.,:-]\d+)*(?:ms|us|[smhd])?(?:\d+(?:ms|[smhd]))*", "0", line)
+    return re.sub(r"[\s─]+", " ", line).strip()
