@@ -14,7 +14,7 @@ PAGE   := src/evertick/web/static/index.html
 PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune -o -type f -print 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help run web test check format bench soak docs lock clean
+.PHONY: help run web test test-kubernetes check format bench soak docs lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,10 @@ web: $(PAGE) ## build the page into src/evertick/web/static
 test: $(DEV) $(PAGE) ## provision what the tests need, run everything
 	@$(BIN)/python -m tests.provision
 	$(PYTEST) -n auto --dist worksteal
+
+test-kubernetes: $(DEV) ## build (once) and start a real cluster, run the tests that need one; as root
+	@$(BIN)/python -m tests.kubernetes.binaries >/dev/null
+	$(PYTEST) -n 0 tests/kubernetes
 
 check: $(DEV) ## format, lint, types, architecture, fast tests: under a minute
 	$(BIN)/ruff format --check .

@@ -18,7 +18,7 @@ from evertick.model.run import RunKey
 
 NINE = 1_772_442_000_000_000
 KEY = RunKey("report", NINE)
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 
 def launch_of(key: RunKey = KEY, attempt: int = 1, fence: int = 65_537) -> Launch:
@@ -79,7 +79,7 @@ class ExecutorContract:
     def test_an_attempt_that_was_never_given_is_unknown(self, executor, reports):
         executor.reconcile([(KEY, 1), (KEY, 2)])
         said = reports.wait_until(lambda all_: len(all_) == 2)
-        assert said == [RunUnknown(KEY, 1), RunUnknown(KEY, 2)]
+        assert sorted(said) == [RunUnknown(KEY, 1), RunUnknown(KEY, 2)]
 
     def test_asking_after_an_attempt_is_always_answered(self, executor, reports):
         executor.launch(launch_of())

@@ -167,8 +167,8 @@ def kind_words(kind: Kind) -> tuple[str, str]:
             return "pipeline", _short(str(data.get("name", "")))
         case SubJob(job_id):
             return "job", job_id
-        case Pod(image):
-            return "kubernetes", _short(image)
+        case Pod(image, words):
+            return "kubernetes", _short(f"{image} {' '.join(words)}".strip())
 
 
 def why_data(answer: Why) -> Data:

@@ -35,8 +35,12 @@ class PodBehaviour:
         assert (end.state, end.exit_code, end.detail) == (FAILED, 7, "exit code 7")
 
     def test_what_it_prints_is_in_the_log_folder_when_it_has_ended(self, place):
-        assert place.run("echo one; echo two >&2; printf three").state is SUCCEEDED
+        assert place.run("echo one; echo two; printf three").state is SUCCEEDED
         assert place.log() == (b"one\ntwo\nthree", True)
+
+    def test_what_it_complains_is_in_the_log_too(self, place):
+        assert place.run("echo one >&2").state is SUCCEEDED
+        assert place.log() == (b"one\n", True)
 
     def test_its_log_is_read_while_it_runs(self, place):
         place.start("echo one; sleep 60")
@@ -90,6 +94,7 @@ class PodBehaviour:
 
     def test_how_it_ended_while_nobody_looked_is_told_later(self, place, troubles):
         place.start("echo up; exit 3")
+        until(lambda: troubles.count_jobs() == 1, "its Job")
         place.executor.close()
         troubles.wait_until_over(place.name_of())
         place.restart()

@@ -57,7 +57,7 @@ class TestNames:
             pytest.param(("a", KEY, 1), ("a", KEY, 2), id="two attempts"),
             pytest.param(("a", KEY, 1), ("a", KEY._replace(origin="x"), 1), id="an occurrence and a request"),
             pytest.param(("a", KEY, 1, "x"), ("a", KEY, 1, "y"), id="two steps"),
-            pytest.param(("a", KEY, 1, "x", 1), ("a", KEY, 1, "x", 2), id="two tries of a step"),
+            pytest.param(("a", KEY, 1, "x", "1"), ("a", KEY, 1, "x", "2"), id="two tries of a step"),
             pytest.param(("a", RunKey("n", 1, "2"), 3), ("a", RunKey("n", 12, ""), 3), id="parts that run together"),
         ],
     )

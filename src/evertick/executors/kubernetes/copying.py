@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -61,8 +62,10 @@ class LogCopy:
             problem = self._follower.run(self._has_ended)
             if problem:
                 self._writer.note(f"the log may not be whole: {problem}")
-            if self._is_over:
+            if self._is_over and self._writer.has_output:
                 self._writer.close()
+            elif self._is_over:
+                self._name_for_good(folder)
         finally:
             if self._writer is not None:
                 self._writer.leave()
@@ -83,6 +86,15 @@ class LogCopy:
                 self._writer.note("the cluster no longer has what followed here")
         if data:
             self._writer.write(data)
+
+    def _name_for_good(self, parts: tuple[str, ...]) -> None:
+        """What an earlier process had copied is all there is."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            folder = open_folder(str(self._root), parts)
+            try:
+                os.rename(self._name + OPEN_SUFFIX, self._name, src_dir_fd=folder, dst_dir_fd=folder)
+            finally:
+                os.close(folder)
 
     def _found(self, parts: tuple[str, ...]) -> tuple[bool, bytes]:
         """Whether the whole log is there, and what there is of one that is not."""

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from evertick.errors import SettingsError
 from evertick.executor import Attempt, Member
-from evertick.executors.kubernetes import deeds
 from evertick.executors.kubernetes.copying import Copies
 from evertick.executors.kubernetes.orders import order_of
 from evertick.executors.kubernetes.settings import KubernetesSettings
@@ -19,6 +19,7 @@ from evertick.executors.kubernetes.settling import NAME, Settling
 from evertick.executors.kubernetes.track import Ending, Phase, Sightings, Ticket, Track, job_of, slim
 from evertick.executors.local import private_folder
 from evertick.kinds import Unready
+from evertick.kinds.kubernetes import deeds
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster, jobs_path, pods_path
 from evertick.kinds.kubernetes.judging import Ended, Pending, Running, Taken, is_over, newest
 from evertick.kinds.kubernetes.names import ATTEMPT_ROLE, INSTANCE, ROLE, STOPPED, job_name, selector_of
@@ -37,6 +38,8 @@ SETTLERS = 16
 LAUNCHES_MAX = 10_000
 """Launches that wait for the cluster; more are refused, and come again."""
 CLOSE_SECONDS = 5.0
+AGAIN_SECONDS = 5.0
+"""Between two looks for a cluster that nobody has named yet."""
 TICK_SECONDS = 1.0
 REASONS_US = 10 * SECOND
 """How often the cluster is asked why it makes no pod."""
@@ -58,6 +61,10 @@ class KubernetesExecutor:
         self._tracks: dict[str, Track] = {}
         """What we were given or asked about, by the names of the Jobs; of other nodes' attempts we say nothing."""
         self._seen = Sightings()
+        self._cluster: Cluster | None = None
+        """None until it is needed: most schedulers never have a job for a cluster."""
+        self._connecting = threading.Lock()
+        self._namespaces: tuple[str, ...] = ()
         self._watches: list[Watch] = []
         self._troubles: dict[str, str] = {}
         self._closing = threading.Event()
@@ -67,56 +74,30 @@ class KubernetesExecutor:
 
     def open(self, report: Callable[[Report], None]) -> None:
         self._report = report
-        self._cluster = self._connect()
-        self._namespaces = tuple(dict.fromkeys((self._cluster.namespace, *self._settings.namespaces)))
-        private_folder(self._logs)
-        self._settler = Settling(self._cluster, self._logs, self._settings, self._copies, self._closing)
         self._launching = ThreadPoolExecutor(LAUNCHERS, "evertick-pod-launch")
         self._settling = ThreadPoolExecutor(SETTLERS, "evertick-pod-settle")
-        selector = selector_of({INSTANCE: self._settings.instance, ROLE: ATTEMPT_ROLE})
-        for namespace in self._namespaces:
-            for path, on_all, on_change in (
-                (jobs_path(namespace), self._all_jobs, self._job_changed),
-                (pods_path(namespace), self._all_pods, self._pod_changed),
-            ):
-                told = (partial(on_all, namespace), on_change, partial(self._troubled, path))
-                self._watches.append(Watch(self._cluster, path, selector, *told))
-        for watch in self._watches:
-            watch.start()
-        self._clock = threading.Thread(target=self._tick, name="evertick-pod-clock", daemon=True)
-        self._clock.start()
 
     def launch(self, attempt: Attempt) -> None:
         ticket = Ticket(attempt.key, attempt.attempt)
-        try:
-            order = order_of(attempt, self._settings.instance, self._cluster.namespace)
-        except Unready as error:
-            self._report(RunFinished(*ticket, _now(), FAILED, None, str(error)))
-            return
-        metadata = order.manifest["metadata"]
-        if metadata["namespace"] not in self._namespaces:
-            why = f"the namespace {metadata['namespace']!r} is not one of the settings. Add it to 'namespaces' there."
-            self._report(LaunchRefused(*ticket, why))
-            return
+        name = job_name(self._settings.instance, *ticket)
         with self._lock:
-            track = self._tracks.get(metadata["name"])
+            track = self._tracks.get(name)
             if track is not None and track.phase is not Phase.ASKED:
                 self._say_again(track)
                 return
             if len(self._tracks) >= LAUNCHES_MAX and self._launches() >= LAUNCHES_MAX:
                 self._report(LaunchRefused(*ticket, "too many launches are under way"))
                 return
-            track = Track(ticket, metadata["name"], metadata["namespace"], Phase.LAUNCHING, _now())
-            track.step, track.log_max_bytes, track.order = order.step, order.log_max_bytes, order.manifest
-            self._tracks[track.name] = track
-        self._launching.submit(self._guarded, self._create, track)
+            track = self._tracks[name] = Track(ticket, name, Phase.LAUNCHING, _now())
+            track.launch = attempt
+        self._soon(self._launching, self._create, track)
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
         name = job_name(self._settings.instance, key, attempt)
         with self._lock:
             track, job = self._tracks.get(name), self._seen.jobs.get(name)
             if track is None and job is not None and not is_over(job):
-                track = self._tracks[name] = Track(Ticket(key, attempt), name, "", Phase.ASKED, _now())
+                track = self._tracks[name] = Track(Ticket(key, attempt), name, Phase.ASKED, _now())
                 self._take_up(track, job)
             if track is not None:
                 self._end(track, Ending(CANCELLED, detail))
@@ -129,8 +110,8 @@ class KubernetesExecutor:
                 if track is not None:
                     self._say_again(track)
                     continue
-                track = self._tracks[name] = Track(Ticket(key, attempt), name, "", Phase.ASKED, _now())
-            self._launching.submit(self._guarded, self._look_up, track)
+                track = self._tracks[name] = Track(Ticket(key, attempt), name, Phase.ASKED, _now())
+            self._soon(self._launching, self._look_up, track)
 
     def members(self) -> Sequence[Member]:
         with self._lock:
@@ -139,16 +120,50 @@ class KubernetesExecutor:
 
     def close(self) -> None:
         """Let go; what runs goes on, and is found by whoever comes next."""
-        self._closing.set()
+        with self._connecting, self._lock:
+            self._closing.set()
         for watch in self._watches:
             watch.stop(CLOSE_SECONDS)
         self._copies.close(CLOSE_SECONDS)
-        self._clock.join(CLOSE_SECONDS)
         for pool in (self._launching, self._settling):
             pool.shutdown(wait=False, cancel_futures=True)
-        self._cluster.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def _reached(self) -> Cluster:
+        """The cluster, from the first use on; `SettingsError` when nobody says which."""
+        with self._connecting:
+            if self._cluster is None and self._closing.is_set():
+                raise SettingsError("the executor is closed.")
+            if self._cluster is None:
+                cluster = self._connect()
+                self._namespaces = tuple(dict.fromkeys((cluster.namespace, *self._settings.namespaces)))
+                private_folder(self._logs.parent)
+                private_folder(self._logs)
+                self._settler = Settling(cluster, self._logs, self._settings, self._copies, self._closing)
+                self._cluster = cluster
+                self._listen(cluster)
+            return self._cluster
+
+    def _listen(self, cluster: Cluster) -> None:
+        selector = selector_of({INSTANCE: self._settings.instance, ROLE: ATTEMPT_ROLE})
+        for namespace in self._namespaces:
+            for path, on_all, on_change in (
+                (jobs_path(namespace), self._all_jobs, self._job_changed),
+                (pods_path(namespace), self._all_pods, self._pod_changed),
+            ):
+                told = (partial(on_all, namespace), on_change, partial(self._troubled, path))
+                self._watches.append(Watch(cluster, path, selector, *told))
+        for watch in self._watches:
+            watch.start()
+        threading.Thread(target=self._tick, args=(cluster,), name="evertick-pod-clock", daemon=True).start()
 
     # What is done, each in a thread of a pool
+
+    def _soon(self, pool: ThreadPoolExecutor, deed: Callable[[Track], None], track: Track) -> None:
+        with self._lock:
+            if not self._closing.is_set():
+                pool.submit(self._guarded, deed, track)
 
     def _guarded(self, deed: Callable[[Track], None], track: Track) -> None:
         """A fault of ours with one attempt must not silence the others."""
@@ -164,10 +179,23 @@ class KubernetesExecutor:
             if track.ending is not None:
                 self._conclude(track, track.ended_by_us(_now()))
                 return
-        assert track.order is not None
-        made = deeds.create(self._cluster, track.order, self._closing)
-        track.order = None
-        match made:
+        assert track.launch is not None
+        try:
+            cluster = self._reached()
+            order = order_of(track.launch, self._settings.instance, cluster.namespace)
+        except SettingsError as error:
+            self._conclude(track, LaunchRefused(*track.ticket, str(error)))
+            return
+        except Unready as error:
+            self._conclude(track, RunFinished(*track.ticket, _now(), FAILED, None, str(error)))
+            return
+        track.namespace = order.manifest["metadata"]["namespace"]
+        if track.namespace not in self._namespaces:
+            why = f"the namespace {track.namespace!r} is not one of the settings. Add it to 'namespaces' there."
+            self._conclude(track, LaunchRefused(*track.ticket, why))
+            return
+        track.step, track.log_max_bytes, track.launch = order.step, order.log_max_bytes, None
+        match deeds.create(cluster, order.manifest, self._closing):
             case deeds.Refused(why):
                 self._conclude(track, LaunchRefused(*track.ticket, why))
             case deeds.Impossible(why):
@@ -182,7 +210,14 @@ class KubernetesExecutor:
             job: Json | bool | None = self._seen.jobs.get(track.name)
         if job is None:
             # Not by what the watch has seen, which may be old: the cluster itself must say that it has none.
-            job = deeds.read(self._cluster, self._namespaces, track.name, self._closing)
+            try:
+                cluster = self._reached()
+            except SettingsError as error:
+                log.warning("kubernetes.not_reached reason=%s", error)
+                if not self._closing.wait(AGAIN_SECONDS):
+                    self._soon(self._launching, self._look_up, track)
+                return
+            job = deeds.read(cluster, self._namespaces, track.name, self._closing)
         with self._lock:
             if job is False or self._tracks.get(track.name) is not track or track.phase is not Phase.ASKED:
                 return  # closed, or launched meanwhile
@@ -191,6 +226,11 @@ class KubernetesExecutor:
                 self._say_again(track)
             else:
                 self._conclude(track, RunUnknown(*track.ticket))
+
+    def _end_job(self, track: Track) -> None:
+        assert track.ending is not None
+        where = (self._reached(), track.namespace, track.name)
+        deeds.end(*where, track.ending.detail, self._settings.grace_us // SECOND, self._closing)
 
     def _settle(self, track: Track) -> None:
         with self._lock:
@@ -201,7 +241,7 @@ class KubernetesExecutor:
 
     def _confirm_gone(self, track: Track) -> None:
         """The list did not have it; it may have been made behind the list."""
-        job = deeds.read(self._cluster, (track.namespace,), track.name, self._closing)
+        job = deeds.read(self._reached(), (track.namespace,), track.name, self._closing)
         with self._lock:
             if job is None:
                 self._seen.jobs.pop(track.name, None)
@@ -227,7 +267,7 @@ class KubernetesExecutor:
         track.job = self._seen.jobs.setdefault(track.name, slim(job))
         track.pods |= self._seen.pods_of(track.name)
         if track.was_deleted:
-            self._settling.submit(self._guarded, self._confirm_gone, track)
+            self._soon(self._settling, self._confirm_gone, track)
         elif track.ending is not None:
             self._end(track, track.ending)
         self._consider(track)
@@ -246,9 +286,7 @@ class KubernetesExecutor:
         if track.ending is None:
             track.ending = ending
         if track.phase is Phase.POSTED:
-            words, grace_seconds = track.ending.detail, self._settings.grace_us // SECOND
-            where = (self._cluster, track.namespace, track.name)
-            self._settling.submit(deeds.end, *where, words, grace_seconds, self._closing)
+            self._soon(self._settling, self._end_job, track)
 
     def _consider(self, track: Track) -> None:
         """What is known has changed."""
@@ -285,7 +323,7 @@ class KubernetesExecutor:
 
     def _begin_to_settle(self, track: Track) -> None:
         track.phase = Phase.SETTLING
-        self._settling.submit(self._guarded, self._settle, track)
+        self._soon(self._settling, self._settle, track)
 
     def _conclude(self, track: Track, *reports: Report) -> None:
         """Say it, and forget it: what is asked again is looked up again."""
@@ -307,7 +345,7 @@ class KubernetesExecutor:
                     track.job = job
                     self._consider(track)
                 elif track.namespace == namespace and track.phase is Phase.POSTED:
-                    self._settling.submit(self._guarded, self._confirm_gone, track)
+                    self._soon(self._settling, self._confirm_gone, track)
 
     def _job_changed(self, kind: str, job: Json) -> None:
         name, job = job["metadata"]["name"], slim(job)
@@ -346,14 +384,14 @@ class KubernetesExecutor:
 
     # What time says
 
-    def _tick(self) -> None:
+    def _tick(self, cluster: Cluster) -> None:
         while not self._closing.wait(TICK_SECONDS):
             now = _now()
             with self._lock:
                 waiting = [one for one in self._tracks.values() if one.phase is Phase.POSTED and not one.has_started]
             for track in waiting:
                 if not track.pods and now - max(track.looked_at, track.since) >= REASONS_US:
-                    self._ask_for_reasons(track, now)
+                    _ask_for_reasons(cluster, track, now)
                 if now - track.since >= self._settings.start_timeout_us:
                     self._give_up(track)
 
@@ -362,15 +400,16 @@ class KubernetesExecutor:
             if track.phase is Phase.POSTED and track.ending is None and not track.has_started:
                 self._end(track, Ending(FAILED, f"it did not start in time: {track.why or why_no_pod('')}"))
 
-    def _ask_for_reasons(self, track: Track, now: Instant) -> None:
-        track.looked_at = now
-        try:
-            said = self._cluster.warnings_about(track.namespace, track.name)
-        except (ApiAway, ApiError):
-            return  # it was only for the words
-        if said and why_no_pod(said[-1]) != track.why:
-            track.why = why_no_pod(said[-1])
-            log.warning("run.pending run=%s why=%s", track.ticket.key.run_id, track.why)
+
+def _ask_for_reasons(cluster: Cluster, track: Track, now: Instant) -> None:
+    track.looked_at = now
+    try:
+        said = cluster.warnings_about(track.namespace, track.name)
+    except (ApiAway, ApiError):
+        return  # it was only for the words
+    if said and why_no_pod(said[-1]) != track.why:
+        track.why = why_no_pod(said[-1])
+        log.warning("run.pending run=%s why=%s", track.ticket.key.run_id, track.why)
 
 
 def _now() -> Instant:

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from evertick.executors.kubernetes import deeds
 from evertick.executors.kubernetes.copying import Copies, LogCopy
 from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.executors.kubernetes.track import Track, slim
+from evertick.kinds.kubernetes import deeds
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster
 from evertick.kinds.kubernetes.judging import Ended, Taken, Verdict, newest
 from evertick.kinds.kubernetes.overlay import Json

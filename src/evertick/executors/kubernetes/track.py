@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from evertick.executor import Attempt
 from evertick.kinds.kubernetes.judging import Verdict, judge
+from evertick.kinds.kubernetes.names import JOB_NAME
 from evertick.kinds.kubernetes.overlay import Json
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import RunState
 from evertick.model.report import RunFinished
 from evertick.model.run import RunKey
-
-JOB_NAME: Final = "batch.kubernetes.io/job-name"
-"""The label by which the cluster itself says which Job a pod is of."""
 
 
 class Ticket(NamedTuple):
@@ -49,11 +48,11 @@ class Track:
         "is_ours",
         "is_told",
         "job",
+        "launch",
         "log_max_bytes",
         "looked_at",
         "name",
         "namespace",
-        "order",
         "phase",
         "pods",
         "since",
@@ -63,10 +62,11 @@ class Track:
         "why",
     )
 
-    def __init__(self, ticket: Ticket, name: str, namespace: str, phase: Phase, now: Instant) -> None:
+    def __init__(self, ticket: Ticket, name: str, phase: Phase, now: Instant) -> None:
         self.ticket = ticket
         self.name = name
-        self.namespace = namespace
+        self.namespace = ""
+        """Empty until it is known."""
         self.phase = phase
         self.since = now
         """When it was launched here; for one that was found, when its Job was made."""
@@ -78,7 +78,8 @@ class Track:
         """Whether its start was reported; of one that was asked after, as soon as its Job is there."""
         self.was_deleted = False
         """Whether its Job was seen to go before we had the answer that it was made."""
-        self.order: Json | None = None
+        self.launch: Attempt | None = None
+        """What is to be launched, until it is."""
         self.step = "main"
         self.log_max_bytes = 64 * 1024 * 1024
         self.job: Json | None = None

@@ -26,6 +26,9 @@ STOPPED: Final = PREFIX + "stopped"
 TOLD: Final = PREFIX + "told"
 """An annotation: the outcome has been reported."""
 
+JOB_NAME: Final = "batch.kubernetes.io/job-name"
+"""The label by which the cluster itself says which Job a pod is of."""
+
 ATTEMPT_ROLE: Final = "attempt"
 """The Job is a whole attempt of a run, and the scheduler's executor attends to it."""
 STEP_ROLE: Final = "step"
@@ -37,7 +40,7 @@ _DIGEST: Final = 20
 _FOREIGN: Final = re.compile(r"[^a-z0-9]+")
 
 
-def job_name(instance: str, key: RunKey, attempt: int, step: str = "", number: int = 0) -> str:
+def job_name(instance: str, key: RunKey, attempt: int, step: str = "", number: str = "") -> str:
     """The name of a Job; to create it a second time is answered by the cluster with 409."""
     tail = f"-{digest_of(instance, *key, attempt, step, number)}"
     return (slug_of(key.job_id, LABEL_MAX - len(tail)) or "job") + tail

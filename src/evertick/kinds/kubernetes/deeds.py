@@ -7,9 +7,8 @@ import threading
 import time
 from typing import Final, NamedTuple, TypeAlias
 
-from evertick.executors.kubernetes.track import JOB_NAME
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster, pods_path
-from evertick.kinds.kubernetes.names import ATTEMPT, RUN_ID, STOPPED, TOLD
+from evertick.kinds.kubernetes.names import ATTEMPT, JOB_NAME, RUN_ID, STOPPED, TOLD
 from evertick.kinds.kubernetes.overlay import Json
 from evertick.kinds.kubernetes.words import cut
 
