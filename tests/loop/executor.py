@@ -12,7 +12,7 @@ from typing import Protocol
 from evertick.loop.effects import Launch, Reconcile, Stop
 from evertick.loop.messages import LaunchRefused, Message, RunFinished, RunHeartbeat, RunLost, RunStarted, RunUnknown
 from evertick.model.instant import SECOND, Instant
-from evertick.model.lifecycle import CANCELLED, SUCCEEDED, RunState
+from evertick.model.lifecycle import CANCELLED, SKIPPED, SUCCEEDED, RunState
 from evertick.model.run import RunKey
 
 
@@ -29,6 +29,8 @@ class Act:
     """None: until it is stopped."""
     state: RunState = SUCCEEDED
     refused: bool = False
+    broken: str = ""
+    """The constraint because of which it is skipped before it starts."""
     stop_takes_us: int = 0
     lease_us: int | None = None
     beat_us: int | None = None
@@ -62,6 +64,10 @@ class ScriptedExecutor:
         if act.refused:
             return LaunchRefused(key, number, "full")
         self.attempts[key, number] = Attempt(act)
+        if act.broken:
+            end = RunFinished(key, number, self.clock.now, SKIPPED, None, "it said no", None, act.broken)
+            self.attempts[key, number].ended = end
+            return end
         if act.lasts_us is not None:
             self._later(act.lasts_us, partial(self._end, key, number, act.state))
         if act.beat_us is not None:

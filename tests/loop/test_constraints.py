@@ -7,19 +7,24 @@ from dataclasses import replace
 import pytest
 
 from evertick.loop.effects import Notify
+from evertick.loop.messages import RunFinished
 from evertick.model.constraint import (
     Action,
     ActionKind,
     KillTarget,
+    MaxAllowedRunTime,
     MaxConcurrentRuns,
     MaxExpectedRunTime,
+    PostRunHook,
+    PreRunHook,
     RequirePreviousSuccess,
 )
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.lifecycle import FAILED
+from evertick.model.lifecycle import FAILED, SKIPPED, TIMED_OUT, RunState, Trigger
+from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
 from evertick.operations import message_of
-from tests.loop.harness import Act, World, job, world
+from tests.loop.harness import Act, World, at, job, retries, world
 
 MINUTELY = EverySpec(MINUTE)
 FOREVER = Act(lasts_us=None)
@@ -101,7 +106,7 @@ def test_start_job_starts_another_job():
     here.run_until("08:31:30")
     assert claim(here) == ["z"]
     here.run_for(5 * SECOND)
-    assert [line.split()[1:] for line in here.ledger("z")] == [["succeeded", "retry"]]
+    assert [line.split()[1:] for line in here.ledger("z")] == [["succeeded", "chained"]]
 
 
 def test_a_retry_that_meets_the_same_constraint_does_not_ask_for_another():
@@ -119,3 +124,78 @@ def test_a_run_turned_away_by_the_overlap_rule_breaks_max_concurrent_runs():
     here.run_until("08:32:10")
     assert here.ledger()[-1] == "08:32 skipped overlap"
     assert notices(here) == ["maxConcurrentRuns"]
+
+
+# Those that executors watch
+
+WEBHOOK = Action(ActionKind.WEBHOOK, url="https://x.example")
+KEY = RunKey("a", at("08:31"))
+
+
+def ended(*constraints, state: RunState, broken: str = "", **known) -> World:
+    """A world in which the run of 08:31 ended so."""
+    here = world(bound("a", *constraints, **known), replace(job("z"), schedules=()))
+    here.act("a", Act(broken=broken) if state is SKIPPED else FOREVER)
+    here.run_until("08:31:10")
+    if state is not SKIPPED:
+        here.say(RunFinished(KEY, 1, here.now, state, None, "it said no", None, broken))
+    return here
+
+
+@pytest.mark.parametrize(
+    ("constraint", "state", "broken", "line"),
+    [
+        pytest.param(PreRunHook("u", (WEBHOOK,)), SKIPPED, "preRunHook", "08:31 skipped condition", id="before"),
+        pytest.param(PostRunHook("u", (WEBHOOK,)), FAILED, "postRunHook", "08:31 failed", id="behind"),
+        pytest.param(MaxAllowedRunTime(9, (WEBHOOK,)), TIMED_OUT, "", "08:31 timed_out", id="too long"),
+    ],
+)
+def test_a_constraint_that_an_executor_finds_broken_is_acted_on(constraint, state, broken, line):
+    here = ended(constraint, state=state, broken=broken)
+    assert here.ledger()[0] == line
+    (told,) = [effect for _, _, effects in here.turns for effect in effects if isinstance(effect, Notify)]
+    assert (told.event, told.key, told.url, told.detail) == (
+        broken or "maxAllowedRunTime",
+        KEY,
+        WEBHOOK.url,
+        "it said no",
+    )
+
+
+def test_a_run_that_failed_by_itself_breaks_no_hook():
+    assert notices(ended(PostRunHook("u", (WEBHOOK,)), state=FAILED)) == []
+
+
+def test_an_attempt_that_is_made_again_has_broken_nothing_yet():
+    here = ended(PostRunHook("u", (WEBHOOK,)), state=FAILED, broken="postRunHook", retry=retries(1))
+    assert notices(here) == []
+
+
+def test_a_retry_is_for_the_same_time_and_says_why_it_exists():
+    here = ended(PreRunHook("u", (Action(ActionKind.RETRY),)), state=SKIPPED, broken="preRunHook")
+    here.act("a", Act())
+    assert claim(here) == ["a"]
+    here.run_for(5 * SECOND)
+    (again,) = [row for row in here.rows() if row.trigger is Trigger.RETRY]
+    assert again.key.scheduled_for == KEY.scheduled_for
+    assert again.detail == f"preRunHook did not hold for {KEY.run_id}"
+
+
+def test_skip_next_is_remembered_across_a_restart():
+    here = ended(PreRunHook("u", (Action(ActionKind.SKIP_NEXT),)), state=SKIPPED, broken="preRunHook")
+    here.act("a", Act())
+    here.restart()
+    here.run_until("08:33:30")
+    assert here.ledger() == ["08:31 skipped condition", "08:32 skipped condition", "08:33 succeeded"]
+
+
+def test_a_run_that_is_expected_to_end_is_watched_across_a_restart_and_told_once():
+    here = world(bound("a", MaxExpectedRunTime(20 * SECOND, (WEBHOOK,))))
+    here.act("a", FOREVER)
+    here.run_until("08:31:10")
+    here.restart()
+    here.run_until("08:31:40")
+    assert notices(here) == ["maxExpectedRunTime"]
+    here.restart()
+    here.run_until("08:31:50")
+    assert notices(here) == []

@@ -289,10 +289,10 @@ class LocalExecutor:
         was_running = self._running.pop(ticket, None) is not None
         self._stops.pop(ticket, None)
         if verb == wire.FINISHED:
-            at, state, exit_code, detail, _, steps = rest
+            at, state, exit_code, detail, _, steps, broken = rest
             if state == LOST:
                 return RunLost(key, attempt, detail, steps)
-            return RunFinished(key, attempt, at, RunState(state), exit_code, detail, steps)
+            return RunFinished(key, attempt, at, RunState(state), exit_code, detail, steps, broken)
         if verb == wire.REFUSED:
             return LaunchRefused(key, attempt, rest[0])
         if was_running:

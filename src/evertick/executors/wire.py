@@ -14,7 +14,7 @@ from typing import Any
 from evertick.model.instant import Instant
 from evertick.model.run import RunKey
 
-PROTOCOL = 2
+PROTOCOL = 3
 SOCKET = "keeper.sock"
 MESSAGE_MAX = 16 * 1024 * 1024
 """Bytes of one line; a longer one is no message of ours."""
@@ -30,7 +30,9 @@ LEAVE = "leave"  # end as soon as nothing runs
 # From the keeper.
 STARTED = "started"  # job, scheduled for, origin, attempt, at
 STEPS = "steps"  # job, scheduled for, origin, attempt, how its steps stand
-FINISHED = "finished"  # job, scheduled for, origin, attempt, at, state, exit code, detail, serial, steps or null
+FINISHED = (
+    "finished"  # job, scheduled for, origin, attempt, at, state, exit code, detail, serial, steps or null, broken
+)
 UNKNOWN = "unknown"  # job, scheduled for, origin, attempt
 CALL = "call"  # job, scheduled for, origin, attempt, step, number, job to run, params, waits
 HANG_UP = "hang_up"  # job, scheduled for, origin, attempt, step, number, job that was to run

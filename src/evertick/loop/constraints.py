@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from evertick.loop.effects import Notify
 from evertick.loop.state import JobState, OpenRun, State
@@ -18,8 +18,11 @@ from evertick.model.constraint import (
     ActionKind,
     Constraint,
     KillTarget,
+    MaxAllowedRunTime,
     MaxConcurrentRuns,
     MaxExpectedRunTime,
+    PostRunHook,
+    PreRunHook,
     RequirePreviousSuccess,
 )
 from evertick.model.instant import Instant
@@ -28,6 +31,13 @@ from evertick.model.lifecycle import Trigger
 from evertick.model.run import RunKey
 
 Kind = TypeVar("Kind", bound=Constraint)
+BEHIND = "it takes longer than expected"
+PRE_RUN_HOOK, POST_RUN_HOOK, MAX_ALLOWED_RUN_TIME = "preRunHook", "postRunHook", "maxAllowedRunTime"
+_WATCHED_BY_EXECUTORS: Final[dict[str, type[Constraint]]] = {
+    PRE_RUN_HOOK: PreRunHook,
+    POST_RUN_HOOK: PostRunHook,
+    MAX_ALLOWED_RUN_TIME: MaxAllowedRunTime,
+}
 
 
 def _of(job: JobState, kind: type[Kind]) -> Iterable[Kind]:
@@ -40,8 +50,9 @@ def missing_success(state: State, turn: Turn, job: JobState, run: OpenRun) -> st
         for required in constraint.jobs or (job.job.id,):
             other = state.jobs.get(required)
             if other is not None and other.last_failed:
-                violate(turn, job, run, "requirePreviousSuccess", constraint.on_violation)
-                return f"the last run of {required!r} did not succeed"
+                detail = f"the last run of {required!r} did not succeed"
+                violate(turn, job, run, "requirePreviousSuccess", constraint.on_violation, detail)
+                return detail
     return None
 
 
@@ -63,33 +74,51 @@ def check_behind(turn: Turn, job: JobState, run: OpenRun) -> None:
     if run.expected_at is None or run.expected_at > turn.now:
         return
     run.expected_at = None
-    turn.note(run, "it takes longer than expected")
+    turn.note(run, BEHIND)
     turn.log("run.behind", is_alarming=True, job=job.job.id, run=run.key.run_id)
     for constraint in _of(job, MaxExpectedRunTime):
-        violate(turn, job, run, "maxExpectedRunTime", constraint.on_violation)
+        violate(turn, job, run, "maxExpectedRunTime", constraint.on_violation, BEHIND)
 
 
-def violate(turn: Turn, job: JobState, run: OpenRun, constraint: str, actions: Iterable[Action]) -> None:
+def broken(turn: Turn, job: JobState, run: OpenRun, constraint: str, detail: str) -> None:
+    """The executor found that one of those it watches does not hold."""
+    kind = _WATCHED_BY_EXECUTORS.get(constraint)
+    for one in _of(job, kind) if kind is not None else ():
+        violate(turn, job, run, constraint, one.on_violation, detail)
+
+
+def violate(
+    turn: Turn, job: JobState, run: OpenRun, constraint: str, actions: Iterable[Action], detail: str = ""
+) -> None:
     """Do what the definition wants done about it."""
     turn.log("constraint.violated", is_alarming=True, job=job.job.id, run=run.key.run_id, constraint=constraint)
     for number, action in enumerate(actions):
         match action.kind:
             case ActionKind.START_JOB:
-                _request_start(turn, action.job_id, f"{constraint}/{run.key.run_id}/{number}")
+                _request_start(turn, action.job_id, run, constraint, number, Trigger.CHAINED)
             case ActionKind.RETRY if not run.key.origin.startswith(f"{constraint}/"):
                 # Once: a retry that meets the same constraint again must not ask for the next one.
-                _request_start(turn, job.job.id, f"{constraint}/{run.key.run_id}/{number}")
+                _request_start(turn, job.job.id, run, constraint, number, Trigger.RETRY)
             case ActionKind.SKIP_NEXT:
                 job.skip_next += 1
+                turn.keep_job(job)
             case ActionKind.WEBHOOK:
-                turn.do(Notify(job.job, constraint, run.key, action.url))
+                turn.do(Notify(job.job, constraint, run.key, action.url, detail))
             case ActionKind.KILL:
                 _kill(turn, job, run, action.target, constraint)
 
 
-def _request_start(turn: Turn, job_id: str, name: str) -> None:
-    payload = json.dumps({"trigger": Trigger.RETRY, "params": ""})
-    turn.request(Request(short_id(name), RequestKind.TRIGGER, job_id, payload, turn.now, "constraint"))
+def _request_start(turn: Turn, job_id: str, run: OpenRun, constraint: str, number: int, trigger: Trigger) -> None:
+    """For the time that the run was for; a retry is given what the run was given."""
+    is_again = trigger is Trigger.RETRY and run.trigger is not Trigger.BACKFILL
+    payload = {
+        "trigger": trigger,
+        "params": run.params if is_again else "",
+        "scheduled_for": run.key.scheduled_for,
+        "detail": f"{constraint} did not hold for {run.key.run_id}",
+    }
+    name = short_id(f"{constraint}/{run.key.run_id}/{number}")
+    turn.request(Request(name, RequestKind.TRIGGER, job_id, json.dumps(payload), turn.now, "constraint"))
 
 
 def _kill(turn: Turn, job: JobState, run: OpenRun, target: KillTarget, constraint: str) -> None:

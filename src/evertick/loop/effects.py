@@ -109,6 +109,8 @@ class Notify(NamedTuple):
     event: str
     key: RunKey
     url: Value
+    detail: str = ""
+    """In words, what is known of it."""
 
 
 class Resync(NamedTuple):

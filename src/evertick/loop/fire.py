@@ -203,6 +203,7 @@ def _reason_to_skip(state: State, turn: Turn, job: JobState, run: OpenRun) -> tu
     policy, at = job.job.policy, run.key.scheduled_for
     if job.skip_next and is_of_schedule(run):
         job.skip_next -= 1
+        turn.keep_job(job)
         return SkipReason.CONDITION, "a broken constraint took this occurrence away"
     missing = missing_success(state, turn, job, run) if job.job.constraints else None
     if missing is not None:

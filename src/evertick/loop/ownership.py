@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
+from evertick.loop.constraints import BEHIND, expect_end
 from evertick.loop.effects import Reconcile, Release
 from evertick.loop.fire import FENCE_BITS, enqueue, leave_queue
 from evertick.loop.jobs import activate, meet, replan, retire
@@ -17,7 +18,7 @@ from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord
-from evertick.model.lifecycle import PLANNED, RETRYING, WAITING, SkipReason, Trigger
+from evertick.model.lifecycle import PLANNED, RETRYING, RUNNING, WAITING, SkipReason, Trigger
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Policy
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_to_text
@@ -73,7 +74,7 @@ def _take_up(
     if is_gone and definition is not None:
         watermark = max(watermark, turn.now)  # only its last runs are left; a new definition begins now
     job = JobState(definition or Job(record.job_id, policy=_NO_POLICY), watermark)
-    job.since = record.since
+    job.since, job.skip_next = record.since, record.skip_next
     if is_gone and definition is not None:
         turn.begin_schedule(job, known_until, "[]")
         turn.begin_schedule(job, watermark, specs_to_text(definition.schedules))
@@ -130,6 +131,8 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     queue = state.queue_of(job)
     if queue is not None:
         queue.active.add(run.key)
+    if row.state is RUNNING and row.started_at is not None and row.detail != BEHIND:
+        expect_end(state, job, run, row.started_at)
     if row.state is RETRYING:
         state.ring.put(row.retry_at or turn.now, run)
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evertick.loop.chain import announce
-from evertick.loop.constraints import expect_end
+from evertick.loop.constraints import MAX_ALLOWED_RUN_TIME, broken, expect_end
 from evertick.loop.effects import Stop
 from evertick.loop.enter import close_lane, drop
 from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled
@@ -178,6 +178,8 @@ def finished(state: State, turn: Turn, message: RunFinished) -> None:
         drop(job, run)
         leave_queue(state, run)
         turn.move(run, SKIPPED, reason=SkipReason.CONDITION, detail=message.detail)
+        if message.broken:
+            broken(turn, job, run, message.broken, message.detail)
         note_cancelled(state, turn, run)
         drain(state, turn, job, job.lane_of(run.key))
         return
@@ -298,6 +300,14 @@ def _try_again(state: State, turn: Turn, job: JobState, run: OpenRun, detail: st
     return True
 
 
+def _note_broken(turn: Turn, job: JobState, run: OpenRun, outcome: RunState, message: RunFinished | None) -> None:
+    """Once, when no attempt is left: what a broken constraint leads to is not for a try that is made good."""
+    if message is not None and message.broken:
+        broken(turn, job, run, message.broken, message.detail)
+    elif outcome is TIMED_OUT:
+        broken(turn, job, run, MAX_ALLOWED_RUN_TIME, message.detail if message is not None else "")
+
+
 def _end(
     state: State, turn: Turn, job: JobState, run: OpenRun, outcome: RunState, detail: str, message: RunFinished | None
 ) -> None:
@@ -311,12 +321,15 @@ def _end(
         run,
         outcome,
         is_with_batch=leads_on,
-        detail=detail,
+        # A run that went as it should keeps what was said when it was entered: for which step, after which job.
+        detail=None if not detail and outcome is SUCCEEDED and run.attempt == 1 and not run.stop_detail else detail,
         finished_at=turn.now if message is None else message.at,
         exit_code=None if message is None else message.exit_code,
     )
     if leads_on:
         announce(state, turn, run)
+    if job.job.constraints:
+        _note_broken(turn, job, run, outcome, message)
     has_failed = outcome not in (SUCCEEDED, CANCELLED)
     if has_failed is not job.last_failed:
         job.last_failed = has_failed

@@ -252,6 +252,7 @@ class Turn:
             "exit_code": report.exit_code,
             "detail": report.detail,
             "steps": report.steps,
+            "broken": report.broken,
         }
         # By itself, without epochs: it is true whoever owns what. Under an id of its own, because an owner that had
         # a newer word may have answered an earlier one without using it.
@@ -381,6 +382,7 @@ class Turn:
             error=job.error,
             has_failed=job.last_failed,
             since=job.since,
+            skip_next=job.skip_next,
         )
 
 

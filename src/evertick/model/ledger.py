@@ -35,6 +35,8 @@ class JobRecord(NamedTuple):
     """Whether the run that ended last ended badly."""
     since: Instant = 0
     """From when on its present schedule line counts."""
+    skip_next: int = 0
+    """Coming occurrences that a broken constraint takes away."""
 
 
 class ScheduleLine(NamedTuple):

@@ -37,6 +37,8 @@ class RunFinished(NamedTuple):
     """As `model.steps` writes them; None: the executor does not say."""
     executor: str = ""
     """Of a broadcast: which shards have succeeded, so that a retry repeats only the others."""
+    broken: str = ""
+    """The constraint that does not hold, when it is one that executors watch: `preRunHook` or `postRunHook`."""
 
 
 class StepsSeen(NamedTuple):

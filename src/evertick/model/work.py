@@ -218,6 +218,10 @@ class Work:
     max_active_steps: int | None = None
     preconditions: tuple[Condition, ...] = ()
     """When one does not hold, the run is skipped with reason `condition`."""
+    pre_run_hooks: tuple[Value, ...] = ()
+    """Addresses that must answer with 200, or the run is skipped with reason `condition`."""
+    post_run_hooks: tuple[Value, ...] = ()
+    """Addresses that must answer with 200 for the run to be a success."""
     handlers: Handlers = NO_HANDLERS
     log_max_bytes: int = 64 * 1024 * 1024
     """Per step; of a longer log the head and the tail are kept."""

@@ -129,6 +129,7 @@ def message_of(request: Request) -> RequestMessage:
                 payload["exit_code"],
                 payload["detail"],
                 payload.get("steps"),
+                payload.get("broken", ""),
             )
             return ForwardedReport(request.id, report)
         case _:

@@ -88,10 +88,11 @@ def change_row(change: Change) -> Params:
 
 
 def job_row(job: JobRecord) -> Params:
-    job_id, watermark, held, fingerprint, paused_at, pause_note, retired_at, last_success_at, error, failed, since = job
+    job_id, watermark, held, fingerprint, paused_at, pause_note, retired_at, last_success_at, error = job[:9]
+    failed, since, skip_next = job[9:]
     times = (retired_at, last_success_at)
     note, error = storable(pause_note), storable(error)
-    known = (job_id, watermark, int(held), fingerprint, paused_at, note, *times, error, int(failed), since)
+    known = (job_id, watermark, int(held), fingerprint, paused_at, note, *times, error, int(failed), since, skip_next)
     return (*known, _bucket_of(job_id))
 
 
@@ -116,8 +117,8 @@ def to_line(row: Sequence[Any]) -> LedgerRow:
 
 def to_job(row: Sequence[Any]) -> JobRecord:
     """From a row in the order of `JOB_COLUMNS`."""
-    job_id, watermark, held, *rest, has_failed, since = row
-    return JobRecord._make((job_id, watermark, bool(held), *rest, bool(has_failed), since))
+    job_id, watermark, held, *rest, has_failed, since, skip_next = row
+    return JobRecord._make((job_id, watermark, bool(held), *rest, bool(has_failed), since, skip_next))
 
 
 def to_request(row: Sequence[Any]) -> Request:

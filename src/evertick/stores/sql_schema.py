@@ -93,6 +93,7 @@ JOBS: Final = sa.Table(
     sa.Column("error", TEXT, nullable=False),
     sa.Column("has_failed", sa.SmallInteger, nullable=False),
     sa.Column("since", INSTANT, nullable=False),
+    sa.Column("skip_next", sa.SmallInteger, nullable=False, server_default=sa.text("0")),
     **_CLUSTERED,
 )
 sa.Index("evertick_jobs_by_bucket", JOBS.c.bucket)

@@ -77,6 +77,10 @@ class Constrained:
             contradiction(job.key("timeout"), self.section.key("maxAllowedRunTime"), lambda text: text, why, report)
         return allowed.duration_us
 
+    def hooks(self, kind: type[PreRunHook | PostRunHook]) -> tuple[Value, ...]:
+        """The addresses that whoever carries the run out has to ask."""
+        return tuple(one.url for one in self.found if isinstance(one, kind))
+
 
 def read_constraints(job: Section, own_id: str, report: Report) -> Constrained:
     node = job.take("constraints")

@@ -15,6 +15,7 @@ from evertick.definitions.fields.steps import ONLY_STEP, read_folder, read_handl
 from evertick.definitions.fields.values import duration_of, integer_of
 from evertick.definitions.nodes import plain_data
 from evertick.definitions.report import Report, Section
+from evertick.model.constraint import PostRunHook, PreRunHook
 from evertick.model.work import NOTHING, Condition, Pipeline, Step, Work
 
 PIPELINE_STEP: Final = "pipeline"
@@ -37,6 +38,8 @@ def read_work(
         timeout_us=constrained.timeout(timeout_us, section, report),
         max_active_steps=integer_of(active, "maxActiveSteps", report, 1, STEPS_MAX) if active else None,
         preconditions=_read_conditions(section, block, report),
+        pre_run_hooks=constrained.hooks(PreRunHook),
+        post_run_hooks=constrained.hooks(PostRunHook),
         handlers=read_handlers(section, report),
     )
     _report_twice_named(work, section, report)

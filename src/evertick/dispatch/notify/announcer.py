@@ -190,9 +190,10 @@ class Announcer:
 
 def message_of(effect: Notify, now: Instant) -> Message:
     """A broken constraint, as its job wants it told: to one address, each time, without being folded."""
-    job, constraint, key, url = effect
+    job, constraint, key, url, detail = effect
     name = job.name or job.id
     text = f"{name}: {constraint} does not hold for the run due at {to_text(key.scheduled_for)}."
+    text = f"{text} {detail}" if detail else text
     run_id = key.run_id
     return Message(
         f"{run_id}/{constraint}", constraint, job.id, name, run_id, key.scheduled_for, now, text, "", (Webhook(url),)

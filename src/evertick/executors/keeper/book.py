@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from evertick.executors.keeper.journal import Line
 from evertick.model.run import RunKey
@@ -18,7 +18,7 @@ SPAWNED = "spawned"  # number, pid, started since boot
 EXITED = "exited"  # number, pid
 BEGAN = "began"  # number, step, at, the run of another job that it waits for
 STEP = "step"  # number, pid, StepEnd
-FINISHED = "finished"  # number, serial, state, at, exit code, detail
+FINISHED = "finished"  # number, serial, state, at, exit code, detail, the constraint that does not hold
 REFUSED = "refused"  # number
 DELIVERED = "delivered"  # serial
 
@@ -65,6 +65,8 @@ class Ending(NamedTuple):
     at: int
     exit_code: int | None = None
     detail: str = ""
+    broken: str = ""
+    """The constraint that does not hold, if that is why it ended so."""
 
 
 @dataclass(slots=True)
@@ -201,10 +203,10 @@ class Book:
         for number in over:
             self._remove(self._ended.pop(number))
 
-    def _finish(self, number: int, serial: int, state: str, at: int, exit_code: int | None, detail: str) -> None:
+    def _finish(self, number: int, serial: int, *ending: Any) -> None:
         known = self.open.pop(number, None)
         if known is not None:
-            known.ending, known.serial = Ending(state, at, exit_code, detail), serial
+            known.ending, known.serial = Ending(*ending), serial
             known.processes = _NONE
             self._ended[serial] = known
         self.last_serial = max(self.last_serial, serial)

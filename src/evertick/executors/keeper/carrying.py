@@ -83,20 +83,37 @@ class Carrying:
                 return _ending(*course.halted)
             if unmet is not None:
                 return _ending(SKIPPED, f"condition: {unmet}")
+        for hook in work.pre_run_hooks:
+            refused = await scene.why_refused(hook, course)
+            if course.halted is not None:
+                return _ending(*course.halted)
+            if refused is not None:
+                return _ending(SKIPPED, f"preRunHook: {refused}")._replace(broken="preRunHook")
         if course.halted is not None:
             return _ending(*course.halted)
         if not work.steps:
             course.mark_started()
-            return _ending(SUCCEEDED)
+            return await self._confirm(work, scene, _ending(SUCCEEDED))
         if len(work.steps) == 1 and not scene.resumed:
             await self._one(work.steps[0], scene)
         else:
             await self._all(work, scene)
-        ending = self._judge(work.steps)
+        ending = await self._confirm(work, scene, self._judge(work.steps))
         self._stop_the_clock()  # handlers have timeouts of their own
         await self._handle(work, scene, ending)
         if len(work.steps) > 1:
             scene.keep_outputs()
+        return ending
+
+    async def _confirm(self, work: Work, scene: Scene, ending: Ending) -> Ending:
+        """A run whose steps succeeded is a success when those say so who are asked behind it."""
+        for hook in work.post_run_hooks if ending.state == SUCCEEDED else ():
+            refused = await scene.why_refused(hook, self._course, ending.state)
+            if self._course.halted is not None:
+                return _ending(*self._course.halted, ending.exit_code)
+            if refused is not None:
+                told = _ending(FAILED, f"postRunHook: {refused}", ending.exit_code)
+                return told._replace(broken="postRunHook")
         return ending
 
     def _stop_the_clock(self) -> None:

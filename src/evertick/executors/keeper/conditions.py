@@ -89,5 +89,21 @@ async def _http(url: str, tools: Tools, attend: Callable[[Living], None]) -> str
     return None if answer.is_good else f"{shown(url)}: {answer.detail}"
 
 
+async def why_refused(
+    url: str, headers: tuple[tuple[str, str], ...], tools: Tools, attend: Callable[[Living], None]
+) -> str | None:
+    """In words why an address that is asked before or after a run does not agree; None when it answers with 200."""
+    try:
+        parse_url(url)
+        call = HttpTry(tools, HttpRequest(url, headers=headers, expected_statuses=(200,)))
+    except Unready as error:
+        return str(error)
+    attend(call)
+    patience = tools.loop.call_later(PATIENCE_SECONDS, call.end)
+    answer = await call.ended()
+    patience.cancel()
+    return None if answer.is_good else answer.detail
+
+
 def _ignore(data: bytes) -> None:
     """What a condition prints beside its answer."""

@@ -160,8 +160,7 @@ class Desk:
 
     def finish(self, known: Known, ending: Ending) -> None:
         if known.number in self._book.open:
-            fields = (ending.state, ending.at, ending.exit_code, ending.detail)
-            self._write(FINISHED, known.number, self._book.last_serial + 1, *fields)
+            self._write(FINISHED, known.number, self._book.last_serial + 1, *ending)
             self._tell(known)
 
     def _start_soon(self) -> None:
@@ -342,7 +341,7 @@ def _steps(known: Known) -> bytes:
 
 def _finished(ticket: Ticket, ending: Ending, serial: int, steps: str | None) -> bytes:
     fields = (ending.at, ending.state, ending.exit_code, ending.detail)
-    return wire.line(wire.FINISHED, *ticket.key, ticket.attempt, *fields, serial, steps)
+    return wire.line(wire.FINISHED, *ticket.key, ticket.attempt, *fields, serial, steps, ending.broken)
 
 
 def _now() -> int:

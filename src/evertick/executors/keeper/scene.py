@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from evertick.executors.keeper.book import StepEnd
-from evertick.executors.keeper.conditions import why_unmet
+from evertick.executors.keeper.conditions import why_refused, why_unmet
 from evertick.executors.keeper.environment import (
     RESUME,
     Secrets,
@@ -46,6 +46,7 @@ from evertick.model.work import (
     Secret,
     Step,
     SubJob,
+    Value,
     Work,
 )
 from evertick.planning.workflow import StepOutcome
@@ -159,6 +160,17 @@ class Scene:
         env = self.env_of(step) if step is not None else checked({**self._env, **self._outputs, **self._facts})
         folder = self.folder_of(step) if step is not None else self._folder
         return await why_unmet(condition, self._tools, env, folder, self.marks, attend)
+
+    async def why_refused(self, hook: Value, attend: Callable[[Living], None], state: str = "") -> str | None:
+        """Ask an address whether the run may start, or counts; it is told which run it is about."""
+        headers = {
+            "Evertick-Job": self._order.key.job_id,
+            "Evertick-Run": self.run_id,
+            "Evertick-Attempt": str(self._order.attempt),
+            "Evertick-State": state,
+        }
+        plain = tuple((name, value) for name, value in headers.items() if value and value.isascii())
+        return await why_refused(self._secrets.value_of(hook), plain, self._tools, attend)
 
     def hand_on(self, step: Step, value: str) -> None:
         """Let later steps have what this one printed."""

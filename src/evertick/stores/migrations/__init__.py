@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from evertick.errors import SchemaTooNew
-from evertick.stores.migrations import step_001_ledger, step_002_steps
+from evertick.stores.migrations import step_001_ledger, step_002_steps, step_003_skip_next
 
 if TYPE_CHECKING:
     from evertick.stores.migrations.making import Making
 
-STEPS: Final[tuple[Callable[[Making], None], ...]] = (step_001_ledger.apply, step_002_steps.apply)
+STEPS: Final[tuple[Callable[[Making], None], ...]] = (
+    step_001_ledger.apply,
+    step_002_steps.apply,
+    step_003_skip_next.apply,
+)
 """Step n makes version n. A step that was released is never edited; another one is added."""
 
 NEWEST: Final = len(STEPS)
