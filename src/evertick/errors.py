@@ -7,6 +7,7 @@
     ├── SettingsError          the user's: a setting is wrong
     ├── NotFound               the user's: no such job, run or occurrence
     ├── Conflict               the user's: it cannot be done in this state
+    ├── AccessDenied           the user's: the server does not know the token, or its role may not do that
     ├── InboxFull              the world's: the loop is behind; try again later
     ├── StoreError             the world's: the ledger
     │   ├── StoreUnavailable   ... is away; retried at the edge
@@ -15,6 +16,7 @@
     │   ├── GapRefused         ... has lines inside a stretch that was to be skipped as one
     │   └── Fenced             ... has another owner: this node's epoch is over
     ├── ExecutorUnavailable    the world's: a fleet cannot be reached; tried again at the edge
+    ├── ServerUnavailable      the world's: the server does not answer, or is none of ours
     └── SchedulerLockError     the world's: another instance holds the folder
 
 A fault of ours is an assertion: it crashes and is found.
@@ -84,6 +86,14 @@ class Conflict(EvertickError):
     """The request is understood and cannot be carried out in the present state."""
 
 
+class AccessDenied(EvertickError):
+    """The server does not know the token; or it knows whose it is, and they may not do that."""
+
+    def __init__(self, reason: str, *, is_known: bool = False) -> None:
+        super().__init__(reason)
+        self.is_known = is_known
+
+
 class InboxFull(EvertickError):
     """The loop is behind; the message was not taken and may be sent again."""
 
@@ -122,6 +132,10 @@ class Fenced(StoreError):
 
 class ExecutorUnavailable(EvertickError):
     """A place that runs attempts cannot be reached, or has gone away."""
+
+
+class ServerUnavailable(EvertickError):
+    """The server did not answer; the outcome may be unknown, and it is safe to ask again."""
 
 
 class SchedulerLockError(EvertickError):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from evertick.errors import (
+    AccessDenied,
     Conflict,
     DefinitionError,
     EvertickError,
     NotFound,
     SchedulerLockError,
+    ServerUnavailable,
     SettingsError,
     StoreError,
 )
@@ -35,9 +37,11 @@ EXIT_CODES: Final = (
     (DefinitionError, USAGE),
     (SettingsError, USAGE),
     (NotFound, NOT_FOUND),
+    (AccessDenied, AUTH),
     (Conflict, CONFLICT),
     (SchedulerLockError, CONFLICT),
     (StoreError, UNREACHABLE),
+    (ServerUnavailable, UNREACHABLE),
     (EvertickError, FAILED),
 )
 

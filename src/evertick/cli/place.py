@@ -15,6 +15,7 @@ from evertick.cli import times
 from evertick.cli.output import note
 
 if TYPE_CHECKING:
+    from evertick.cli.remote import Neighbour
     from evertick.definitions.source import Folder
     from evertick.model.job import Job
     from evertick.operations import Store
@@ -42,6 +43,8 @@ class Place:
     server: str | None = None
     """Of the server that is asked instead of the ledger."""
     token_file: Path | None = None
+    is_ledger_named: bool = False
+    """Whoever names a ledger wants that one, and not what a server nearby may have."""
     _found: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """What was read already: a command reads each thing once."""
 
@@ -54,8 +57,22 @@ class Place:
             with open_remote(self.server, self.token_file) as remote:
                 yield cast("Desk", remote)
             return
+        from evertick.cli.remote import open_neighbour
+
+        # A scheduler's own server answers faster than this process can open the ledger, and knows what is live.
+        with open_neighbour(self._neighbour() if at is None else None) as neighbour:
+            if neighbour is not None:
+                yield cast("Desk", neighbour)
+                return
         with self._local_desk(may_be_new=may_be_new, at=at) as desk:
             yield desk
+
+    def _neighbour(self) -> Neighbour | None:
+        from evertick.cli.remote import find_neighbour
+
+        if self.folder is None or self.is_ledger_named:
+            return None
+        return find_neighbour(self.folder / STATE_FOLDER)
 
     @contextmanager
     def _local_desk(self, *, may_be_new: bool, at: int | None) -> Iterator[Desk]:
@@ -297,4 +314,5 @@ def find_place(url: str | None, folder: Path | None, *, is_lenient: bool = False
         if not is_lenient:
             raise
         chosen = ""
-    return Place(here, chosen or (f"sqlite:///{ledger.absolute()}" if ledger.exists() else None))
+    own = f"sqlite:///{ledger.absolute()}" if ledger.exists() else None
+    return Place(here, chosen or own, is_ledger_named=bool(url))

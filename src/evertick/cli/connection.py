@@ -1,0 +1,148 @@
+"""How a server is talked to: TLS that is checked, a token that goes nowhere else, errors with a name."""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import json
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from evertick.errors import (
+    AccessDenied,
+    Conflict,
+    DefinitionError,
+    EvertickError,
+    NotFound,
+    ServerUnavailable,
+    SettingsError,
+)
+
+PREFIX: Final = "/api/v1"
+TIMEOUT_SECONDS: Final = 30.0
+ANSWER_MAX: Final = 256 * 1024 * 1024
+
+# Whatever else a server may answer, it is the server's trouble.
+_ERRORS: Final[Mapping[int, type[EvertickError]]] = {
+    400: DefinitionError,
+    404: NotFound,
+    409: Conflict,
+    413: DefinitionError,
+    421: SettingsError,
+    422: DefinitionError,
+}
+
+
+class Http:
+    """Asks a server; what it refuses is raised as the error that a ledger on this machine would have raised."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        parts = urlsplit(url if "//" in url else f"//{url}", "https")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SettingsError(f"'{url}' is not the address of a server. Write for example https://evertick.example.")
+        if parts.username or parts.password:
+            raise SettingsError("the address of a server holds no password. Put the token into EVERTICK_TOKEN.")
+        if parts.scheme == "http" and token and not is_local(parts.hostname):
+            raise SettingsError(
+                f"the token would go to {parts.hostname} in the clear. Write https://, or reach it through a tunnel: "
+                "http://127.0.0.1:PORT"
+            )
+        self.url = f"{parts.scheme}://{parts.netloc}"
+        self._base = parts.path.rstrip("/") + PREFIX
+        self._token = token
+        self._connection = _connection(parts.scheme, parts.hostname, parts.port)
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None, *, wait: float = 0.0) -> Any:
+        return self._ask("GET", path, query, None, "", wait)
+
+    def post(
+        self, path: str, body: Mapping[str, Any] | None, key: str, query: Mapping[str, Any], *, wait: float = 0.0
+    ) -> Any:
+        return self._ask("POST", path, query, body or {}, key, wait)
+
+    def delete(self, path: str, key: str, query: Mapping[str, Any], *, wait: float = 0.0) -> Any:
+        return self._ask("DELETE", path, query, None, key, wait)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _ask(self, method: str, path: str, query: Mapping[str, Any] | None, body: Any, key: str, wait: float) -> Any:
+        given = {name: value for name, value in (query or {}).items() if value not in (None, (), [], "")}
+        target = self._base + path + (f"?{urlencode(given, doseq=True)}" if given else "")
+        headers = {"accept": "application/json"}
+        if self._token:
+            headers["authorization"] = f"Bearer {self._token}"
+        if key:
+            headers["idempotency-key"] = key
+        content = None if body is None else json.dumps(body).encode()
+        if content is not None:
+            headers["content-type"] = "application/json"
+        # A connection that was kept may have been closed meanwhile. Asking twice is safe: what changes has a key.
+        for is_last in (False, True):
+            try:
+                return self._once(method, target, content, headers, wait)
+            except ssl.SSLCertVerificationError as error:
+                raise ServerUnavailable(
+                    f"the certificate of {self.url} is not trusted: {error.verify_message}. "
+                    "Next: SSL_CERT_FILE names the authorities to trust."
+                ) from error
+            except (OSError, http.client.HTTPException) as error:
+                self._connection.close()
+                if is_last:
+                    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                    raise ServerUnavailable(
+                        f"the server {self.url} does not answer: {reason}. Next: look whether it runs there."
+                    ) from error
+        raise AssertionError("the last try answers or raises")
+
+    def _once(self, method: str, target: str, content: bytes | None, headers: dict[str, str], wait: float) -> Any:
+        self._connection.timeout = TIMEOUT_SECONDS + wait
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(TIMEOUT_SECONDS + wait)
+        self._connection.request(method, target, content, headers)
+        response = self._connection.getresponse()
+        text = response.read(ANSWER_MAX)
+        if not response.isclosed():
+            self._connection.close()
+            raise ServerUnavailable(f"the server {self.url} answers without an end. Next: ask for less at once.")
+        return _answer(self.url, response.status, response.headers.get_content_type(), text)
+
+
+def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+    if scheme == "https":
+        return http.client.HTTPSConnection(
+            host, port, timeout=TIMEOUT_SECONDS, context=ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+        )
+    return http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
+
+
+def _answer(url: str, status: int, kind: str, text: bytes) -> Any:
+    is_json = kind in ("application/json", "application/problem+json")
+    try:
+        data = json.loads(text) if is_json else None
+    except ValueError:
+        data, is_json = None, False
+    if status == 200 and is_json:
+        return data
+    detail = str(data.get("detail", "")) if isinstance(data, dict) else ""
+    if status in (401, 403):
+        raise AccessDenied(detail or f"the server {url} does not let you in.", is_known=status == 403)
+    # Only an Evertick knows whether there is such a job; anything else is at the wrong address.
+    kind_of = _ERRORS.get(status) if isinstance(data, dict) else None
+    if kind_of is not None:
+        raise kind_of(detail or f"the server {url} answers {status}.")
+    if 300 <= status < 400 or not is_json:
+        raise ServerUnavailable(f"what answers at {url} is no Evertick (status {status}). Next: check the address.")
+    raise ServerUnavailable(f"the server {url} is in trouble: {detail or status}")
+
+
+def is_local(host: str) -> bool:
+    """Whether an address never leaves this machine."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
