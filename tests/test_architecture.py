@@ -59,7 +59,10 @@ MAY_NAME = {
     "library": ("evertick.stores.", "evertick.executors."),
     # A server in a process of its own opens its own ledger, and reads logs where they lie.
     "api": ("evertick.stores.open_store.", "evertick.stores.lock_path.", "evertick.executors.logs."),
-    "cli": ("evertick.stores.sql_care.", "evertick.stores.sqlite_place.", "evertick.executors.logs."),
+    "cli": (
+        *("evertick.stores.sql_care.", "evertick.stores.sqlite_place."),
+        *("evertick.executors.logs.", "evertick.executors.fleet."),
+    ),
 }
 
 CORE = {"model", "planning", "loop", "routing"}

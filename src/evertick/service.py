@@ -28,6 +28,8 @@ from evertick.dispatch.outlook import Outlook
 from evertick.dispatch.systemd import ServiceManager
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor
+from evertick.executors.fleet.executor import FleetExecutor
+from evertick.executors.fleet.settings import Certificates, FleetSettings
 from evertick.executors.local import LocalExecutor, private_folder
 from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.loop.effects import Effect
@@ -37,6 +39,7 @@ from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, SECOND
 from evertick.model.job import Job
+from evertick.model.routing import FLEET, LOCAL
 from evertick.operations import message_of
 from evertick.routing.lanes import LaneSettings
 from evertick.settings import Settings
@@ -272,7 +275,7 @@ class FolderService:
         self.service = Service(
             self.store_url,
             lambda: tuple(self.watch.snapshot().jobs.values()),
-            {"local": LocalExecutor(self.state_folder, local_settings(settings))},
+            executors_of(settings, self.state_folder),
             node=settings.node or socket.gethostname(),
             settings=loop_settings(settings),
             lease_us=settings.loop.lease_us,
@@ -316,6 +319,26 @@ class FolderService:
 
     def _changed(self, change: FolderChanged) -> None:
         self.service.inbox.report(DefinitionsChanged(change.jobs, change.removed))
+
+
+def executors_of(settings: Settings, state_folder: Path) -> dict[str, Executor]:
+    """Where runs can go: this machine, and the fleet if there is one."""
+    executors: dict[str, Executor] = {LOCAL: LocalExecutor(state_folder, local_settings(settings))}
+    fleet = fleet_settings(settings)
+    if fleet is not None:
+        executors[FLEET] = FleetExecutor(state_folder, fleet)
+    return executors
+
+
+def fleet_settings(settings: Settings) -> FleetSettings | None:
+    """What the fleet is told of the settings; None: there is none."""
+    part = settings.fleet
+    if not part.url:
+        return None
+    if part.tls_ca and part.tls_cert and part.tls_key:
+        certificates = Certificates(str(part.tls_ca), str(part.tls_cert), str(part.tls_key))
+        return FleetSettings(part.url, certificates, part.lease_us)
+    return FleetSettings(part.url, lease_us=part.lease_us)
 
 
 def loop_settings(settings: Settings) -> LoopSettings:

@@ -9,6 +9,7 @@ from evertick.errors import (
     Conflict,
     DefinitionError,
     EvertickError,
+    ExecutorUnavailable,
     NotFound,
     SchedulerLockError,
     ServerUnavailable,
@@ -25,7 +26,7 @@ MEANINGS: Final[dict[int, tuple[str, str]]] = {
     USAGE: ("usage or validation", "The command, a definition, a parameter or a setting is wrong."),
     NOT_FOUND: ("not found", "There is no such file, folder, job, run or request; the nearest names are told."),
     AUTH: ("auth", "The server does not know the token, or the token's role may not do that."),
-    UNREACHABLE: ("unreachable", "The ledger or the server cannot be reached, or cannot be read."),
+    UNREACHABLE: ("unreachable", "The ledger, the server or the fleet cannot be reached, or cannot be read."),
     CONFLICT: ("conflict or locked", "It cannot be done in the present state, or another process holds the folder."),
     TIMEOUT: ("timeout", "What was waited for has not ended in time; it goes on."),
     INTERRUPTED: ("interrupted", "Ctrl-C; what was waited for goes on, except where a command says otherwise."),
@@ -42,6 +43,7 @@ EXIT_CODES: Final = (
     (SchedulerLockError, CONFLICT),
     (StoreError, UNREACHABLE),
     (ServerUnavailable, UNREACHABLE),
+    (ExecutorUnavailable, UNREACHABLE),
     (EvertickError, FAILED),
 )
 

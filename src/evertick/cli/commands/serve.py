@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 @click.option("--host", metavar="ADDRESS", help="Where the pages and the API listen; default: 127.0.0.1.")
 @click.option("--port", type=int, metavar="NUMBER", help="Their port; default: 8765.")
 @click.option("--no-web", is_flag=True, help="Serve no pages and no API.")
+@click.option("--fleet", metavar="URL", help="Members that run jobs too: tls://HOST:PORT; see 'evertick fleet'.")
+@click.option(
+    "--fleet-certs",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="A folder with ca.pem, cert.pem and key.pem for it.",
+)
 @click.option("--patience", type=float, metavar="SECONDS", help="How long to wait for runs when stopping; default: 30.")
 @click.option(
     "--stop-runs",
@@ -39,7 +46,14 @@ if TYPE_CHECKING:
 )
 @click.option("--quiet", is_flag=True, help="Say only what is alarming.")
 def serve(
-    folder: Path, patience: float | None, stop_runs: str | None, no_web: bool, quiet: bool, **options: str | int | None
+    folder: Path,
+    fleet: str | None,
+    fleet_certs: Path | None,
+    patience: float | None,
+    stop_runs: str | None,
+    no_web: bool,
+    quiet: bool,
+    **options: str | int | None,
 ) -> None:
     """Schedule and run the jobs of a folder until it is stopped.
 
@@ -63,7 +77,8 @@ def serve(
         )
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     web = False if no_web else None
-    settings = Settings.load(folder, overrides={**options, "web": web, "stop.runs": stop_runs})
+    chosen = {**options, **_fleet(fleet, fleet_certs), "web": web, "stop.runs": stop_runs}
+    settings = Settings.load(folder, overrides=chosen)
     for warning in settings.warnings:
         note(warning)
     _offer_a_first_job(folder)
@@ -103,6 +118,12 @@ def _add_web(service: FolderService, options: Mapping[str, str | int | None]) ->
     chosen = {f"EVERTICK_{name.upper()}": str(value) for name, value in options.items() if value is not None}
     command = module_command("evertick.api", str(service.folder), "--state-folder", str(service.state_folder))
     service.accompany(Companion("web", command, {**os.environ, **chosen}))
+
+
+def _fleet(url: str | None, certs: Path | None) -> dict[str, str | None]:
+    files = {"tls_ca": "ca.pem", "tls_cert": "cert.pem", "tls_key": "key.pem"}
+    named = {f"fleet.{name}": str((certs / file).absolute()) for name, file in files.items()} if certs else {}
+    return {"fleet.url": url, **named}
 
 
 async def _run(service: FolderService, patience: float) -> None:

@@ -121,6 +121,8 @@ class MemberPlugin(WorkerPlugin):
                 self._show()
             case talk.LEAVE:
                 self.has_left = True
+                for ticket in self._open:
+                    self._link.send(wire.line(wire.STOP, *ticket.key, ticket.attempt, "its member was removed"))
                 self._link.send(wire.line(wire.LEAVE))
                 self._worker.loop.add_callback(self._worker.close, reason="it was told to leave")
 

@@ -1,0 +1,271 @@
+"""`evertick fleet`: other machines that run jobs."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evertick.cli.lazy import SuggestingGroup
+from evertick.cli.output import Column, Table, note, output_option, show, show_text
+
+if TYPE_CHECKING:
+    from evertick.executors.fleet.settings import FleetSettings
+    from evertick.executors.fleet.supervising import Part
+    from evertick.model.member import Member
+
+certs_option = click.option(
+    "--certs",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="EVERTICK_FLEET_CERTS",
+    metavar="FOLDER",
+    help="A folder with ca.pem, cert.pem and key.pem. EVERTICK_FLEET_CERTS sets it too.",
+)
+url_argument = click.argument("url", metavar="URL")
+
+
+@click.group(cls=SuggestingGroup)
+def fleet() -> None:
+    """Run jobs on other machines, and look after those.
+
+    \b
+    Example, all on one machine:
+      evertick fleet start &
+      evertick fleet join tcp://127.0.0.1:8786 --name ex-a --label disk=ssd &
+      evertick serve jobs --fleet tcp://127.0.0.1:8786
+    """
+
+
+@fleet.command()
+@click.option("--url", default="tcp://127.0.0.1:8786", show_default=True, help="Where to listen: tls://HOST:PORT.")
+@certs_option
+def start(url: str, certs: Path | None) -> None:
+    """Be what members and schedulers connect to, until stopped.
+
+    It is Dask's scheduler. It keeps nothing: when it is started again, members and schedulers come back to it.
+
+    \b
+    Examples:
+      evertick fleet start
+      evertick fleet start --url tls://10.0.0.1:8786 --certs certs/scheduler
+    """
+    from evertick.executors.fleet.supervising import Part
+
+    settings = _settings(url, certs)
+    _supervise("scheduler", Part(settings.url, settings.certificates))
+
+
+@fleet.command()
+@url_argument
+@click.option("--name", required=True, help="What it is called, for ever; no two may have one name.")
+@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="What jobs may ask for. Repeatable.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where it keeps its runs; default: ~/.evertick-NAME.")
+@click.option("--slots", default=0, help="How many attempts it runs at once; 0: as many as come.", show_default=True)
+@click.option("--host", default="", help="The address it listens on; default: the one on the way to the fleet.")
+@certs_option
+def join(
+    url: str, name: str, labels: tuple[str, ...], folder: Path | None, slots: int, host: str, certs: Path | None
+) -> None:
+    """Run jobs for a fleet on this machine, until stopped.
+
+    What runs when it is stopped goes on for 20 s, and is found if it is started again by then; use 'fleet drain'
+    first to let everything end.
+
+    \b
+    Examples:
+      evertick fleet join tcp://127.0.0.1:8786 --name ex-a
+      evertick fleet join tls://10.0.0.1:8786 --certs certs/ex-b --name ex-b --label gpu=true --slots 4
+    """
+    from evertick.errors import SettingsError
+    from evertick.executors.fleet.supervising import Part
+    from evertick.model.member import SLOTS_MAX, is_member_name
+
+    settings = _settings(url, certs)
+    if not is_member_name(name):
+        raise SettingsError(f"'{name}' cannot be the name of a member. Write letters, digits, '-', '_' and '.'.")
+    if not 0 <= slots <= SLOTS_MAX:
+        raise SettingsError(f"'--slots {slots}' must be from 0 to {SLOTS_MAX:,}.")
+    home = folder or Path.home() / f".evertick-{name}"
+    part = Part(settings.url, settings.certificates, name, _labels(labels), str(home.absolute()), host, slots)
+    _supervise("member", part)
+
+
+@fleet.command("list")
+@url_argument
+@certs_option
+@output_option
+def list_(url: str, certs: Path | None, output: str) -> None:
+    """Show who is in a fleet: health, load, labels, version.
+
+    \b
+    Example:
+      evertick fleet list tcp://127.0.0.1:8786
+    """
+    from evertick.executors.fleet.asking import list_members
+
+    _show(output, list_members(_settings(url, certs)))
+
+
+@fleet.command()
+@url_argument
+@click.argument("member")
+@certs_option
+@output_option
+def cordon(url: str, member: str, certs: Path | None, output: str) -> None:
+    """Give a member nothing new; what it runs goes on.
+
+    \b
+    Example:
+      evertick fleet cordon tcp://127.0.0.1:8786 ex-a
+    """
+    from evertick.executors.fleet.asking import set_cordon
+
+    _show(output, [set_cordon(_settings(url, certs), member, is_closed=True)])
+
+
+@fleet.command()
+@url_argument
+@click.argument("member")
+@certs_option
+@output_option
+def uncordon(url: str, member: str, certs: Path | None, output: str) -> None:
+    """Let a member that was cordoned or drained take attempts again.
+
+    \b
+    Example:
+      evertick fleet uncordon tcp://127.0.0.1:8786 ex-a
+    """
+    from evertick.executors.fleet.asking import set_cordon
+
+    _show(output, [set_cordon(_settings(url, certs), member, is_closed=False)])
+
+
+@fleet.command()
+@url_argument
+@click.argument("member")
+@click.option("--timeout", default=3600.0, show_default=True, help="Seconds to wait.")
+@certs_option
+@output_option
+def drain(url: str, member: str, timeout: float, certs: Path | None, output: str) -> None:
+    """Give a member nothing new, and wait until nothing runs there.
+
+    \b
+    Example:
+      evertick fleet drain tcp://127.0.0.1:8786 ex-a && evertick fleet remove tcp://127.0.0.1:8786 ex-a
+    """
+    from evertick.executors.fleet import asking
+
+    def said(seen: Member) -> None:
+        if seen.running:
+            note(f"{seen.name} takes nothing more; {seen.running} attempts run there.")
+
+    _show(output, [asking.drain(_settings(url, certs), member, timeout, said)])
+
+
+@fleet.command()
+@url_argument
+@click.argument("member")
+@click.option("--force", is_flag=True, help="Also when it runs something, which is lost then.")
+@certs_option
+def remove(url: str, member: str, force: bool, certs: Path | None) -> None:
+    """Let a member leave for good: its process ends, and does not start again.
+
+    \b
+    Example:
+      evertick fleet remove tcp://127.0.0.1:8786 ex-a
+    """
+    from evertick.executors.fleet import asking
+
+    asking.remove(_settings(url, certs), member, by_force=force)
+    show_text(member)
+
+
+@fleet.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("names", nargs=-1, required=True)
+@click.option("--host", "hosts", multiple=True, help="A name or address it is reached by. Repeatable.")
+def certs(folder: Path, names: tuple[str, ...], hosts: tuple[str, ...]) -> None:
+    """Make certificates for those who take part in a fleet, and an authority that signs them.
+
+    Each name gets a folder with ca.pem, cert.pem and key.pem: copy it to its machine, and nothing else. Whoever has
+    one can run programs on every member.
+
+    \b
+    Example:
+      evertick fleet certs certs scheduler serve ex-a ex-b
+    """
+    from evertick.executors.fleet.certs import make_certificates
+
+    for made in make_certificates(folder, names, hosts):
+        show_text(str(Path(made.cert).parent))
+
+
+def _settings(url: str, certs: Path | None) -> FleetSettings:
+    from evertick.executors.fleet.settings import Certificates, FleetSettings
+
+    return FleetSettings(url, Certificates.in_folder(certs) if certs else None)
+
+
+def _labels(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    from evertick.errors import SettingsError
+
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise SettingsError(f"'--label {text}' is not a label. Write --label gpu=true.")
+        found[name.strip()] = value.strip()
+    return tuple(sorted(found.items()))
+
+
+def _supervise(role: str, part: Part) -> None:
+    from evertick.executors.fleet.supervising import Supervisor
+
+    _need_dask()
+    supervisor = Supervisor(role, part, note)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, supervisor.stop)
+    raise SystemExit(supervisor.run())
+
+
+def _need_dask() -> None:
+    from importlib.util import find_spec
+
+    from evertick.errors import SettingsError
+
+    if find_spec("distributed") is None:
+        raise SettingsError("the fleet runs on Dask, which is not installed. Run: pip install 'evertick[fleet]'")
+
+
+def _show(output: str, members: list[Member]) -> None:
+    rows = [_row(member) for member in members]
+    columns = (
+        Column("Name", "name", "bold"),
+        Column("State", "state"),
+        Column("Running", lambda row: f"{row['running']} of {row['slots']}" if row["slots"] else str(row["running"])),
+        Column("Labels", lambda row: " ".join(f"{name}={value}" for name, value in row["labels"].items())),
+        Column("CPU", lambda row: f"{row['cpu_percent']:.0f} %", right=True, optional=True),
+        Column("Version", "version", "dim", optional=True),
+    )
+    show(output, rows, Table(columns, rows), name="name")
+    if not rows:
+        note("Nobody has joined. Start a member with 'evertick fleet join URL --name ex-a'.")
+
+
+def _row(member: Member) -> dict[str, Any]:
+    from evertick.model.instant import to_text
+
+    return {
+        "name": member.name,
+        "state": "away" if not member.is_healthy else "ready" if member.is_open else "cordoned",
+        "running": member.running,
+        "slots": member.slots,
+        "labels": dict(member.labels),
+        "cpu_percent": member.cpu_percent,
+        "memory_bytes": member.memory_bytes,
+        "version": member.version,
+        "address": member.address,
+        "seen_at": to_text(member.seen_at),
+    }

@@ -1,0 +1,137 @@
+"""What people ask of a fleet: who is there, and that a member take nothing more, or leave."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from evertick.errors import Conflict, ExecutorUnavailable, NotFound
+from evertick.executors import wire
+from evertick.executors.fleet import talk
+from evertick.executors.fleet.crew import Crew
+from evertick.executors.fleet.settings import FleetSettings
+from evertick.model.member import Member
+
+ANSWER_SECONDS = 10.0
+
+T = TypeVar("T")
+
+
+def list_members(settings: FleetSettings) -> list[Member]:
+    """Who is there now, by name."""
+
+    async def look(view: _View) -> list[Member]:
+        return view.members()
+
+    return _ask(settings, look)
+
+
+def set_cordon(settings: FleetSettings, name: str, *, is_closed: bool) -> Member:
+    """Let a member take nothing new, or let it again; what it runs goes on. It remembers over restarts."""
+
+    async def cordon(view: _View) -> Member:
+        view.member(name)
+        view.tell(name, wire.line(talk.CORDON, is_closed))
+        return await view.wait_for(name, lambda member: member.is_open is not is_closed, ANSWER_SECONDS)
+
+    return _ask(settings, cordon)
+
+
+def drain(settings: FleetSettings, name: str, timeout: float, said: Callable[[Member], None]) -> Member:
+    """Let a member take nothing new, and wait until nothing runs there."""
+
+    async def wait(view: _View) -> Member:
+        view.member(name)
+        view.tell(name, wire.line(talk.CORDON, True))
+        member = await view.wait_for(name, lambda member: not member.is_open, ANSWER_SECONDS)
+        said(member)
+        return await view.wait_for(name, lambda member: not member.running, timeout)
+
+    return _ask(settings, wait)
+
+
+def remove(settings: FleetSettings, name: str, *, by_force: bool) -> None:
+    """Let a member leave for good; one that still runs something only by force, which ends it."""
+
+    async def leave(view: _View) -> None:
+        member = view.member(name)
+        if member.running and not by_force:
+            raise Conflict(f"{name} runs {member.running} attempts. Drain it first, or use --force to end them.")
+        view.tell(name, wire.line(talk.LEAVE))
+        await view.wait_until_gone(name, ANSWER_SECONDS)
+
+    _ask(settings, leave)
+
+
+class _View:
+    """What a person sees of a fleet while connected."""
+
+    def __init__(self, settings: FleetSettings, control: Any) -> None:
+        self._crew = Crew(settings)
+        self._crew.connected(time.monotonic())
+        self._control = control
+
+    async def look(self) -> None:
+        """Take in what is said next."""
+        now, instant = time.monotonic(), time.time_ns() // 1_000
+        for message in await self._control.read():
+            for one in message.get("cards", [message] if "card" in message else []):
+                self._crew.shown(one["card"], one["address"], now, instant, one.get("age", 0.0))
+            if "gone" in message:
+                self._crew.left(message["gone"])
+
+    def members(self) -> list[Member]:
+        there = set(self._crew.there())
+        return [member for member in self._crew.members(time.monotonic()) if member.name in there]
+
+    def member(self, name: str) -> Member:
+        found = {member.name: member for member in self.members()}
+        if name not in found:
+            known = ", ".join(found) or "nobody"
+            raise NotFound(f"there is no member '{name}' in the fleet; there are: {known}.")
+        return found[name]
+
+    def tell(self, name: str, line: bytes) -> None:
+        self._control.tell(name, line)
+
+    async def wait_for(self, name: str, holds: Callable[[Member], bool], timeout: float) -> Member:
+        async def until() -> Member:
+            while not holds(self.member(name)):
+                await self.look()
+            return self.member(name)
+
+        return await _within(until(), timeout, name)
+
+    async def wait_until_gone(self, name: str, timeout: float) -> None:
+        async def until() -> None:
+            while name in self._crew.there():
+                await self.look()
+
+        await _within(until(), timeout, name)
+
+
+async def _within(waiting: Awaitable[T], timeout: float, name: str) -> T:
+    try:
+        return await asyncio.wait_for(waiting, timeout)
+    except TimeoutError:
+        raise Conflict(f"{name} has not come so far in {timeout:g} s. It was asked, and may get there yet.") from None
+
+
+def _ask(settings: FleetSettings, question: Callable[[_View], Coroutine[Any, Any, T]]) -> T:
+    async def ask() -> T:
+        from evertick.executors.fleet.control import Control
+
+        control = await Control.open(settings)
+        try:
+            view = _View(settings, control)
+            try:
+                await asyncio.wait_for(view.look(), ANSWER_SECONDS)
+            except TimeoutError:
+                raise ExecutorUnavailable(f"the fleet at {settings.url} does not answer.") from None
+            return await question(view)
+        finally:
+            await control.close()
+
+    return asyncio.run(ask())

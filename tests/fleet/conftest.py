@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.fleet.yard import Heard, Yard
+
+
+@pytest.fixture
+def reports():
+    return Heard()
+
+
+@pytest.fixture
+def yard(tmp_path):
+    """A fleet of its own, with a scheduler and nobody in it yet."""
+    here = Yard(tmp_path)
+    here.start()
+    yield here
+    here.close()
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """Three members that several tests share; each test uses runs of its own."""
+    here = Yard(tmp_path_factory.mktemp("crowd"))
+    here.start()
+    here.join("ex-a", "--label", "disk=ssd")
+    here.join("ex-b")
+    here.join("ex-c")
+    yield here
+    here.close()

@@ -1,0 +1,285 @@
+"""Whether members run what they are given, show what it printed, end it when told to, and can be looked after."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import count
+
+import pytest
+
+from evertick.errors import SettingsError
+from evertick.executors.fleet.certs import make_certificates
+from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
+from evertick.model.report import LaunchRefused, RunFinished, RunStarted
+from evertick.model.work import Secret
+from tests.executors.running import job_of, launch, sh
+from tests.fleet.yard import ROOT, Heard, Yard, wait_for
+
+pytestmark = pytest.mark.slow
+
+NUMBERS = count()
+
+
+@pytest.fixture
+def executor(crowd, reports):
+    opened = crowd.open(reports, "ex-a", "ex-b", "ex-c")
+    yield opened
+    opened.close()
+
+
+def given(command: str, placed: str, **known):
+    """An attempt of a run that no other test has."""
+    job = job_of(sh(command), id=f"job-{next(NUMBERS)}", **known)
+    return launch(job)._replace(executor=placed)
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "evertick", "fleet", *words]
+    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_an_attempt_runs_where_it_was_put_and_its_log_is_here(crowd, executor, reports):
+    order = given("echo hello from $EVERTICK_RUN_ID", "fleet:ex-b")
+    executor.launch(order)
+    assert reports.end_of(order.key).state is SUCCEEDED
+    assert crowd.log_of(order.key) == f"hello from {order.key.run_id}\n".encode()
+    assert (crowd.folder / "ex-b" / "logs" / order.key.job_id).is_dir()
+    assert not (crowd.folder / "ex-a" / "logs" / order.key.job_id).exists()
+
+
+def test_a_log_grows_here_while_the_attempt_runs(crowd, executor, reports):
+    order = given("echo one; sleep 1000", "fleet:ex-a")
+    executor.launch(order)
+    wait_for(lambda: crowd.logs().read_log(order.key, 1, "main").data == b"one\n", "the first line")
+    executor.stop(order.key, 1, "enough")
+    assert reports.end_of(order.key).state is CANCELLED
+    assert crowd.log_of(order.key).startswith(b"one\n")
+
+
+def test_a_long_log_comes_whole(crowd, executor, reports):
+    order = given("seq 1 200000", "fleet:ex-c")
+    executor.launch(order)
+    reports.end_of(order.key)
+    data, offset = b"", 0
+    wait_for(lambda: any(log.is_complete for log in crowd.logs().list_logs(order.key)), "the whole log")
+    while chunk := crowd.logs().read_log(order.key, 1, "main", offset).data:
+        data, offset = data + chunk, offset + len(chunk)
+    assert data.splitlines()[-1] == b"200000"
+    assert len(data.splitlines()) == 200_000
+
+
+def test_a_secret_of_the_scheduler_reaches_the_member_and_is_masked(crowd, reports):
+    from evertick.executors.fleet.executor import FleetExecutor
+
+    executor = FleetExecutor(crowd.folder / "secretive", FleetSettings(crowd.url), environ={"TOKEN": "pssst-12345"})
+    executor.open(reports)
+    crowd.wait_until_ready(executor, "ex-a")
+    order = given("test $MINE = pssst-12345 && echo it is $MINE", "fleet:ex-a", env=(("MINE", Secret("env", "TOKEN")),))
+    executor.launch(order)
+    assert reports.end_of(order.key).state is SUCCEEDED
+    assert b"pssst" not in crowd.log_of(order.key, node="secretive")
+    executor.close()
+
+
+def test_stopping_ends_the_whole_family(executor, reports, tmp_path):
+    pid_file = tmp_path / "pid"
+    order = given(f"sleep 1000 & echo $! > {pid_file}; wait", "fleet:ex-b")
+    executor.launch(order)
+    pid = int(wait_for(lambda: pid_file.exists() and pid_file.read_text().strip(), "the child's number"))
+    executor.stop(order.key, 1, "replaced")
+    assert (reports.end_of(order.key).state, reports.end_of(order.key).detail) == (CANCELLED, "replaced")
+    from evertick.executors.keeper.procfs import is_alive
+
+    wait_for(lambda: not is_alive(pid), "the child to end")
+
+
+def test_a_launch_on_a_member_that_is_not_there_is_refused(executor, reports):
+    order = given("true", "fleet:ex-z")
+    executor.launch(order)
+    (refusal,) = reports.wait_until(lambda said: len(said) == 1)
+    assert refusal == LaunchRefused(order.key, 1, "the member ex-z is away")
+
+
+class TestBroadcast:
+    def test_every_member_has_its_shard_and_the_run_ends_when_all_have(self, crowd, executor, reports):
+        order = given("echo $EVERTICK_SHARD_INDEX/$EVERTICK_SHARD_TOTAL", "fleet:*ex-a,ex-b,ex-c")
+        executor.launch(order)
+        assert reports.end_of(order.key).state is SUCCEEDED
+        assert reports.end_of(order.key).executor == "fleet:*ex-a+,ex-b+,ex-c+"
+        logs = [crowd.log_of(order.key, f"main [{number} of 3]") for number in range(3)]
+        assert logs == [b"0/3\n", b"1/3\n", b"2/3\n"]
+        assert [type(one) for one in reports] == [RunStarted, RunFinished]
+
+    def test_one_that_fails_fails_the_run_and_only_it_is_tried_again(self, executor, reports):
+        order = given("test $EVERTICK_SHARD_INDEX != 1 -o $EVERTICK_ATTEMPT = 2", "fleet:*ex-a,ex-b,ex-c")
+        executor.launch(order)
+        end = reports.end_of(order.key)
+        assert (end.state, end.exit_code, end.executor) == (FAILED, 1, "fleet:*ex-a+,ex-b,ex-c+")
+        assert end.detail == "1 of 3 shards did not succeed: 1 on ex-b: exit code 1"
+        reports.clear()
+        executor.launch(order._replace(attempt=2, fence=order.fence + 1, executor=end.executor))
+        assert reports.end_of(order.key).state is SUCCEEDED
+
+    def test_two_shards_may_share_a_member(self, crowd, executor, reports):
+        order = given("echo $EVERTICK_SHARD_INDEX", "fleet:*ex-a+,ex-c,ex-c")
+        executor.launch(order)
+        assert reports.end_of(order.key).state is SUCCEEDED
+        assert [crowd.log_of(order.key, f"main [{number} of 3]") for number in (1, 2)] == [b"1\n", b"2\n"]
+
+    def test_stopping_it_ends_every_shard(self, executor, reports):
+        order = given("sleep 1000", "fleet:*ex-a,ex-b,ex-c")
+        executor.launch(order)
+        reports.wait_until(lambda said: any(isinstance(one, RunStarted) for one in said))
+        executor.stop(order.key, 1, "enough")
+        assert reports.end_of(order.key).state is CANCELLED
+
+    def test_another_scheduler_goes_on_with_it(self, crowd, reports):
+        first = crowd.open(reports, "ex-a", "ex-b", "ex-c", node="first")
+        order = given("sleep 1.5", "fleet:*ex-a,ex-b,ex-c")
+        first.launch(order)
+        reports.wait_until(lambda said: any(isinstance(one, RunStarted) for one in said))
+        first.close()
+        heard = Heard()
+        second = crowd.open(heard, "ex-a", "ex-b", "ex-c", node="second")
+        second.reconcile_placed([(order.key, 1, order.executor)])
+        assert heard.end_of(order.key).state is SUCCEEDED
+        second.close()
+
+
+def test_two_schedulers_hear_only_of_their_own_runs(crowd, executor, reports):
+    heard = Heard()
+    other = crowd.open(heard, "ex-a", node="other")
+    mine, theirs = given("true", "fleet:ex-a"), given("true", "fleet:ex-a")
+    executor.launch(mine)
+    other.launch(theirs)
+    assert (reports.end_of(mine.key).state, heard.end_of(theirs.key).state) == (SUCCEEDED, SUCCEEDED)
+    ends = [[one.key for one in said if isinstance(one, RunFinished)] for said in (reports, heard)]
+    assert ends == [[mine.key], [theirs.key]]
+    other.close()
+
+
+def test_members_are_listed_with_what_people_want_to_know(crowd):
+    listed = command("list", crowd.url, "-o", "json")
+    rows = {row["name"]: row for row in json.loads(listed.stdout)}
+    assert sorted(rows) == ["ex-a", "ex-b", "ex-c"]
+    assert rows["ex-a"]["labels"] == {"disk": "ssd"}
+    assert (rows["ex-b"]["state"], rows["ex-b"]["running"]) == ("ready", 0)
+    assert rows["ex-b"]["version"]
+    assert "disk=ssd" in command("list", crowd.url).stdout
+
+
+def test_a_cordoned_member_takes_nothing_until_it_is_uncordoned(yard, reports):
+    member = yard.join("ex-a")
+    executor = yard.open(reports, "ex-a")
+    assert json.loads(command("cordon", yard.url, "ex-a", "-o", "json").stdout)[0]["state"] == "cordoned"
+    wait_for(lambda: not executor.members()[0].is_open, "the scheduler to know")
+    order = given("true", "fleet:ex-a")
+    executor.launch(order)
+    assert reports.wait_until(lambda said: len(said) == 1) == [LaunchRefused(order.key, 1, "the member is cordoned")]
+    # It is still cordoned when it was started again.
+    member.stop()
+    yard.join("ex-a")
+    wait_for(lambda: executor.members()[0].is_healthy and not executor.members()[0].is_open, "it to be back")
+    command("uncordon", yard.url, "ex-a")
+    wait_for(lambda: executor.members()[0].is_open, "the scheduler to know")
+    executor.launch(order)
+    assert reports.end_of(order.key).state is SUCCEEDED
+
+
+def test_draining_waits_for_what_runs_and_a_drained_member_can_be_removed(yard, reports):
+    member = yard.join("ex-a")
+    executor = yard.open(reports, "ex-a")
+    go = yard.folder / "go"
+    order = given(f"until test -e {go}; do sleep 0.05; done", "fleet:ex-a")
+    executor.launch(order)
+    reports.wait_until(lambda said: bool(said))
+    wait_for(lambda: executor.members()[0].running == 1, "the member to count it")
+    assert command("remove", yard.url, "ex-a").returncode == 6
+    words = [sys.executable, "-m", "evertick", "fleet", "drain", yard.url, "ex-a", "-o", "name"]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as draining:
+        wait_for(lambda: not executor.members()[0].is_open, "it to take nothing more")
+        go.touch()
+        assert reports.end_of(order.key).state is SUCCEEDED
+        assert draining.communicate(timeout=60)[0] == "ex-a\n"
+    assert command("remove", yard.url, "ex-a").stdout == "ex-a\n"
+    assert yard.members.pop("ex-a") is member
+    assert member.wait() == 0
+
+
+def test_one_who_is_not_there_cannot_be_looked_after(crowd):
+    said = command("cordon", crowd.url, "ex-z")
+    assert (said.returncode, "there are: ex-a, ex-b, ex-c" in said.stderr) == (3, True)
+
+
+def test_a_fleet_that_is_not_there_is_said_to_be_away():
+    said = command("list", "tcp://127.0.0.1:1")
+    assert (said.returncode, "cannot be reached" in said.stderr) == (5, True)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certs")
+    make_certificates(folder, ["scheduler", "serve", "ex-a"], ["127.0.0.1"])
+    make_certificates(folder / "strangers", ["mallory"])
+    return folder
+
+
+class TestCertificates:
+    def test_with_them_everything_works_and_nobody_without_them_is_let_in(self, certificates, tmp_path, reports):
+        yard = Yard(tmp_path, lambda name: certificates / name)
+        try:
+            yard.start()
+            yard.join("ex-a")
+            executor = yard.open(reports, "ex-a")
+            order = given("echo safe", "fleet:ex-a")
+            executor.launch(order)
+            assert reports.end_of(order.key).state is SUCCEEDED
+            assert yard.log_of(order.key) == b"safe\n"
+            plain = yard.url.replace("tls:", "tcp:")
+            assert command("list", plain).returncode == 5
+            strangers = certificates / "strangers" / "mallory"
+            assert command("list", yard.url, "--certs", str(strangers)).returncode == 5
+            assert command("list", yard.url, "--certs", str(certificates / "serve"), "-o", "name").stdout == "ex-a\n"
+        finally:
+            yard.close()
+
+    def test_keys_are_readable_by_their_owner_only(self, certificates):
+        keys = list(certificates.rglob("*.key")) + list(certificates.rglob("key.pem"))
+        assert len(keys) == 6
+        assert {key.stat().st_mode & 0o077 for key in keys} == {0}
+
+    def test_made_again_they_stay_as_they_are(self, certificates):
+        before = (certificates / "ex-a" / "cert.pem").read_bytes()
+        made = make_certificates(certificates, ["ex-a", "ex-new"])
+        assert (certificates / "ex-a" / "cert.pem").read_bytes() == before
+        assert made[1].cert == str(certificates / "ex-new" / "cert.pem")
+
+
+@pytest.mark.parametrize(
+    ("url", "has_certificates", "reason"),
+    [
+        pytest.param("tcp://10.0.0.1:8786", False, "anybody could run programs there", id="plain to another machine"),
+        pytest.param("tcp://fleet.example:8786", False, "anybody could run", id="plain to a name"),
+        pytest.param("tls://10.0.0.1:8786", False, "needs certificates", id="without certificates"),
+        pytest.param("tcp://127.0.0.1:8786", True, "does not use the certificates", id="certificates for nothing"),
+        pytest.param("http://127.0.0.1", False, "is not the address of a fleet", id="another protocol"),
+        pytest.param("tcp://", False, "is not the address of a fleet", id="no host"),
+    ],
+)
+def test_an_address_that_is_not_safe_is_refused(url, has_certificates, reason):
+    with pytest.raises(SettingsError, match=reason):
+        FleetSettings(url, Certificates("ca", "cert", "key") if has_certificates else None)
+
+
+def test_a_stranger_that_speaks_nonsense_to_the_switchboard_harms_nobody(crowd, executor, reports):
+    import socket
+
+    for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 64, b"\xff" * 1_000):
+        with socket.create_connection(("127.0.0.1", crowd.port)) as sock:
+            sock.sendall(garbage)
+    order = given("true", "fleet:ex-a")
+    executor.launch(order)
+    assert reports.end_of(order.key).state is SUCCEEDED

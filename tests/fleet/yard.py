@@ -1,0 +1,189 @@
+"""Fleets as processes that a test can start, freeze, kill and start again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from evertick.executors.fleet.executor import FleetExecutor
+from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.executors.keeper.procfs import is_alive
+from evertick.executors.logs import Logs
+from evertick.model.instant import SECOND
+from evertick.model.report import Report
+from evertick.model.run import RunKey
+from tests.executors.contract import Reports
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 60.0
+LEASE_US = 4 * SECOND
+
+T = TypeVar("T")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(look: Callable[[], T | bool | None], what: str) -> T:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.02)
+    return found  # type: ignore[return-value]
+
+
+class Process:
+    """A command of ours with its children."""
+
+    def __init__(self, *words: str, log: Path) -> None:
+        self._log = log.open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "evertick", *words], cwd=ROOT, stdout=self._log, stderr=self._log
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def child(self) -> int:
+        """The process that it supervises, once it is there."""
+        return wait_for(lambda: next(iter(children_of(self.pid)), None), f"a child of {self.pid}")
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Until it ends by itself."""
+        code = self.process.wait(PATIENCE_SECONDS)
+        self._log.close()
+        return code
+
+    def kill(self) -> None:
+        """Everything of it at once, as when a machine loses its power."""
+        family = [self.pid, *children_of(self.pid)]
+        for pid in family:
+            kill(pid)
+        self.process.wait(PATIENCE_SECONDS)
+        self._log.close()
+
+
+class Yard:
+    """One fleet: Dask's scheduler and some members, with all that they leave behind in one folder."""
+
+    def __init__(self, folder: Path, certificates: Callable[[str], Path] | None = None) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._certificates = certificates
+        scheme = "tls" if certificates else "tcp"
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
+        self.scheduler: Process | None = None
+        self.members: dict[str, Process] = {}
+        self._executors: list[FleetExecutor] = []
+
+    def start(self) -> None:
+        words = ("fleet", "start", "--url", self.url, *self._certs("scheduler"))
+        self.scheduler = Process(*words, log=self.folder / "scheduler.log")
+
+    def join(self, name: str, *more: str, url: str | None = None) -> Process:
+        words = ("fleet", "join", url or self.url, "--name", name, "--folder", str(self.folder / name), *more)
+        member = Process(*words, *self._certs(name), log=self.folder / f"{name}.log")
+        self.members[name] = member
+        return member
+
+    def open(
+        self, reports: Callable[[Report], None], *names: str, node: str = "node", url: str | None = None
+    ) -> FleetExecutor:
+        """An executor that sees these members."""
+        certificates = Certificates.in_folder(self._certificates("serve")) if self._certificates else None
+        settings = FleetSettings(url or self.url, certificates, lease_us=LEASE_US, silence_us=2 * SECOND)
+        executor = FleetExecutor(self.folder / node, settings)
+        executor.open(reports)
+        self._executors.append(executor)
+        self.wait_until_ready(executor, *names)
+        return executor
+
+    def wait_until_ready(self, executor: FleetExecutor, *names: str) -> None:
+        wait_for(lambda: set(names) <= {one.name for one in executor.members() if one.is_healthy}, f"{names}")
+
+    def logs(self, node: str = "node") -> Logs:
+        return Logs(self.folder / node)
+
+    def log_of(self, key: RunKey, step: str = "main", attempt: int = 1, node: str = "node") -> bytes:
+        """A log, once it is whole on this side."""
+        chunk = wait_for(
+            lambda: (found := self.logs(node).read_log(key, attempt, step)).is_complete and found, f"the log of {key}"
+        )
+        return chunk.data
+
+    def keeper_of(self, name: str) -> int:
+        found = keepers(self.folder / name)
+        assert len(found) == 1, found
+        return found[0]
+
+    def close(self) -> None:
+        for executor in self._executors:
+            executor.close()
+        for process in (*self.members.values(), self.scheduler):
+            if process is not None:
+                process.kill()
+        for pid in keepers(self.folder):
+            end_family(pid)
+
+    def _certs(self, name: str) -> tuple[str, ...]:
+        return ("--certs", str(self._certificates(name))) if self._certificates else ()
+
+
+def keepers(folder: Path) -> list[int]:
+    """The keepers of all members under a folder."""
+    mark = os.fsencode(folder) + b"/"
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            words = Path("/proc", name, "cmdline").read_bytes().split(b"\0") if name.isdigit() else []
+        except OSError:
+            continue
+        if b"evertick.executors.keeper" in words and any(mark in word + b"/" for word in words):
+            found.append(int(name))
+    return found
+
+
+def children_of(pid: int) -> list[int]:
+    """Children and theirs, those nearest first."""
+    try:
+        direct = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return direct + [one for child in direct for one in children_of(child)]
+
+
+def end_family(pid: int) -> None:
+    for one in (*children_of(pid), pid):
+        kill(one)
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    wait_for(lambda: not is_alive(pid), f"process {pid} to be gone")
+
+
+class Heard(Reports):
+    """Reports about attempts; what is said of members is left out."""
+
+    def __call__(self, report: Report) -> None:
+        if hasattr(report, "key"):
+            super().__call__(report)
