@@ -51,7 +51,6 @@ __all__ = ["Companion", "FolderService", "Service", "local_settings", "loop_sett
 
 log = logging.getLogger("evertick")
 
-STATE_FOLDER = ".evertick"
 PATIENCE_SECONDS = 30.0
 CLAIM_MAX = 200
 CLAIM_SECONDS = 1.0
@@ -268,7 +267,7 @@ class FolderService:
     ) -> None:
         self.folder = folder
         self.settings = settings = settings or Settings.load(folder)
-        self.state_folder = folder / STATE_FOLDER
+        self.state_folder = settings.state_folder(folder)
         self.store_url = settings.store or f"sqlite:///{(self.state_folder / 'ledger.db').absolute()}"
         self.watch = FolderWatch(folder, settings)
         self._stopping = threading.Event()

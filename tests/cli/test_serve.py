@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from evertick.operations.live import scheduler_of
+from evertick.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -168,6 +169,19 @@ class TestAnswering:
                 while manager.recv(4096) != b"STOPPING=1":
                     pass
                 assert serve.end() == 0
+
+
+def test_what_the_node_needs_may_lie_elsewhere_and_the_folder_is_left_as_it_is(folder, tmp_path):
+    (folder / "often.yaml").write_text(OFTEN)
+    (folder / "evertick.toml").write_text('state = "../state"\n')
+    with Serve(folder, "--patience", "0") as serve:
+        wait_for(lambda: "succeeded" in serve.said, "nothing ran")
+        assert scheduler_of(folder, Settings.load(folder, {})).status() is not None
+        assert "succeeded" in serve.run("history", "often", "-o", "csv")
+        serve.process.send_signal(signal.SIGTERM)
+        assert serve.end() == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["evertick.toml", "often.yaml"]
+    assert (tmp_path / "state" / "ledger.db").exists()
 
 
 class TestAnEmptyFolder:

@@ -20,6 +20,7 @@ import pytest
 from evertick.dispatch import control as controls
 from evertick.dispatch.control import SOCKET, Control, address_of
 from evertick.dispatch.control_client import ControlClient
+from evertick.dispatch.control_client import main as health
 from evertick.dispatch.feed import Feed
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import RUNNING
@@ -107,6 +108,24 @@ class TestAsking:
         assert scene.client.status() == {"node": "a1"}
         scene.control.stop(PATIENCE)
         assert "control.fault" in caplog.text
+
+
+class TestTheHealthCheck:
+    @pytest.mark.parametrize(
+        ("lag", "is_stopping", "code"),
+        [
+            pytest.param(0.2, False, 0, id="well"),
+            pytest.param(31.0, False, 1, id="behind"),
+            pytest.param(31.0, True, 0, id="stopping"),
+        ],
+    )
+    def test_its_exit_code_says_whether_the_scheduler_is_well(
+        self, scene, tmp_path, monkeypatch, lag, is_stopping, code
+    ):
+        told = {"node": "a1", "uptime_seconds": 5.0, "planner": {"lag_seconds": lag}, "is_stopping": is_stopping}
+        scene.control._status = lambda: told
+        monkeypatch.setattr(sys, "argv", ["x", str(tmp_path)])
+        assert health() == code
 
 
 class TestListening:

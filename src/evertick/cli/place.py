@@ -192,7 +192,7 @@ class Place:
         from evertick.executors.logs import Logs as LocalLogs
 
         file = self.ledger_file()
-        folder = self.folder / STATE_FOLDER if self.folder is not None else file.parent if file is not None else None
+        folder = _state_of(self.folder) if self.folder is not None else file.parent if file is not None else None
         return LocalLogs(folder) if folder is not None and (folder / "logs").is_dir() else None
 
     def ledger_file(self) -> Path | None:
@@ -206,6 +206,17 @@ class Place:
         is_sqlite = self.url.lower().startswith("sqlite")
         found: Path = lock.with_name(lock.name.removesuffix(".lock")) if is_sqlite else lock.parent
         return found
+
+
+def _state_of(folder: Path) -> Path:
+    """Where the scheduler of a folder keeps what it needs; settings that are wrong are told elsewhere."""
+    from evertick.errors import SettingsError
+    from evertick.settings import Settings
+
+    try:
+        return Settings.load(folder).state_folder(folder)
+    except SettingsError:
+        return folder / STATE_FOLDER
 
 
 @contextmanager
@@ -307,7 +318,7 @@ def find_place(url: str | None, folder: Path | None, *, is_lenient: bool = False
     if folder is None and url and not (here / STATE_FOLDER).is_dir():
         # A ledger elsewhere, and nothing that says the files here are its jobs.
         return Place(None, url)
-    ledger = here / STATE_FOLDER / LEDGER
+    ledger = _state_of(here) / LEDGER
     try:
         chosen = url or Settings.load(here).store
     except SettingsError:

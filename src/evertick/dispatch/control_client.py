@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,8 @@ from evertick.dispatch.control import SOCKET, address_of
 
 ANSWER_MAX: Final = 64 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 5.0
+BEHIND_SECONDS: Final = 30.0
+"""A planner further behind than this is not well."""
 
 
 class ControlClient:
@@ -100,3 +103,21 @@ def _told(line: bytes) -> Mapping[str, Any] | None:
     except ValueError:
         return None
     return told if isinstance(told, Mapping) else None
+
+
+def main() -> int:
+    """`python -m evertick.dispatch.control_client STATE_FOLDER`: whether its scheduler is well, for a health check."""
+    if len(sys.argv) != 2:
+        sys.stderr.write("usage: python -m evertick.dispatch.control_client STATE_FOLDER\n")
+        return 2
+    status = ControlClient(sys.argv[1]).status()
+    if status is None:
+        sys.stdout.write(f"no scheduler answers in {sys.argv[1]}\n")
+        return 1
+    lag = status["planner"]["lag_seconds"]
+    sys.stdout.write(f"{status['node']} is up for {status['uptime_seconds']:.0f} s, its planner {lag:.1f} s behind\n")
+    return 0 if lag < BEHIND_SECONDS or status["is_stopping"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

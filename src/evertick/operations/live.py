@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from evertick.dispatch.control_client import ControlClient
+from evertick.settings import Settings
 
 __all__ = ["ControlClient", "scheduler_of"]
 
-STATE_FOLDER = ".evertick"
 
-
-def scheduler_of(folder: Path | str) -> ControlClient:
+def scheduler_of(folder: Path | str, settings: Settings | None = None) -> ControlClient:
     """Whoever schedules the jobs of a folder; whether anybody does is found out by asking."""
-    return ControlClient(Path(folder) / STATE_FOLDER)
+    return ControlClient((settings or Settings()).state_folder(Path(folder)))

@@ -35,6 +35,8 @@ from evertick.settings.kinds import (
     duration,
 )
 
+STATE_FOLDER = ".evertick"
+
 
 def _a(kind: Kind, default: Any, meaning: str, shown: str | None = None) -> Any:
     """A setting; `shown` is what the documentation calls a default that depends on the machine."""
@@ -207,6 +209,12 @@ class Values:
     """Where `timezone` came from, in words: a setting, the system, the default."""
     store: str = _a(STORE, "", "The ledger.", "SQLite in the folder, under `.evertick/`")
     node: str = _a(TEXT, "", "This node's name.", "the host's name")
+    state: Path | None = _a(
+        PATH,
+        None,
+        "Where this node keeps what it needs: its runs, their logs, the socket.",
+        "`.evertick` in the folder",
+    )
     host: str = _a(TEXT, "127.0.0.1", "Where the pages and the API listen.")
     port: int = _a(count(0, 65_535), 8765, "Their port; 0 takes a free one.")
     web: bool = _a(FLAG, True, "Whether there are pages and an API at all.")
@@ -226,10 +234,15 @@ class Values:
     stop: StopPart = _part(StopPart, "What happens when the scheduler is stopped.")
     config: Path | None = field(default=None, compare=False)
     """The file that was read, if there was one."""
+
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
     """Where each value came from that is not a default."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What was written and looks like a slip of the pen, in sentences."""
+
+    def state_folder(self, folder: Path) -> Path:
+        """Where the node that serves a folder keeps what it needs."""
+        return self.state or folder / STATE_FOLDER
 
 
 class Setting(NamedTuple):

@@ -1,0 +1,154 @@
+"""Whether what is in deploy/ is true: to the settings, to the command line, to the locks, and to systemd."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from configparser import RawConfigParser
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from evertick.cli.app import evertick
+from evertick.dispatch.dispatcher import ENDING_SECONDS
+from evertick.model.duration import parse_duration
+from evertick.model.instant import SECOND
+from evertick.settings import Settings
+from evertick.settings.catalogue import catalogue
+
+ROOT = Path(__file__).parents[2]
+UNIT = ROOT / "deploy" / "evertick.service"
+CONTAINERFILE = ROOT / "deploy" / "Containerfile"
+COMPOSE = ROOT / "deploy" / "compose.yaml"
+STOP_SECONDS = Settings().stop.patience_us / SECOND + ENDING_SECONDS
+"""How long a stop may take with the settings as they are."""
+
+
+def unit() -> RawConfigParser:
+    parser = RawConfigParser(strict=True)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(UNIT.read_text())
+    return parser
+
+
+def variables_of(text: str) -> set[str]:
+    return set(re.findall(r"\bEVERTICK_[A-Z_]+(?=[=:])", text))
+
+
+@pytest.mark.parametrize("file", [UNIT, CONTAINERFILE, COMPOSE], ids=lambda file: file.name)
+def test_every_variable_that_is_set_is_a_setting(file):
+    known = {setting.variable for setting in catalogue().values()}
+    assert variables_of(file.read_text()) - known - {"EVERTICK_DB_PASSWORD"} == set()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(unit()["Service"]["ExecStart"].split(), id="the unit"),
+        pytest.param(["evertick", "serve", "/jobs"], id="the container"),
+    ],
+)
+def test_what_is_started_is_a_command_with_its_options(command):
+    assert command[0].endswith("evertick")
+    serve = evertick.get_command(click.Context(evertick), command[1])
+    assert serve is not None
+    serve.make_parser(click.Context(serve)).parse_args(command[2:])
+
+
+class TestTheUnit:
+    def test_it_waits_for_readiness_and_watches_the_loop(self):
+        service = unit()["Service"]
+        assert (service["Type"], service["NotifyAccess"]) == ("notify", "main")
+        assert parse_duration(service["WatchdogSec"]) >= 10 * SECOND
+
+    def test_runs_survive_a_restart_and_a_stop_has_the_time_it_may_take(self):
+        service = unit()["Service"]
+        assert service["KillMode"] == "process"
+        assert parse_duration(service["TimeoutStopSec"]) > STOP_SECONDS * SECOND
+
+    @pytest.mark.parametrize(
+        ("setting", "value"),
+        [
+            ("NoNewPrivileges", "yes"),
+            ("ProtectSystem", "strict"),
+            ("ProtectHome", "yes"),
+            ("PrivateTmp", "yes"),
+            ("CapabilityBoundingSet", ""),
+            ("SystemCallFilter", "@system-service"),
+            ("User", "evertick"),
+        ],
+    )
+    def test_it_is_shut_in(self, setting, value):
+        assert unit()["Service"][setting] == value
+
+    def test_systemd_itself_finds_nothing_wrong_with_it(self, tmp_path):
+        analyze = shutil.which("systemd-analyze")
+        if analyze is None:
+            # Only machines that run it have it; what it would say is checked above by hand.
+            assert set(unit().sections()) == {"Unit", "Service", "Install"}
+            return
+        # With a program and a user that are there.
+        text = UNIT.read_text().replace("/opt/evertick/bin/evertick", sys.executable)
+        text = re.sub(r"^(User|Group)=.*$", r"\1=root", text, flags=re.M)
+        (tmp_path / "evertick.service").write_text(text)
+        found = subprocess.run(
+            [analyze, "verify", "--man=no", str(tmp_path / "evertick.service")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        # It looks at the units of the machine too; only what it says of ours counts.
+        assert [line for line in found.stderr.splitlines() if "evertick" in line] == []
+
+
+class TestTheContainer:
+    def test_what_is_copied_is_there_and_reaches_the_build(self):
+        let_in = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+        copied = re.findall(r"^COPY (?!--from)(.+) \S+$", CONTAINERFILE.read_text(), re.M)
+        for path in {path for line in copied for path in line.split()}:
+            assert (ROOT / path).exists(), path
+            assert path.split("/")[0] in let_in or path in let_in, path
+
+    def test_it_runs_as_nobody_in_particular_and_asks_a_module_that_is_there_how_it_does(self):
+        text = CONTAINERFILE.read_text()
+        assert text.rindex("USER evertick") > text.rindex("FROM ")
+        module = re.search(r'HEALTHCHECK .*?"-m", "([\w.]+)"', text, re.S)
+        assert module is not None
+        ended = subprocess.run(
+            [sys.executable, "-m", module[1], "/nowhere"], capture_output=True, text=True, check=False
+        )
+        assert (ended.returncode, ended.stdout) == (1, "no scheduler answers in /nowhere\n")
+
+    def test_its_lock_is_that_of_the_program_and_of_the_databases(self):
+        run, dev, container = (entries(ROOT / "requirements" / f"{name}.lock") for name in ("run", "dev", "container"))
+        databases = {"psycopg", "psycopg-binary", "pymysql"}
+        assert container == {**run, **{name: dev[name] for name in databases}}
+
+    def test_it_is_installed_by_hashes_only(self):
+        assert "--require-hashes -r requirements/container.lock" in CONTAINERFILE.read_text()
+
+
+class TestTheComposition:
+    def test_the_scheduler_has_the_time_a_stop_may_take_and_no_rights(self):
+        scheduler = yaml.safe_load(COMPOSE.read_text())["services"]["evertick"]
+        assert parse_duration(scheduler["stop_grace_period"]) > STOP_SECONDS * SECOND
+        assert (scheduler["read_only"], scheduler["cap_drop"]) == (True, ["ALL"])
+        assert all(port.startswith("127.0.0.1:") for port in scheduler["ports"])
+
+    def test_no_password_is_written_down(self):
+        text = COMPOSE.read_text()
+        assert re.findall(r"PASSWORD: (?!\$\{EVERTICK_DB_PASSWORD:\?)", text) == []
+
+
+def entries(path: Path) -> dict[str, tuple[str, ...]]:
+    """The packages of a lock, each with its version and its hashes."""
+    found: dict[str, tuple[str, ...]] = {}
+    for block in re.split(r"\n(?=[A-Za-z0-9])", path.read_text()):
+        name = re.match(r"[\w.-]+", block)
+        assert name is not None
+        found[name[0]] = tuple(re.findall(r"==[^ ;]+|sha256:[0-9a-f]+", block))
+    return found
