@@ -6,6 +6,7 @@ that returns its text and enter it in GENERATED.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -128,18 +129,28 @@ be one entry, a *gap*, with its first and last instant and their number.
 """
 
 
+def openapi_page() -> str:
+    """docs/reference/openapi.json: the API, for programs."""
+    from evertick.api.app import make_routes
+    from evertick.api.openapi import describe
+
+    return json.dumps(describe(make_routes()), indent=1, ensure_ascii=False) + "\n"
+
+
 GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/lifecycle.md": lifecycle,
     "docs/reference/commands.md": commands_page,
     "docs/reference/exit-codes.md": exit_codes_page,
     "docs/reference/fields.md": fields_page,
+    "docs/reference/openapi.json": openapi_page,
     "docs/settings.md": settings_page,
 }
 
 
 def page(path: str) -> str:
-    """The whole text of a generated page."""
-    return f"{BANNER}\n\n{GENERATED[path]()}"
+    """The whole text of a generated page; a file for programs has no banner."""
+    text = GENERATED[path]()
+    return text if path.endswith(".json") else f"{BANNER}\n\n{text}"
 
 
 def stale_pages(root: Path = ROOT) -> list[str]:

@@ -55,6 +55,10 @@ def _described(app: FastAPI) -> dict[str, Any]:
         "token": {"type": "http", "scheme": "bearer", "description": "evertick token create"},
         "session": {"type": "apiKey", "in": "cookie", "name": "evertick_session", "description": "The page's own."},
     }
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    parts["responses"] = {
+        f"Problem{status}": {"description": about, "content": content} for status, about in ERRORS.items()
+    }
     for path in found["paths"].values():
         for operation in path.values():
             _complete(operation)
@@ -64,9 +68,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 
 def _complete(operation: dict[str, Any]) -> None:
-    answers = operation["responses"]
-    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    for status, about in ERRORS.items():
-        answers[status] = {"description": about, "content": content}
+    for status in ERRORS:
+        operation["responses"][status] = {"$ref": f"#/components/responses/Problem{status}"}
     if operation.get("x-role") != "open":
         operation["security"] = [{"token": []}, {"session": []}]

@@ -1,0 +1,137 @@
+"""Do pages hear what happens, in order, and does nobody wait for one that does not listen?"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from evertick.api import feed as feed_module
+from evertick.api.feed import QUEUE_MAX, RESET, Feed
+from evertick.api.opening import following
+
+
+def event(number):
+    return {"event": number, "kind": "run", "run": f"r{number}"}
+
+
+async def take(listening, count):
+    return [told for _ in range(count) if (told := await asyncio.wait_for(anext(listening), 60)) is not None]
+
+
+def test_everybody_hears_everything_in_order():
+    async def scene():
+        feed = Feed()
+        pages = [feed.listen() for _ in range(3)]
+        waiting = [asyncio.ensure_future(take(page, 5)) for page in pages]
+        while feed.listeners < 3:
+            await asyncio.sleep(0)
+        threading.Thread(target=lambda: [feed.tell(event(number)) for number in range(5)]).start()
+        heard = await asyncio.gather(*waiting)
+        for page in pages:
+            await page.aclose()
+        return feed, heard
+
+    feed, heard = asyncio.run(scene())
+    assert [[told.data["event"] for told in one] for one in heard] == [[0, 1, 2, 3, 4]] * 3
+    assert feed.listeners == 0
+
+
+def test_who_comes_back_goes_on_where_they_were():
+    async def scene():
+        feed = Feed()
+        for number in range(5):
+            feed.tell(event(number))
+        page = feed.listen(after=3)
+        return [told.number for told in await take(page, 2)]
+
+    assert asyncio.run(scene()) == [4, 5]
+
+
+def test_who_comes_back_too_late_or_from_another_time_is_told_to_look_again():
+    async def scene(after):
+        feed = Feed()
+        feed.tell(event(1))
+        return [told.kind for told in await take(feed.listen(after=after), 1)]
+
+    assert asyncio.run(scene(after=99)) == asyncio.run(scene(after=-1)) == [RESET]
+
+
+def test_a_page_that_does_not_listen_loses_events_and_is_told_so():
+    async def scene():
+        feed = Feed()
+        page = feed.listen()
+        first = asyncio.ensure_future(anext(page))
+        while not feed.listeners:
+            await asyncio.sleep(0)
+        for number in range(QUEUE_MAX + 10):
+            feed.tell(event(number))
+        heard = [await first, *await take(page, 2)]
+        return [told.kind for told in heard]
+
+    assert RESET in asyncio.run(scene())
+
+
+def test_a_quiet_time_brings_a_sign_of_life(monkeypatch):
+    monkeypatch.setattr(feed_module, "HEARTBEAT_SECONDS", 0.01)
+
+    async def scene():
+        return await asyncio.wait_for(anext(Feed().listen()), 60)
+
+    assert asyncio.run(scene()) is None
+
+
+def test_a_watcher_that_fails_harms_nobody(caplog):
+    feed = Feed()
+    heard = []
+    feed.watchers += [lambda _: 1 / 0, heard.append]
+    feed.tell(event(1))
+    assert heard == [event(1)]
+    assert "feed.watcher_failed" in caplog.text
+
+
+class Control:
+    """A scheduler that is restarted."""
+
+    def __init__(self, *lives):
+        self.lives = list(lives)
+        self.asked = []
+
+    def status(self):
+        return None
+
+    def events(self, after=None, feed=None):
+        self.asked.append((after, feed))
+        yield from self.lives.pop(0) if self.lives else ()
+
+
+def test_the_scheduler_is_followed_across_breaks():
+    control = Control(
+        [{"feed": "one", "is_continued": False}, event(1), {"beat": 1}, event(2)],
+        [{"feed": "one", "is_continued": True}, event(3), {"event": 4, "kind": "dropped", "count": 7}],
+        [{"feed": "two", "is_continued": False}, event(1)],
+    )
+    follow = following(control)
+    heard = [[told["kind"] for told in follow(threading.Event())] for _ in range(3)]
+    assert heard == [[RESET, "run", "run"], ["run", RESET], [RESET, "run"]]
+    assert control.asked == [(None, None), (2, "one"), (4, "one")]
+
+
+def test_the_feed_goes_on_when_following_fails(monkeypatch, caplog):
+    monkeypatch.setattr(feed_module, "AWAY_SECONDS", 0.001)
+    heard, enough = [], threading.Event()
+    tries = iter(range(100))
+
+    def follow(stop):
+        number = next(tries)
+        yield event(number)
+        if number >= 3:
+            enough.set()
+            stop.wait(60)
+        raise ValueError("garbage on the line")
+
+    feed = Feed(follow)
+    feed.watchers.append(heard.append)
+    feed.start()
+    assert enough.wait(60)
+    feed.stop()
+    assert heard[:4] == [event(number) for number in range(4)]

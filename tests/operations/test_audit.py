@@ -1,0 +1,109 @@
+"""Does the audit log keep everything, and show when somebody has changed it?"""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evertick.operations.audit import GENESIS, LINE_MAX, Audit
+from tests.operations.ledger import MIDNIGHT
+
+
+@pytest.fixture
+def audit(tmp_path):
+    return Audit(tmp_path, lambda: MIDNIGHT)
+
+
+def fill(audit, count):
+    for number in range(count):
+        audit.write("ann", "POST /jobs", f"job-{number}", origin="10.0.0.1", outcome="200", detail={"n": number})
+
+
+def test_a_line_says_who_what_when_from_where_and_with_which_outcome(audit):
+    audit.write("ann", "POST /jobs", "etl", origin="10.0.0.1", outcome="200", detail={"note": "x"})
+    (line,), following = audit.page()
+    assert (line["number"], line["at"], line["by"], line["from"]) == (1, "2026-03-02T00:00:00Z", "ann", "10.0.0.1")
+    assert (line["action"], line["target"], line["outcome"], line["detail"]) == (
+        "POST /jobs",
+        "etl",
+        "200",
+        {"note": "x"},
+    )
+    assert (line["previous"], following) == (GENESIS, None)
+    assert audit.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_it_is_read_backwards_by_pages(audit):
+    fill(audit, 2_000)
+    found, before = [], None
+    while True:
+        page, before = audit.page(before, 300)
+        found += [line["number"] for line in page]
+        if before is None:
+            break
+    assert found == list(range(2_000, 0, -1))
+    assert audit.verify() == (True, 2_000, audit.page(limit=1)[0][0]["hash"], None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda lines: lines.pop(3), id="a line is gone"),
+        pytest.param(lambda lines: lines.insert(3, lines[2]), id="a line is there twice"),
+        pytest.param(lambda lines: lines.reverse(), id="another order"),
+        pytest.param(lambda lines: lines.__setitem__(3, lines[3].replace("ann", "bob")), id="another name"),
+        pytest.param(lambda lines: lines.__setitem__(3, "garbage"), id="garbage in the place of a line"),
+        pytest.param(lambda lines: lines.pop(0), id="the first is gone"),
+    ],
+)
+def test_a_change_shows(audit, change):
+    fill(audit, 6)
+    lines = audit.path.read_text().splitlines()
+    change(lines)
+    audit.path.write_text("\n".join(lines) + "\n")
+    assert not audit.verify().is_whole
+
+
+def test_a_line_with_a_seal_of_its_own_shows_at_the_next_one(audit):
+    fill(audit, 6)
+    from evertick.operations.audit import seal
+
+    lines = [json.loads(line) for line in audit.path.read_text().splitlines()]
+    lines[3]["by"] = "bob"
+    del lines[3]["hash"]
+    lines[3]["hash"] = seal(lines[3])
+    audit.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert audit.verify().broken_at == 5
+
+
+def test_a_line_that_a_crash_tore_does_not_break_the_chain(audit):
+    fill(audit, 3)
+    with audit.path.open("ab") as file:
+        file.write(b'{"number": 4, "at": "2026')
+    fill(audit, 2)
+    verdict = audit.verify()
+    assert (verdict.is_whole, verdict.lines) == (True, 5)
+
+
+def test_several_write_at_once_and_the_chain_holds(tmp_path):
+    threads = [threading.Thread(target=fill, args=(Audit(tmp_path), 25)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert Audit(tmp_path).verify()[:2] == (True, 100)
+
+
+@given(st.text(), st.recursive(st.none() | st.text() | st.integers(), lambda one: st.lists(one, max_size=3)))
+def test_whatever_is_written_is_one_line_of_a_bounded_length(tmp_path_factory, text, detail):
+    audit = Audit(tmp_path_factory.mktemp("audit"))
+    audit.write(text * 20, text * 20, text * 20, detail=detail)
+    audit.write("ann", "next")
+    lines = audit.path.read_bytes().splitlines()
+    assert len(lines) == 2
+    assert max(map(len, lines)) < LINE_MAX
+    assert audit.verify().is_whole
