@@ -28,6 +28,7 @@ FILES = {
     "echo-often.yaml": "schedule: {every: 2s, missedExecution: skip}\noverlap: skip\ngrace: 1s\ncommand: 'true'\n",
     "gate.yaml": "schedule: {every: 1s, missedExecution: skip}\noverlap: skip\ncommand: exec sleep 600\n",
     "long.yaml": "command: exec sleep 600\n",
+    "ready.yaml": "command: echo ready; exec sleep 600\n",
 }
 
 
@@ -139,6 +140,39 @@ def test_ctrl_c_ends_the_waiting_with_130_and_not_the_run(scheduler):
         assert (waiting.wait(PATIENCE), "The run goes on" in said) == (130, True)
     assert scheduler.data("cancel", run_id)["answer"]["runs"] == [run_id]
     assert scheduler.data("why", run_id)["outcome"] == "cancelled"
+
+
+def test_a_run_in_the_foreground_is_the_schedulers_and_shows_its_output(scheduler):
+    shown = scheduler.run("run", "echo", "-p", "WORD=hi")
+    assert shown.startswith("hi for ")
+    data = scheduler.data("run", "echo", "-p", "WORD=fail", code=1)
+    assert (data["state"], data["params"]) == ("failed", {"WORD": "fail"})
+    assert scheduler.data("history", "echo", "-n", "1", "--state", "failed")["items"][0]["run"] == data["run"]
+    assert scheduler.run("logs", "echo").startswith("fail for ")
+
+
+def test_ctrl_c_ends_a_run_in_the_foreground(scheduler):
+    command = [sys.executable, "-m", "evertick", "run", "ready", "--folder", str(scheduler.folder)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=scheduler.env
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=PATIENCE)
+    assert (running.returncode, "asked to end" in said) == (130, True)
+    assert scheduler.data("history", "ready")["items"][0]["state"] == "cancelled"
+
+
+def test_a_run_in_the_foreground_has_its_time(scheduler):
+    assert scheduler.data("run", "long", "--timeout", "0.5", code=124)["state"] == "cancelled"
+
+
+def test_top_shows_what_runs(scheduler):
+    scheduler.wait_until(lambda: bool(scheduler.data("top")["running"]))
+    found = scheduler.data("top", "--once")
+    assert (found["scheduler"]["alive"], found["jobs"]["total"]) == (True, len(FILES))
+    assert "Running" in scheduler.run("top")
 
 
 def test_the_active_run_of_a_job_is_cancelled_by_its_id(scheduler):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from evertick.cli.live import Display, Step
+
+if TYPE_CHECKING:
+    from evertick.operations.desk import Desk
 
 
 class Log(NamedTuple):
@@ -25,6 +28,25 @@ class Watched(Protocol):
     def read(self, log: Log, offset: int) -> tuple[bytes, int]:
         """What there is from an offset on, and where to go on."""
         ...
+
+
+class OnDesk:
+    """A run that the ledger or a server knows."""
+
+    def __init__(self, desk: Desk, run_id: str) -> None:
+        self._desk, self._run_id = desk, run_id
+        self._data: dict[str, Any] = {}
+
+    def data(self) -> dict[str, Any]:
+        self._data = self._desk.run(self._run_id)
+        return self._data
+
+    def logs(self) -> list[Log]:
+        return [Log(log["attempt"], log["step"]) for log in self._data["logs"]]
+
+    def read(self, log: Log, offset: int) -> tuple[bytes, int]:
+        data, end, _ = self._desk.log_bytes(self._run_id, log.attempt, log.step, offset)
+        return data, end
 
 
 class Follower:

@@ -9,20 +9,20 @@ from evertick.cli.times import local_text
 from evertick.model.instant import from_text
 
 
-def runs_table(runs: Sequence[Row], title: str = "", *, is_local: bool = True) -> Table:
-    """Runs as programs get them, in their order; due times on the clocks of their jobs' zones, or in UTC."""
+def runs_table(runs: Sequence[Row], title: str = "") -> Table:
+    """Runs as programs get them, in their order. The id of a run tells its time in UTC; beside it its job's clocks."""
 
     def due(run: Row) -> str:
-        return local_text(from_text(run["scheduled_for"]), run["timezone"]) if is_local else str(run["scheduled_for"])
+        return local_text(from_text(run["scheduled_for"]), run["timezone"])
 
     columns = (
-        Column("Due", due, "bold"),
+        Column("Run", "run", "cyan", wrap=True),
         Column("State", state_text, "state"),
         Column("Trigger", "trigger"),
         Column("Took", took_text, right=True),
+        Column("Due", due, optional=True),
         Column("Try", lambda row: row["attempt"] or "", right=True, optional=True),
         Column("Exit", "exit_code", right=True, optional=True),
-        Column("Run", "run", "cyan", wrap=True),
         Column("Detail", "detail", wrap=True, optional=True),
     )
     return Table(columns, runs, title)

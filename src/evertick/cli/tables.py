@@ -52,7 +52,7 @@ class Column:
     right: bool = False
     wrap: bool = False
     optional: bool = False
-    """Gives way on a narrow terminal, the rightmost first; aligned text and JSON always have it."""
+    """Gives way on a narrow terminal; aligned text and JSON always have it."""
 
     def text(self, row: Row) -> str:
         value = self.show(row) if callable(self.show) else row.get(self.show)
@@ -126,21 +126,22 @@ def width_of(text: str) -> int:
 
 
 def fitting(table: Table, width: int) -> tuple[Column, ...]:
-    """The columns that a terminal of that width has room for."""
-    columns = list(table.columns)
-    needs = {
-        column.title: min(
-            max(width_of(column.title), *(width_of(column.text(row)) for row in table.rows), 0),
-            WRAPPED_MIN if column.wrap else width,
-        )
-        for column in columns
-    }
-    while sum(needs[column.title] + GAP for column in columns) - GAP > width:
-        dropped = next((column for column in reversed(columns) if column.optional), None)
-        if dropped is None:
-            break
-        columns.remove(dropped)
-    return tuple(columns)
+    """The columns that a terminal of that width has room for: all that are needed, then those that fit beside them."""
+
+    def need(column: Column) -> int:
+        widest = max(width_of(column.title), *(width_of(column.text(row)) for row in table.rows), 0)
+        return GAP + min(widest, WRAPPED_MIN if column.wrap else width)
+
+    needs = {column.title: need(column) for column in table.columns}
+    left = width + GAP - sum(needs[column.title] for column in table.columns if not column.optional)
+    chosen = []
+    for column in table.columns:
+        if column.optional:
+            if needs[column.title] > left:
+                continue
+            left -= needs[column.title]
+        chosen.append(column)
+    return tuple(chosen)
 
 
 def rich_table(table: Table, width: int) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import FAILED, OK, TIMEOUT
 from evertick.cli.output import Column, Table, note, output_option, show, show_text
 from evertick.cli.place import Place, place_options
@@ -20,7 +21,7 @@ POLL_SECONDS = 0.5
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @click.option("--from", "start", metavar="TIME", help="From this time on, included.")
 @click.option("--to", "end", metavar="TIME", help="Up to this time, not included.")
 @click.option("--dry-run", is_flag=True, help="Show what would run, and change nothing.")

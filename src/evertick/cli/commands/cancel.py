@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from evertick.cli.complete import complete_jobs
 from evertick.cli.output import note, output_option, show, show_lines
 from evertick.cli.place import Place, place_options
 
 
 @click.command()
-@click.argument("target", metavar="JOB|RUN_ID")
+@click.argument("target", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
 @place_options
 @output_option
 def cancel(target: str, place: Place, output: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from evertick.cli import times
+from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Row, Table, note, output_option, show, show_lines, show_text
 from evertick.cli.place import Place, place_options
 from evertick.cli.times import local_text
@@ -34,7 +35,7 @@ class Stretch(NamedTuple):
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @click.option("--dry-run", is_flag=True, help="Show it, and change nothing.")
 @click.option("--keep", type=click.Choice(KEEPS), help="Which of them to run; default: as the job's policy says.")
 @click.option("--since", metavar="TIME", help="How far back; default: the job's catchupWindow, else a day.")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Table, output_option, show
 from evertick.cli.place import Place, place_options
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @place_options
 @output_option
 def explain(job: str, place: Place, output: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from evertick.cli.complete import complete_jobs
 from evertick.cli.output import note, output_option, show
 from evertick.cli.place import Place, place_options
 from evertick.cli.runs import runs_table
 
 
 @click.command()
-@click.argument("job", required=False)
+@click.argument("job", required=False, shell_complete=complete_jobs)
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only runs in this state; may be repeated.")
 @click.option("--trigger", "triggers", multiple=True, metavar="TRIGGER", help="Only of this trigger; may be repeated.")
 @click.option("--reason", "reasons", multiple=True, metavar="REASON", help="Only skips for it; may be repeated.")
@@ -64,7 +65,7 @@ def history(
             after,
         )
     runs = page["items"]
-    show(output, page, runs_table(runs, is_local=job is not None), rows=runs, name="run")
+    show(output, page, runs_table(runs), rows=runs, name="run")
     if not runs:
         note("Nothing of that kind is in the ledger. Next: evertick list shows what will run.")
     elif page["next"]:

@@ -69,9 +69,9 @@ def jobs_table(jobs: Sequence[Row], at: int) -> Table:
         Column("Status", "status", "state"),
         Column("Next in", wait, "green", right=True),
         Column("Last run", lambda row: state_text(row["last"]) if row["last"] else "-", "state"),
+        Column("What it is", lambda row: row["description"].strip().partition("\n")[0], wrap=True, optional=True),
         Column("Next", next_time, optional=True),
         Column("For", lambda row: row["last"]["scheduled_for"] if row["last"] else "", "dim", optional=True),
         Column("Watermark", lambda row: row["watermark"] or "never planned", "dim", optional=True),
-        Column("What it is", lambda row: row["description"].strip().partition("\n")[0], wrap=True, optional=True),
     )
     return Table(columns, jobs)

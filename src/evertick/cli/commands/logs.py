@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evertick.cli.following import Follower, Log
+from evertick.cli.complete import complete_jobs
+from evertick.cli.following import Follower, OnDesk
 from evertick.cli.live import PlainDisplay
 from evertick.cli.output import note, output_option, show
 from evertick.cli.place import Place, place_options
@@ -19,7 +20,7 @@ POLL_SECONDS = 0.2
 
 
 @click.command()
-@click.argument("run_id", metavar="JOB|RUN_ID")
+@click.argument("run_id", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
 @click.option("--step", metavar="NAME", help="Only this step.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only this attempt; default: the last.")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
@@ -67,25 +68,6 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
                 time.sleep(POLL_SECONDS)
     if not follower.has_told and not run["occurrences"] > 1:
         note(f"Nothing was printed. Next: evertick why {run['run']}")
-
-
-class OnDesk:
-    """A run that the ledger or a server knows."""
-
-    def __init__(self, desk: Desk, run_id: str) -> None:
-        self._desk, self._run_id = desk, run_id
-        self._data: dict[str, Any] = {}
-
-    def data(self) -> dict[str, Any]:
-        self._data = self._desk.run(self._run_id)
-        return self._data
-
-    def logs(self) -> list[Log]:
-        return [Log(log["attempt"], log["step"]) for log in self._data["logs"]]
-
-    def read(self, log: Log, offset: int) -> tuple[bytes, int]:
-        data, end, _ = self._desk.log_bytes(self._run_id, log.attempt, log.step, offset)
-        return data, end
 
 
 def _newest(desk: Desk, job_id: str) -> str:

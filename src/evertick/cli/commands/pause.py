@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from evertick.cli.complete import complete_jobs
 from evertick.cli.output import note, output_option, show, show_text
 from evertick.cli.place import Place, place_options
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @click.option("--note", "reason", default="", metavar="TEXT", help="Why, for those who find it paused.")
 @place_options
 @output_option

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Table, note, output_option, show
 from evertick.cli.place import Place, place_options
 from evertick.cli.times import wait_text
@@ -14,7 +15,14 @@ from evertick.cli.times import wait_text
 @click.command()
 @click.argument("path", metavar="[FOLDER]", required=False, type=click.Path(path_type=Path))
 @click.option("--until", required=True, metavar="TIME", help="Up to this time, included.")
-@click.option("--job", "job_ids", multiple=True, metavar="JOB", help="Only this job; may be repeated.")
+@click.option(
+    "--job",
+    "job_ids",
+    multiple=True,
+    metavar="JOB",
+    shell_complete=complete_jobs,
+    help="Only this job; may be repeated.",
+)
 @click.option("--limit", "-n", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many.")
 @place_options
 @output_option

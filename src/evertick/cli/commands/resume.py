@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from evertick.cli.complete import complete_jobs
 from evertick.cli.output import output_option, show, show_text
 from evertick.cli.place import Place, place_options
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @click.option(
     "--catchup",
     "keep",

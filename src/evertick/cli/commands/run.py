@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from evertick.cli.asking import params_of, tell_result, whoami
+from evertick.cli.asking import ask, new_id, params_of, tell_result, whoami
+from evertick.cli.complete import complete_jobs_and_files
 from evertick.cli.exits import INTERRUPTED, TIMEOUT
-from evertick.cli.following import Follower, Log
+from evertick.cli.following import Follower, Log, OnDesk
 from evertick.cli.live import open_display
 from evertick.cli.output import note, output_option, show
 from evertick.cli.place import Place, place_options
@@ -22,23 +25,35 @@ if TYPE_CHECKING:
     from evertick.cli.live import Display
     from evertick.model.job import Job
     from evertick.once import Once
+    from evertick.operations.desk import Desk
+
+LOOK_SECONDS = 0.2
 
 
 @click.command()
-@click.argument("target", metavar="FILE|JOB")
+@click.argument("target", metavar="FILE|JOB", shell_complete=complete_jobs_and_files)
 @click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated.")
 @click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="End it after so long (exit code 124).")
+@click.option("--alone", is_flag=True, help="Here, on a ledger of its own, although a scheduler is running.")
 @place_options
 @output_option
 @click.pass_context
 def run(
-    ctx: click.Context, target: str, params: tuple[str, ...], timeout: float | None, place: Place, output: str
+    ctx: click.Context,
+    target: str,
+    params: tuple[str, ...],
+    timeout: float | None,
+    alone: bool,
+    place: Place,
+    output: str,
 ) -> None:
     """Run a job once, in the foreground.
 
     Its output is on stdout as it comes, how far its steps are on stderr, and its result is the exit code: 0 or 1.
-    Ctrl-C ends the run in order. Nothing needs to be running, and no schedule takes part: the run has a ledger of
-    its own that goes with it, so it is in no history. 'evertick trigger' asks a scheduler instead.
+    Ctrl-C ends the run in order.
+
+    A job whose scheduler is running is run by it: the run is in the history and meets the job's overlap rule. A file,
+    and a job that nobody schedules, is run here, on a ledger of its own that goes with it; nothing needs to be running.
 
     With -o json and the like, the run is on stdout when it has ended, and its output on stderr.
 
@@ -47,29 +62,94 @@ def run(
       evertick run report.yaml
       evertick run export --folder jobs -p FORMAT=json
     """
+    given = params_of(params)
+    if alone and place.server is not None:
+        raise click.UsageError("--alone runs it here, and a server has its jobs there. Leave one of them out.")
+    if not alone and not _is_file(target):
+        with place.desk(may_be_new=True) as desk:
+            if place.server is not None or desk.is_scheduler_running():
+                ctx.exit(_through(desk, target, given, timeout, output))
+    ctx.exit(_alone(target, given, timeout, place, output))
+
+
+def _is_file(target: str) -> bool:
+    from evertick.errors import NotFound
+
+    path = Path(target)
+    if not path.is_file() and path.suffix in (".yaml", ".yml"):
+        raise NotFound(f"there is no file '{target}'. Write the path of a job file, or the id of a job.")
+    return path.is_file()
+
+
+# --- by its scheduler
+
+
+def _through(desk: Desk, job: str, params: dict[str, str], timeout: float | None, output: str) -> int:
+    from evertick.model.lifecycle import TERMINAL
+
+    steps = [step["name"] for step in (desk.job(job)["definition"] or {"steps": ()})["steps"]]
+    asked = ask(lambda request, wait: desk.trigger(job, params, request_id=request, wait_seconds=wait))
+    if not asked["is_answered"]:
+        show(output, asked, lambda: None, name="request")
+        return TIMEOUT
+    run_id = asked["run"]
+    display = open_display(job, len(steps), output_on_stderr=output != "table")
+    follower = Follower(OnDesk(desk, run_id), display, steps)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    code: int | None = None
+    try:
+        while True:
+            try:
+                if follower.look()["state"] in TERMINAL:
+                    break
+                time.sleep(LOOK_SECONDS)
+                is_late = deadline is not None and time.monotonic() >= deadline
+            except KeyboardInterrupt:
+                if code is not None:
+                    raise
+                code = _end(desk, run_id, INTERRUPTED, "interrupted")
+                continue
+            if is_late and code is None:
+                code = _end(desk, run_id, TIMEOUT, f"not done after {timeout:g} s")
+    finally:
+        follower.close()
+    show(output, follower.data, lambda: None, name="run")
+    return tell_result(follower.data) if code is None else code
+
+
+def _end(desk: Desk, run_id: str, code: int, words: str) -> int:
+    from evertick.errors import Conflict
+
+    note(f"{words}: the run is asked to end, and killed when it does not.")
+    with suppress(Conflict):  # it has ended by itself meanwhile
+        desk.cancel(run_id, request_id=new_id())
+    return code
+
+
+# --- here, on a ledger of its own
+
+
+def _alone(target: str, params: dict[str, str], timeout: float | None, place: Place, output: str) -> int:
     from evertick.once import Once, own_state_folder
     from evertick.operations import params_text, run_data
 
     job, others = _find(target, place)
-    text = params_text(job, params_of(params))
+    text = params_text(job, params)
     with own_state_folder() as state:
         one = Once(job, others, state, text, whoami())
         display = open_display(job.id, len(job.steps), output_on_stderr=output != "table")
         code = asyncio.run(_carry_out(one, display, timeout))
-    row = one.row
-    show(output, run_data(row), lambda: None, name="run")
-    ctx.exit(tell_result(run_data(row), is_kept=False) if code is None else code)
+    data = run_data(one.row)
+    show(output, data, lambda: None, name="run")
+    return tell_result(data, is_kept=False) if code is None else code
 
 
 def _find(target: str, place: Place) -> tuple[Job, Mapping[str, Job]]:
     from evertick.definitions.source import load_files
-    from evertick.errors import NotFound
     from evertick.settings import Settings
 
     path = Path(target)
     if not path.is_file():
-        if path.suffix in (".yaml", ".yml"):
-            raise NotFound(f"there is no file '{target}'. Write the path of a job file, or the id of a job.")
         return place.job(target), place.jobs()
     found = load_files({path: None}, Settings.from_environment(), is_whole=False)
     for errors in found.errors.values():
@@ -98,7 +178,7 @@ async def _carry_out(one: Once, display: Display, timeout: float | None) -> int 
         loop.call_later(timeout, end, TIMEOUT, f"not done after {timeout:g} s")
     follower = Follower(_Here(one), display, [step.name for step in one.job.steps])
     try:
-        await one.run(lambda: follower.look())
+        await one.run(follower.look)
     finally:
         follower.close()
     return code

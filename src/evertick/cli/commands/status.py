@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from evertick.cli import times
+from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.place import Place, place_options
 from evertick.cli.runs import runs_table
@@ -17,7 +18,7 @@ WAITING_SHOWN = 10
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @click.option("--runs", type=click.IntRange(0, 100), default=5, show_default=True, help="How many of the last runs.")
 @place_options
 @output_option

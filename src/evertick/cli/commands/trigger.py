@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from evertick.cli.complete import complete_jobs
 from evertick.cli.output import output_option
 from evertick.cli.place import Place, place_options
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated.")
 @click.option("--wait", is_flag=True, help="Wait until it has ended; its result is the exit code: 0 or 1.")
 @click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="With --wait: how long (exit code 124).")

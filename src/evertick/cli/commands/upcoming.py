@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import USAGE
 from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.place import STATE_FOLDER, Place, place_options
@@ -14,7 +15,7 @@ from evertick.cli.times import MOMENT, wait_text
 
 @click.command()
 @click.argument("path", metavar="[FOLDER]", required=False, type=click.Path(path_type=Path))
-@click.option("--job", metavar="JOB", help="Only this job, with what its schedule means.")
+@click.option("--job", metavar="JOB", shell_complete=complete_jobs, help="Only this job, with what its schedule means.")
 @click.option("--count", "-n", type=click.IntRange(1, 10_000), default=12, show_default=True, help="How many fires.")
 @click.option("--until", metavar="TIME", help="Only fires up to this time.")
 @click.option("--after", type=MOMENT, metavar="TIME", help="As if it were that time; default: now.")

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from evertick.cli.complete import complete_jobs
 from evertick.cli.output import output_option, show, show_text
 from evertick.cli.place import Place, place_options
 
 
 @click.command()
-@click.argument("job", metavar="JOB|RUN_ID")
+@click.argument("job", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
 @click.argument("time", required=False)
 @place_options
 @output_option

@@ -1,0 +1,30 @@
+"""`evertick completion`: what makes a shell complete commands, options and jobs."""
+
+from __future__ import annotations
+
+import click
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print what makes a shell complete commands, options and the names of jobs.
+
+    \b
+    bash, in ~/.bashrc:              eval "$(evertick completion bash)"
+    zsh, in ~/.zshrc:                eval "$(evertick completion zsh)"
+    fish, once:                      evertick completion fish > ~/.config/fish/completions/evertick.fish
+
+    \b
+    Example:
+      eval "$(evertick completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    from evertick.cli.app import evertick
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(evertick, {}, "evertick", "_EVERTICK_COMPLETE").source())
