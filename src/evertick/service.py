@@ -126,10 +126,7 @@ class Service:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
-            try:
-                await asyncio.to_thread(self._close, stop_timeout)
-            finally:
-                await asyncio.to_thread(self._fall_silent)
+            await asyncio.to_thread(self._close, stop_timeout)
 
     def shut_down(self, patience_seconds: float = PATIENCE_SECONDS, *, ends_runs: bool = False) -> None:
         """Start nothing more; runs that have not ended by then go on and are found by the next one, or are ended."""
@@ -168,6 +165,11 @@ class Service:
             self.inbox.report(self._own_everything(store))
         self._writer.start()
 
+    @property
+    def store(self) -> Store:
+        """The ledger that the loop writes to, once it is open; for a ledger that only one process can open."""
+        return self._stores[0]
+
     def _open_store(self) -> Store:
         store = self._opener(self._store_url)
         self._stores.append(store)
@@ -177,14 +179,6 @@ class Service:
         self.outlook(seen)
         if self._observe is not None:
             self._observe(seen)
-
-    def _fall_silent(self) -> None:
-        # What the ledger took last is told too, though the loop no longer asks.
-        for message in self.inbox.drain():
-            self.outlook(message)
-        for attachment in reversed(self.attachments):
-            attachment.stop()
-        self.outlook.stop()
 
     def resync(self) -> None:
         """Tell the loop all the definitions there are."""
@@ -239,13 +233,22 @@ class Service:
 
     def _close(self, timeout: float) -> None:
         assert self._writer is not None
-        if not self._writer.stop(timeout):
-            log.warning("service.stopped_with_unwritten_changes")
-        for executor in self._executors.values():
-            executor.close()
-        if self._leadership is not None:
-            self._leadership.stop()
-        self._let_go()
+        try:
+            if not self._writer.stop(timeout):
+                log.warning("service.stopped_with_unwritten_changes")
+            for executor in self._executors.values():
+                executor.close()
+            if self._leadership is not None:
+                self._leadership.stop()
+        finally:
+            # What the ledger took last is told too, though the loop no longer asks.
+            for message in self.inbox.drain():
+                self.outlook(message)
+            for attachment in reversed(self.attachments):
+                attachment.stop()
+            # Only now: an attachment may have used the ledger.
+            self._let_go()
+            self.outlook.stop()
 
     def _let_go(self) -> None:
         """Also of what a start that failed half-way had taken: the process may live on, and would seem to own it."""
@@ -309,8 +312,11 @@ class FolderService:
     def accompany(self, companion: Companion) -> None:
         """Let a process live beside the scheduler, from when it is up until it has stopped."""
         self.service.outlook.status.extra[companion.name] = lambda: companion.state
+        self.attach(companion)
+
+    def attach(self, attachment: Attachment) -> None:
         # Before the manager, who is told last that everything is there.
-        self.service.attachments.insert(-1, companion)
+        self.service.attachments.insert(-1, attachment)
 
     def shut_down(self, patience_seconds: float = PATIENCE_SECONDS, *, ends_runs: bool = False) -> None:
         self.manager.leaving()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -227,3 +229,34 @@ def _drain(descriptor: int) -> None:
             pass
     except OSError:
         pass
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        pytest.param("", id="a process beside it"),
+        pytest.param("memory:", id="a thread of it, for a ledger in memory"),
+        pytest.param("files:", id="a thread of it, for a ledger in plain files"),
+    ],
+)
+def test_the_pages_and_the_api_come_up_with_it_and_go_with_it(folder, tmp_path, store):
+    (folder / "often.yaml").write_text(OFTEN)
+    ledger = f"files:{tmp_path}/ledger" if store == "files:" else store
+    (tmp_path / "ledger").mkdir()
+    with Serve(folder, "--port", "0", "--patience", "0", EVERTICK_WEB="true", EVERTICK_STORE=ledger) as serve:
+        place = folder / ".evertick" / "server.json"
+        wait_for(lambda: place.exists() and bool(place.read_text()), "no server came up")
+        url = json.loads(place.read_text())["url"]
+        wait_for(lambda: _is_well(url), "it does not answer")
+        serve.process.send_signal(signal.SIGTERM)
+        assert serve.end() == 0
+        assert "Traceback" not in serve.said
+    assert not _is_well(url)
+
+
+def _is_well(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=PATIENCE) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

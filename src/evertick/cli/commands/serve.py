@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli.output import clean, note
+from evertick.cli.web import add_web
 
 if TYPE_CHECKING:
     from evertick.loop.effects import Effect
@@ -84,7 +83,7 @@ def serve(
     _offer_a_first_job(folder)
     service = FolderService(folder, settings, observe=None if quiet else Teller())
     if settings.web:
-        _add_web(service, options)
+        add_web(service, options)
     asyncio.run(_run(service, settings.stop.patience_us / 1_000_000 if patience is None else patience))
 
 
@@ -101,23 +100,6 @@ def _offer_a_first_job(folder: Path) -> None:
                 stream.write(JOB)
         return
     note(f"There are no jobs in '{folder}' yet. Next: evertick init {folder}, or write one; it is taken at once.")
-
-
-def _add_web(service: FolderService, options: Mapping[str, str | int | None]) -> None:
-    """The pages and the API live in a process of their own: whatever they do delays no job."""
-    from importlib.util import find_spec
-
-    from evertick.service import Companion, module_command
-
-    if find_spec("evertick.api") is None:
-        return
-    if service.store_url.startswith(("memory:", "files:")):
-        note("No pages and no API: only one process can open a ledger of this kind. A database can be shared.")
-        return
-    # Options travel as variables: a password in a URL must not stand where everybody can list it.
-    chosen = {f"EVERTICK_{name.upper()}": str(value) for name, value in options.items() if value is not None}
-    command = module_command("evertick.api", str(service.folder), "--state-folder", str(service.state_folder))
-    service.accompany(Companion("web", command, {**os.environ, **chosen}))
 
 
 def _fleet(url: str | None, certs: Path | None) -> dict[str, str | None]:

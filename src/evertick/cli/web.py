@@ -1,0 +1,61 @@
+"""How `serve` brings up the pages and the API: in a process of their own, or in a thread where that cannot be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from evertick.cli.output import note
+
+if TYPE_CHECKING:
+    from evertick.api.server import ApiServer
+    from evertick.service import FolderService
+
+
+def add_web(service: FolderService, options: Mapping[str, str | int | None]) -> None:
+    """In a process of their own, whatever they do delays no job; some ledgers can be opened by one process only."""
+    if service.store_url.startswith(("memory:", "files:")):
+        service.attach(WebThread(service))
+        return
+    from evertick.service import Companion, module_command
+
+    # Options travel as variables: a password in a URL must not stand where everybody can list it.
+    chosen = {f"EVERTICK_{name.upper()}": str(value) for name, value in options.items() if value is not None}
+    command = module_command("evertick.api", str(service.folder), "--state-folder", str(service.state_folder))
+    service.accompany(Companion("web", command, {**os.environ, **chosen}))
+
+
+class WebThread:
+    """The same server beside the loop, on the loop's own ledger. Without it the scheduler goes on."""
+
+    def __init__(self, service: FolderService) -> None:
+        self._service = service
+        self._server: ApiServer | None = None
+
+    def start(self) -> None:
+        from evertick.api.opening import open_office
+        from evertick.api.server import ApiServer
+        from evertick.errors import EvertickError
+        from evertick.operations.live import scheduler_of
+
+        service = self._service
+        try:
+            office = open_office(
+                service.service.store,
+                service.store_url,
+                service.watch.snapshot,
+                service.settings,
+                service.state_folder,
+                folder=service.folder,
+                control=scheduler_of(service.folder, service.settings),
+            )
+            self._server = ApiServer(office)
+        except EvertickError as error:
+            note(f"No pages and no API: {error}")
+            return
+        self._server.start(note)
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.stop()
