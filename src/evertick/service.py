@@ -25,12 +25,14 @@ from evertick.dispatch.leadership import LEASE_US, NODE_PREFIX, Leadership, buck
 from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
 from evertick.dispatch.notify.telling import NOBODY, Telling, telling_of
 from evertick.dispatch.outlook import Outlook
+from evertick.dispatch.sweeper import Sweeper
 from evertick.dispatch.systemd import ServiceManager
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.settings import Certificates, FleetSettings
 from evertick.executors.local import LocalExecutor, private_folder
+from evertick.executors.logs import Logs
 from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.loop.effects import Effect
 from evertick.loop.messages import BucketsGained, DefinitionsChanged, DefinitionsResynced, Message, NodesSeen
@@ -292,8 +294,14 @@ class FolderService:
             self.state_folder / CONTROL_SOCKET, outlook.status, outlook.feed, settings.limits.clients
         )
         outlook.status.extra["control"] = lambda: self.control.counts
+        sweeper = Sweeper(
+            Logs(self.state_folder).prune_logs,
+            lambda: self.watch.snapshot().jobs.values(),
+            SystemClock(),
+            settings.retention.logs_us,
+        )
         self.manager = ServiceManager(self.service.seconds_since_turn)
-        self.service.attachments += [self.control, self.manager]
+        self.service.attachments += [self.control, sweeper, self.manager]
 
     async def run(self) -> None:
         private_folder(self.state_folder)

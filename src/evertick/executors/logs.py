@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -93,30 +93,33 @@ class Logs:
                         found.append(LogFile(attempt, unquote(stem.removesuffix(SUFFIX)), size, not is_open))
         return found
 
-    def prune_logs(self, before: Instant, limit: int = PRUNED_AT_ONCE, job_id: str | None = None) -> int:
+    def prune_logs(
+        self, before: Instant, limit: int = PRUNED_AT_ONCE, job_id: str | None = None, *, but: Collection[str] = ()
+    ) -> int:
         """Remove the logs of runs that were due, and last written to, before an instant; at most `limit` runs at once.
 
-        Answers how many went; as long as that is the limit there may be more.
+        Of one job, or of all `but` some. Answers how many went; as long as that is the limit there may be more.
         """
         removed = 0
         day = to_text(before)[:10]
-        for date in self._dates(job_id):
+        for date in self._dates(job_id, but):
             if date.name > day:
                 continue
             for run in _folders(date):
                 if removed >= limit:
                     return removed
                 newest = max((path.stat().st_mtime for path in (run, *_folders(run))), default=0.0)
-                if newest < before / SECOND:
+                if newest < before / SECOND and not _is_growing(run):
                     shutil.rmtree(run, ignore_errors=True)
                     removed += 1
             _remove_if_empty(date)
             _remove_if_empty(date.parent)
         return removed
 
-    def _dates(self, job_id: str | None) -> Iterator[Path]:
+    def _dates(self, job_id: str | None, but: Collection[str]) -> Iterator[Path]:
+        left_out = {file_name(one) for one in but}
         for job in _folders(self._root):
-            if job_id is None or job.name == file_name(job_id):
+            if job.name not in left_out and (job_id is None or job.name == file_name(job_id)):
                 yield from _folders(job)
 
     @contextmanager
@@ -145,6 +148,11 @@ def _folders(path: Path) -> list[Path]:
         return sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.is_symlink())
     except FileNotFoundError:
         return []
+
+
+def _is_growing(run: Path) -> bool:
+    """Whether a step still prints: a run may be older than its logs are kept."""
+    return any(name.endswith(OPEN_SUFFIX) for attempt in _folders(run) for name in os.listdir(attempt))
 
 
 def _remove_if_empty(path: Path) -> None:
