@@ -41,7 +41,7 @@ FREE = [
     pytest.param(["cron", "explain", "@daily"], "@daily", id="cron explain"),
     pytest.param(["schema"], "name", id="schema"),
 ]
-STREAMS = {"completion", "scheduler start", "serve"}
+STREAMS = {"completion", "fleet join", "fleet start", "scheduler start", "serve"}
 """What they print is no data: a script for a shell, or what happens while it happens."""
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evertick.definitions.source import Folder
     from evertick.model.job import Job
     from evertick.operations import Store
-    from evertick.operations.desk import Desk
+    from evertick.operations.desk import Desk, Live
 
 STATE_FOLDER = ".evertick"
 LEDGER = "ledger.db"
@@ -85,9 +85,16 @@ class Place:
                 self.definitions,
                 now=times.now if at is None else lambda: at,
                 logs=self.logs_if_there(),
+                live=None if found is None else self._scheduler(),
                 by=whoami(),
                 is_scheduler_running=lambda: found is not None and self.is_anyone_running(store),
             )
+
+    def _scheduler(self) -> Live | None:
+        """Who is at work in this folder, if it is this ledger that it works on."""
+        from evertick.operations.live import scheduler_of
+
+        return scheduler_of(self.folder) if self.folder is not None and not self.is_ledger_named else None
 
     def in_folder(self, folder: Path | None) -> Place:
         """The same for a folder that is named by itself."""

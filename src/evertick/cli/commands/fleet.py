@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evertick.cli.lazy import SuggestingGroup
-from evertick.cli.output import Column, Table, note, output_option, show, show_text
+from evertick.cli.output import Column, Table, note, output_option, show, show_lines, show_text
 
 if TYPE_CHECKING:
     from evertick.executors.fleet.settings import FleetSettings
@@ -169,7 +169,8 @@ def drain(url: str, member: str, timeout: float, certs: Path | None, output: str
 @click.argument("member")
 @click.option("--force", is_flag=True, help="Also when it runs something, which is lost then.")
 @certs_option
-def remove(url: str, member: str, force: bool, certs: Path | None) -> None:
+@output_option
+def remove(url: str, member: str, force: bool, certs: Path | None, output: str) -> None:
     """Let a member leave for good: its process ends, and does not start again.
 
     \b
@@ -179,14 +180,15 @@ def remove(url: str, member: str, force: bool, certs: Path | None) -> None:
     from evertick.executors.fleet import asking
 
     asking.remove(_settings(url, certs), member, by_force=force)
-    show_text(member)
+    show(output, {"member": member}, lambda: show_text(member), name="member")
 
 
 @fleet.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("names", nargs=-1, required=True)
 @click.option("--host", "hosts", multiple=True, help="A name or address it is reached by. Repeatable.")
-def certs(folder: Path, names: tuple[str, ...], hosts: tuple[str, ...]) -> None:
+@output_option
+def certs(folder: Path, names: tuple[str, ...], hosts: tuple[str, ...], output: str) -> None:
     """Make certificates for those who take part in a fleet, and an authority that signs them.
 
     Each name gets a folder with ca.pem, cert.pem and key.pem: copy it to its machine, and nothing else. Whoever has
@@ -198,8 +200,8 @@ def certs(folder: Path, names: tuple[str, ...], hosts: tuple[str, ...]) -> None:
     """
     from evertick.executors.fleet.certs import make_certificates
 
-    for made in make_certificates(folder, names, hosts):
-        show_text(str(Path(made.cert).parent))
+    made = [{"folder": str(Path(one.cert).parent)} for one in make_certificates(folder, names, hosts)]
+    show(output, made, lambda: show_lines(one["folder"] for one in made), name="folder")
 
 
 def _settings(url: str, certs: Path | None) -> FleetSettings:
