@@ -12,7 +12,11 @@ from click.testing import CliRunner
 from evertick import errors
 from evertick.cli.app import COMMANDS, SUMMARIES, evertick, exit_code
 
-HEAVY = ("yaml", "sqlalchemy", "alembic", "rich", "zoneinfo", "evertick.planning", "evertick.definitions")
+HEAVY = (
+    *("yaml", "sqlalchemy", "alembic", "rich", "fastapi", "pydantic", "uvicorn", "zoneinfo"),
+    *("evertick.planning", "evertick.definitions", "evertick.operations", "evertick.service"),
+)
+DATABASE = ("sqlalchemy", "alembic", "fastapi", "pydantic", "uvicorn", "rich", "evertick.stores", "evertick.service")
 
 
 def run(*arguments: str):
@@ -60,6 +64,23 @@ def test_the_outermost_options_import_nothing_heavy(arguments):
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "evertick" in result.stdout
     assert not set(HEAVY) & set(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("for name in app.COMMANDS: app.evertick.get_command(None, name)", id="the help of all commands"),
+        pytest.param("sys.argv[1:] = ['list', '--server', 'http://127.0.0.1:1']; app.run()", id="asking a server"),
+    ],
+)
+def test_no_database_is_imported_for(code):
+    text = (
+        "import sys\nfrom evertick.cli import app\n"
+        f"try:\n    exec({code!r})\nexcept SystemExit:\n    pass\n"
+        "print('modules', *sys.modules, file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert not set(DATABASE) & set(result.stderr.partition("modules ")[2].split())
 
 
 def test_the_version_is_shown():

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from evertick.model.instant import HOUR, SECOND, from_text, to_text
+from tests.cli.serving import PATIENCE, Scheduler
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 60
 FILES = {
     "echo.yaml": (
         "schedule: '0 * * * *'\ntimezone: UTC\nparams: {WORD: {default: hello, pattern: '[a-z]+'}}\n"
@@ -30,63 +26,6 @@ FILES = {
     "long.yaml": "command: exec sleep 600\n",
     "ready.yaml": "command: echo ready; exec sleep 600\n",
 }
-
-
-class Scheduler:
-    """A `serve` that is waited for by what it says."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        command = [sys.executable, "-m", "evertick", "serve", str(folder), "--node", "a1", "--patience", "0"]
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self.env)
-        self._lines: list[str] = []
-        self._said = threading.Condition()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    @property
-    def env(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("EVERTICK")}
-        return {**kept, "EVERTICK_TIMEZONE": "UTC"}
-
-    def _read(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            with self._said:
-                self._lines.append(line.rstrip())
-                self._said.notify_all()
-
-    def wait_until_said(self, *words: str) -> None:
-        with self._said:
-            said = self._said.wait_for(lambda: any(all(w in line for w in words) for line in self._lines), PATIENCE)
-        assert said, f"{words} was not said; what was: {self._lines[-20:]}"
-
-    def wait_until(self, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not is_so():
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-
-    def run(self, *arguments: str, code: int = 0) -> str:
-        """A command of its own process; its standard output."""
-        command = [sys.executable, "-m", "evertick", *arguments, "--folder", str(self.folder)]
-        ended = subprocess.run(command, capture_output=True, text=True, env=self.env, timeout=PATIENCE, check=False)
-        assert ended.returncode == code, (arguments, ended.returncode, ended.stdout, ended.stderr)
-        return ended.stdout
-
-    def data(self, *arguments: str, code: int = 0):
-        return json.loads(self.run(*arguments, "-o", "json", code=code))
-
-    def stop(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(PATIENCE)
-        finally:
-            self._process.kill()
-            self._process.wait()
-            self._reader.join()
-            assert self._process.stderr is not None
-            self._process.stderr.close()
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +191,6 @@ def test_a_job_that_is_not_there_is_not_found_before_anything_is_asked(scheduler
 
 
 def test_the_ledger_is_sound_afterwards(scheduler):
-    store = f"sqlite:///{scheduler.folder}/.evertick/ledger.db"
-    command = [sys.executable, "-m", "evertick", "verify", "--store", store, "-o", "json"]
+    command = [sys.executable, "-m", "evertick", "verify", "--store", scheduler.store_url, "-o", "json"]
     ended = subprocess.run(command, capture_output=True, text=True, env=scheduler.env, timeout=PATIENCE, check=False)
     assert (ended.returncode, json.loads(ended.stdout)["is_sound"]) == (0, True)
