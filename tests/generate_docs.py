@@ -25,6 +25,7 @@ from evertick.model.lifecycle import (
 from tests.cli.pages import commands_page, exit_codes_page
 from tests.definitions.fields_page import fields_page
 from tests.settings.settings_page import settings_page
+from tests.truth_tables import catchup_page, dst_page, errors_page
 
 ROOT = Path(__file__).parent.parent
 BANNER = "<!-- Written by `make docs` from the code. Edit the code, then run it again. -->"
@@ -139,7 +140,10 @@ def openapi_page() -> str:
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/lifecycle.md": lifecycle,
+    "docs/reference/catchup-table.md": catchup_page,
     "docs/reference/commands.md": commands_page,
+    "docs/reference/dst-table.md": dst_page,
+    "docs/reference/errors.md": errors_page,
     "docs/reference/exit-codes.md": exit_codes_page,
     "docs/reference/fields.md": fields_page,
     "docs/reference/openapi.json": openapi_page,

@@ -178,6 +178,7 @@ def is_shown(line: str, output: str) -> bool:
 
 def _plain(line: str) -> str:
     """A line without what differs from run to run."""
+    line = re.sub(r" \([^)]* UTC\)", "", line)
     line = re.sub(r"\b(?:on|of) node \S+", "on node N", line)
     line = re.sub(r"local@[\w.-]+", "local@N", line)
     line = re.sub(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b", "Day", line)

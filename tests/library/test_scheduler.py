@@ -195,6 +195,14 @@ def test_what_a_job_file_refuses_is_refused_with_its_place_in_the_code(scheduler
     assert told.value.line == print_nothing.__code__.co_firstlineno
 
 
+def test_a_parameter_that_must_be_given_and_a_schedule_do_not_go_together(scheduler):
+    def export(region: str) -> None: ...
+
+    with pytest.raises(DefinitionError, match="nobody gives the parameter 'region'"):
+        scheduler.job(every="1h")(export)
+    scheduler.job()(export)
+
+
 def test_two_functions_of_one_id_are_refused(scheduler):
     scheduler.job()(print_nothing)
     with pytest.raises(DefinitionError, match="'print-nothing' is defined in"):

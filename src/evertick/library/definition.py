@@ -62,6 +62,14 @@ def read_function(
     if parsed.job is None:
         raise _told(call, place, parsed.errors)
     job = parsed.job
+    needed = [param.name for param in function.params if param.default is None]
+    if needed and (job.schedules or job.after):
+        raise DefinitionError(
+            f"the job of '{call.__qualname__}': nobody gives the parameter '{needed[0]}' when it starts by itself.",
+            hint="Give it a default, or leave the schedule out.",
+            field=needed[0],
+            file=place.rpartition(":")[0] or place,
+        )
     target = f"{call.__module__}:{call.__qualname__}"
     work = Work((Step(job.id, PythonCall(target)),), params=function.params, timeout_us=job.work.timeout_us)
     origins = {name: _origin(value, place) for name, value in job.origins.items()}
