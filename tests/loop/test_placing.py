@@ -254,7 +254,7 @@ class TestBroadcast:
         here.act("a", FOREVER, Act())
         here.run_until("08:31:10")
         key = here.launches[0][1].key
-        here.say(RunFinished(key, 1, here.now, FAILED, 1, "", executor="fleet:*ex-a+,ex-b,ex-c+"))
+        here.say(RunFinished(key, 1, here.now, FAILED, 1, executor="fleet:*ex-a+,ex-b,ex-c+"))
         here.restart()
         here.say(seen("ex-a", "ex-c"))
         here.run_until("08:32:30")

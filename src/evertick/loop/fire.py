@@ -24,6 +24,7 @@ from evertick.model.lifecycle import (
     Trigger,
 )
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind
+from evertick.model.routing import Strategy
 from evertick.planning.misfire import is_missed
 from evertick.planning.overlap import Admission, Occupancy, admit, may_leave_queue
 from evertick.planning.schedules import compile_all, previous_of
@@ -233,7 +234,9 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     run.retry_at = None
     note_placed(state, job, run)
     job.last_started_at = turn.now
-    if job.job.policy.on_executor_lost is OnExecutorLost.FAIL:
+    # The shards of a broadcast cannot be asked for by whoever does not know how many there are.
+    is_broadcast = job.job.routing.strategy is Strategy.SHARDING_BROADCAST
+    if is_broadcast or job.job.policy.on_executor_lost is OnExecutorLost.FAIL:
         turn.move(run, LAUNCHING, is_with_batch=True)
         turn.launch_once_written(run)
     else:

@@ -63,15 +63,23 @@ def start(url: str, certs: Path | None) -> None:
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="What jobs may ask for. Repeatable.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where it keeps its runs; default: ~/.evertick-NAME.")
 @click.option("--slots", default=0, help="How many attempts it runs at once; 0: as many as come.", show_default=True)
+@click.option("--lease", default=20.0, help="Seconds that its runs go on without it.", show_default=True)
 @click.option("--host", default="", help="The address it listens on; default: the one on the way to the fleet.")
 @certs_option
 def join(
-    url: str, name: str, labels: tuple[str, ...], folder: Path | None, slots: int, host: str, certs: Path | None
+    url: str,
+    name: str,
+    labels: tuple[str, ...],
+    folder: Path | None,
+    slots: int,
+    lease: float,
+    host: str,
+    certs: Path | None,
 ) -> None:
     """Run jobs for a fleet on this machine, until stopped.
 
-    What runs when it is stopped goes on for 20 s, and is found if it is started again by then; use 'fleet drain'
-    first to let everything end.
+    What runs when it is stopped goes on for the time of the lease, and is found if it is started again by then; use
+    'fleet drain' first to let everything end.
 
     \b
     Examples:
@@ -88,7 +96,7 @@ def join(
     if not 0 <= slots <= SLOTS_MAX:
         raise SettingsError(f"'--slots {slots}' must be from 0 to {SLOTS_MAX:,}.")
     home = folder or Path.home() / f".evertick-{name}"
-    part = Part(settings.url, settings.certificates, name, _labels(labels), str(home.absolute()), host, slots)
+    part = Part(settings.url, settings.certificates, name, _labels(labels), str(home.absolute()), host, slots, lease)
     _supervise("member", part)
 
 

@@ -22,6 +22,7 @@ from evertick.executors.fleet.member import MemberPlugin
 from evertick.executors.fleet.settings import is_loopback
 from evertick.executors.fleet.supervising import LEFT, Part
 from evertick.executors.fleet.switchboard import Switchboard
+from evertick.model.instant import SECOND
 
 log = logging.getLogger("evertick.fleet")
 
@@ -61,7 +62,8 @@ async def be_scheduler(settings: Part, stopping: asyncio.Event) -> int:
 
 
 async def be_member(settings: Part, stopping: asyncio.Event) -> int:
-    plugin = MemberPlugin(settings.name, settings.labels, settings.folder, settings.slots)
+    lease_us = int(settings.lease_seconds * SECOND)
+    plugin = MemberPlugin(settings.name, settings.labels, settings.folder, settings.slots, lease_us)
     worker = Worker(
         settings.url,
         name=settings.name,

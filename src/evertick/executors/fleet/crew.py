@@ -52,8 +52,10 @@ class Crew:
         card = Card.from_plain(plain)
         before = self._seats.get(card.name)
         self._seats[card.name] = Seat(card, address, now - age, instant - int(age * SECOND))
-        is_back = before is None or not before.is_there or before.card.incarnation != card.incarnation
-        return card.name if is_back else None
+        if before is None or not before.is_there or before.card.incarnation != card.incarnation:
+            return card.name
+        # Frozen, or behind a line that was cut: what was said to it meanwhile may be lost, and given up.
+        return card.name if now - before.heard_at > self._silence else None
 
     def left(self, name: str) -> None:
         seat = self._seats.get(name)

@@ -35,8 +35,6 @@ from evertick.model.run import RunKey
 log = logging.getLogger("evertick.fleet")
 
 BEAT_MS = 1_000
-ORPHANED_US = 20 * SECOND
-"""A keeper whose worker stays away for this long ends what it runs: by then somebody else may be doing it again."""
 OWN_VERBS = (talk.LOGS, talk.CORDON, talk.LEAVE)
 PUSHED_MAX = 64 * 1024
 """Bytes of a log that are sent along with the end of its attempt; what is longer is asked for."""
@@ -48,11 +46,13 @@ class MemberPlugin(WorkerPlugin):
 
     name = "evertick-member"
 
-    def __init__(self, name: str, labels: Labels, folder: str, slots: int = 0) -> None:
+    def __init__(self, name: str, labels: Labels, folder: str, slots: int = 0, lease_us: int = 20 * SECOND) -> None:
         self._name = name
         self._labels = labels
         self._folder = Path(folder).absolute()
         self._slots = slots
+        self._lease_us = lease_us
+        """A keeper whose worker stays away for this long ends what it runs: somebody else may be doing it by then."""
         self._open: dict[Ticket, None] = {}
         self._incarnation = ""
         self.has_left = False
@@ -65,7 +65,7 @@ class MemberPlugin(WorkerPlugin):
         logs = private_folder(self._folder / "logs")
         keeper = private_folder(self._folder / "keeper-0")
         self._logs = Logs(self._folder)
-        settings = KeeperSettings(orphaned_us=ORPHANED_US)
+        settings = KeeperSettings(orphaned_us=self._lease_us)
         told = (self._connected, self._heard, self._failed, lambda: False, lambda _: True)
         self._link = Link(keeper, logs, settings, inherited(os.environ), *told)
         self._link.start()

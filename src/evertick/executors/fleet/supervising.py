@@ -37,6 +37,8 @@ class Part:
     host: str = ""
     """Where a member listens; empty: its address on the way to the fleet."""
     slots: int = 0
+    lease_seconds: float = 20.0
+    """How long what a member runs goes on without it."""
     patience_seconds: float = 60.0
     """How long a member looks for the fleet before it is started anew."""
 

@@ -1,0 +1,294 @@
+"""What a scheduler makes of what members say, without any member: a clock that obeys and a line that may be dead."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from evertick.executors import wire
+from evertick.executors.fleet import talk
+from evertick.executors.fleet.copying import LogCopies
+from evertick.executors.fleet.crew import Crew
+from evertick.executors.fleet.desk import AGAIN_SECONDS, FleetDesk
+from evertick.executors.fleet.joining import NotEnded, PartEnd, joined
+from evertick.executors.fleet.settings import FleetSettings
+from evertick.executors.logs import Logs
+from evertick.executors.shards import shard_key, split_key, split_run_id
+from evertick.executors.wire import Order
+from evertick.model.instant import SECOND
+from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT
+from evertick.model.report import (
+    AttemptSeen,
+    LaunchRefused,
+    MembersSeen,
+    RunFinished,
+    RunLost,
+    RunStarted,
+    RunUnknown,
+)
+from evertick.model.run import RunKey
+from evertick.routing.placement import parse_placement
+from tests.executors.contract import NINE
+
+KEY = RunKey("report", NINE)
+LEASE, SILENCE = 20.0, 5.0
+
+
+class Line:
+    """A desk with its members played by the test."""
+
+    def __init__(self, folder) -> None:
+        self.now = 1_000.0
+        self.told: list[tuple[str, list]] = []
+        self.reports: list = []
+        self.logs = Logs(folder)
+        settings = FleetSettings("tcp://127.0.0.1:1", lease_us=int(LEASE * SECOND), silence_us=int(SILENCE * SECOND))
+        self.desk = FleetDesk(Crew(settings), LogCopies(folder), self._tell, self.reports.append)
+
+    def _tell(self, member: str, lines: bytes) -> None:
+        self.told += [(member, words) for words in talk.rows_of(lines)]
+
+    def connect(self, *names: str) -> Line:
+        self.desk.connected(self.now)
+        for name in names:
+            self.card(name)
+        self.reports.clear()
+        return self
+
+    def card(self, name: str, incarnation: str = "1") -> None:
+        plain = talk.Card(name, (), True, 0, 0, "1", incarnation, 0.0, 0).to_plain()
+        self.desk.card(plain, "tcp://there", self.now, NINE)
+
+    def say(self, member: str, verb: str, *rest, key: RunKey = KEY, attempt: int = 1) -> None:
+        self.desk.heard(member, wire.line(verb, *key, attempt, *rest), self.now)
+
+    def finish(self, member: str, state=SUCCEEDED, key: RunKey = KEY, serial: int = 7, attempt: int = 1) -> None:
+        self.say(member, wire.FINISHED, NINE + 1, state, 0, "", serial, None, key=key, attempt=attempt)
+
+    def launch(self, placed: str = "fleet:ex-a", attempt: int = 1) -> None:
+        self.desk.launch(Order(KEY, attempt, 1, "scheduler", "", None, "{}"), placed, self.now)
+
+    def pass_by(self, seconds: float, *beating: str) -> None:
+        """Time, tick by tick, while some members are heard of."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now += 1.0
+            for name in beating:
+                self.card(name)
+            self.desk.tick(self.now)
+
+    def verbs(self, member: str) -> list[str]:
+        return [words[0] for to, words in self.told if to == member and words[0] != talk.LOGS]
+
+    def news(self) -> list:
+        return [one for one in self.reports if not isinstance(one, MembersSeen)]
+
+
+@pytest.fixture
+def line(tmp_path):
+    return Line(tmp_path)
+
+
+def test_an_attempt_is_told_to_its_member_and_its_end_is_acknowledged(line):
+    line.connect("ex-a", "ex-b").launch()
+    line.say("ex-a", wire.STARTED, NINE)
+    line.finish("ex-a")
+    assert line.news() == [RunStarted(KEY, 1, NINE), RunFinished(KEY, 1, NINE + 1, SUCCEEDED, 0)]
+    assert (line.verbs("ex-a"), line.verbs("ex-b")) == ([wire.LAUNCH, wire.DELIVERED], [])
+
+
+def test_what_was_not_answered_is_said_again_to_a_member_that_is_back(line):
+    line.connect("ex-a").launch()
+    line.card("ex-a", incarnation="2")
+    assert line.verbs("ex-a") == [wire.LAUNCH, wire.LAUNCH]
+    line.say("ex-a", wire.STARTED, NINE)
+    line.card("ex-a", incarnation="3")
+    assert line.verbs("ex-a")[2:] == [wire.RECONCILE]
+
+
+def test_what_is_not_settled_is_asked_for_now_and_then(line):
+    line.connect("ex-a").launch()
+    line.pass_by(AGAIN_SECONDS + 2, "ex-a")
+    line.say("ex-a", wire.STARTED, NINE)
+    line.pass_by(AGAIN_SECONDS + 2, "ex-a")
+    assert line.verbs("ex-a") == [wire.LAUNCH, wire.LAUNCH, wire.RECONCILE]
+
+
+def test_a_stop_is_said_again_too(line):
+    line.connect("ex-a").launch()
+    line.desk.stop(KEY, 1, "enough")
+    line.card("ex-a", incarnation="2")
+    assert line.verbs("ex-a") == [wire.LAUNCH, wire.STOP, wire.LAUNCH, wire.STOP]
+
+
+def test_a_member_is_given_up_after_its_lease_and_not_before(line):
+    line.connect("ex-a", "ex-b").launch()
+    line.say("ex-a", wire.STARTED, NINE)
+    line.pass_by(LEASE, "ex-b")
+    assert line.news() == [RunStarted(KEY, 1, NINE)]
+    line.pass_by(1, "ex-b")
+    assert line.news()[1:] == [RunLost(KEY, 1, "the member ex-a has been silent for 21 s")]
+
+
+def test_silence_does_not_count_while_the_fleet_cannot_be_heard(line):
+    line.connect("ex-a").launch()
+    line.say("ex-a", wire.STARTED, NINE)
+    line.desk.disconnected(line.now)
+    line.pass_by(100 * LEASE)
+    line.desk.connected(line.now)
+    line.pass_by(LEASE)
+    assert line.news() == [RunStarted(KEY, 1, NINE)]
+    line.pass_by(2)
+    assert isinstance(line.news()[-1], RunLost)
+
+
+def test_the_late_word_of_a_member_is_refused_and_its_process_ended(line):
+    line.connect("ex-a", "ex-b").launch()
+    line.say("ex-a", wire.STARTED, NINE)
+    line.pass_by(LEASE + 2, "ex-b")
+    line.told.clear()
+    line.say("ex-a", wire.STARTED, NINE)
+    line.finish("ex-a")
+    assert line.verbs("ex-a") == [wire.STOP, wire.DELIVERED]
+    assert [type(one) for one in line.news()] == [RunStarted, RunLost]
+
+
+def test_nobody_else_can_speak_for_an_attempt(line):
+    line.connect("ex-a", "ex-b").launch()
+    line.say("ex-b", wire.STARTED, NINE)
+    line.finish("ex-b")
+    line.say("ex-b", wire.UNKNOWN)
+    line.say("ex-b", wire.REFUSED, "no")
+    assert line.news() == []
+    assert line.verbs("ex-b") == [wire.STOP]
+
+
+def test_nobody_else_can_write_into_its_log(line, tmp_path):
+    line.connect("ex-a", "ex-b").launch()
+    data = base64.b64encode(b"mine\n").decode()
+    line.say("ex-b", talk.LOG, "main", 0, data, True)
+    assert line.logs.list_logs(KEY) == []
+    line.say("ex-a", talk.LOG, "main", 0, data, False)
+    assert line.logs.read_log(KEY, 1, "main").data == b"mine\n"
+
+
+def test_what_nobody_asked_for_is_only_mentioned(line):
+    line.connect("ex-a")
+    line.say("ex-a", wire.STARTED, NINE)
+    line.finish("ex-a")
+    assert line.news() == [AttemptSeen(KEY, 1)]
+    assert line.verbs("ex-a") == []
+
+
+def test_a_shard_that_nobody_asked_for_can_be_ended(line):
+    line.connect("ex-a")
+    line.say("ex-a", wire.STARTED, NINE, key=shard_key(KEY, 1, 3))
+    assert line.news() == [AttemptSeen(KEY, 1)]
+    line.desk.stop(KEY, 1, "given up")
+    assert [words[3] for _, words in line.told if words[0] == wire.STOP] == ["", "^1.3"]
+
+
+def test_a_member_that_is_away_is_given_nothing(line):
+    line.connect("ex-a")
+    line.desk.gone("ex-a", line.now)
+    line.launch()
+    assert line.news() == [LaunchRefused(KEY, 1, "the member ex-a is away")]
+
+
+class TestAfterARestart:
+    def ask(self, line, placed: str) -> None:
+        line.desk.reconcile([(KEY, 1, placed)], line.now)
+
+    def test_the_member_that_has_it_is_asked_as_soon_as_it_is_there(self, line):
+        self.ask(line, "fleet:ex-a")
+        line.told.clear()
+        line.connect("ex-a", "ex-b")
+        assert (line.verbs("ex-a"), line.verbs("ex-b")) == ([wire.RECONCILE], [])
+        line.say("ex-a", wire.UNKNOWN)
+        assert line.news() == [RunUnknown(KEY, 1)]
+
+    def test_all_are_asked_when_nobody_knows_and_one_may_have_it(self, line):
+        line.connect("ex-a", "ex-b")
+        self.ask(line, "fleet")
+        line.say("ex-a", wire.UNKNOWN)
+        assert line.news() == []
+        line.say("ex-b", wire.STARTED, NINE)
+        assert line.news() == [RunStarted(KEY, 1, NINE)]
+
+    def test_it_is_unknown_when_all_have_said_so(self, line):
+        line.connect("ex-a", "ex-b")
+        self.ask(line, "fleet")
+        line.say("ex-a", wire.UNKNOWN)
+        line.say("ex-b", wire.UNKNOWN)
+        assert line.news() == [RunUnknown(KEY, 1)]
+
+    def test_without_any_member_it_is_unknown_when_they_had_their_time(self, line):
+        line.connect()
+        self.ask(line, "fleet")
+        line.pass_by(LEASE)
+        assert line.news() == []
+        line.pass_by(2)
+        assert line.news() == [RunUnknown(KEY, 1)]
+
+    def test_what_is_known_already_is_said_again(self, line):
+        line.connect("ex-a").launch()
+        line.say("ex-a", wire.STARTED, NINE)
+        self.ask(line, "fleet:ex-a")
+        line.say("ex-a", wire.STARTED, NINE)
+        assert line.news() == [RunStarted(KEY, 1, NINE)] * 2
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        pytest.param(b'["started"]\n', id="too short"),
+        pytest.param(b'["finished","report",1,"",1,1,"exploded",0,"",1,null]\n', id="a state that is none"),
+        pytest.param(b'["log","report",1,"",1,"main",0,"%%%",true]\n', id="a log that is no base64"),
+        pytest.param(json.dumps(["started", "report", NINE, "", 1]).encode(), id="a start without its time"),
+    ],
+)
+def test_nonsense_is_passed_over(line, garbage):
+    line.connect("ex-a").launch()
+    line.desk.heard("ex-a", garbage, line.now)
+    line.say("ex-a", wire.STARTED, NINE)
+    assert line.news() == [RunStarted(KEY, 1, NINE)]
+
+
+def end(state, exit_code=None, detail="", member="ex"):
+    return PartEnd(member, state, NINE, exit_code, detail)
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind", "state", "placed"),
+    [
+        pytest.param([SUCCEEDED] * 3, RunFinished, SUCCEEDED, "fleet:*a+,b+,c+", id="all well"),
+        pytest.param([SUCCEEDED, SKIPPED, SUCCEEDED], RunFinished, SUCCEEDED, "fleet:*a+,b+,c+", id="one had no work"),
+        pytest.param([SKIPPED] * 3, RunFinished, SKIPPED, "fleet:*a+,b+,c+", id="none had work"),
+        pytest.param([SUCCEEDED, FAILED, LOST], RunFinished, FAILED, "fleet:*a+,b,c", id="a failure beside a loss"),
+        pytest.param([SUCCEEDED, TIMED_OUT, LOST], RunFinished, TIMED_OUT, "fleet:*a+,b,c", id="a timeout"),
+        pytest.param([SUCCEEDED, CANCELLED, LOST], RunFinished, CANCELLED, "fleet:*a+,b,c", id="stopped"),
+        pytest.param([SUCCEEDED, LOST, LOST], RunLost, None, "fleet:*a+,b,c", id="only losses"),
+        pytest.param([SUCCEEDED, NotEnded.UNKNOWN, SUCCEEDED], RunLost, None, "fleet:*a+,b,c+", id="one never began"),
+        pytest.param([SUCCEEDED, NotEnded.REFUSED, SUCCEEDED], RunLost, None, "fleet:*a+,b,c+", id="one was refused"),
+        pytest.param([NotEnded.UNKNOWN] * 3, RunUnknown, None, None, id="nobody has seen it"),
+        pytest.param([NotEnded.REFUSED] * 3, LaunchRefused, None, None, id="nobody took it"),
+    ],
+)
+def test_what_becomes_of_a_broadcast(ends, kind, state, placed):
+    placement = parse_placement("fleet:*a,b,c")
+    report = joined(KEY, 1, placement, {number: end(one) for number, one in enumerate(ends)})
+    assert type(report) is kind
+    assert getattr(report, "state", None) == state
+    assert getattr(report, "executor", None) == placed
+
+
+@pytest.mark.parametrize("origin", ["", "r1", "a^b", "x^1.2y"])
+def test_a_shard_is_told_from_its_run_and_back(origin):
+    key = RunKey("report", NINE, origin)
+    sharded = shard_key(key, 2, 7)
+    assert split_key(sharded) == (key, (2, 7))
+    assert split_run_id(sharded.run_id) == (key.run_id, (2, 7))
+    assert split_key(key) == (key, None)
+    assert split_run_id(key.run_id) == (key.run_id, None)

@@ -1,0 +1,81 @@
+"""A scheduler, a fleet and jobs that come every second, while everything dies: the ledger must add up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from evertick.model.lifecycle import LAUNCHING, RUNNING, SUCCEEDED
+from tests.fleet.yard import Process, Yard, kill, wait_for
+from tests.processes.proof import rows_of, verified
+
+pytestmark = pytest.mark.slow
+
+STRATEGIES = ("ROUND", "RANDOM", "LRU", "CONSISTENT_HASH")
+MEMBERS = ("ex-a", "ex-b", "ex-c")
+
+
+class Site:
+    """Jobs that write down when they begin and end, and the scheduler that runs them."""
+
+    def __init__(self, folder: Path, yard: Yard) -> None:
+        self.jobs = folder / "jobs"
+        self.jobs.mkdir()
+        self._yard, self._folder = yard, folder
+        self.began, self.ended = folder / "began", folder / "ended"
+        for strategy in STRATEGIES:
+            name = strategy.lower().replace("_", "-")
+            told = 'echo "$EVERTICK_RUN_ID/$EVERTICK_ATTEMPT"'
+            (self.jobs / f"{name}.yaml").write_text(
+                f"schedule: {{every: 1s, missedExecution: run}}\noverlap: wait\nrouting: {strategy}\n"
+                f"command: {told} >> {self.began}; sleep 0.2; {told} >> {self.ended}\n"
+            )
+        self.url = f"sqlite:///{self.jobs / '.evertick' / 'ledger.db'}"
+
+    def serve(self) -> Process:
+        words = ("serve", str(self.jobs), "--fleet", self._yard.url, "--quiet", "--patience", "60")
+        return Process(*words, log=self._folder / "serve.log")
+
+    def attempts(self, path: Path) -> list[str]:
+        return path.read_text().split() if path.exists() else []
+
+    def wait_for_more(self, count: int = 12) -> None:
+        """Until so many more attempts have ended, of whichever job."""
+        before = len(self.attempts(self.ended))
+        wait_for(lambda: len(self.attempts(self.ended)) >= before + count, f"{count} more attempts")
+
+
+def test_nothing_is_lost_and_nothing_succeeds_twice_while_everything_is_killed(tmp_path, yard):
+    for name in MEMBERS:
+        yard.join(name)
+    site = Site(tmp_path, yard)
+    scheduler = site.serve()
+    try:
+        site.wait_for_more()
+        for name in MEMBERS:  # a rolling restart
+            yard.members.pop(name).stop()
+            yard.join(name)
+            site.wait_for_more()
+        kill(yard.members["ex-b"].child())
+        site.wait_for_more()
+        assert yard.scheduler is not None
+        kill(yard.scheduler.child())
+        site.wait_for_more()
+        scheduler.kill()
+        scheduler = site.serve()
+        site.wait_for_more()
+    finally:
+        assert scheduler.stop() == 0
+    report = verified(site.url)
+    assert report.runs > 50
+    rows = rows_of(site.url)
+    assert [row for row in rows if row.state in (LAUNCHING, RUNNING)] == []
+    ended = Counter(site.attempts(site.ended))
+    assert [attempt for attempt, times in ended.items() if times > 1] == []
+    succeeded = [f"{row.key.run_id}/{row.attempt}" for row in rows if row.state is SUCCEEDED]
+    assert [attempt for attempt in succeeded if attempt not in ended] == []
+    known = {row.key.run_id for row in rows}
+    assert [attempt for attempt in site.attempts(site.began) if attempt.rpartition("/")[0] not in known] == []
+    assert {row.executor for row in rows if row.state is SUCCEEDED} == {f"fleet:{name}" for name in MEMBERS}
