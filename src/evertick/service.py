@@ -31,9 +31,13 @@ from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.executors.kubernetes.executor import KubernetesExecutor
+from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.executors.local import LocalExecutor, private_folder
 from evertick.executors.logs import Logs
 from evertick.executors.settings import KeeperSettings, LocalSettings
+from evertick.kinds.kubernetes.cluster import Access, connect
+from evertick.kinds.kubernetes.program import CONTEXT, INSTANCE, KUBECONFIG, NAMESPACE
 from evertick.loop.effects import Effect
 from evertick.loop.messages import BucketsGained, DefinitionsChanged, DefinitionsResynced, Message, NodesSeen
 from evertick.loop.settings import LoopSettings
@@ -41,7 +45,7 @@ from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, SECOND
 from evertick.model.job import Job
-from evertick.model.routing import FLEET, LOCAL
+from evertick.model.routing import FLEET, KUBERNETES, LOCAL
 from evertick.operations import message_of
 from evertick.routing.lanes import LaneSettings
 from evertick.settings import Settings
@@ -335,8 +339,16 @@ class FolderService:
 
 
 def executors_of(settings: Settings, state_folder: Path) -> dict[str, Executor]:
-    """Where runs can go: this machine, and the fleet if there is one."""
-    executors: dict[str, Executor] = {LOCAL: LocalExecutor(state_folder, local_settings(settings))}
+    """Where runs can go: this machine, a cluster, which costs nothing until a job names it, and the fleet if any."""
+    # A step that is a container is attended to by a process of this machine, which must know the same cluster.
+    cluster = kubernetes_settings(settings)
+    named = {CONTEXT: cluster.access.context, NAMESPACE: cluster.access.namespace, INSTANCE: cluster.instance}
+    named[KUBECONFIG] = cluster.access.kubeconfig
+    environ = {**os.environ, **{name: value for name, value in named.items() if value}}
+    executors: dict[str, Executor] = {
+        LOCAL: LocalExecutor(state_folder, local_settings(settings), environ=environ),
+        KUBERNETES: KubernetesExecutor(lambda: connect(cluster.access), state_folder, cluster),
+    }
     fleet = fleet_settings(settings)
     if fleet is not None:
         executors[FLEET] = FleetExecutor(state_folder, fleet)
@@ -371,6 +383,20 @@ def loop_settings(settings: Settings) -> LoopSettings:
         queues=settings.queues,
         clock_jump_us=loop.clock_jump_us,
         stall_us=loop.stall_us,
+    )
+
+
+def kubernetes_settings(settings: Settings) -> KubernetesSettings:
+    """What runs on a cluster are told of the settings."""
+    part = settings.kubernetes
+    kubeconfig = str(part.kubeconfig) if part.kubeconfig else None
+    return KubernetesSettings(
+        access=Access(kubeconfig, part.context or None, part.namespace or None),
+        instance=part.instance,
+        namespaces=part.namespaces,
+        start_timeout_us=part.start_timeout_us,
+        keep_us=part.keep_us,
+        log_streams=part.log_streams,
     )
 
 

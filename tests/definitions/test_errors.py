@@ -97,7 +97,74 @@ def told(text, file="jobs/report.yaml"):
             "unknown field 'executor'",
             id="an executor in the block",
         ),
-        pytest.param("command: x\nkubernetes: {}\n", 2, 1, "kubernetes", "on a cluster comes later", id="kubernetes"),
+        # containers
+        pytest.param("kubernetes: {}\n", 1, 13, "kubernetes.image", "has no image", id="no image"),
+        pytest.param("kubernetes: busybox\n", 1, 13, "kubernetes", "must be a map", id="only an image"),
+        pytest.param(
+            "kubernetes: {image: a b}\n", 1, 21, "kubernetes.image", "not the name of an image", id="an image"
+        ),
+        pytest.param(
+            "kubernetes: {image: a, namespace: My_Own}\n",
+            1,
+            35,
+            "kubernetes.namespace",
+            "no such names",
+            id="a namespace",
+        ),
+        pytest.param(
+            "kubernetes: {image: a, secrets: {P: db}}\n", 1, 37, "kubernetes.secrets.P", "a Secret of", id="a secret"
+        ),
+        pytest.param(
+            "kubernetes: {image: a, env: {P: {env: P}}}\n",
+            1,
+            24,
+            "kubernetes.env",
+            "whoever may see the pod could read it",
+            id="a secret of the scheduler in a container",
+        ),
+        pytest.param(
+            "env: {P: {env: P}}\nkubernetes: {image: a}\n",
+            1,
+            1,
+            "env",
+            "whoever may see the pod could read it",
+            id="a secret of the scheduler at a job that is a container",
+        ),
+        pytest.param(
+            "kubernetes: {image: a, resources: {limits: {cpu: lots}}}\n",
+            1,
+            50,
+            "kubernetes.resources.limits",
+            "not a quantity",
+            id="a quantity",
+        ),
+        pytest.param(
+            "kubernetes: {image: a, podSpec: {restartPolicy: Always}}\n",
+            1,
+            34,
+            "kubernetes.podSpec",
+            "in no ledger",
+            id="the cluster's own retries",
+        ),
+        pytest.param(
+            "kubernetes: {image: a}\nonExit: echo x\n",
+            1,
+            1,
+            "kubernetes",
+            "has no handlers",
+            id="a container with handlers",
+        ),
+        pytest.param(
+            "kubernetes: {image: a}\ncondition: {command: x}\n",
+            1,
+            1,
+            "kubernetes",
+            "has no conditions",
+            id="a container with conditions",
+        ),
+        pytest.param(
+            "command: x\nexecutor: kubernetes\n", 2, 1, "executor", "does not say which container", id="no container"
+        ),
         # where it runs
         pytest.param("command: x\nrouting: ROUNDABOUT\n", 2, 10, "routing", "it is one of FIRST, LAST", id="routing"),
         pytest.param("command: x\nexecutor: moon\n", 2, 11, "executor", "one of local, fleet", id="an executor"),

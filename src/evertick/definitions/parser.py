@@ -31,11 +31,6 @@ from evertick.settings import Settings
 
 PIPELINE_NAMES: Final = ("pipeline.yaml", "pipeline.yml")
 
-# Understood, and not there yet. To pass over them would run a job where its author did not mean it to run.
-LATER: Final = {
-    "kubernetes": "running a job on a cluster",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
@@ -159,9 +154,6 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
 
 
 def _finish(section: Section, job_id: str) -> None:
-    for name, what in LATER.items():
-        reason = f"'{section.field(name)}' is not supported by this version: {what} comes later."
-        section.refuse(name, reason, "Remove it; a job runs on this machine, or on the fleet.")
     if section.path:
         section.finish(f"the schedule of job '{job_id}'")
         return

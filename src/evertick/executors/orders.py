@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from evertick.executor import Attempt
 from evertick.executors.wire import Order
-from evertick.executors.works import encode_work, secrets_of
+from evertick.executors.works import encode_work, variables_of
 from evertick.model.job import Job
 
 JOBS_KEPT = 20_000
@@ -32,7 +32,7 @@ class Orders:
         ready = self._jobs.get(attempt.job.id)
         if ready is None or ready.job is not attempt.job:
             work = attempt.job.work
-            names = tuple(sorted({secret.name for secret in secrets_of(work) if secret.source == "env"}))
+            names = variables_of(work)
             if len(self._jobs) >= JOBS_KEPT:
                 self._jobs.clear()
             ready = self._jobs[attempt.job.id] = _Ready(attempt.job, encode_work(work), names)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from evertick.model.steps import digest_of
-from evertick.model.work import Secret, Work
+from evertick.model.work import Pod, Secret, Work
 from evertick.model.work_json import from_plain, to_plain
 
 
@@ -29,6 +29,18 @@ def decode_work(text: str) -> Decoded:
     """Kept, because a job's work arrives again with each of its runs."""
     work = from_plain(json.loads(text))
     return Decoded(work, tuple(secrets_of(work)), {step.name: digest_of(step) for step in work.steps})
+
+
+def variables_of(work: Work) -> tuple[str, ...]:
+    """The variables of the scheduler that a keeper needs for this work, and is not given otherwise."""
+    names = {secret.name for secret in secrets_of(work) if secret.source == "env"}
+    handlers = work.handlers
+    others = (handlers.on_success, handlers.on_failure, handlers.on_cancel, handlers.on_exit)
+    if any(step is not None and isinstance(step.kind, Pod) for step in (*work.steps, *others)):
+        from evertick.kinds.kubernetes.program import ACCESS
+
+        names |= set(ACCESS)
+    return tuple(sorted(names))
 
 
 def secrets_of(value: object) -> Iterator[Secret]:

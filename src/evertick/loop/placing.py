@@ -58,6 +58,9 @@ def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: 
     if not routing.is_remote:
         run.executor = state.local_executor
         return True
+    if not routing.has_members:
+        run.executor = routing.executor
+        return True
     if routing.strategy in ROTATING and job.placements is None:
         if job.job.id not in state.recalling:
             state.recalling.add(job.job.id)
@@ -92,7 +95,7 @@ def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: 
 
 def note_placed(state: State, job: JobState, run: OpenRun) -> None:
     """An attempt is on its way to where it was placed."""
-    if not job.job.routing.is_remote:
+    if not job.job.routing.has_members:
         return
     members = parse_placement(run.executor).members
     job.placements = (*(job.placements or ()), *members)[-HISTORY:]
@@ -158,7 +161,7 @@ def _busy(job: JobState) -> frozenset[str]:
 
 
 def _is_by_member(job: JobState, lane: Lane) -> bool:
-    return job.job.routing.is_remote and job.overlap_of(lane).scope is Scope.EXECUTOR
+    return job.job.routing.has_members and job.overlap_of(lane).scope is Scope.EXECUTOR
 
 
 def neighbours(job: JobState, lane: Lane, run: OpenRun, others: Iterable[OpenRun]) -> list[OpenRun]:

@@ -9,6 +9,7 @@ from evertick.model.member import Labels
 
 LOCAL = "local"
 FLEET = "fleet"
+KUBERNETES = "kubernetes"
 
 
 class Strategy(StrEnum):
@@ -36,3 +37,8 @@ class Routing:
     @property
     def is_remote(self) -> bool:
         return self.executor != LOCAL
+
+    @property
+    def has_members(self) -> bool:
+        """Whether there is somebody to choose; a cluster chooses among its nodes itself."""
+        return self.executor not in (LOCAL, KUBERNETES)

@@ -45,7 +45,7 @@ def explain(job: Job) -> list[Rule]:
         "retry.max_delay": format_duration(retry.cap_us),
         "retry.jitter": f"{retry.jitter:g}",
         "executor": job.routing.executor,
-        "routing": str(job.routing.strategy) if job.routing.is_remote else "",
+        "routing": str(job.routing.strategy) if job.routing.has_members else "",
         "runs_on": ", ".join(f"{name}={value}" for name, value in job.routing.labels),
         "on_executor_lost": str(policy.on_executor_lost),
         "backlog_max": f"{policy.backlog_max:,}",

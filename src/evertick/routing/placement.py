@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from evertick.model.routing import KUBERNETES
+
 _DONE = "+"
 _ALL = "*"
 
@@ -75,5 +77,6 @@ def executor_of(text: str) -> str:
 
 
 def is_shared(text: str) -> bool:
-    """Whether it is with members, whom every node can reach; so nobody but they has to be asked for it."""
-    return bool(parse_placement(text).members)
+    """Whether it is with members or a cluster, whom every node can reach; nobody but they has to be asked for it."""
+    placed = parse_placement(text)
+    return bool(placed.members) or placed.executor == KUBERNETES

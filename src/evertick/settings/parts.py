@@ -186,8 +186,16 @@ class FleetPart:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesPart:
-    context: str = _a(TEXT, "", "The context of the kubeconfig file, or `in-cluster`.")
-    namespace: str = _a(TEXT, "default", "Where the Jobs are made.")
+    kubeconfig: Path | None = _a(
+        PATH, None, "The file that says how to reach the cluster.", "`KUBECONFIG`, or `~/.kube/config`"
+    )
+    context: str = _a(TEXT, "", "Its context; `in-cluster` is the cluster that the scheduler runs in.", "the file's")
+    namespace: str = _a(TEXT, "", "Where the Jobs are made.", "the context's, or the scheduler's own")
+    namespaces: tuple[str, ...] = _a(LINES, (), "Others that jobs may name; the account needs its rights in each.")
+    instance: str = _a(TEXT, "evertick", "Whose Jobs these are; another for each ledger that uses the same namespace.")
+    start_timeout_us: int = _a(duration(), 10 * MINUTE, "A pod that has not started by then fails.")
+    keep_us: int = _a(duration(), 10 * MINUTE, "How long a Job stays on the cluster after its end was seen.")
+    log_streams: int = _a(count(0, 10_000), 200, "Logs followed at once; those of more runs are read when they end.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ JOB: Final[Fields] = {
     "blockStrategy": Field(_overlap(list(BLOCK_STRATEGIES)), "The same, in other words.", "", "CONCURRENT(2)"),
     "scope": Field(choice(SCOPES), "Where the overlap rule looks for active runs.", "`cluster`", "executor"),
     "executor": Field(
-        choice(EXECUTORS), "Where it runs: on the scheduler's machine, or on the fleet.", "`local`", "fleet"
+        choice(EXECUTORS), "Where it runs: on the scheduler's machine, on the fleet, or a cluster.", "`local`", "fleet"
     ),
     "routing": Field(choice(STRATEGIES), "How a member of the fleet is chosen.", "`ROUND`", "CONSISTENT_HASH"),
     "runsOn": Field(_LABELS, "Labels that a member of the fleet must have.", "any member", {"gpu": "true"}),

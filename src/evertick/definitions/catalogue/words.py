@@ -6,7 +6,7 @@ from typing import Final
 
 from evertick.model.constraint import ActionKind, KillTarget
 from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Scope
-from evertick.model.routing import FLEET, LOCAL, Strategy
+from evertick.model.routing import FLEET, KUBERNETES, LOCAL, Strategy
 
 # overlapPolicy answers both questions at once, for a job that catches up.
 OVERLAP_POLICIES: Final = {
@@ -25,7 +25,7 @@ BLOCK_STRATEGIES: Final = {
     "CONCURRENT": OverlapKind.PARALLEL,
 }
 SCOPES: Final = {str(word): word for word in Scope}
-EXECUTORS: Final = {LOCAL: LOCAL, FLEET: FLEET}
+EXECUTORS: Final = {LOCAL: LOCAL, FLEET: FLEET, KUBERNETES: KUBERNETES}
 STRATEGIES: Final = {str(word): word for word in Strategy}
 BACKOFFS: Final = {str(word): word for word in Backoff}
 ON_EXECUTOR_LOST: Final = {str(word): word for word in OnExecutorLost}

@@ -60,6 +60,32 @@ HTTP: Final[Fields] = {
         one_of(whole(100, 599), list_of(whole(100, 599))), "The status, or a list of those, that is good.", "200 to 299"
     ),
 }
+CLUSTER_SECRET: Final[Fields] = {
+    "name": Field(TEXT, "The name of the Secret."),
+    "key": Field(TEXT, "The key in it."),
+}
+_QUANTITIES: Final = map_of(TEXT)
+CLUSTER_RESOURCES: Final[Fields] = {
+    "requests": Field(_QUANTITIES, "What a node must have free for it.", "", {"cpu": "500m"}),
+    "limits": Field(_QUANTITIES, "What it may use at most.", "", {"memory": "1Gi"}),
+}
+KUBERNETES: Final[Fields] = {
+    "image": Field(TEXT, "The image of the container.", "", "ghcr.io/acme/report:1.4"),
+    "command": Field(WORDS, "A line for the shell of the image, or a list of words.", "the image's", "python etl.py"),
+    "env": Field(ENV, "Environment variables; no secrets of the scheduler.", "", {"MODE": "full"}),
+    "secrets": Field(
+        map_of(one_of(TEXT, ref("clusterSecret"))),
+        "Environment variables whose values are Secrets of the cluster.",
+        "",
+        {"PASSWORD": "database/password"},
+    ),
+    "resources": Field(ref("clusterResources"), "What it needs, and what it may use."),
+    "serviceAccount": Field(TEXT, "Its account in the cluster.", "none: it gets no credentials", "etl"),
+    "namespace": Field(TEXT, "Where its Job is made.", "the setting's", "batch"),
+    "podSpec": Field(
+        {"type": "object"}, "Laid over the specification of the pod.", "", {"nodeSelector": {"disk": "ssd"}}
+    ),
+}
 RETRY: Final[Fields] = {
     "maxRetries": Field(whole(0, RETRIES_MAX), "Tries after the first.", "0; in the block form 3", 3),
     "limit": Field(whole(0, RETRIES_MAX), "The same as `maxRetries`.", "", 3),
@@ -86,7 +112,7 @@ CONTINUE_ON: Final[Fields] = {
 }
 
 COMMAND: Final = Field(WORDS, "A line for the shell, or a list: a program with its arguments.", "", "python a.py")
-# What a step can be: exactly one of the first five, and what goes with it.
+# What a step can be: exactly one of the first six, and what goes with it.
 KINDS: Final[Fields] = {
     "command": COMMAND,
     "script": Field(TEXT, "Several lines for an interpreter.", "", "set -u\necho one\necho two\n"),
@@ -95,6 +121,7 @@ KINDS: Final[Fields] = {
     ),
     "http": Field(one_of(URL, ref("http")), "A call of an address.", "", "https://example.org/refresh"),
     "job": Field(TEXT, "A run of another job; the step ends as that run does.", "", "data-fetch"),
+    "kubernetes": Field(ref("kubernetes"), "A container on a cluster; the step ends as it does."),
 }
 EXTRAS: Final[Fields] = {
     "shell": Field(WORDS, "With `script`: the shell that reads it.", "`/bin/sh -e`"),
@@ -133,6 +160,7 @@ HANDLERS: Final[Fields] = {
 WORK: Final[Fields] = {
     "command": COMMAND,
     "steps": Field({**list_of(ref("step")), "minItems": 1}, "Several steps and their order."),
+    "kubernetes": Field(ref("kubernetes"), "The container that the whole job is; it runs on the cluster."),
     "env": SURROUNDINGS["env"],
     "params": Field(
         one_of(map_of(_PARAM), list_of(one_of({"type": "string", "pattern": "="}, map_of(_PARAM)))),

@@ -1,4 +1,4 @@
-"""What a step is: a command, a script, a function, a call of an address, or a run of another job."""
+"""What a step is: a command, a script, a function, a call of an address, a run of another job, or a container."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Final
 
 from evertick.definitions.catalogue.words import METHODS
 from evertick.definitions.catalogue.work import HTTP, KINDS
+from evertick.definitions.fields.commands import read_command
 from evertick.definitions.fields.environment import read_value
+from evertick.definitions.fields.kubernetes import read_pod
 from evertick.definitions.fields.values import choice_of, flag_of, integer_of, job_of, line_of, text_of, url_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, kind_of, plain_data
 from evertick.definitions.report import Report, Section
-from evertick.model.work import Command, Env, HttpCall, Kind, PythonCall, Script, SubJob
+from evertick.model.work import Env, HttpCall, Kind, PythonCall, Script, SubJob
 
 SCRIPT_MAX = 200_000
 BODY_MAX = 200_000
@@ -38,7 +40,7 @@ def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
             reason = f"'{section.field(name)}' belongs to '{kind}', and {owner} has none."
             section.refuse(name, reason, f"Write '{kind}', or remove it.")
     taken = {name: section.take(name) for name in (*KINDS, *_BELONGS)}
-    command, script, python, http, job = (taken[name] for name in KINDS)
+    command, script, python, http, job, kubernetes = (taken[name] for name in KINDS)
     # Each is read, and so checked, although only one can be meant.
     found: list[Kind | None] = [
         read_command(command, section.field("command"), report) if command else None,
@@ -46,31 +48,9 @@ def read_kind(section: Section, owner: str, report: Report) -> Kind | None:
         _python(python, section, taken["with"], report) if python else None,
         _http(http, section.field("http"), report) if http else None,
         _sub_job(job, section, taken["params"], taken["wait"], report) if job else None,
+        read_pod(kubernetes, section.field("kubernetes"), report) if kubernetes else None,
     ]
     return next((kind for kind in found if kind is not None), None)
-
-
-def read_command(node: Node, field: str, report: Report) -> Command | None:
-    """A text is a line for the shell; a list is a program with its arguments."""
-    if isinstance(node, ListNode):
-        words = [_word(item, field, report) for item in node.items]
-        if not words:
-            report.error(node, field, f"'{field}' is an empty list.", "Write for example [python, report.py].")
-        kept = tuple(word for word in words if word is not None)
-        if kept and not kept[0]:
-            report.error(node, field, f"the program of '{field}' is empty.", "Write for example [python, report.py].")
-            return None
-        return Command(kept) if kept and len(kept) == len(words) else None
-    text = text_of(node, field, report)
-    return None if text is None else Command((text,), is_shell=True)
-
-
-def _word(node: Node, field: str, report: Report) -> str | None:
-    """One argument; an empty one is fine, when it is written as ''."""
-    if isinstance(node, ScalarNode) and node.value is not None:
-        return node.text
-    report.error(node, field, f"every word of '{field}' must be a text, not {kind_of(node)}.", "Put it in quotes.")
-    return None
 
 
 def _script(node: Node, section: Section, taken: dict[str, Node | None], report: Report) -> Script | None:

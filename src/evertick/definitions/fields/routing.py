@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from evertick.definitions.catalogue.limits import LABEL_MAX, LABELS_MAX
@@ -11,7 +12,7 @@ from evertick.definitions.nodes import ListNode, MapNode, Node
 from evertick.definitions.report import Report, Section
 from evertick.model.member import Labels
 from evertick.model.policy import Policy, Scope
-from evertick.model.routing import FLEET, LOCAL, Routing, Strategy
+from evertick.model.routing import FLEET, KUBERNETES, LOCAL, Routing, Strategy
 
 SELECTORS: Final = ("runsOn", "labels")
 _SHAPE: Final = "Write {gpu: true}, or a list of gpu=true."
@@ -32,6 +33,11 @@ def read_routing(job: Section, policy: Policy, report: Report) -> tuple[Routing,
     if executor == LOCAL:
         for name in says:
             job.contradict("executor", name, "this machine is the only one of its kind")
+    if "kubernetes" in job:
+        return _on_the_cluster(job, executor, says, report)
+    if executor == KUBERNETES:
+        reason = "'executor: kubernetes' does not say which container."
+        report.error(job.key("executor"), "executor", reason, "Add kubernetes: {image: ghcr.io/acme/report:1.4}.")
     where = executor or (FLEET if says else LOCAL)
     if policy.overlap.scope is Scope.EXECUTOR and where == LOCAL:
         reason = "'scope: executor' has no effect on a job that runs on this machine only."
@@ -44,6 +50,18 @@ def read_routing(job: Section, policy: Policy, report: Report) -> tuple[Routing,
     if executor is None and says:
         origins["executor"] = f"because of '{says[0]}'"
     return Routing(where, strategy or Strategy.ROUND, labels), origins
+
+
+def _on_the_cluster(
+    job: Section, executor: str | None, says: Sequence[str], report: Report
+) -> tuple[Routing, dict[str, str]]:
+    """A job that is a container needs not say that it runs on the cluster, and can run nowhere else."""
+    if executor not in (None, KUBERNETES):
+        job.contradict("kubernetes", "executor", "a container runs on the cluster")
+    for name in says:
+        job.contradict("kubernetes", name, "the cluster chooses among its nodes itself")
+    origin = report.origin(job.key("executor")) if executor else "because of 'kubernetes'"
+    return Routing(KUBERNETES), {"executor": origin}
 
 
 def read_labels(node: Node, field: str, report: Report) -> Labels:

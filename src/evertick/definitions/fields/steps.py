@@ -7,9 +7,10 @@ from itertools import islice
 
 from evertick.definitions.catalogue.limits import PATH_MAX, REPEATS_MAX, STEP_NAME_MAX, STEPS_MAX
 from evertick.definitions.catalogue.work import CONTINUE_ON, HANDLER, HANDLERS, REPEAT, STEP
+from evertick.definitions.fields.commands import read_command
 from evertick.definitions.fields.conditions import read_condition, read_conditions
 from evertick.definitions.fields.environment import read_env
-from evertick.definitions.fields.kinds import read_command, read_kind
+from evertick.definitions.fields.kinds import read_kind
 from evertick.definitions.fields.retry import read_step_retry
 from evertick.definitions.fields.values import duration_of, flag_of, integer_of, line_of, name_of, text_of, texts_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, kind_of

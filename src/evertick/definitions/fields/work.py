@@ -6,17 +6,18 @@ from typing import Final
 
 from evertick.definitions.catalogue.job import PIPELINE
 from evertick.definitions.catalogue.limits import STEPS_MAX
+from evertick.definitions.fields.commands import read_command
 from evertick.definitions.fields.conditions import read_conditions
 from evertick.definitions.fields.constraints import Constrained
 from evertick.definitions.fields.environment import read_env
-from evertick.definitions.fields.kinds import read_command
+from evertick.definitions.fields.kubernetes import read_pod, report_secrets
 from evertick.definitions.fields.params import read_params
 from evertick.definitions.fields.steps import ONLY_STEP, read_folder, read_handlers, read_steps
 from evertick.definitions.fields.values import duration_of, integer_of
 from evertick.definitions.nodes import plain_data
 from evertick.definitions.report import Report, Section
 from evertick.model.constraint import PostRunHook, PreRunHook
-from evertick.model.work import NOTHING, Condition, Pipeline, Step, Work
+from evertick.model.work import NO_HANDLERS, NOTHING, Condition, Pipeline, Step, Work
 
 PIPELINE_STEP: Final = "pipeline"
 # Fields of a step that people write at the job, where a single command is meant.
@@ -43,11 +44,13 @@ def read_work(
         handlers=read_handlers(section, report),
     )
     _report_twice_named(work, section, report)
+    if "kubernetes" in section:
+        _report_not_of_a_pod(work, section, report)
     return NOTHING if work == NOTHING else work
 
 
 def mentions_work(section: Section) -> bool:
-    return any(name in section for name in ("command", "steps", *PIPELINE))
+    return any(name in section for name in ("command", "steps", "kubernetes", *PIPELINE))
 
 
 def _read_steps(section: Section, is_pipeline: bool, job_id: str, report: Report) -> tuple[Step, ...]:
@@ -56,6 +59,12 @@ def _read_steps(section: Section, is_pipeline: bool, job_id: str, report: Report
     steps = read_steps(several, job_id, report) if several else ()
     if single is not None:
         steps = (Step(ONLY_STEP, single),)
+    container = section.take("kubernetes")
+    for other in ("command", "steps"):
+        section.contradict("kubernetes", other, "the job is one container, or it runs here")
+    pod = read_pod(container, "kubernetes", report) if container else None
+    if pod is not None:
+        steps = (Step(ONLY_STEP, pod),)
     for name in _OF_A_STEP:
         reason = f"'{name}' belongs to a step."
         section.refuse(name, reason, f"Write 'steps:' and '- {{name: main, {name}: ...}}' below it.")
@@ -88,6 +97,20 @@ def _read_conditions(section: Section, block: Section | None, report: Report) ->
         if scope is not None and node is not None:
             found += read_conditions(node, scope.field(name), report)
     return tuple(dict.fromkeys(found))
+
+
+def _report_not_of_a_pod(work: Work, section: Section, report: Report) -> None:
+    """A job that is a container runs on the cluster alone: nothing happens here before, beside or after it."""
+    key = section.key("kubernetes")
+    if "env" in section:
+        report_secrets(work.env, section.key("env"), "env", report)
+    hint = "Write 'steps:' and '- {name: main, kubernetes: {...}}' below it; that job runs here and waits for its pod."
+    if work.preconditions:
+        report.error(key, "kubernetes", "a job that is a container has no conditions: nobody could look at them.", hint)
+    if work.pre_run_hooks or work.post_run_hooks:
+        report.error(key, "kubernetes", "a job that is a container has no hooks: nobody would call them.", hint)
+    if work.handlers != NO_HANDLERS:
+        report.error(key, "kubernetes", "a job that is a container has no handlers: they would run here.", hint)
 
 
 def _report_twice_named(work: Work, section: Section, report: Report) -> None:

@@ -130,8 +130,34 @@ class Scene:
                 return program_of(step.kind, self.folder_of(step), self._params)
             case SubJob():
                 raise AssertionError("a run of another job needs no program")
-            case Pod(image):
-                raise Unready(f"the image {image!r} cannot be run as a step by this executor.")
+            case Pod():
+                return self._pod(step, step.kind)
+
+    def _pod(self, step: Step, pod: Pod) -> Program:
+        # Imported when it is needed, as pipelines are.
+        from evertick.kinds.kubernetes.program import ACCESS, Where, program_of
+
+        order = self._order
+        return program_of(
+            pod,
+            Where(order.key, order.attempt, order.fence, step.name),
+            self._pod_env(step),
+            {name: order.secrets[name] for name in ACCESS if name in order.secrets},
+            working_dir=step.working_dir,
+            timeout_us=step.timeout_us,
+            grace_seconds=self._tools.grace_seconds,
+        )
+
+    def _pod_env(self, step: Step) -> dict[str, str]:
+        """What a pod is told: nothing of this machine, and nothing secret, because its specification can be read."""
+        for name, value in self._outputs.items():
+            if self.masker().masks(value.encode("utf-8", "surrogateescape")):
+                raise Unready(f"the output {name!r} holds a secret, and whoever may see the pod could read it.")
+        written = {name: value for name, value in self._work.env if isinstance(value, str)}
+        own = {name: value for name, value in step.env if isinstance(value, str)}
+        facts = {name: value for name, value in self._facts.items() if name != "EVERTICK_KEEPER"}
+        told = step_facts(self.run_id, self._order.attempt, step.name)
+        return {**written, **self._params, **self._outputs, **own, **facts, **told}
 
     def params_for(self, step: Step, kind: SubJob) -> str:
         """What a run of another job is given; what is handed on to it comes from the step's variables."""

@@ -19,6 +19,8 @@ CONNECT_SECONDS: Final = 5.0
 PAGE: Final = 500
 CONNECTIONS: Final = 32
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
+OWN: Final = "in-cluster"
+"""The context that stands for the cluster we run in."""
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _MERGE: Final = "application/merge-patch+json"
 
@@ -30,6 +32,7 @@ class Access:
     kubeconfig: str | None = None
     """None: `KUBECONFIG`, else `~/.kube/config`; inside a cluster, the pod's own account."""
     context: str | None = None
+    """`in-cluster` is the one that the scheduler runs in."""
     namespace: str | None = None
     """None: the context's, inside a cluster the pod's own, else `default`."""
 
@@ -264,7 +267,7 @@ def connect(access: Access, environ: Mapping[str, str] = os.environ) -> Cluster:
     configuration = client.Configuration()
     is_named = bool(access.kubeconfig or access.context or environ.get("KUBECONFIG"))
     try:
-        if not is_named and IN_CLUSTER in environ:
+        if access.context == OWN or (not is_named and IN_CLUSTER in environ):
             config.load_incluster_config(configuration)
             own = _NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else ""
             return Cluster(configuration, access.namespace or own or "default")

@@ -1,0 +1,77 @@
+"""What a container as a step starts: a process that makes its Job, attends to it, and ends as it does."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Final, NamedTuple
+
+from evertick.kinds import PAYLOAD_FD, Program, Unready
+from evertick.kinds.kubernetes.cluster import Access
+from evertick.kinds.kubernetes.manifest import job_manifest
+from evertick.kinds.kubernetes.names import STEP_ROLE, annotations_of, job_name, labels_of
+from evertick.model.run import RunKey
+from evertick.model.work import Pod
+
+CONTEXT: Final = "EVERTICK_KUBERNETES_CONTEXT"
+NAMESPACE: Final = "EVERTICK_KUBERNETES_NAMESPACE"
+INSTANCE: Final = "EVERTICK_KUBERNETES_INSTANCE"
+KUBECONFIG: Final = "KUBECONFIG"
+ACCESS: Final = (
+    CONTEXT,
+    NAMESPACE,
+    INSTANCE,
+    KUBECONFIG,
+    "KUBERNETES_SERVICE_HOST",
+    "KUBERNETES_SERVICE_PORT",
+)
+"""The variables of the scheduler that say which cluster; a process that attends to a pod is given these too."""
+
+
+class Where(NamedTuple):
+    """Which step of which attempt it is."""
+
+    key: RunKey
+    attempt: int
+    fence: int
+    step: str
+
+
+def program_of(
+    pod: Pod,
+    where: Where,
+    env: Mapping[str, str],
+    environ: Mapping[str, str],
+    *,
+    working_dir: str | None,
+    timeout_us: int | None,
+    grace_seconds: float,
+) -> Program:
+    """`env` is what the container is told, `environ` what the scheduler knows about the cluster."""
+    instance = environ.get(INSTANCE) or "evertick"
+    access = Access(environ.get(KUBECONFIG) or None, environ.get(CONTEXT) or None, environ.get(NAMESPACE) or None)
+    # Each try is another Job: the tries of a step are counted by whoever asks for them, not by the cluster.
+    name = job_name(instance, where.key, where.attempt, where.step, secrets.token_hex(8))
+    labels = labels_of(instance, where.key, STEP_ROLE, where.step)
+    annotations = annotations_of(where.key, where.attempt, where.fence)
+    manifest = job_manifest(
+        pod,
+        name=name,
+        namespace=pod.namespace or "",
+        labels=labels,
+        annotations=annotations,
+        env=env,
+        working_dir=working_dir,
+        timeout_us=timeout_us,
+    )
+    # The process must have ended its pod before it is itself ended by force.
+    grace = max(1, int(grace_seconds) - 3)
+    order = {"manifest": manifest, "access": asdict(access), "environ": dict(environ), "grace": grace}
+    try:
+        payload = json.dumps(order).encode()
+    except (TypeError, ValueError) as error:
+        raise Unready(f"its pod is not plain data: {error}.") from None
+    return Program((sys.executable, "-P", "-m", "evertick.kinds.kubernetes", f"/dev/fd/{PAYLOAD_FD}"), payload=payload)
