@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import sys
 import threading
@@ -51,6 +52,7 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
         server = ApiServer(office)
         # Beside the start: ten thousand files take a while, and what the ledger knows can be looked at meanwhile.
         threading.Thread(target=_watch, args=(watch, stopping), name="evertick-watch", daemon=True).start()
+        gc.set_threshold(50_000, 20, 50)
         server.run(tell)
     finally:
         stopping.set()
@@ -59,6 +61,9 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
 
 def _watch(watch: FolderWatch, stopping: threading.Event) -> None:
     watch.load()
+    # Definitions stay: looking through ten thousand of them again and again would be felt in every answer.
+    gc.collect()
+    gc.freeze()
     watch.run(lambda _: None, stopping)
 
 

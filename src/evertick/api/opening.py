@@ -20,7 +20,7 @@ from evertick.definitions.source import Folder
 from evertick.dispatch.events import DROPPED
 from evertick.errors import SettingsError
 from evertick.executors.logs import Logs
-from evertick.model.instant import MILLISECOND
+from evertick.model.instant import SECOND
 from evertick.operations.asking import live_nodes
 from evertick.operations.audit import Audit
 from evertick.operations.desk import Desk, now_by_the_clock
@@ -29,7 +29,7 @@ from evertick.settings import Settings
 from evertick.store import Store
 from evertick.stores import lock_path
 
-KEEP_US = 500 * MILLISECOND
+KEEP_US = SECOND
 """How old an answer about all jobs may be: pages ask for the same again and again."""
 STATUS_SECONDS = 0.5
 NODES_SECONDS = 3.0
@@ -100,6 +100,8 @@ def open_office(
         is_scheduler_running=is_scheduler_running,
         keep_us=KEEP_US,
     )
+    feed = Feed(None if control is None else following(control))
+    feed.watchers.append(desk.stir)
     return Office(
         desk=desk,
         settings=settings,
@@ -107,7 +109,7 @@ def open_office(
         tokens=Tokens(state_folder),
         sessions=Sessions(state_folder, settings.api.session_us, now),
         audit=Audit(state_folder),
-        feed=Feed(None if control is None else following(control)),
+        feed=feed,
         limiter=Limiter(time.monotonic),
         now=now,
         node=node or settings.node or socket.gethostname(),

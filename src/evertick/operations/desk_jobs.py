@@ -75,19 +75,28 @@ class JobsDesk(Scene):
         self, view: View, search: str = "", tags: Collection[str] = (), *, with_gone: bool = False
     ) -> Mapping[str, JobStatus]:
         """The jobs that are meant, by their ids, each with its status: what every list begins with."""
-        now, jobs, records = self.now(), view.jobs, view.records
+        if view.statuses is None:
+            view.statuses = self._judge_all(view)
+        text, jobs, records = search.casefold(), view.jobs, view.records
+        return {
+            job_id: status
+            for job_id, status in view.statuses.items()
+            if (with_gone or job_id in jobs or records[job_id].retired_at is None)
+            and ((not text and not tags) or _is_meant(job_id, jobs.get(job_id), text, tags))
+        }
+
+    def _judge_all(self, view: View) -> Mapping[str, JobStatus]:
+        now, ids = self.now(), sorted({*view.jobs, *view.records})
         active = {row.key.job_id for row in view.snapshot.open_runs if row.state in ACTIVE}
-        text = search.casefold()
-        ids = sorted(
-            job_id
-            for job_id in {*jobs, *records}
-            if _is_meant(job_id, jobs.get(job_id), text, tags)
-            and (with_gone or job_id in jobs or records[job_id].retired_at is None)
-        )
         specs = self.all_specs(ids)
         return {
             job_id: judge(
-                job_id, jobs.get(job_id), records.get(job_id), specs[job_id], is_active=job_id in active, now=now
+                job_id,
+                view.jobs.get(job_id),
+                view.records.get(job_id),
+                specs[job_id],
+                is_active=job_id in active,
+                now=now,
             )
             for job_id in ids
         }

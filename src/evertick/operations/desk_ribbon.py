@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from evertick.errors import DefinitionError
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import ACTIVE, JobStatus, RunState
+from evertick.model.run import LedgerRow
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations.data import text_or_none
 from evertick.operations.desk_jobs import JobsDesk, word_of
@@ -21,8 +23,8 @@ from evertick.store import RunFilter, Tally
 LANES_MAX = 200
 CELLS_MAX = 2_000
 GAPS_MAX = 2_000
-MARKS_MAX = 20_000
-"""Lines of all lanes together, whatever the cells allow."""
+ROWS_MAX = 10_000
+"""Lines of all lanes together that are told one by one."""
 
 _FROM_GOOD_TO_BAD = "succeeded skipped cancelled planned waiting launching running retrying lost timed_out failed"
 _BADNESS = {RunState(word): number for number, word in enumerate(_FROM_GOOD_TO_BAD.split())}
@@ -113,18 +115,23 @@ class RibbonDesk(JobsDesk):
             return marks, found
         where = RunFilter(job_ids=lanes, since=since, until=until, gaps=False, oldest_first=True)
         width_us = max(-(-(until - since) // cells), 1)
-        by_lane: dict[str, dict[int, list[Tally]]] = defaultdict(lambda: defaultdict(list))
-        for one in self.store.tally(where, width_us, by_job=True):
-            by_lane[one.job_id][one.cell].append(one)
-        few = set(_few(by_lane, cells))
-        if few:
-            rows = self.store.query(RunFilter(sorted(few), since=since, until=until, gaps=False), limit=MARKS_MAX).rows
-            for row in reversed(rows):
-                marks[row.key.job_id].append(mark_data(row))
-        for job_id in by_lane.keys() - few:
-            found[job_id] = [
-                _cell(since + cell * width_us, width_us, some) for cell, some in sorted(by_lane[job_id].items())
-            ]
+        page = self.store.query(where, limit=ROWS_MAX)
+        rows: dict[str, list[LedgerRow]] = defaultdict(list)
+        for row in page.rows:
+            rows[row.key.job_id].append(row)
+        # What does not fit into a page is counted where it lies, and so is what is too dense to draw.
+        few = [] if page.after is not None else [job_id for job_id, some in rows.items() if len(some) <= cells]
+        for job_id in few:
+            marks[job_id] = [mark_data(row) for row in rows[job_id]]
+        many = lanes if page.after is not None else sorted(rows.keys() - set(few))
+        if many:
+            by_lane: dict[str, dict[int, list[Tally]]] = defaultdict(lambda: defaultdict(list))
+            for one in self.store.tally(replace(where, job_ids=many), width_us, by_job=True):
+                by_lane[one.job_id][one.cell].append(one)
+            for job_id, tallies in by_lane.items():
+                found[job_id] = [
+                    _cell(since + cell * width_us, width_us, some) for cell, some in sorted(tallies.items())
+                ]
         for job_id in lanes:
             earlier = [row for row in view.of(job_id, *ACTIVE) if row.key.scheduled_for < since]
             if earlier:
@@ -139,16 +146,6 @@ class RibbonDesk(JobsDesk):
             for row in reversed(self.store.query(where, limit=GAPS_MAX).rows):
                 found[row.key.job_id].append(gap_data(row))
         return found
-
-
-def _few(by_lane: dict[str, dict[int, list[Tally]]], cells: int) -> Iterator[str]:
-    """The lanes whose lines are few enough for marks, until all of them together are too many."""
-    total = 0
-    for job_id, tallies in sorted(by_lane.items()):
-        lines = sum(one.lines for some in tallies.values() for one in some)
-        if lines <= cells and total + lines <= MARKS_MAX:
-            total += lines
-            yield job_id
 
 
 def _future(view: View, job_id: str, specs: Sequence[ScheduleSpec], after: Instant, end: Instant, cells: int) -> Data:

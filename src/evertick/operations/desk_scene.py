@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from evertick.definitions.source import Folder
 from evertick.errors import DefinitionError
-from evertick.model.instant import Instant, from_datetime
+from evertick.model.instant import MILLISECOND, Instant, from_datetime
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, Snapshot
-from evertick.model.lifecycle import RunState
+from evertick.model.lifecycle import JobStatus, RunState
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations.asking import find_record, live_nodes, no_such_job
@@ -22,6 +22,9 @@ from evertick.operations.horizon import Horizon
 from evertick.operations.jobs import current_specs, specs_of, watermark_of, zone_of
 from evertick.operations.words import read_moment
 from evertick.store import Store
+
+CHANGED_US = 100 * MILLISECOND
+"""How old an answer about all jobs may be once something has happened."""
 
 
 class LogsReader(Protocol):
@@ -58,6 +61,8 @@ class View:
         self.open_runs: dict[str, list[LedgerRow]] = defaultdict(list)
         for row in snapshot.open_runs:
             self.open_runs[row.key.job_id].append(row)
+        self.statuses: Mapping[str, JobStatus] | None = None
+        """Of all jobs, once somebody has asked for it."""
 
     def watermark(self, job_id: str) -> Instant | None:
         return watermark_of(self.records.get(job_id), self.snapshot.floors)
@@ -94,6 +99,9 @@ class Scene:
         self._keep_us = keep_us
         self._lock = threading.Lock()
         self._kept: tuple[Instant, View] | None = None
+        self._kept_days: dict[Instant, tuple[Instant, Any]] = {}
+        """What was counted of a day that is over, by its start, and until when that counts."""
+        self._has_changed = False
 
     @property
     def jobs(self) -> Mapping[str, Job]:
@@ -106,12 +114,18 @@ class Scene:
             return View(folder, self.store.load())
         with self._lock:  # those who come at once read it once
             at = self.now()
-            if self._kept is not None and 0 <= at - self._kept[0] < self._keep_us:
-                view = self._kept[1]
-                return view if view.folder is folder else View(folder, view.snapshot)
+            age = -1 if self._kept is None else at - self._kept[0]
+            is_fresh = 0 <= age < (min(CHANGED_US, self._keep_us) if self._has_changed else self._keep_us)
+            if self._kept is not None and is_fresh and self._kept[1].folder is folder:
+                return self._kept[1]
+            self._has_changed = False  # before it is read: what comes meanwhile is not in it
             view = View(folder, self.store.load())
             self._kept = (at, view)
             return view
+
+    def stir(self, _: object = None) -> None:
+        """Something has happened: what is kept is not kept as long. In a storm it is read ten times a second."""
+        self._has_changed = True
 
     def forget(self) -> None:
         """Whoever has changed something sees it."""

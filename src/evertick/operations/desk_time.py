@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from evertick.errors import DefinitionError
-from evertick.model.instant import DAY, HOUR, SECOND, Instant, from_datetime, to_datetime, to_text
+from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_datetime, to_datetime, to_text
 from evertick.model.job import Job
 from evertick.model.lifecycle import SKIPPED, SkipReason
 from evertick.operations.asking import no_such_job
@@ -29,6 +29,10 @@ from evertick.store import RunFilter, Tally
 FIRES_MAX = 10_000
 DAYS_MAX = 400
 YEAR_US = 366 * DAY
+SETTLED_US = 2 * DAY
+"""Of a day that is over for this long nearly everything is known."""
+REMEMBERED_US = 10 * MINUTE
+DAYS_KEPT = 5_000
 FIELDS = ("second", "minute", "hour", "day_of_month", "month", "day_of_week")
 
 
@@ -148,19 +152,18 @@ class TimeDesk(Scene):
         now, view = self.now(), self.view()
         jobs, records = view.jobs, view.records
         chosen = self._chosen(job_ids, jobs)
-        held = {job.id: why_held(job, records.get(job.id)) for job in chosen}
         # Left out before the walk: of jobs that are all paused it would look for one that is not until the year 2200.
         streams = [
             (job.id, action, specs)
             for job in chosen
-            if with_held or held[job.id][0] is None
+            if with_held or why_held(job, records.get(job.id))[0] is None
             for action, specs in _specs_of(job).items()
             if action in actions
         ]
         walk: Iterator[Due] = self.horizon.walk(streams, now)
         for due in takewhile(lambda one: end is None or one.at <= end, walk):
             job = jobs[due.job_id]
-            reason, detail = held[due.job_id]
+            reason, detail = why_held(job, records.get(job.id))
             zone = zone_of(job, _specs_of(job)[due.action])
             yield fire_data(due.at, due.job_id, zone, now, due.action, reason and str(reason), detail)
 
@@ -172,20 +175,38 @@ class TimeDesk(Scene):
         return [jobs[job_id] for job_id in job_ids]
 
     def _tallies(self, job_id: str | None, days: Sequence[Day], now: Instant) -> list[list[Tally]]:
-        """Per day; days of one length that follow each other are counted together."""
-        found: list[list[Tally]] = [[] for _ in days]
+        """Per day; days of one length that follow each other are counted together.
+
+        Of all jobs, days that are over for long are counted once and remembered for a while: a year of a busy ledger
+        takes a second to count, and hardly ever changes.
+        """
+        kept = self._kept_days if job_id is None and self._keep_us else {}
+        found = [kept.get(day.start, (0, None))[1] if now < kept.get(day.start, (0, None))[0] else None for day in days]
         begin = 0
         while begin < len(days):
+            if found[begin] is not None:
+                begin += 1
+                continue
             width = days[begin].end - days[begin].start
             stop = begin + 1
-            while stop < len(days) and days[stop].end - days[stop].start == width:
+            while stop < len(days) and found[stop] is None and days[stop].end - days[stop].start == width:
                 stop += 1
-            since, until = days[begin].start, min(days[stop - 1].end, now + HOUR)
-            if since < until:
-                where = RunFilter(job_ids=() if job_id is None else [job_id], since=since, until=until)
-                for tally in self.store.tally(where, width):
-                    found[begin + tally.cell].append(tally)
+            for number, tallies in enumerate(self._count(job_id, days[begin:stop], width, now), begin):
+                found[number] = tallies
+                if days[number].end < now - SETTLED_US:
+                    kept[days[number].start] = (now + REMEMBERED_US, tallies)
             begin = stop
+        while len(kept) > DAYS_KEPT:
+            kept.pop(next(iter(kept)))
+        return [tallies or [] for tallies in found]
+
+    def _count(self, job_id: str | None, days: Sequence[Day], width: int, now: Instant) -> list[list[Tally]]:
+        found: list[list[Tally]] = [[] for _ in days]
+        since, until = days[0].start, min(days[-1].end, now + HOUR)
+        if since < until:
+            where = RunFilter(job_ids=() if job_id is None else [job_id], since=since, until=until)
+            for tally in self.store.tally(where, width):
+                found[tally.cell].append(tally)
         return found
 
     def _ahead(self, job_id: str | None, days: Sequence[Day], now: Instant) -> list[int]:

@@ -107,19 +107,27 @@ def select_pages(where: RunFilter, after: RunKey | None, limit: int) -> list[lis
     lines, so that neither part has to read the whole past.
     """
     if where.gaps:
-        parts = [select_gaps(where)]
+        parts = [(select_gaps(where), GAPS)]
     elif where.since is None or where.gaps is False:
-        parts = [select_lines(where)]
+        parts = [(select_lines(where), RUNS)]
     else:
-        parts = [select_reaching_gaps(where), select_lines(where)]
-    order = [column if where.oldest_first else column.desc() for column in _PLACE]
-    behind = sa.true() if after is None else follows(after, where.oldest_first)
-    pages = [part.where(behind).order_by(*order).limit(limit) for part in parts]
+        parts = [(select_reaching_gaps(where), GAPS), (select_lines(where), RUNS)]
+    pages = [_paged(statement, table, where, after, limit) for statement, table in parts]
     by_jobs: list[sa.ColumnElement[bool]] = [
         RUNS.c.job_id.in_(some) for some in chunks(set(where.job_ids), NAMES_PER_QUERY)
     ]
     by_jobs = by_jobs or [sa.true()]
     return [[page.where(jobs) for jobs in by_jobs] for page in (pages if where.oldest_first else reversed(pages))]
+
+
+def _paged(
+    statement: sa.Select[Any], table: sa.Table, where: RunFilter, after: RunKey | None, limit: int
+) -> sa.Select[Any]:
+    """A page of lines; gaps in the order of their own table, or SQLite would walk all lines to find them."""
+    place = [table.c[name] for name in ("scheduled_for", "job_id", "origin")]
+    behind = sa.true() if after is None else follows(after, where.oldest_first)
+    order = (column if where.oldest_first else column.desc() for column in place)
+    return statement.where(behind).order_by(*order).limit(limit)
 
 
 def select_lines(where: RunFilter) -> sa.Select[Any]:

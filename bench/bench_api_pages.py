@@ -1,0 +1,93 @@
+"""How fast does the API answer what a page shows first, on ten thousand jobs and a million runs?"""
+
+from __future__ import annotations
+
+import http.client
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.big_ledger import make_folder, make_ledger
+from bench.harness import Report, Table, Target
+from evertick.api.opening import open_office
+from evertick.api.server import ApiServer
+from evertick.model.instant import DAY, HOUR, to_text
+from evertick.operations.desk import now_by_the_clock
+from evertick.operations.tokens import Role
+from evertick.settings import Settings
+from evertick.stores import open_store
+
+LIMIT_MS = 200.0
+
+
+def run(*, quick: bool) -> Report:
+    """Each question over HTTP, one after another, with what the server remembers for a moment run out in between."""
+    jobs, runs, rounds = (1_000, 50_000, 3) if quick else (10_000, 1_000_000, 7)
+    folder, now = make_folder(jobs), now_by_the_clock()
+    with tempfile.TemporaryDirectory() as place:
+        url = make_ledger(Path(place) / "ledger.db", folder, runs, now)
+        store = open_store(url)
+        settings = Settings.load(None, {}, {"port": 0})
+        office = open_office(store, url, lambda: folder, settings, Path(place))
+        token = office.tokens.create("bench", Role.ADMIN)[1]
+        server = ApiServer(office)
+        server.start(lambda _: None)
+        try:
+            rows = [
+                _measure(server, token, name, path, rounds, office.desk.forget)
+                for name, path in _questions(now).items()
+            ]
+        finally:
+            server.stop()
+            store.close()
+    table = Table(
+        f"Answers on {jobs:,} jobs and {runs:,} runs, SQLite, milliseconds over HTTP",
+        ("question", "first", "median", "worst", "bytes"),
+        tuple((name, *(f"{value:.0f}" for value in measured), f"{size:,}") for name, *measured, size in rows),
+        ("between two rounds everything the server keeps for a moment is forgotten",),
+    )
+    targets = tuple(
+        Target(f"{name} (median)", median, LIMIT_MS, "ms")
+        for name, _, median, _, _ in rows
+        if name.startswith(("/overview", "/jobs", "/ribbon: a day"))
+    )
+    return Report("api_pages", (table,), targets, {name: median for name, _, median, _, _ in rows})
+
+
+def _questions(now: int) -> dict[str, str]:
+    def ribbon(before: int, after: int) -> str:
+        return f"/ribbon?from={to_text(now - before)}&to={to_text(now + after)}&limit=60"
+
+    return {
+        "/overview": "/overview",
+        "/jobs": "/jobs?limit=50",
+        "/jobs with sparklines": "/jobs?limit=50&sparkline=20",
+        "/ribbon: an hour": ribbon(HOUR, HOUR),
+        "/ribbon: a day": ribbon(DAY, DAY),
+        "/ribbon: a month": ribbon(30 * DAY, DAY),
+        "/runs": "/runs",
+        "/runs: failed": "/runs?state=failed",
+        "/runs: none of a kind": "/runs?state=lost",
+        "/calendar": "/calendar",
+        "/jobs/{job}": "/jobs/job-00004",
+    }
+
+
+def _measure(
+    server: ApiServer, token: str, name: str, path: str, rounds: int, forget: Callable[[], None]
+) -> tuple[str, float, float, float, int]:
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    took, size = [], 0
+    for _ in range(rounds):
+        forget()
+        connection = http.client.HTTPConnection(host, int(port), timeout=60)
+        began = time.perf_counter()
+        connection.request("GET", f"/api/v1{path}", headers={"authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        size = len(answer.read())
+        took.append((time.perf_counter() - began) * 1_000)
+        connection.close()
+        assert answer.status == 200, (name, answer.status)
+    return name, took[0], statistics.median(took), max(took), size

@@ -1,0 +1,75 @@
+"""A ledger as large as a busy year makes it: ten thousand jobs, a million runs, written past the store for speed."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from evertick.definitions.source import Folder
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant
+from evertick.model.job import Job
+from evertick.model.ledger import Batch, JobRecord, ScheduleLine
+from evertick.model.schedule import CronSpec, specs_to_text
+from evertick.stores import open_store
+
+STATES = ("succeeded",) * 93 + ("failed",) * 4 + ("skipped",) * 3
+
+
+def make_folder(jobs: int) -> Folder:
+    """Jobs of many shapes; most share their schedule with others, as people's do."""
+    found = {}
+    for number in range(jobs):
+        job_id = f"job-{number:05}"
+        text = f"{number % 60} {number // 60 % 24} * * *" if number % 4 else f"{number % 60} * * * *"
+        zone = ("UTC", "Europe/Berlin", "America/New_York")[number % 3]
+        tags = (f"team-{number % 20}",)
+        found[job_id] = Job(job_id, job_id, (CronSpec(text, zone, job_id),), timezone=zone, tags=tags)
+    return Folder(jobs=found)
+
+
+def make_ledger(path: Path, folder: Folder, runs: int, now: Instant) -> str:
+    """The URL of a ledger in which each job has its share of the runs, spread over a month up to now."""
+    url = f"sqlite:///{path}"
+    store = open_store(url)
+    jobs = list(folder.jobs.values())
+    store.commit(
+        Batch(
+            by="bench",
+            jobs=[JobRecord(job.id, now, fingerprint=job.fingerprint) for job in jobs],
+            schedules=[ScheduleLine(job.id, now - 40 * DAY, specs_to_text(job.schedules)) for job in jobs],
+            floors=dict.fromkeys(range(64), now),
+        )
+    )
+    store.close()
+    dice = random.Random(7)
+    span = 30 * DAY
+    each = runs // len(jobs)
+
+    def lines() -> Iterator[tuple[object, ...]]:
+        for slot in range(each):
+            start = now - span + slot * (span // each)
+            for job in jobs:
+                at = (start + dice.randrange(span // each)) // MINUTE * MINUTE
+                state = dice.choice(STATES)
+                ran = state != "skipped"
+                began = at + dice.randrange(50_000) if ran else None
+                ended = began + dice.randrange(HOUR // 60) if began is not None else None
+                yield (
+                    *(at, job.id, "", bucket_of(job.id), state, 0, "scheduler", at - 5 * SECOND, "bench"),
+                    *(None if ran else "overlap", None, 1, "", "", 1, 1, "local@bench", began, ended, None),
+                    *(0 if state == "succeeded" else 1, at),
+                )
+
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA synchronous = OFF")
+    columns = ["scheduled_for", "job_id", "origin", "bucket", "state", "is_open", "trigger_kind", "decided_at"]
+    columns += ["decided_by", "reason", "through", "occurrences", "detail", "params", "fence", "attempt", "executor"]
+    columns += ["started_at", "finished_at", "retry_at", "exit_code", "changed_at"]
+    marks = ", ".join("?" * len(columns))
+    with connection:
+        connection.executemany(f"INSERT OR IGNORE INTO evertick_runs ({', '.join(columns)}) VALUES ({marks})", lines())
+    connection.close()
+    return url
