@@ -10,6 +10,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +24,7 @@ from evertick.dispatch.feed import SIZE as FEED_SIZE
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.leadership import LEASE_US, NODE_PREFIX, Leadership, bucket_lease
 from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
+from evertick.dispatch.nextruns import ShowsNextRuns, next_runs, show
 from evertick.dispatch.notify.telling import NOBODY, Telling, telling_of
 from evertick.dispatch.outlook import Outlook
 from evertick.dispatch.sweeper import Sweeper
@@ -61,6 +63,8 @@ PATIENCE_SECONDS = 30.0
 CLAIM_MAX = 200
 CLAIM_SECONDS = 1.0
 MAINTENANCE_SECONDS = 600.0
+SHOW_SECONDS = 5.0
+"""How often the files for people learn when pipelines are due next."""
 FOR_EVER_US = 36_500 * DAY
 
 
@@ -96,7 +100,7 @@ class Service:
         self._definitions = definitions
         self._clock = clock or SystemClock()
         self._lease_us = lease_us
-        self._maintenance = Maintenance(self._clock, retention_us, backups_us)
+        self._maintenance = Maintenance(self._clock, retention_us, backups_us, self._histories)
         self.node = node
         self.incarnation = secrets.token_hex(4)
         self.state = State(settings or LoopSettings(), node, self.incarnation, self._clock.now())
@@ -123,7 +127,8 @@ class Service:
         assert self.dispatcher is not None
         assert self._writer is not None
         self.outlook.start(self.dispatcher, self._writer)
-        helpers = [asyncio.create_task(task()) for task in (self._claim, self._keep_lock, self._maintain)]
+        tasks = (self._claim, self._keep_lock, self._maintain, self._show_next)
+        helpers = [asyncio.create_task(task()) for task in tasks]
         try:
             for attachment in self.attachments:
                 attachment.start()
@@ -231,6 +236,18 @@ class Service:
         while True:
             self._writer.write(Ask(self._maintenance))
             await asyncio.sleep(CLAIM_SECONDS if self._maintenance.has_more else MAINTENANCE_SECONDS)
+
+    def _histories(self) -> dict[str, int]:
+        kept = ((job.id, job.history_retention_us) for job in self._definitions())
+        return {job_id: kept_us for job_id, kept_us in kept if kept_us is not None}
+
+    async def _show_next(self) -> None:
+        """For a store that keeps files beside pipelines: they tell when those are due next."""
+        assert self._writer is not None
+        while any(isinstance(store, ShowsNextRuns) for store in self._stores):
+            due = next_runs(self.state, self._clock.now())
+            self._writer.write(Ask(partial(show, self._clock, due)))
+            await asyncio.sleep(SHOW_SECONDS)
 
     async def _keep_lock(self) -> None:
         while self._lock is not None:

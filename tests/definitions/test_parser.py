@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from evertick.definitions.catalogue.job import PIPELINE
 from evertick.definitions.nodes import plain_data
 from evertick.definitions.parser import Parsed, parse_definition
 from evertick.definitions.schema import job_schema
@@ -11,7 +14,7 @@ from evertick.definitions.yaml import read_yaml
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_text
 from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry, Scope
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
-from evertick.model.work import Command, ContinueOn, Pipeline, Step, Work
+from evertick.model.work import Command, ContinueOn, Pipeline, Secret, Step, Work
 from evertick.settings import Settings
 from tests.definitions.mini_schema import misfits
 
@@ -100,14 +103,17 @@ reduce:
             "map": {"prompt": "Analyze bug: {{title}}", "output": ["severity", "category"]},
             "reduce": {"type": "json"},
         }
-        assert job.work == Work((Step("pipeline", Pipeline(data)),), working_dir="pipelines/daily-report")
+        step = Step("pipeline", Pipeline(data), output="PIPELINE_RESULT")
+        assert job.work == Work((step,), working_dir=os.path.abspath("pipelines/daily-report"))
 
     def test_a_pipeline_may_use_every_field_that_pipelines_have(self):
         text = "input: {items: [{a: 1}]}\nfilter: {type: rule}\njob: {prompt: x}\nparameters: [{name: a, value: b}]\n"
         text += "workingDirectory: ..\nmap: {prompt: x}\nreduce: {type: list}\n"
+        text += "invoker: {http: {url: https://x, keyEnv: MODEL_KEY}}\nfailWhen: 10%\nresultFile: out.json\n"
         job = job_of(text, "p/sync/pipeline.yml")
         (step,) = job.steps
-        assert set(step.kind.data) == {"input", "filter", "job", "parameters", "workingDirectory", "map", "reduce"}
+        assert set(step.kind.data) == set(PIPELINE)
+        assert job.work.env == (("MODEL_KEY", Secret("env", "MODEL_KEY")),)
 
     def test_a_job_can_be_hashed_and_compared(self):
         text = "schedule: '@daily'\ncommand: x\n"
@@ -323,3 +329,20 @@ steps:
         Step("b", Command(("two", "2")), depends=("a",), continue_on=ContinueOn(failure=True)),
         Step("c", Command(("three",), is_shell=True), depends=("a", "b")),
     )
+
+
+@pytest.mark.parametrize(
+    ("queues", "said"),
+    [
+        pytest.param((), [], id="no queue is known"),
+        pytest.param((("warehouse", 2),), [], id="it is known"),
+        pytest.param((("warehouses", 2),), ["Did you mean 'warehouses'?"], id="another is, of nearly that name"),
+    ],
+)
+def test_a_queue_that_the_settings_do_not_know_is_warned_of(queues, said):
+    result = parse_definition("queue: warehouse\ncommand: x", "a.yaml", Settings(queues=queues))
+    assert [warning.hint for warning in result.warnings] == said
+
+
+def test_how_long_its_history_is_kept():
+    assert job_of("historyRetention: 365d\ncommand: x").history_retention_us == 365 * DAY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import MappingProxyType
@@ -103,9 +104,9 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     work = read_work(section, block, is_pipeline, constrained, job_id, report)
     if is_pipeline and work.working_dir is None:
         # Its data lies beside it.
-        work = replace(work, working_dir=source.folder)
+        work = replace(work, working_dir=os.path.abspath(source.folder))
     after, after_origin = _read_after(section, block, job_id, report)
-    retention = section.take("logRetention")
+    retention, history = section.take("logRetention"), section.take("historyRetention")
     job = Job(
         id=job_id,
         name=name or _shown(folder or stem, job_id),
@@ -121,7 +122,8 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
         after=after,
         constraints=constrained.found,
         notify=_read_notify(section, block, report),
-        queue=_read_queue(section, report),
+        queue=_read_queue(section, settings, report),
+        history_retention_us=duration_of(history, "historyRetention", report) if history else None,
         log_retention_us=duration_of(retention, "logRetention", report) if retention else None,
         tags=_read_tags(section, report),
         description=(text_of(description, "description", report) or "") if description else "",
@@ -233,10 +235,14 @@ def _read_notify(section: Section, block: Section | None, report: Report) -> tup
     return routes
 
 
-def _read_queue(section: Section, report: Report) -> str | None:
+def _read_queue(section: Section, settings: Settings, report: Report) -> str | None:
     node = section.take("queue")
     name = line_of(node, "queue", report, longest=QUEUE_MAX) if node else None
     if name is not None and job_id_of(name) != name:
         reason = f"'queue' cannot be '{name}': it is written in lower case, with digits, '-', '_' and '.'."
         report.error(node, "queue", reason, f"Write {job_id_of(name)}." if job_id_of(name) else "Write batch.")
+    known = [queue for queue, _limit in settings.queues]
+    if name is not None and known and name not in known:
+        near = report.suggest(name, known) or f"The settings know: {', '.join(sorted(known)[:10])}."
+        report.warn(node, "queue", f"'queue' names '{name}', which the settings do not: it limits nothing.", near)
     return name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from evertick.dispatch.clock import Clock
@@ -29,11 +29,19 @@ class _KeepsCopies(Protocol):
 class Maintenance:
     """Asked by the writer in between: each call does a little and says nothing to the loop."""
 
-    def __init__(self, clock: Clock, retention_us: int | None = RETENTION_US, backups_us: int = BACKUPS_US) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        retention_us: int | None = RETENTION_US,
+        backups_us: int = BACKUPS_US,
+        own: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        """`own` answers how long the lines of those jobs are kept that say so themselves; asked from any thread."""
         self._clock = clock
         # Whole days, one at least: a copy is made each day.
         self._backup_days = max(1, backups_us // DAY)
         self._retention_us = retention_us
+        self._own = own
         self.has_more = False
         """Whether the last call stopped because it had done enough for once."""
 
@@ -44,8 +52,10 @@ class Maintenance:
             if copy is not None:
                 log.info("store.copied to=%s", copy)
         removed = 0
-        if self._retention_us is not None:
-            removed = store.compact({}, now - self._retention_us, COMPACT_AT_ONCE)
+        own = {job_id: now - kept_us for job_id, kept_us in self._own().items()}
+        default = None if self._retention_us is None else now - self._retention_us
+        if own or default is not None:
+            removed = store.compact(own, default, COMPACT_AT_ONCE)
             if removed:
                 log.info("store.compacted lines=%d", removed)
         self.has_more = removed >= COMPACT_AT_ONCE

@@ -43,6 +43,8 @@ class Job:
     notify: tuple[Route, ...] = ()
     queue: str | None = None
     """The named limit that its runs share with those of other jobs; the settings say how many may run."""
+    history_retention_us: int | None = None
+    """How long the ledger keeps its runs once they ended; None: as the settings say."""
     log_retention_us: int | None = None
     """How long the logs of its runs are kept; None: as the settings say."""
     tags: tuple[str, ...] = ()

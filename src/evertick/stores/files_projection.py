@@ -17,6 +17,7 @@ from evertick.model.bucket import bucket_of
 from evertick.model.instant import MILLISECOND, Instant, from_text, to_datetime, to_text
 from evertick.model.lifecycle import ACTIVE, CANCELLED, SUCCEEDED, JobStatus, RunState
 from evertick.model.run import LedgerRow
+from evertick.model.steps import read_steps
 from evertick.store import JobRecord
 from evertick.stores.files_disk import read_if_there
 
@@ -33,6 +34,9 @@ class Ended(NamedTuple):
     state: RunState
     attempt: int = 1
     detail: str = ""
+    result_file: str | None = None
+    items: int | None = None
+    """Of a pipeline: where its result is, and how many items there were."""
 
     @property
     def is_success(self) -> bool:
@@ -56,7 +60,7 @@ class Tally:
     def count(self, row: LedgerRow) -> None:
         finished_at = row.changed_at if row.finished_at is None else row.finished_at
         started_at = finished_at if row.started_at is None else row.started_at
-        ended = Ended(started_at, finished_at, row.state, max(row.attempt, 1), row.detail)
+        ended = Ended(started_at, finished_at, row.state, max(row.attempt, 1), row.detail, *_result_of(row))
         self.recent = [ended, *self.recent[: HISTORY - 1]]
         self.total += 1
         self.duration_us += max(0, finished_at - started_at)
@@ -132,7 +136,7 @@ def state_file(
             "pipelineId": job_id,
             "status": status,
             "enabled": status is not JobStatus.DISABLED,
-            "lastRun": {**_told(tally.recent[0]), "error": _error(tally.recent[0])} if tally.recent else None,
+            "lastRun": _last(tally.recent[0]) if tally.recent else None,
             "nextRun": _millis(min(instants)) if instants else None,
             "stats": {
                 "totalRuns": tally.total,
@@ -191,6 +195,25 @@ def _told(run: Ended) -> dict[str, Any]:
         "completedAt": _millis(run.finished_at),
         "success": run.is_success,
     }
+
+
+def _last(run: Ended) -> dict[str, Any]:
+    file = {"resultFile": run.result_file} if run.result_file is not None else {}
+    items = {"itemsProcessed": run.items} if run.items is not None else {}
+    return {**_told(run), **file, **items, "error": _error(run)}
+
+
+def _result_of(row: LedgerRow) -> tuple[str | None, int | None]:
+    """What the last step of a pipeline handed on."""
+    for step in read_steps(row.steps):
+        try:
+            told = json.loads(step.output or "")
+        except ValueError:
+            continue
+        if isinstance(told, dict) and isinstance(told.get("itemsProcessed"), int):
+            file = told.get("resultFile")
+            return file if isinstance(file, str) else None, told["itemsProcessed"]
+    return None, None
 
 
 def _in_history(run: Ended) -> dict[str, Any]:

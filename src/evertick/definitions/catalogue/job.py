@@ -168,6 +168,9 @@ PIPELINE: Final[Fields] = {
     "job": Field(ANYTHING, "In a `pipeline.yaml`: one question instead of `map` and `reduce`."),
     "parameters": Field(ANYTHING, "In a `pipeline.yaml`: names and values for its prompts."),
     "workingDirectory": Field(ANYTHING, "In a `pipeline.yaml`: the folder its tools work in."),
+    "invoker": Field(ANYTHING, "In a `pipeline.yaml`: who answers.", "a dry run"),
+    "failWhen": Field(one_of(whole(0, 1_000_000), TEXT), "In a `pipeline.yaml`: how many items may fail.", "none"),
+    "resultFile": Field(TEXT, "In a `pipeline.yaml`: where its result goes.", "`.results/<start>.json`"),
 }
 JOB: Final[Fields] = {
     "name": Field(TEXT, "One line, shown to people; gives the id.", "the file's or folder's name", "Daily report"),
@@ -211,6 +214,7 @@ JOB: Final[Fields] = {
     "notify": _NOTIFY,
     "queue": Field(TEXT, "The named limit it shares with other jobs; the settings say how many may run.", "", "batch"),
     "priority": Field(whole(-PRIORITY_MAX, PRIORITY_MAX), "Higher first among those due at one instant.", "`0`", 10),
+    "historyRetention": Field(DURATION, "How long the ledger keeps its runs once they ended.", "the setting's", "365d"),
     "logRetention": Field(DURATION, "How long the logs of its runs are kept.", "the setting's", "30d"),
     "tags": Field(WORDS, "Words to find it by.", "", ["reports"]),
     **PIPELINE,

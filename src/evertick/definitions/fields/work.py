@@ -17,9 +17,11 @@ from evertick.definitions.fields.values import duration_of, integer_of
 from evertick.definitions.nodes import plain_data
 from evertick.definitions.report import Report, Section
 from evertick.model.constraint import PostRunHook, PreRunHook
-from evertick.model.work import NO_HANDLERS, NOTHING, Condition, Pipeline, Step, Work
+from evertick.model.work import NO_HANDLERS, NOTHING, Condition, Env, Pipeline, Secret, Step, Work
 
 PIPELINE_STEP: Final = "pipeline"
+PIPELINE_RESULT: Final = "PIPELINE_RESULT"
+"""The variable in which its handlers find where the result is and how many items there were."""
 # Fields of a step that people write at the job, where a single command is meant.
 _OF_A_STEP: Final = ("script", "python", "http", "depends", "output", "repeat", "continueOn", "continueOnFailure")
 
@@ -33,7 +35,7 @@ def read_work(
     timeout_us = duration_of(timeout, "timeout", report) if timeout else None
     work = Work(
         steps=steps,
-        env=read_env(env, "env", report) if env else (),
+        env=_with_key(read_env(env, "env", report) if env else (), steps),
         params=read_params(params, report) if params else (),
         working_dir=read_folder(section, "workingDir", report),
         timeout_us=constrained.timeout(timeout_us, section, report),
@@ -47,6 +49,16 @@ def read_work(
     if "kubernetes" in section:
         _report_not_of_a_pod(work, section, report)
     return NOTHING if work == NOTHING else work
+
+
+def _with_key(env: Env, steps: tuple[Step, ...]) -> Env:
+    """A pipeline that names the variable of its invoker's key gets it from the scheduler, as a secret."""
+    for step in steps:
+        match step.kind:
+            case Pipeline({"invoker": {"http": {"keyEnv": str(name)}}}) if name.isidentifier() and name.isascii():
+                if name not in dict(env):
+                    env = (*env, (name, Secret("env", name)))
+    return env
 
 
 def mentions_work(section: Section) -> bool:
@@ -69,7 +81,7 @@ def _read_steps(section: Section, is_pipeline: bool, job_id: str, report: Report
         reason = f"'{name}' belongs to a step."
         section.refuse(name, reason, f"Write 'steps:' and '- {{name: main, {name}: ...}}' below it.")
     pipeline = _read_pipeline(section, is_pipeline, bool(steps), report)
-    return steps if pipeline is None else (Step(PIPELINE_STEP, pipeline),)
+    return steps if pipeline is None else (Step(PIPELINE_STEP, pipeline, output=PIPELINE_RESULT),)
 
 
 def _read_pipeline(section: Section, is_pipeline: bool, has_steps: bool, report: Report) -> Pipeline | None:

@@ -18,7 +18,9 @@ from evertick.model.instant import SECOND, to_text
 from evertick.model.params import problem_with
 from evertick.model.work import Env, Param, Secret, Value
 
-ALLOWED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR"})
+ALLOWED: Final = frozenset(
+    {"PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR", "EVERTICK_INVOKER", "EVERTICK_FAIL_WHEN"}
+)
 """What a job inherits from the scheduler beside `LC_*`; anything else could be a credential of the scheduler's."""
 SECRET_MAX: Final = 1024 * 1024
 RESUME: Final = "resume_from"

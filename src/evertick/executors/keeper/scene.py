@@ -127,7 +127,8 @@ class Scene:
                 # Imported when it is needed: most keepers never see one, and should stay small.
                 from evertick.kinds.pipeline.program import program_of
 
-                return program_of(step.kind, self.folder_of(step), self._params)
+                has_result = step.output is not None
+                return program_of(step.kind, self.folder_of(step), self._params, has_result=has_result)
             case SubJob():
                 raise AssertionError("a run of another job needs no program")
             case Pod():

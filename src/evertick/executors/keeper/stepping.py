@@ -11,7 +11,7 @@ from typing import Protocol
 
 from evertick.executors.keeper.book import StepEnd
 from evertick.executors.keeper.environment import VALUE_MAX, is_variable
-from evertick.executors.keeper.output import LogWriter
+from evertick.executors.keeper.output import Capture, LogWriter
 from evertick.executors.keeper.processes import NoRoom
 from evertick.executors.keeper.scene import Scene
 from evertick.executors.keeper.trying import NOT_FOUND, NOT_USABLE, HttpTry, Living, ProcessTry, Tools, TryEnd
@@ -21,7 +21,7 @@ from evertick.model.duration import format_duration
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, PLANNED, SUCCEEDED, RunState
 from evertick.model.subrun import SubRunEnd
-from evertick.model.work import Step, SubJob
+from evertick.model.work import Pipeline, Step, SubJob
 from evertick.planning.retry import wait_us
 from evertick.planning.workflow import StepOutcome
 
@@ -183,6 +183,8 @@ async def _process(step: Step, program: Program, scene: Scene, course: Course, l
     course.mark_started()
     end = await _attended(step, process, course, process.ended)
     capture = process.output()
+    if capture is not None and isinstance(step.kind, Pipeline):
+        return _with_result(step, end, capture, scene)
     if capture is None or not end.is_good:
         return end
     assert step.output is not None
@@ -197,6 +199,17 @@ async def _process(step: Step, program: Program, scene: Scene, course: Course, l
         return end._replace(is_good=False, detail="it printed a NUL byte, which no variable can hold")
     scene.hand_on(step, value.decode("utf-8", "surrogateescape").removesuffix("\n"))
     return end
+
+
+def _with_result(step: Step, end: TryEnd, capture: Capture, scene: Scene) -> TryEnd:
+    """What a pipeline says of its result is kept however it ended, and is the reason when it failed."""
+    try:
+        told = json.loads(capture.value())
+    except ValueError:
+        return end  # it did not get that far
+    scene.hand_on(step, json.dumps(told))
+    failure = told.get("failure") if isinstance(told, dict) else None
+    return end._replace(detail=str(failure)) if failure and end.exit_code == 1 else end
 
 
 async def _call(step: Step, request: HttpRequest, scene: Scene, course: Course, log: LogWriter) -> TryEnd:

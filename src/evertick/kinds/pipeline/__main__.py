@@ -1,9 +1,9 @@
 """How a pipeline runs as a process of its own: `python -m evertick.kinds.pipeline SPEC.json`.
 
 The specification is JSON: `data` (what the pipeline's file says), `directory` (its folder), and if wanted
-`resultFile`, `invoker`, `failWhen`, `workspace` and `parameters`. Progress goes to standard error, the result to
-standard output and, with everything about it, to a file. Exit codes: 0 succeeded, 1 failed, 2 wrong definition,
-130 cancelled.
+`resultFile`, `resultDescriptor`, `invoker`, `failWhen`, `workspace` and `parameters`. Progress goes to standard error,
+the result to standard output and, with everything about it, to a file. Exit codes: 0 succeeded, 1 failed, 2 wrong
+definition, 130 cancelled.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     file = _write_result(result, directory, spec.get("resultFile"), started_at, origin)
     if file is not None:
         _say(f"pipeline.result file={file} items={result.items_processed} failed={result.failed_items}")
+    _hand_on(result, file, spec.get("resultDescriptor"))
     _print(result.formatted)
     if result.is_cancelled:
         _say("pipeline.cancelled")
@@ -120,6 +121,20 @@ def _write_result(
         _say(f"WARNING: the result file could not be written: {error}")
         return None
     return os.path.relpath(path, directory)
+
+
+def _hand_on(result: PipelineResult, file: str | None, descriptor: object) -> None:
+    """Tell whoever started us what the ledger keeps of the result."""
+    if not isinstance(descriptor, int):
+        return
+    told = {
+        "resultFile": file,
+        "itemsProcessed": result.items_processed,
+        "itemsFailed": result.failed_items,
+        "failure": result.failure,
+    }
+    with open(descriptor, "w") as stream:
+        json.dump(told, stream)
 
 
 def _free_place(directory: Path, started_at: datetime) -> Path:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import IO, Final
@@ -67,6 +68,8 @@ def _wait(process: subprocess.Popen[bytes], call: Call, said: IO[bytes]) -> bool
             break
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+        time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)  # whatever was being born in that moment
     process.wait()
     return is_too_long or os.fstat(said.fileno()).st_size > ANSWER_BYTES_MAX
 

@@ -6,21 +6,30 @@ import json
 import sys
 from collections.abc import Mapping
 
-from evertick.kinds import PAYLOAD_FD, Program, Unready
+from evertick.kinds import PAYLOAD_FD, RESULT_FD, Program, Unready
 from evertick.kinds.pipeline.values import plain_of
 from evertick.model.work import Pipeline
 
 
 def program_of(
-    pipeline: Pipeline, folder: str | None, params: Mapping[str, str] | None = None, result_file: str | None = None
+    pipeline: Pipeline,
+    folder: str | None,
+    params: Mapping[str, str] | None = None,
+    result_file: str | None = None,
+    *,
+    has_result: bool = False,
 ) -> Program:
     """`folder` is the pipeline's own; without one it is the folder that the process is started in."""
     spec: dict[str, object] = {"data": plain_of(pipeline.data), "directory": folder or ".", "parameters": params or {}}
-    if result_file is not None:
-        spec["resultFile"] = result_file
+    wanted = result_file or pipeline.data.get("resultFile")
+    if wanted is not None:
+        spec["resultFile"] = str(wanted)
+    if has_result:
+        spec["resultDescriptor"] = RESULT_FD
     try:
         payload = json.dumps(spec).encode()
     except (TypeError, ValueError) as error:
         raise Unready(f"its pipeline is not plain data: {error}.") from None
     # -P: nothing that lies in the working folder may shadow the standard library.
-    return Program((sys.executable, "-P", "-m", "evertick.kinds.pipeline", f"/dev/fd/{PAYLOAD_FD}"), payload=payload)
+    argv = (sys.executable, "-P", "-m", "evertick.kinds.pipeline", f"/dev/fd/{PAYLOAD_FD}")
+    return Program(argv, payload=payload, has_result=has_result)

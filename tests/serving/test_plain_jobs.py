@@ -1,0 +1,76 @@
+"""Plain job files as people write them, loaded and run as they are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from evertick.model.lifecycle import SUCCEEDED
+from evertick.settings import Settings
+from tests.serving.served import Served
+
+pytestmark = pytest.mark.slow
+
+FILES = {
+    "nothing-to-do": """
+name: nothing-to-do
+schedule: "0 * * * *"
+catchupWindow: "6h"
+overlapPolicy: all
+""",
+    "two-timetables": """
+name: two-timetables
+schedule:
+  - "0 * * * *"
+  - "30 9 * * *"
+catchupWindow: "6h"
+overlapPolicy: all
+""",
+    "morning": """
+name: morning
+schedule: "0 9 * * *"
+catchupWindow: "12h"
+overlapPolicy: skip
+steps:
+  - name: generate
+    command: python report.py
+""",
+    "hourly": """
+name: hourly
+schedule: "0 * * * *"
+catchupWindow: "3d"
+overlapPolicy: all
+steps:
+  - name: etl
+    command: python etl.py
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("jobs")
+    for name, text in FILES.items():
+        (folder / f"{name}.yaml").write_text(text)
+    for name in ("report", "etl"):
+        (folder / f"{name}.py").write_text(f"print('{name} was here')")
+    with pytest.MonkeyPatch.context() as patch:
+        # Where a program is looked for, and where it works, is what the scheduler was given.
+        patch.setenv("HOME", str(folder))
+        patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        served = Served(folder, Settings())
+        yield served
+        served.stop()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_it_runs(served, name):
+    assert served.run(name).state is SUCCEEDED
+
+
+@pytest.mark.parametrize(("name", "step", "said"), [("morning", "generate", "report"), ("hourly", "etl", "etl")])
+def test_its_program_is_found_beside_it(served, name, step, said):
+    assert served.log(served.run(name).key, step) == f"{said} was here\n"
