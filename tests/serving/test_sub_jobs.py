@@ -52,7 +52,7 @@ def scheduler(folder):
 
 
 def child_of(scheduler, job: str):
-    (run,) = scheduler.data("history", job)["runs"]
+    (run,) = scheduler.data("history", job)["items"]
     return run
 
 
