@@ -229,6 +229,16 @@ class TestChannels:
             Route(NotifyEvent.RECOVERED, (Mail(("ops@example.org",)), Slack("https://chat.example/hook"))),
         )
 
+    def test_a_job_may_name_them_too(self, written):
+        settings = written("[notifications.channels]\nops = 'ops@example.org'\n")
+        text = "schedule: '@daily'\ncommand: x\nnotify: {on_failure: %s}\n"
+        job = parse_definition(text % "[ops, https://example.org/hook]", "a.yaml", settings).job
+        assert job.notify == (
+            Route(NotifyEvent.FAILURE, (Mail(("ops@example.org",)), Webhook("https://example.org/hook"))),
+        )
+        (error,) = parse_definition(text % "op", "a.yaml", settings).errors
+        assert str(error) == "a.yaml:3:22: 'op' is no channel of the settings. Did you mean 'ops'?"
+
 
 class TestTheTable:
     def test_every_variable_is_of_one_setting(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import MappingProxyType
@@ -26,7 +27,7 @@ from evertick.definitions.yaml import read_yaml
 from evertick.errors import DefinitionError
 from evertick.model.chain import After
 from evertick.model.job import Job
-from evertick.model.notify import Route
+from evertick.model.notify import Channel, Route
 from evertick.model.policy import Policy
 from evertick.settings import Settings
 
@@ -121,7 +122,7 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
         routing=routing,
         after=after,
         constraints=constrained.found,
-        notify=_read_notify(section, block, report),
+        notify=_read_notify(section, block, dict(settings.notifications.channels), report),
         queue=_read_queue(section, settings, report),
         history_retention_us=duration_of(history, "historyRetention", report) if history else None,
         log_retention_us=duration_of(retention, "logRetention", report) if retention else None,
@@ -226,12 +227,14 @@ def _read_after(
     return after, origin
 
 
-def _read_notify(section: Section, block: Section | None, report: Report) -> tuple[Route, ...]:
+def _read_notify(
+    section: Section, block: Section | None, channels: Mapping[str, Channel], report: Report
+) -> tuple[Route, ...]:
     routes: tuple[Route, ...] = ()
     for scope in (section, block):
         node = scope.take("notify") if scope else None
         if scope is not None and node is not None:
-            routes = read_notify(node, scope.field("notify"), report)
+            routes = read_notify(node, scope.field("notify"), channels, report)
     return routes
 
 

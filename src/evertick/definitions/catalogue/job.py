@@ -68,7 +68,9 @@ AFTER: Final[Fields] = {
     "jobs": Field(WORDS, "The jobs it waits for."),
     "mode": Field(choice(AfterMode), "Whether all of them must have succeeded, or any.", "`all`", "any"),
 }
-_CHANNELS: Final = one_of(URL, ref("channel"), list_of(one_of(URL, ref("channel"))))
+_CHANNEL_NAME: Final = {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$"}
+"""Of a channel that the settings name."""
+_CHANNELS: Final = one_of(URL, _CHANNEL_NAME, ref("channel"), list_of(one_of(URL, _CHANNEL_NAME, ref("channel"))))
 NOTIFY: Final[Fields] = {
     str(NotifyEvent.FAILURE): Field(_CHANNELS, "A run failed, and no attempt is left."),
     str(NotifyEvent.SUCCESS): Field(_CHANNELS, "A run succeeded."),

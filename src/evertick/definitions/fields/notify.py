@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -18,17 +21,18 @@ from evertick.model.work import Value
 
 _SHAPE: Final = "notify: {on_failure: https://host/path}"
 _SLACK_HOST: Final = "hooks.slack.com"
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
-def read_notify(node: Node, field: str, report: Report) -> tuple[Route, ...]:
-    """Events, each with an address or some channels."""
+def read_notify(node: Node, field: str, named: Mapping[str, Channel], report: Report) -> tuple[Route, ...]:
+    """Events, each with an address or some channels; `named` are those of the settings."""
     section = section_of(_snake_cased(node), field, report, NOTIFY, _SHAPE)
     if section is None:
         return ()
     routes = []
     for event in NotifyEvent:
         place = section.take(event)
-        channels = _read_channels(place, section.field(event), report) if place else ()
+        channels = _read_channels(place, section.field(event), named, report) if place else ()
         if channels:
             routes.append(Route(event, channels))
     section.finish(f"'{field}'")
@@ -63,16 +67,23 @@ def _camel(event: str) -> str:
     return first + "".join(word.capitalize() for word in others)
 
 
-def _read_channels(node: Node, field: str, report: Report) -> tuple[Channel, ...]:
+def _read_channels(node: Node, field: str, named: Mapping[str, Channel], report: Report) -> tuple[Channel, ...]:
     items = node.items if isinstance(node, ListNode) else (node,)
     if not items:
         report.error(node, field, f"'{field}' is an empty list.", "Write an address, or remove the field.")
     if len(items) > CHANNELS_MAX:
         report.error(node, field, f"'{field}' has {len(items):,} channels; {CHANNELS_MAX} are allowed.")
-    return tuple(channel for item in items[:CHANNELS_MAX] for channel in _read_channel(item, field, report))
+    return tuple(channel for item in items[:CHANNELS_MAX] for channel in _read_channel(item, field, named, report))
 
 
-def _read_channel(node: Node, field: str, report: Report) -> list[Channel]:
+def _read_channel(node: Node, field: str, named: Mapping[str, Channel], report: Report) -> list[Channel]:
+    if isinstance(node, ScalarNode) and isinstance(node.value, str) and _NAME.fullmatch(node.value):
+        if node.value in named:
+            return [named[node.value]]
+        near = get_close_matches(node.value, named, n=1, cutoff=0.5)
+        hint = f"Did you mean '{near[0]}'?" if near else "Name it in [notifications.channels], or write an address."
+        report.error(node, field, f"'{node.value}' is no channel of the settings.", hint)
+        return []
     if not isinstance(node, MapNode):
         url = url_of(node, field, report)
         if url is None:
