@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from evertick.definitions.watch import FolderWatch
+from evertick.dispatch.control_client import ControlClient
 from evertick.errors import EvertickError
 from evertick.settings import Settings
 from evertick.stores import open_store
@@ -40,7 +41,6 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
     """Serve a folder until somebody ends this process."""
     from evertick.api.opening import open_office
     from evertick.api.server import ApiServer
-    from evertick.dispatch.control_client import ControlClient
 
     url = settings.store or f"sqlite:///{(state_folder / 'ledger.db').absolute()}"
     watch = FolderWatch(folder, settings)

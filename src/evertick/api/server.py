@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
+import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import uvicorn
@@ -23,6 +25,13 @@ PLACE_FILE = "server.json"
 """Where the server of a folder is, for commands on the same machine."""
 CONNECTIONS_MAX = 1_000
 HEADERS_MAX = 64 * 1024
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone: uvicorn would raise them again at its end, before anything is put away."""
+        yield
 
 
 class ApiServer:
@@ -52,7 +61,7 @@ class ApiServer:
             ssl_keyfile=None if settings.api.tls_key is None else str(settings.api.tls_key),
         )
         self._socket = _listen(settings.host, settings.port)
-        self._server = uvicorn.Server(self._config)
+        self._server = _Server(self._config)
         self._thread: threading.Thread | None = None
         port = self._socket.getsockname()[1]
         scheme = "https" if settings.api.tls_cert else "http"
@@ -68,6 +77,9 @@ class ApiServer:
             tell(f"The page: {self.url}/")
         else:
             tell(f"The page, with a token that is shown this once: {self.url}/#token={first}")
+        if threading.current_thread() is threading.main_thread():
+            for wanted in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(wanted, lambda *_: self.stop())
         try:
             self._server.run(sockets=[self._socket])
         finally:

@@ -1,0 +1,184 @@
+"""Does `evertick serve` bring the API along, in a process or a thread, and does it hold when things are killed?"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from urllib.parse import quote
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+JOB = 'schedule: {every: 1s}\nsteps:\n- {name: say, command: "echo hello"}\n'
+LIMIT_SECONDS = 60
+
+
+class Serving:
+    """A scheduler with its API, as somebody would start it."""
+
+    def __init__(self, folder, *options):
+        self.folder = folder
+        self.log = folder / "serve.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "evertick", "serve", str(folder), "--port", "0", *options],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def link(self):
+        """What the first start shows, once."""
+        found = until(lambda: re.search(r"(http://127\.0\.0\.1:\d+)/#token=(\S+)", self.log.read_text()))
+        return found[1], found[2]
+
+    def ask(self, path, method="GET", token=None, body=None, **headers):
+        place = json.loads((self.folder / ".evertick" / "server.json").read_text())["url"]
+        token = token or (self.folder / ".evertick" / "token").read_text().strip()
+        connection = http.client.HTTPConnection(place.removeprefix("http://"), timeout=LIMIT_SECONDS)
+        with contextlib.closing(connection):
+            sent = {"authorization": f"Bearer {token}", "content-type": "application/json", **headers}
+            connection.request(method, path, None if body is None else json.dumps(body), sent)
+            answer = connection.getresponse()
+            text = answer.read()
+            return answer.status, json.loads(text) if text[:1] in (b"{", b"[") else text
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def until(look):
+    """The first answer that is true; a failure when there is none for long."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            if found := look():
+                return found
+        time.sleep(0.05)
+    raise AssertionError("it did not come about")
+
+
+@pytest.fixture
+def serve(tmp_path):
+    started = []
+
+    def serve(*options):
+        (tmp_path / "hello.yaml").write_text(JOB)
+        started.append(Serving(tmp_path, *options))
+        return started[-1]
+
+    yield serve
+    for one in started:
+        one.stop()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "files", "memory"])
+def test_serve_brings_the_api_along(serve, tmp_path, kind):
+    stores = {"sqlite": (), "files": ("--store", f"files://{tmp_path}/ledger"), "memory": ("--store", "memory:")}
+    serving = serve(*stores[kind], "--patience", "1")
+    _, token = serving.link()
+    assert serving.ask("/api/v1/session", token=token)[1]["role"] == "admin"
+    assert until(lambda: serving.ask("/readyz")[0] == 200)
+    until(lambda: serving.ask("/api/v1/runs?state=succeeded")[1]["items"])
+    status, asked = serving.ask("/api/v1/jobs/hello/trigger?wait=30", "POST", body={})
+    assert (status, asked["is_answered"]) == (200, True)
+    run = until(lambda: (found := serving.ask(f"/api/v1/runs/{quote(asked['run'])}")[1])["can_retry"] and found)
+    assert run["trigger"] == "api"
+    assert serving.ask(f"/api/v1/runs/{quote(asked['run'])}/logs/1/say")[1]["text"] == "hello\n"
+    status, paused = serving.ask("/api/v1/jobs/hello/pause?wait=30", "POST", body={"note": "enough"})
+    assert (status, paused["is_answered"]) == (200, True)
+    assert until(lambda: serving.ask("/api/v1/jobs/hello")[1]["pause_note"] == "enough")
+    serving.stop()
+    assert serving.process.returncode == 0
+    assert not (tmp_path / ".evertick" / "server.json").exists()
+
+
+def test_events_are_told_as_they_happen(serve):
+    serving = serve()
+    serving.link()
+    until(lambda: serving.ask("/readyz")[0] == 200)
+    place = json.loads((serving.folder / ".evertick" / "server.json").read_text())["url"]
+    token = (serving.folder / ".evertick" / "token").read_text().strip()
+    connection = http.client.HTTPConnection(place.removeprefix("http://"), timeout=LIMIT_SECONDS)
+    connection.request("GET", "/api/v1/events", headers={"authorization": f"Bearer {token}"})
+    answer = connection.getresponse()
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    told = []
+    while len({one.get("state") for one in told} & {"running", "succeeded"}) < 2:
+        line = answer.readline()
+        if line.startswith(b"data: "):
+            told.append(json.loads(line[6:]))
+    connection.close()
+    assert {one["job"] for one in told if "job" in one} == {"hello"}
+
+
+def test_a_killed_api_harms_no_job_and_comes_back(serve):
+    serving = serve()
+    serving.link()
+    before = until(lambda: serving.ask("/api/v1/status")[1]["status"]["web"]["pid"])
+    os.kill(before, signal.SIGKILL)
+    after = until(
+        lambda: (pid := serving.ask("/api/v1/status")[1]["status"]["web"]["pid"]) not in (None, before) and pid
+    )
+    assert after != before
+    # The token is the same, and every second of the outage has its run.
+    status, found = serving.ask("/api/v1/ledger/verify")
+    assert (status, found["is_sound"]) == (200, True)
+    assert "#token" not in serving.log.read_text().partition("#token")[2]
+
+
+def test_when_the_scheduler_is_killed_the_api_goes_too(serve):
+    serving = serve()
+    serving.link()
+    pid = until(lambda: serving.ask("/api/v1/status")[1]["status"]["web"]["pid"])
+    os.kill(serving.process.pid, signal.SIGKILL)
+
+    def is_gone():
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    assert until(is_gone)
+
+
+def test_a_port_that_is_taken_is_told(tmp_path):
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "evertick.api", str(tmp_path), "--port", port],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+    assert (done.returncode, "--port takes another one" in done.stderr) == (1, True)
+
+
+def test_nothing_listens_elsewhere_in_the_clear(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "evertick.api", str(tmp_path), "--host", "0.0.0.0"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "tls_cert" in done.stderr
