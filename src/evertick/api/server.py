@@ -16,6 +16,7 @@ import uvicorn
 
 from evertick.api.app import make_app
 from evertick.api.office import Office
+from evertick.api.tracing import traces_of
 from evertick.errors import SettingsError
 from evertick.operations.private_file import write_private
 
@@ -80,9 +81,15 @@ class ApiServer:
         if threading.current_thread() is threading.main_thread():
             for wanted in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(wanted, lambda *_: self.stop())
+        traces = traces_of(self._office.desk.run, self._office.node)
+        if traces is not None:
+            self._office.feed.watchers.append(traces.heard)
+            traces.start()
         try:
             self._server.run(sockets=[self._socket])
         finally:
+            if traces is not None:
+                traces.stop()
             self._socket.close()
             _forget(place)
 

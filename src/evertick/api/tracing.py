@@ -1,0 +1,144 @@
+"""Runs as traces, for those who collect them: the occurrence, its run, its attempts, their steps.
+
+A trace is made when a run has ended, from its line of the ledger; so it is whole, and nothing of it delays the run.
+Only where the environment says where traces go (OTEL_EXPORTER_OTLP_ENDPOINT), and `evertick[otel]` is installed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from evertick.errors import EvertickError
+from evertick.model.instant import from_text
+from evertick.model.lifecycle import SKIPPED, SUCCEEDED, TERMINAL
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span, Tracer
+
+log = logging.getLogger("evertick.api")
+
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+WAITING_MAX: Final = 1_000
+LOOKS: Final = 20
+LOOK_SECONDS: Final = 0.25
+_TERMINAL: Final = frozenset(map(str, TERMINAL))
+
+Look = Callable[[str], Mapping[str, Any]]
+"""A run by its id, as the desk tells it."""
+
+
+class Traces:
+    """Hears of runs that ended, and sends a trace of each. Beyond what can wait, they are dropped and counted."""
+
+    def __init__(self, look: Look, exporter: SpanExporter, node: str) -> None:
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        self._look = look
+        self._provider = TracerProvider(resource=Resource({"service.name": "evertick", "service.instance.id": node}))
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("evertick")
+        self._waiting: queue.Queue[str | None] = queue.Queue(WAITING_MAX)
+        self._thread = threading.Thread(target=self._run, name="evertick-traces", daemon=True)
+        self.dropped = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, patience: float = 5.0) -> None:
+        self._waiting.put(None)
+        self._thread.join(patience)
+        self._provider.shutdown()
+
+    def heard(self, event: Mapping[str, Any]) -> None:
+        """An event of the feed; called by the thread that follows it, which never waits here."""
+        if event.get("kind") == "run" and event.get("state") in _TERMINAL and "run" in event:
+            try:
+                self._waiting.put_nowait(str(event["run"]))
+            except queue.Full:
+                self.dropped += 1
+
+    def _run(self) -> None:
+        while (run_id := self._waiting.get()) is not None:
+            try:
+                found = self._ended(run_id)
+                if found is not None:
+                    trace_run(self._tracer, found)
+            except Exception:
+                log.exception("traces.failed run=%s", run_id)
+
+    def _ended(self, run_id: str) -> Mapping[str, Any] | None:
+        """The run as the ledger has it; its line may follow what the feed told by a moment."""
+        for _ in range(LOOKS):
+            try:
+                found = self._look(run_id)
+            except EvertickError:
+                found = None
+            if found is not None and found["state"] in _TERMINAL:
+                return found
+            threading.Event().wait(LOOK_SECONDS)
+        return None
+
+
+def trace_run(tracer: Tracer, run: Mapping[str, Any]) -> None:
+    """The spans of one run that has ended."""
+    began = run["scheduled_for"] if run["request"] is None else run["started_at"] or run["scheduled_for"]
+    ended = run["finished_at"] or run["decided_at"]
+    known = {name: run[name] for name in ("job", "run", "state", "reason", "trigger", "executor", "occurrences")}
+    occurrence = _span(tracer, f"occurrence {run['job']}", began, None, known)
+    if run["state"] != str(SKIPPED) and run["started_at"] is not None:
+        whole = _span(tracer, "run", run["started_at"], occurrence, {**known, "attempt": run["attempt"]})
+        for attempt in run["attempts"]:
+            _trace_attempt(tracer, attempt, run, whole)
+        _end(whole, ended, run["state"], run["detail"])
+    _end(occurrence, ended, run["state"], run["detail"])
+
+
+def _trace_attempt(tracer: Tracer, attempt: Mapping[str, Any], run: Mapping[str, Any], parent: Span) -> None:
+    if attempt["started_at"] is None:
+        return  # an earlier one, of which the ledger keeps no times
+    known = {"attempt": attempt["attempt"], "exit_code": attempt["exit_code"], "executor": run["executor"]}
+    span = _span(tracer, f"attempt {attempt['attempt']}", attempt["started_at"], parent, known)
+    for step in attempt["steps"]:
+        if step.get("started_at") is not None:
+            figures = {
+                name: step.get(name) for name in ("tries", "exit_code", "cpu_seconds", "max_rss_bytes", "sub_run")
+            }
+            inner = _span(tracer, f"step {step['name']}", step["started_at"], span, figures)
+            _end(inner, step.get("finished_at") or attempt["finished_at"], str(step["state"]), str(step["detail"]))
+    _end(span, attempt["finished_at"], attempt["state"], attempt["detail"])
+
+
+def _span(tracer: Tracer, name: str, at: str, parent: Span | None, known: Mapping[str, Any]) -> Span:
+    from opentelemetry.trace import set_span_in_context
+
+    context = None if parent is None else set_span_in_context(parent)
+    attributes = {f"evertick.{key}": value for key, value in known.items() if value not in (None, "")}
+    return tracer.start_span(name, context, attributes=attributes, start_time=from_text(at) * 1_000)
+
+
+def _end(span: Span, at: str | None, state: str, detail: str) -> None:
+    from opentelemetry.trace import Status, StatusCode
+
+    if state not in (str(SUCCEEDED), str(SKIPPED)):
+        span.set_status(Status(StatusCode.ERROR, f"{state}: {detail}" if detail else state))
+    span.end(None if at is None else from_text(at) * 1_000)
+
+
+def traces_of(look: Look, node: str, environ: Mapping[str, str] = os.environ) -> Traces | None:
+    """What sends traces, where the environment asks for it."""
+    if not any(environ.get(name) for name in ENDPOINTS):
+        return None
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError:
+        log.warning("traces are asked for, and what sends them is not installed. Next: pip install 'evertick[otel]'")
+        return None
+    return Traces(look, OTLPSpanExporter(), node)

@@ -1,0 +1,105 @@
+"""Is each run that ended a trace, from its occurrence down to its steps?"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from evertick.api.tracing import Traces, traces_of
+from evertick.model.instant import MINUTE, SECOND
+from evertick.model.lifecycle import FAILED, SKIPPED, SkipReason
+from evertick.model.steps import StepRecord, steps_text
+from evertick.operations.desk import Desk, folder_of
+from evertick.stores import open_store
+from tests.operations.ledger import at, entry, fill, job, key, ran
+
+
+class Exporter(InMemorySpanExporter):
+    def shutdown(self):
+        """What was sent stays to be looked at."""
+
+
+@pytest.fixture
+def desk(tmp_path):
+    store = open_store(f"sqlite:///{tmp_path}/ledger.db")
+    fill(store, entry(1), entry(2, state=SKIPPED, reason=SkipReason.OVERLAP), watermark=4)
+    steps = [
+        StepRecord("fetch", "succeeded", started_at=at(1) + SECOND, finished_at=at(1) + 5 * SECOND, exit_code=0),
+        StepRecord(
+            "load", "failed", started_at=at(1) + 5 * SECOND, finished_at=at(1) + MINUTE, exit_code=3, detail="no"
+        ),
+    ]
+    ran(
+        store,
+        key(1),
+        at(1) + SECOND,
+        at(1) + MINUTE,
+        FAILED,
+        exit_code=3,
+        detail="step 'load'",
+        steps=steps_text(steps),
+    )
+    yield Desk(store, lambda: folder_of({"etl": job()}), now=lambda: at(4.5))
+    store.close()
+
+
+def traced(desk, *events):
+    exporter = Exporter()
+    traces = Traces(desk.run, exporter, "a1")
+    traces.start()
+    for event in events:
+        traces.heard(event)
+    traces.stop()
+    return {span.name: span for span in exporter.get_finished_spans()}
+
+
+def test_a_run_is_a_trace_from_its_occurrence_to_its_steps(desk):
+    spans = traced(desk, {"kind": "run", "run": key(1).run_id, "state": "failed"})
+    assert set(spans) == {"occurrence etl", "run", "attempt 1", "step fetch", "step load"}
+    assert len({span.context.trace_id for span in spans.values()}) == 1
+    parents = {name: span.parent and span.parent.span_id for name, span in spans.items()}
+    assert parents == {
+        "occurrence etl": None,
+        "run": spans["occurrence etl"].context.span_id,
+        "attempt 1": spans["run"].context.span_id,
+        "step fetch": spans["attempt 1"].context.span_id,
+        "step load": spans["attempt 1"].context.span_id,
+    }
+    assert spans["occurrence etl"].start_time == at(1) * 1_000
+    assert spans["run"].start_time == (at(1) + SECOND) * 1_000
+    assert spans["step load"].end_time == (at(1) + MINUTE) * 1_000
+    assert [spans[name].status.is_ok for name in ("step fetch", "step load", "run")] == [True, False, False]
+    assert spans["run"].attributes["evertick.run"] == key(1).run_id
+
+
+def test_a_skip_is_an_occurrence_and_no_run(desk):
+    spans = traced(desk, {"kind": "run", "run": key(2).run_id, "state": "skipped"})
+    assert set(spans) == {"occurrence etl"}
+    assert spans["occurrence etl"].attributes["evertick.reason"] == "overlap"
+
+
+def test_what_has_not_ended_and_what_is_no_run_is_no_trace(desk):
+    assert traced(desk, {"kind": "run", "run": key(1).run_id, "state": "running"}, {"kind": "job", "job": "etl"}) == {}
+
+
+def test_a_storm_drops_traces_and_delays_nobody(desk, monkeypatch):
+    monkeypatch.setattr("evertick.api.tracing.WAITING_MAX", 2)
+    hold = threading.Event()
+
+    def look(run_id):
+        hold.wait(60)
+        return desk.run(run_id)
+
+    traces = Traces(look, Exporter(), "a1")
+    traces.start()
+    for _ in range(10):
+        traces.heard({"kind": "run", "run": key(1).run_id, "state": "failed"})
+    hold.set()
+    assert traces.dropped >= 7
+    traces.stop()
+
+
+def test_nothing_is_traced_unless_it_is_asked_for(desk):
+    assert traces_of(desk.run, "a1", {}) is None
