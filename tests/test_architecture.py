@@ -38,7 +38,7 @@ operations   errors model settings planning loop definitions store dispatch
 service      errors model settings planning routing loop definitions store stores executor executors kinds \
              dispatch operations
 once         errors model loop dispatch executors service
-library      errors model settings planning loop definitions store stores executor executors operations service
+library      errors model settings planning loop definitions store stores executor executors dispatch operations service
 web          errors model settings operations
 api          errors model settings definitions store stores executors dispatch operations web
 cli          errors model settings planning loop definitions operations service once api stores executors

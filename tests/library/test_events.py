@@ -8,11 +8,11 @@ import threading
 import pytest
 
 from evertick import DefinitionError, Scheduler
-from evertick.library.events import KEPT, NAMES, Event, Listeners, events_of
-from evertick.loop.effects import Log, Record
+from evertick.library.events import KEPT, NAMES, Event, Listeners, event_of
+from evertick.loop.effects import Log
 from evertick.model.instant import SECOND, to_datetime
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
-from evertick.model.run import Change, RunKey
+from evertick.model.run import Change, Entry, RunKey
 from tests.library.programs import LIMIT_SECONDS, eventually, run
 
 NINE = 1_772_442_000_000_000
@@ -55,10 +55,15 @@ def change(state: RunState, **known) -> Change:
             {"name": "execution:skipped", "reason": "overlap"},
             id="a skip, with its reason",
         ),
+        pytest.param(
+            Entry(KEY, RunState.SKIPPED, Trigger.SCHEDULER, NINE, SkipReason.MISSED, NINE + SECOND, 2),
+            {"name": "execution:skipped", "reason": "missed", "detail": "2 occurrences, until 2026-03-02T09:00:01Z"},
+            id="a stretch that was skipped as one",
+        ),
     ],
 )
 def test_what_becomes_of_a_run_is_an_event(seen, told):
-    (event,) = events_of(Record([seen]), NINE)
+    event = event_of(seen, NINE)
     assert (event.job, event.run, event.scheduled_for) == ("report", KEY.run_id, to_datetime(NINE))
     assert {name: getattr(event, name) for name in told} == told
 
@@ -66,17 +71,17 @@ def test_what_becomes_of_a_run_is_an_event(seen, told):
 @pytest.mark.parametrize(
     "seen",
     [
-        pytest.param(Record([change(RunState.LAUNCHING)]), id="a launch is no start yet"),
-        pytest.param(Record([change(RunState.RUNNING)._replace(trigger=None)]), id="words added to a run"),
+        pytest.param(change(RunState.LAUNCHING), id="a launch is no start yet"),
+        pytest.param(change(RunState.RUNNING)._replace(trigger=None), id="words added to a run"),
         pytest.param(Log("buckets.gained", {}), id="something inside"),
     ],
 )
 def test_what_nobody_asked_for_is_not_told(seen):
-    assert list(events_of(seen, NINE)) == []
+    assert event_of(seen, NINE) is None
 
 
 def test_an_event_on_the_wire_has_its_names():
-    (event,) = events_of(Record([change(RunState.RETRYING)]), NINE)
+    event = event_of(change(RunState.RETRYING), NINE)
     assert event.to_dict() == {
         "name": "execution:error",
         "at": "2026-03-02T09:00:01+00:00",

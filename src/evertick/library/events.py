@@ -8,18 +8,18 @@ import inspect
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
+from evertick.dispatch.facts import Fact
 from evertick.errors import DefinitionError
-from evertick.loop.effects import Commit, Effect, Log, Record
-from evertick.loop.messages import Message
-from evertick.model.instant import SECOND, Instant, to_datetime
+from evertick.loop.effects import Log
+from evertick.model.instant import SECOND, Instant, to_datetime, to_text
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, RETRYING, RUNNING, SKIPPED, SUCCEEDED, TIMED_OUT
-from evertick.model.run import Change
+from evertick.model.run import Change, Entry
 
 log = logging.getLogger("evertick.events")
 
@@ -86,15 +86,17 @@ _BY_STATE = {
 _CHANGES = {"job.added": "added", "job.changed": "updated", "job.removed": "removed"}
 
 
-def events_of(seen: Message | Effect, now: Instant) -> Iterator[Event]:
-    """What an iteration of the loop means to those who listen."""
-    match seen:
-        case Record(changes):
-            yield from filter(None, map(_of_change, changes))
-        case Commit(_, batch):
-            yield from filter(None, map(_of_change, batch.changes))
+def event_of(fact: Fact | int, now: Instant) -> Event | None:
+    """What a fact means to those who listen; None for what is no event of theirs."""
+    match fact:
+        case Change():
+            return _of_change(fact)
+        case Entry() if fact.state is SKIPPED:
+            many = f"{fact.occurrences:,} occurrences, until {to_text(fact.through)}" if fact.through else None
+            return replace(_of_run(SKIPPED_, fact), detail=many or fact.detail, reason=str(fact.reason))
         case Log(event, fields) if event in _CHANGES:
-            yield Event(CHANGED, to_datetime(now), str(fields["job"]), change=_CHANGES[event])
+            return Event(CHANGED, to_datetime(now), str(fields["job"]), change=_CHANGES[event])
+    return None
 
 
 def _of_change(change: Change) -> Event | None:
@@ -107,20 +109,22 @@ def _of_change(change: Change) -> Event | None:
         span = (change.finished_at - change.started_at) / SECOND
     will_retry = change.state is RETRYING if name == ERROR else None
     tries = (change.attempt or 1) - (0 if will_retry else 1)
-    return Event(
-        name,
-        to_datetime(change.at),
-        change.key.job_id,
-        change.key.run_id,
-        to_datetime(change.key.scheduled_for),
-        change.attempt,
-        str(change.state),
-        change.detail,
-        None if change.reason is None else str(change.reason),
-        span,
-        will_retry,
-        tries if name == ERROR and tries else None,
+    return replace(
+        _of_run(name, change),
+        attempt=change.attempt,
+        detail=change.detail,
+        reason=None if change.reason is None else str(change.reason),
+        duration_seconds=span,
+        will_retry=will_retry,
+        retry_attempt=tries if name == ERROR and tries else None,
     )
+
+
+def _of_run(name: str, fact: Change | Entry) -> Event:
+    key = fact.key
+    at = fact.at if isinstance(fact, Change) else fact.decided_at
+    due = to_datetime(key.scheduled_for)
+    return Event(name, to_datetime(at), key.job_id, key.run_id, due, state=str(fact.state))
 
 
 class Listeners:

@@ -9,17 +9,24 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from evertick.definitions.watch import FolderChanged, FolderWatch
+from evertick.dispatch.control import SOCKET as CONTROL_SOCKET
+from evertick.dispatch.control import Control
+from evertick.dispatch.facts import Fact
+from evertick.dispatch.feed import Feed
+from evertick.dispatch.notify.telling import telling_of
 from evertick.errors import DefinitionError, SchedulerLockError
 from evertick.executors.function import Function
 from evertick.executors.inprocess import InProcessExecutor
-from evertick.executors.local import LocalExecutor, private_folder
+from evertick.executors.local import private_folder
 from evertick.executors.memory import NO_MEMORY, FileMemory
 from evertick.library.place import Place, Seat
 from evertick.library.switch import Switch
 from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsChanged, Message
+from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.service import Service, local_settings, loop_settings
+from evertick.model.routing import LOCAL
+from evertick.service import Service, executors_of, loop_settings
 from evertick.settings import Settings
 from evertick.store import Store
 
@@ -44,7 +51,7 @@ class Node:
         *,
         settings: Settings,
         opener: Callable[[str], Store],
-        observe: Callable[[Message | Effect], None],
+        on_fact: Callable[[Fact | int, Instant], None],
         on_status: Callable[[str], None],
         name: str | None = None,
         is_standby_welcome: bool = False,
@@ -52,7 +59,7 @@ class Node:
     ) -> None:
         self.pid = os.getpid()
         self._place, self._code_jobs, self._settings = place, jobs, settings
-        self._opener, self._observe, self._on_status = opener, observe, on_status
+        self._opener, self._on_fact, self._on_status = opener, on_fact, on_status
         self._is_standby_welcome = is_standby_welcome
         self._seat = Seat.take(place, name)
         self._find = find
@@ -154,22 +161,28 @@ class Node:
         memory = NO_MEMORY if folder is None else FileMemory(folder / "functions.jsonl")
         self._functions = InProcessExecutor(self._find, self._home, running_max=self._running_max, memory=memory)
         settings = self._settings
-        commands = (
-            None if self._place.folder is None or folder is None else LocalExecutor(folder, local_settings(settings))
-        )
-        switch = Switch(self._functions, commands, lambda job_id: self._find(job_id) is not None)
+        executors = executors_of(settings, folder) if self._place.folder is not None and folder is not None else {}
+        executors[LOCAL] = Switch(self._functions, executors.get(LOCAL), lambda job_id: self._find(job_id) is not None)
         service = Service(
             self._place.store_url,
             lambda: tuple(self.jobs().values()),
-            {"local": switch},
+            executors,
             node=self._seat.node,
             settings=loop_settings(settings),
             lease_us=settings.loop.lease_us,
             retention_us=settings.retention.history_us,
             backups_us=settings.retention.backups_us,
             observe=self._see,
+            telling=telling_of(settings, os.environ),
             opener=self._opener,
+            feed_size=settings.limits.feed,
         )
+        self._listen(service.outlook.feed)
+        if folder is not None:
+            outlook = service.outlook
+            service.attachments.append(
+                Control(folder / CONTROL_SOCKET, outlook.status, outlook.feed, settings.limits.clients)
+            )
         self._service = service
         if self._stopping.is_set():
             return True
@@ -189,10 +202,20 @@ class Node:
             service.shut_down(0)  # asked for in between
         await running
 
-    def _see(self, seen: Message | Effect) -> None:
+    def _see(self, _seen: Message | Effect) -> None:
         if self.status != "running":
             self._set("running")
-        self._observe(seen)
+
+    def _listen(self, feed: Feed) -> None:
+        """Hand on what the ledger has, in the thread that publishes it: those who listen have queues of their own."""
+
+        def hand_on() -> None:
+            while events := place.take():
+                for event in events:
+                    self._on_fact(event.fact, event.at)
+
+        place = feed.place(hand_on, 0)
+        place.take()  # from now on it is woken
 
     def _set(self, status: str) -> None:
         if status != self.status:

@@ -14,17 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from evertick.dispatch.facts import Fact
 from evertick.errors import Conflict
 from evertick.executors.child import CHILD
 from evertick.library.decorator import JobRegistry
-from evertick.library.events import Callback, EventStream, Listeners, events_of, status_event
+from evertick.library.events import Callback, EventStream, Listeners, event_of, status_event
 from evertick.library.ledger import Ledger
 from evertick.library.loops import OwnLoop
 from evertick.library.node import Node
 from evertick.library.place import Place, find_place, open_store
 from evertick.library.questions import Questions
-from evertick.loop.effects import Effect
-from evertick.loop.messages import Message
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.settings import Settings
@@ -167,7 +166,7 @@ class Scheduler(Questions):
                 self._home,
                 settings=self._settings,
                 opener=self._open_store,
-                observe=self._observe,
+                on_fact=self._heard,
                 on_status=self._tell_status,
                 name=self._name,
                 is_standby_welcome=self._standby,
@@ -267,8 +266,9 @@ class Scheduler(Questions):
             self._memory = open_store(url)
         return self._memory
 
-    def _observe(self, seen: Message | Effect) -> None:
-        for event in events_of(seen, _now()):
+    def _heard(self, fact: Fact | int, at: Instant) -> None:
+        event = event_of(fact, at)
+        if event is not None:
             self._listeners.tell(event)
 
     def _tell_status(self, status: str) -> None:

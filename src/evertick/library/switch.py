@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from evertick.executor import Attempt, Executor, Member
+from evertick.executor import Attempt, Executor, HearsOfSubRuns, Member
 from evertick.model.report import Report
 from evertick.model.run import RunKey
+from evertick.model.subrun import SubRunEnd
 
 
 class Switch:
@@ -32,6 +33,11 @@ class Switch:
             mine = [(key, attempt) for key, attempt in runs if self._of(key) is executor]
             if mine:
                 executor.reconcile(mine)
+
+    def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
+        executor = self._of(key)
+        if isinstance(executor, HearsOfSubRuns):
+            executor.sub_run_ended(key, attempt, step, number, end)
 
     def members(self) -> Sequence[Member]:
         return [member for executor in self._both() for member in executor.members()]
