@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from bench import bench_cron_next, bench_hour_window, bench_loop, bench_million, bench_storm
+from bench import bench_cron_next, bench_hour_window, bench_import, bench_loop, bench_million, bench_storm
 from bench.harness import Report
 
 RESULTS = Path(__file__).parent / "results"
@@ -19,6 +19,7 @@ class Benchmark(Protocol):
 
 
 BENCHMARKS: dict[str, Benchmark] = {
+    "import": bench_import.run,
     "cron_next": bench_cron_next.run,
     "hour_window": bench_hour_window.run,
     "million": bench_million.run,

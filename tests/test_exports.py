@@ -46,3 +46,14 @@ def test_importing_the_package_imports_none_of_its_parts():
     code = "import sys, evertick; print(*[name for name in sys.modules if name.startswith('evertick.')])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == []
+
+
+HEAVY = ("alembic", "click", "distributed", "fastapi", "kubernetes", "prometheus_client", "psycopg", "pydantic")
+HEAVY += ("rich", "sqlalchemy", "uvicorn")
+
+
+@pytest.mark.parametrize("name", ["Cron", "Scheduler", "load_folder"])
+def test_a_name_brings_no_package_that_it_does_not_need(name):
+    code = f"import sys, evertick; evertick.{name}; print(*{{one.partition('.')[0] for one in sys.modules}})"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(result.stdout.split()) & set(HEAVY) == set()

@@ -28,6 +28,8 @@ class Place:
     store_url: str
     folder: Path | None = None
     """Of job files; None: all jobs are functions."""
+    state: Path | None = None
+    """Where to keep what outlives the process; None: beside the jobs, or beside the ledger."""
 
     @property
     def is_memory(self) -> bool:
@@ -41,8 +43,8 @@ class Place:
     @property
     def state_folder(self) -> Path | None:
         """Where this machine keeps what outlives the process; None: nothing does."""
-        if self.folder is not None:
-            return self.folder / STATE_FOLDER
+        if self.state is not None or self.folder is not None:
+            return self.state or (self.folder or Path()) / STATE_FOLDER
         lock = lock_path(self.store_url)
         # Beside a SQLite file, or inside a folder of files.
         return None if lock is None else lock.parent / STATE_FOLDER
@@ -56,15 +58,15 @@ class Place:
         return FolderLock(lock).is_held_by_anyone(now)
 
 
-def find_place(directory: str | Path | None, store: str | None) -> Place:
+def find_place(directory: str | Path | None, store: str | None, state: Path | None = None) -> Place:
     folder = None if directory is None else Path(directory)
     if store is not None and "://" not in store and not store.startswith((MEMORY, "files:", "sqlite:")):
         raise SettingsError(f"the store {store!r} is not a URL. Write for example sqlite:///evertick.db.")
     if store is None:
         if folder is None:
             return Place(MEMORY)
-        store = f"sqlite:///{(folder / STATE_FOLDER / 'ledger.db').absolute()}"
-    return Place(store, folder)
+        store = f"sqlite:///{((state or folder / STATE_FOLDER) / 'ledger.db').absolute()}"
+    return Place(store, folder, state)
 
 
 class Seat:

@@ -57,7 +57,7 @@ class Scheduler(Questions):
     ) -> None:
         """`standby`: where another process has the ledger, wait in its shadow instead of raising."""
         self._settings = settings or Settings.load(directory)
-        self._place: Place = find_place(directory, store or self._settings.store or None)
+        self._place: Place = find_place(directory, store or self._settings.store or None, self._settings.state)
         self._name, self._standby, self._max_running = node or self._settings.node or None, standby, max_running
         self._registry = JobRegistry(self._settings, self._defined)
         self._listeners = Listeners(self._home)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from evertick.dispatch.status import HasLanes
 from evertick.executor import Attempt, Executor, HearsOfSubRuns, Member
 from evertick.model.report import Report
 from evertick.model.run import RunKey
@@ -41,6 +42,10 @@ class Switch:
 
     def members(self) -> Sequence[Member]:
         return [member for executor in self._both() for member in executor.members()]
+
+    def lanes(self) -> Mapping[str, Mapping[str, int]]:
+        commands = self._commands
+        return commands.lanes() if isinstance(commands, HasLanes) else {}
 
     def close(self) -> None:
         for executor in self._both():

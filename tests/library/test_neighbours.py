@@ -1,0 +1,114 @@
+"""Whether a program's scheduler is one like any other to the command line, the socket and those who are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from evertick import Scheduler, Settings
+from evertick.dispatch.control_client import ControlClient
+from tests.library.programs import LIMIT_SECONDS, eventually, run
+
+pytestmark = pytest.mark.slow
+
+
+def evertick(*words: str, code: int = 0) -> str:
+    ended = subprocess.run(
+        [sys.executable, "-m", "evertick", *words],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        env={**os.environ, "NO_COLOR": "1"},
+        check=False,
+    )
+    assert ended.returncode == code, ended.stderr
+    return ended.stdout
+
+
+def test_the_command_line_asks_a_program_as_it_asks_a_server(tmp_path):
+    scheduler = Scheduler(tmp_path)
+
+    @scheduler.job(timezone="UTC")
+    def add(one: int = 1, other: int = 2) -> int:
+        return one + other
+
+    with scheduler:
+        folder = ("--folder", str(tmp_path))
+        evertick("trigger", "add", "-p", "one=40", "--wait", *folder)
+        (line,) = json.loads(evertick("history", "add", "-o", "json", *folder))["items"]
+        assert (line["state"], line["detail"]) == ("succeeded", "42")
+        evertick("pause", "add", *folder)
+        assert "paused" in evertick("list", *folder)
+        assert "succeeded" in evertick("why", "add", *folder)
+        status = ControlClient(tmp_path / ".evertick").status()
+        assert status is not None
+    evertick("verify", *folder)
+
+
+def test_whom_the_settings_name_is_told_of_a_failing_function(tmp_path):
+    told, has_come = [], threading.Event()
+
+    class Office(BaseHTTPRequestHandler):
+        def do_POST(self):
+            told.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(200)
+            self.end_headers()
+            has_come.set()
+
+        def log_message(self, *_words):
+            pass
+
+    office = HTTPServer(("127.0.0.1", 0), Office)
+    serving = threading.Thread(target=office.serve_forever)
+    serving.start()
+    (tmp_path / "evertick.toml").write_text(
+        f"""
+[notifications]
+on_failure = ["ops"]
+allowed = ["127.0.0.1"]
+[notifications.channels.ops]
+webhook = "http://127.0.0.1:{office.server_port}/"
+"""
+    )
+    scheduler = Scheduler(store=f"sqlite:///{tmp_path}/ledger.db", settings=Settings.load(tmp_path))
+
+    @scheduler.job()
+    def fail() -> None:
+        raise ValueError("no price")
+
+    async def main():
+        async with scheduler:
+            await scheduler.trigger_now("fail")
+            await eventually(has_come.is_set, "the message")
+
+    try:
+        run(main)
+    finally:
+        office.shutdown()
+        serving.join()
+        office.server_close()
+    assert "no price" in json.dumps(told[0])
+
+
+def test_steps_of_a_file_may_be_runs_of_a_function(tmp_path):
+    (tmp_path / "nightly.yaml").write_text("steps:\n  - {name: count, job: count}\n")
+    scheduler = Scheduler(tmp_path)
+    counted = []
+
+    @scheduler.job()
+    def count() -> None:
+        counted.append(1)
+
+    async def main():
+        async with scheduler:
+            ended = await scheduler.trigger_now("nightly", timeout=LIMIT_SECONDS)
+            assert ended.state == "succeeded", ended
+
+    run(main)
+    assert counted == [1]
