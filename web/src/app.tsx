@@ -84,7 +84,7 @@ function Sidebar() {
 
 function Topbar() {
   return (
-    <div class="topbar">
+    <header class="topbar">
       <button
         type="button"
         class="button is-bare menu-button"
@@ -105,7 +105,7 @@ function Topbar() {
       <Button kind="bare" label={`Sign out ${session.value?.user ?? ""}`} tip={`Signed in as ${session.value?.user} (${session.value?.role}). Sign out`} onClick={signOut}>
         <Icon name="key" />
       </Button>
-    </div>
+    </header>
   );
 }
 

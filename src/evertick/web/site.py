@@ -18,12 +18,6 @@ INDEX: Final = "index.html"
 # Their names carry a hash of what is in them: such a file never changes.
 HASHED: Final = "assets/"
 
-CONTENT_SECURITY_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-    "connect-src 'self'; "
-    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-
 # Written down, not asked of the machine: what `mimetypes` knows differs from one to the next, and a script with the
 # wrong type is not run.
 MEDIA_TYPES: Final[Mapping[str, str]] = {
@@ -44,17 +38,6 @@ class File:
     etag: str
     is_immutable: bool
     """Its name changes with its content, so a browser may keep it for ever."""
-
-    @property
-    def headers(self) -> dict[str, str]:
-        kept = "public, max-age=31536000, immutable" if self.is_immutable else "no-cache"
-        return {
-            "cache-control": kept,
-            "content-security-policy": CONTENT_SECURITY_POLICY,
-            "etag": self.etag,
-            "x-content-type-options": "nosniff",
-            "referrer-policy": "no-referrer",
-        }
 
 
 @dataclass(frozen=True, slots=True)

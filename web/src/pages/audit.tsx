@@ -23,7 +23,7 @@ export function AuditPage() {
         {!lines.first && lines.isLoading && <Loading />}
         {lines.first && !lines.items.length && <Empty title="Nobody has done anything yet" icon="audit" />}
         {lines.items.length > 0 && (
-          <div class="table-scroll">
+          <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
             <table>
               <caption class="hidden-text">What people and programs did, newest first</caption>
               <thead>

@@ -95,7 +95,7 @@ function Answer({ answer }: { answer: CronAnswer }) {
       </Card>
       <div class="columns">
         <Card title="Field by field">
-          <div class="table-scroll">
+          <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
             <table>
               <caption class="hidden-text">Fields of the expression</caption>
               <tbody>

@@ -49,7 +49,7 @@ function ExecutorCard({ executor, onChange }: { executor: Executor; onChange: ()
         </span>
       }>
       {members.length > 0 && (
-        <div class="table-scroll">
+        <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
           <table>
             <caption class="hidden-text">Members of {executor.executor}</caption>
             <thead>
@@ -156,7 +156,7 @@ function Nodes({ nodes }: { nodes: Node[] }) {
         </Empty>
       )}
       {nodes.length > 0 && (
-        <div class="table-scroll">
+        <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
           <table>
             <caption class="hidden-text">Nodes</caption>
             <thead>

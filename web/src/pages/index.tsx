@@ -70,7 +70,7 @@ function Later({ load, props, isQuiet }: { load: Load; props: PageProps; isQuiet
   if (problem) {
     return (
       <PageBody>
-        <Empty title="This page could not be loaded">The server may have been updated. Reload to get its new page.</Empty>
+        <Empty title="This page could not be loaded" isPage>The server may have been updated. Reload to get its new page.</Empty>
       </PageBody>
     );
   }
@@ -84,7 +84,7 @@ function Later({ load, props, isQuiet }: { load: Load; props: PageProps; isQuiet
 function NotFound() {
   return (
     <PageBody>
-      <Empty title="There is no such page" icon="search">
+      <Empty title="There is no such page" icon="search" isPage>
         <a href="/">Back to the ribbon</a>
       </Empty>
     </PageBody>

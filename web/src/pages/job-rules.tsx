@@ -28,7 +28,7 @@ export function JobRules({ job }: { job: JobDetail }) {
         {error && <Problem error={error} onRetry={reload} />}
         {!data && !error && <Loading />}
         {data && (
-          <div class="table-scroll">
+          <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
             <table>
               <caption class="hidden-text">Rules, their values and where they were written</caption>
               <thead>

@@ -31,7 +31,7 @@ export function JobPage({ id, query }: { id: string; query: URLSearchParams }) {
       <PageBody>
         {error ? <Problem error={error} onRetry={reload} /> : <Loading />}
         {error && (
-          <Empty title={id} icon="jobs">
+          <Empty title={id} icon="jobs" isPage>
             <a href="/jobs">All jobs</a>
           </Empty>
         )}

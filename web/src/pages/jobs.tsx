@@ -60,7 +60,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
 
 function JobTable({ jobs }: { jobs: Job[] }) {
   return (
-    <div class="table-scroll">
+    <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
       <table>
         <caption class="hidden-text">Jobs by name</caption>
         <thead>

@@ -18,7 +18,14 @@ import { attempt as tryTo } from "../ui/toast";
 
 export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
   const { data: run, error, reload } = useApi<RunDetail>(path`/runs/${id}`, (event) => event.run === id || (!event.run && event.job === id.split("@")[0]));
-  if (!run) return <PageBody>{error ? <Problem error={error} onRetry={reload} /> : <Loading />}</PageBody>;
+  if (!run) {
+    return (
+      <PageBody>
+        <h1>{id}</h1>
+        {error ? <Problem error={error} onRetry={reload} /> : <Loading />}
+      </PageBody>
+    );
+  }
   return (
     <PageBody>
       <Head

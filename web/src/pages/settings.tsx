@@ -52,7 +52,7 @@ export function SettingsPage() {
       {!settings && !error && <Loading />}
       {settings && (
         <Card title="This server">
-          <div class="table-scroll">
+          <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
             <table>
               <caption class="hidden-text">Settings, their values and where they come from</caption>
               <thead>

@@ -14,7 +14,7 @@ import { Time } from "../ui/time";
 const HOUR = 3_600_000;
 const SPANS = { "1": "1 h", "6": "6 h", "24": "24 h" } as const;
 const COUNT_MAX = 1_000;
-const ROWS = 200;
+const ROWS = 100;
 
 export function UpcomingPage({ query }: { query: URLSearchParams }) {
   const hours = (query.get("hours") ?? "6") in SPANS ? (query.get("hours") ?? "6") : "6";
@@ -55,7 +55,7 @@ export function UpcomingPage({ query }: { query: URLSearchParams }) {
 
 function FireTable({ fires }: { fires: Fire[] }) {
   return (
-    <div class="table-scroll">
+    <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
       <table>
         <caption class="hidden-text">What is due next, soonest first</caption>
         <thead>

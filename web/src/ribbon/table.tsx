@@ -10,7 +10,7 @@ import type { Engine } from "./engine";
 import { whyPath } from "./input";
 import { walkable, type DrawnLane, type Item } from "./items";
 
-const ROWS_MAX = 400;
+const ROWS_MAX = 200;
 
 export function RibbonTable({ engine }: { engine: Engine }) {
   engine.version.value;

@@ -45,7 +45,7 @@ export function Toolbar({ engine, view, children }: Props) {
             key={preset.label}
             type="button"
             aria-pressed={near === preset}
-            aria-label={`Show ${preset.words}`}
+            aria-label={`${preset.label}: show ${preset.words}`}
             onClick={() => engine?.showSpan(preset.span)}
           >
             {preset.label}

@@ -11,13 +11,13 @@ interface HeadProps {
 
 export function Head({ title, about, children }: HeadProps) {
   return (
-    <header class="head">
+    <div class="head">
       <div class="grow">
         <h1>{title}</h1>
         {about && <div class="head-about">{about}</div>}
       </div>
       {children && <div class="row wrap head-actions">{children}</div>}
-    </header>
+    </div>
   );
 }
 
@@ -32,23 +32,24 @@ export function Card({ title, aside, children, class: name = "" }: CardProps) {
   return (
     <section class={`card ${name}`}>
       {(title || aside) && (
-        <header class="card-head">
-          <h2 class="grow">{title}</h2>
+        <div class="card-head">
+          {title ? <h2 class="grow">{title}</h2> : <span class="grow" />}
           {aside}
-        </header>
+        </div>
       )}
       {children}
     </section>
   );
 }
 
-export function Empty({ title, children, icon = "ribbon" }: { title: string; children?: ComponentChildren; icon?: IconName }) {
+/** `isPage`: nothing else is on the page, so its title is the page's. */
+export function Empty({ title, children, icon = "ribbon", isPage }: { title: string; children?: ComponentChildren; icon?: IconName; isPage?: boolean }) {
   return (
     <div class="empty">
       <span class="empty-icon">
         <Icon name={icon} size={22} />
       </span>
-      <p class="empty-title">{title}</p>
+      {isPage ? <h1 class="empty-title">{title}</h1> : <p class="empty-title">{title}</p>}
       {children && <p class="quiet">{children}</p>}
     </div>
   );

@@ -18,7 +18,7 @@ interface Props {
 
 export function RunTable({ runs, caption, isOneJob, zoneOf }: Props) {
   return (
-    <div class="table-scroll">
+    <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
       <table>
         <caption class="hidden-text">{caption}</caption>
         <thead>

@@ -1,0 +1,75 @@
+"""What a test of the page can ask for: a house with a past, a browser, and a page that is signed in."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from evertick.stores import open_store
+from tests.web.house import House, open_browser, open_page
+from tests.web.past import write_jobs, write_many, write_past
+
+ROOT = Path(__file__).parent.parent.parent
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE) and "house" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory):
+    """A scheduler at work on a dozen jobs that have two weeks behind them."""
+    folder = tmp_path_factory.mktemp("house")
+    write_jobs(folder)
+    (folder / ".evertick").mkdir(mode=0o700)
+    store = open_store(f"sqlite:///{folder}/.evertick/ledger.db")
+    write_past(store, folder, time.time_ns() // 1_000)
+    store.close()
+    made = House(folder)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="session")
+def crowded_house(tmp_path_factory):
+    """Ten thousand jobs that only the ledger knows, and no scheduler."""
+    folder = tmp_path_factory.mktemp("crowd")
+    (folder / ".evertick").mkdir(mode=0o700)
+    store = open_store(f"sqlite:///{folder}/.evertick/ledger.db")
+    write_many(store, time.time_ns() // 1_000, 10_000, 3)
+    store.close()
+    made = House(folder)
+    try:
+        made.start(with_scheduler=False)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with open_browser() as made:
+        yield made
+
+
+@pytest.fixture
+def complaints():
+    """What the browser complained about; a test that expects complaints empties it."""
+    found: list[str] = []
+    yield found
+    assert found == []
+
+
+@pytest.fixture
+def page(browser, house, complaints):
+    made = open_page(browser, house, complaints)
+    yield made
+    made.context.close()

@@ -1,0 +1,142 @@
+"""A scheduler and the API beside it, as real processes on a folder of jobs; and a browser to look at them with."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.provision import find_chromium
+
+PATIENCE_SECONDS = 60.0
+WIDE = {"width": 1440, "height": 900}
+NARROW = {"width": 390, "height": 800}
+# One that changes its clock, and not that of most machines: a page that mixed zones up would be seen.
+ZONE = "Europe/Berlin"
+
+
+class House:
+    """Where the page is, and how to get in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.token = ""
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def start(self, *, with_scheduler: bool = True) -> None:
+        if with_scheduler:
+            # Without its own server of the page: that is started below, on a port that is known.
+            scheduler = self._run("-m", "evertick", "serve", str(self.folder), EVERTICK_WEB="false")
+            wait_for(lambda: (self.folder / ".evertick/control.sock").exists() or _is_over(scheduler))
+        told = self.folder / "api.log"
+        api = self._run("-m", "evertick.api", str(self.folder), "--port", str(self.port), log=told)
+
+        def has_said_it() -> bool:
+            found = re.search(r"#token=(\S+)", told.read_text())
+            self.token = found[1] if found else ""
+            return bool(found) or _is_over(api)
+
+        wait_for(has_said_it)
+        wait_for(lambda: _is_listening(self.port) or _is_over(api))
+
+    def get(self, path: str) -> Any:
+        request = urllib.request.Request(f"{self.url}/api/v1{path}", headers={"authorization": f"Bearer {self.token}"})
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+            return json.load(answer)
+
+    def new_token(self, role: str) -> str:
+        request = urllib.request.Request(
+            f"{self.url}/api/v1/tokens",
+            json.dumps({"name": f"a-{role}", "role": role}).encode(),
+            {"authorization": f"Bearer {self.token}", "content-type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+            return str(json.load(answer)["token"])
+
+    def close(self) -> None:
+        for process in reversed(self._processes):
+            process.send_signal(signal.SIGTERM)
+        for process in reversed(self._processes):
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(15)
+
+    def _run(self, *words: str, log: Path | None = None, **more: str) -> subprocess.Popen[str]:
+        path = log or self.folder / "serve.log"
+        with path.open("w") as file:
+            process = subprocess.Popen(
+                [sys.executable, *words], stdout=file, stderr=file, text=True, env=_environment(more)
+            )
+        self._processes.append(process)
+        return process
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("EVERTICK_")}
+    return {**own, "EVERTICK_TIMEZONE": "UTC", **more}
+
+
+def _is_over(process: subprocess.Popen[str]) -> bool:
+    if process.poll() is not None:
+        raise AssertionError(f"{' '.join(map(str, process.args))} ended with {process.returncode}")
+    return False
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(is_so: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, f"waited {seconds:g} s in vain"
+        time.sleep(0.05)
+
+
+@contextmanager
+def open_browser() -> Iterator[Browser]:
+    chromium = find_chromium()
+    assert chromium is not None, "no Chromium here. Next: python -m tests.provision"
+    with sync_playwright() as playwright:
+        # As root Chromium has no sandbox of its own; the pages it is shown are ours.
+        browser = playwright.chromium.launch(executable_path=str(chromium), args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def open_page(browser: Browser, house: House, complaints: list[str], token: str = "", **looks: Any) -> Page:
+    """A page that is signed in; whatever the browser complains about is noted."""
+    settings = {"viewport": WIDE, "timezone_id": ZONE, "locale": "en-GB", "color_scheme": "light", **looks}
+    context: BrowserContext = browser.new_context(**settings)
+    context.set_default_timeout(PATIENCE_SECONDS * 1_000)
+    context.request.post(f"{house.url}/api/v1/session", data={"token": token or house.token})
+    page = context.new_page()
+    page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+    page.on("console", lambda said: complaints.append(f"console: {said.text}") if said.type == "error" else None)
+    return page

@@ -1,0 +1,96 @@
+"""Whether every page shows what it is for: in both themes, on a narrow screen, to eyes and to screen readers."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+
+from tests.web.conftest import ROOT
+from tests.web.house import NARROW, WIDE, open_page
+
+AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
+ALL = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+# What changes with the theme, and with the width of the screen.
+COLOURS = ["color-contrast"]
+PLACES = ["aria-hidden-focus", "button-name", "link-name", "page-has-heading-one", "scrollable-region-focusable"]
+
+PAGES = [
+    pytest.param("/", "12 jobs", id="the ribbon"),
+    pytest.param("/?view=table", "Occurrences in this stretch of time", id="the ribbon as a table"),
+    pytest.param("/overview", "Skipped, and why", id="overview"),
+    pytest.param("/jobs", "Last 20 runs", id="jobs"),
+    pytest.param("/jobs?tag=money&search=back", "Copy the orders", id="jobs with a filter"),
+    pytest.param("/jobs?search=nothing-like-it", "No job fits", id="jobs, none"),
+    pytest.param("/jobs/etl", "Next fires", id="job"),
+    pytest.param("/jobs/etl?tab=ledger", "Trigger", id="ledger of a job"),
+    pytest.param("/jobs/etl?tab=calendar", "In this year", id="calendar of a job"),
+    pytest.param("/jobs/etl?tab=rules", "catchup_window", id="definition of a job"),
+    pytest.param("/jobs/no-such-job", "All jobs", id="a job that is not there"),
+    pytest.param("/runs", "What was said", id="runs"),
+    pytest.param("/runs?state=failed&trigger=scheduler", "exit code 1", id="runs with a filter"),
+    pytest.param("/calendar", "In this year", id="calendar"),
+    pytest.param("/upcoming", "How many at once", id="upcoming"),
+    pytest.param("/cron?expression=30 2 * * *&timezone=Europe/Berlin", "At 02:30", id="cron"),
+    pytest.param("/cron?expression=99 * * * *", "Expression", id="cron, refused"),
+    pytest.param("/executors", "Nodes that schedule", id="executors"),
+    pytest.param("/queues", "builders", id="queues"),
+    pytest.param("/audit", "Who did what", id="audit"),
+    pytest.param("/settings", "loop.preread", id="settings"),
+    pytest.param("/no-such-page", "There is no such page", id="an address that is none"),
+]
+# Asking for what is not there is answered with 4xx, which browsers note.
+REFUSED = ("/jobs/no-such-job", "/cron?expression=99 * * * *")
+
+
+@pytest.fixture(scope="module")
+def shown(browser, house):
+    """One page for all, as a person has: what a page leaves behind must not trouble the next."""
+    complaints: list[str] = []
+    # Nothing moves: a half-faded text has no contrast.
+    made = open_page(browser, house, complaints, reduced_motion="reduce")
+    made.add_init_script(path=str(AXE))
+    made.complaints = complaints
+    yield made
+    made.context.close()
+
+
+@pytest.mark.parametrize(("path", "text"), PAGES)
+def test_a_page_is_for_everybody(shown, house, path, text):
+    shown.complaints.clear()
+    shown.set_viewport_size(WIDE)
+    shown.emulate_media(color_scheme="light")
+    shown.goto(house.url + path)
+    shown.get_by_text(text).first.wait_for(state="attached")
+    judge(shown, ALL)
+    shown.emulate_media(color_scheme="dark")
+    judge(shown, COLOURS)
+    shown.set_viewport_size(NARROW)
+    assert shown.evaluate("document.documentElement.scrollWidth") <= NARROW["width"], "it hangs over on a narrow screen"
+    judge(shown, PLACES)
+    if path not in REFUSED:
+        assert shown.complaints == []
+
+
+def test_a_run_is_for_everybody(shown, house):
+    run = house.get("/runs?job=etl&state=succeeded&limit=1")["items"][0]["run"]
+    shown.set_viewport_size(WIDE)
+    shown.goto(f"{house.url}/runs/{quote(run, safe='')}")
+    shown.get_by_text("Exit code").wait_for()
+    judge(shown, ALL)
+
+
+def test_nothing_comes_from_elsewhere(shown, house):
+    asked: list[str] = []
+    shown.on("request", lambda request: asked.append(request.url))
+    shown.goto(f"{house.url}/jobs/etl")
+    shown.get_by_text("Next fires").wait_for()
+    assert asked
+    assert [url for url in asked if not url.startswith(house.url + "/")] == []
+
+
+def judge(page, rules):
+    """No violation that axe knows of."""
+    found = page.evaluate(f"axe.run({json.dumps({'runOnly': rules})}).then(result => result.violations)")
+    assert [f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:300]}" for one in found] == []
