@@ -40,6 +40,8 @@ class Place:
     """Of job files; None where only a ledger or a server was named."""
     url: str | None = None
     """Of the ledger; None where there is none yet."""
+    state: Path | None = None
+    """Where the scheduler of the folder keeps what it needs: logs, the socket, tokens."""
     server: str | None = None
     """Of the server that is asked instead of the ledger."""
     token_file: Path | None = None
@@ -70,9 +72,7 @@ class Place:
     def _neighbour(self) -> Neighbour | None:
         from evertick.cli.remote import find_neighbour
 
-        if self.folder is None or self.is_ledger_named:
-            return None
-        return find_neighbour(self.folder / STATE_FOLDER)
+        return None if self.state is None or self.is_ledger_named else find_neighbour(self.state)
 
     @contextmanager
     def _local_desk(self, *, may_be_new: bool, at: int | None) -> Iterator[Desk]:
@@ -92,9 +92,9 @@ class Place:
 
     def _scheduler(self) -> Live | None:
         """Who is at work in this folder, if it is this ledger that it works on."""
-        from evertick.operations.live import scheduler_of
+        from evertick.operations.live import ControlClient
 
-        return scheduler_of(self.folder) if self.folder is not None and not self.is_ledger_named else None
+        return None if self.state is None or self.is_ledger_named else ControlClient(self.state)
 
     def in_folder(self, folder: Path | None) -> Place:
         """The same for a folder that is named by itself."""
@@ -199,8 +199,8 @@ class Place:
         from evertick.executors.logs import Logs as LocalLogs
 
         file = self.ledger_file()
-        folder = _state_of(self.folder) if self.folder is not None else file.parent if file is not None else None
-        return LocalLogs(folder) if folder is not None and (folder / "logs").is_dir() else None
+        state = self.state or (file.parent if file is not None else None)
+        return LocalLogs(state) if state is not None and (state / "logs").is_dir() else None
 
     def ledger_file(self) -> Path | None:
         """The file or folder that the ledger is; None for a database on a server."""
@@ -213,17 +213,6 @@ class Place:
         is_sqlite = self.url.lower().startswith("sqlite")
         found: Path = lock.with_name(lock.name.removesuffix(".lock")) if is_sqlite else lock.parent
         return found
-
-
-def _state_of(folder: Path) -> Path:
-    """Where the scheduler of a folder keeps what it needs; settings that are wrong are told elsewhere."""
-    from evertick.errors import SettingsError
-    from evertick.settings import Settings
-
-    try:
-        return Settings.load(folder).state_folder(folder)
-    except SettingsError:
-        return folder / STATE_FOLDER
 
 
 @contextmanager
@@ -322,15 +311,16 @@ def find_place(url: str | None, folder: Path | None, *, is_lenient: bool = False
     if folder is not None and not folder.is_dir():
         raise NotFound(f"there is no folder '{folder}'. Write the path of a folder of job files.")
     here = folder if folder is not None else Path()
-    if folder is None and url and not (here / STATE_FOLDER).is_dir():
-        # A ledger elsewhere, and nothing that says the files here are its jobs.
-        return Place(None, url)
-    ledger = _state_of(here) / LEDGER
     try:
-        chosen = url or Settings.load(here).store
+        settings = Settings.load(here)
     except SettingsError:
         if not is_lenient:
             raise
-        chosen = ""
+        settings = Settings()
+    state = settings.state_folder(here)
+    if folder is None and url and not state.is_dir():
+        # A ledger elsewhere, and nothing that says the files here are its jobs.
+        return Place(None, url)
+    ledger = state / LEDGER
     own = f"sqlite:///{ledger.absolute()}" if ledger.exists() else None
-    return Place(here, chosen or own, is_ledger_named=bool(url))
+    return Place(here, url or settings.store or own, state, is_ledger_named=bool(url))

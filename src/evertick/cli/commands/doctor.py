@@ -66,7 +66,7 @@ def _checks(place: Place) -> Iterator[Check]:
     yield "limits", lambda: machine.check_limits(place.folder)
     yield "jobs", lambda: ledger.check_jobs(place)
     folder = place.folder or Path()
-    state = folder / STATE_FOLDER
+    state = place.state or folder / STATE_FOLDER
     yield "disk", lambda: disk.check_file_system(state if state.is_dir() else folder)
     if state.is_dir():
         yield "permissions", lambda: disk.check_permissions(state)

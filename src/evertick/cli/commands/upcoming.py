@@ -9,7 +9,7 @@ import click
 from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import USAGE
 from evertick.cli.output import Column, Row, Table, note, output_option, show
-from evertick.cli.place import STATE_FOLDER, Place, place_options
+from evertick.cli.place import Place, place_options
 from evertick.cli.times import MOMENT, wait_text
 
 
@@ -60,7 +60,7 @@ def upcoming(
         note(f"There are no jobs{f' in {path}' if path else ''}. Next: evertick init{name} writes a first one.")
     elif not fires:
         note("Nothing is due: no enabled job has a fire in that time.")
-    elif chosen.folder is not None and not (chosen.folder / STATE_FOLDER).exists():
+    elif chosen.state is not None and not chosen.state.exists():
         note(f"Next: evertick serve{name} runs them.")
     for problem in problems:
         note(problem["text"])
