@@ -289,10 +289,11 @@ class LocalExecutor:
         was_running = self._running.pop(ticket, None) is not None
         self._stops.pop(ticket, None)
         if verb == wire.FINISHED:
-            at, state, exit_code, detail, _, steps, broken = rest
-            if state == LOST:
-                return RunLost(key, attempt, detail, steps)
-            return RunFinished(key, attempt, at, RunState(state), exit_code, detail, steps, broken)
+            end = wire.Finished(*rest)
+            if end.state == LOST:
+                return RunLost(key, attempt, end.detail, end.steps)
+            state = RunState(end.state)
+            return RunFinished(key, attempt, end.at, state, end.exit_code, end.detail, end.steps, broken=end.broken)
         if verb == wire.REFUSED:
             return LaunchRefused(key, attempt, rest[0])
         if was_running:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from evertick.model.instant import Instant
 from evertick.model.run import RunKey
@@ -40,6 +40,20 @@ REFUSED = "refused"  # job, scheduled for, origin, attempt, detail
 
 _PEER = struct.Struct("3i")
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+class Finished(NamedTuple):
+    """What stands behind `FINISHED` and the attempt that has."""
+
+    at: Instant
+    state: str
+    exit_code: int | None
+    detail: str
+    serial: int
+    """0: it was not written down, and need not be acknowledged."""
+    steps: str | None
+    broken: str = ""
+    """The constraint that did not hold."""
 
 
 @dataclass(frozen=True, slots=True)

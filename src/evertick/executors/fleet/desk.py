@@ -22,9 +22,20 @@ from evertick.executors.shards import split_key
 from evertick.executors.wire import Order
 from evertick.model.lifecycle import LOST, RunState
 from evertick.model.member import Member
-from evertick.model.report import AttemptSeen, LaunchRefused, MembersSeen, Report, RunStarted, RunUnknown, StepsSeen
+from evertick.model.report import (
+    AttemptSeen,
+    LaunchRefused,
+    MembersSeen,
+    Report,
+    RunStarted,
+    RunUnknown,
+    StepsSeen,
+    SubRunUnwanted,
+    SubRunWanted,
+)
 from evertick.model.routing import FLEET
 from evertick.model.run import RunKey
+from evertick.model.subrun import SubRunEnd
 from evertick.routing.placement import Placement, parse_placement
 
 log = logging.getLogger("evertick.fleet")
@@ -99,6 +110,14 @@ class FleetDesk:
             self._tell(member, line)
         for stranger, member in self._strangers.pop(ticket, {}).items():
             self._tell(member, wire.line(wire.STOP, *stranger.key, stranger.attempt, detail))
+
+    def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
+        """A step waits for it; a member that does not hear it asks again."""
+        task = self._tasks.get(Ticket(key, attempt))
+        for part in task.parts if task is not None else ():
+            if part.member and part.phase is not Phase.ENDED:
+                words = (step, number, end.state, end.detail, dict(end.outputs))
+                self._tell(part.member, wire.line(wire.SUB_RUN, *part.ticket.key, part.ticket.attempt, *words))
 
     def reconcile(self, runs: Iterable[tuple[RunKey, int, str]], now: float) -> None:
         for key, attempt, placed in runs:
@@ -189,13 +208,20 @@ class FleetDesk:
                 self._started(task, part, rest[0])
             case wire.STEPS if part.number is None:
                 self._report(StepsSeen(task.key, task.attempt, rest[0]))
+            case wire.CALL:
+                # The shards of a broadcast ask for the same run: it is made once for all of them.
+                self._report(SubRunWanted(task.key, task.attempt, *rest))
+            case wire.HANG_UP:
+                self._report(SubRunUnwanted(task.key, task.attempt, *rest))
             case wire.FINISHED:
-                at, state, exit_code, detail, serial, steps = rest
-                end = PartEnd(member, RunState(state), at, exit_code, detail, steps)
+                said = wire.Finished(*rest)
+                end = PartEnd(
+                    member, RunState(said.state), said.at, said.exit_code, said.detail, said.steps, said.broken
+                )
                 self._log_ends(part, now)
                 self._ended(task, part, end)
-                if serial:
-                    self._tell(member, wire.line(wire.DELIVERED, serial))
+                if said.serial:
+                    self._tell(member, wire.line(wire.DELIVERED, said.serial))
             case wire.REFUSED:
                 if part.phase is Phase.SENT:
                     self._ended(task, part, PartEnd(member, NotEnded.REFUSED, 0, None, rest[0]))
@@ -242,7 +268,7 @@ class FleetDesk:
             elif verb == wire.FINISHED:
                 log.warning("attempt.result_refused member=%s run=%s", member, ticket.key.run_id)
                 del self._given_up[ticket]
-                self._tell(member, wire.line(wire.DELIVERED, rest[4]))
+                self._tell(member, wire.line(wire.DELIVERED, wire.Finished(*rest).serial))
         elif verb == wire.STARTED:
             # Perhaps another node's; if it is ours, the loop knows whether it is still wanted.
             whole = Ticket(split_key(ticket.key)[0], ticket.attempt)

@@ -23,6 +23,7 @@ from evertick.model.member import Member
 from evertick.model.report import Report
 from evertick.model.routing import FLEET
 from evertick.model.run import RunKey
+from evertick.model.subrun import SubRunEnd
 
 log = logging.getLogger("evertick.fleet")
 
@@ -77,6 +78,11 @@ class FleetExecutor:
         desk = self._desk
         assert desk is not None, "reconcile() before open()"
         self._note(lambda: desk.reconcile(runs, time.monotonic()))
+
+    def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
+        desk = self._desk
+        assert desk is not None, "sub_run_ended() before open()"
+        self._note(lambda: desk.sub_run_ended(key, attempt, step, number, end))
 
     def members(self) -> Sequence[Member]:
         return self._desk.members if self._desk is not None else ()

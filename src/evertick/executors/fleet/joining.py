@@ -31,6 +31,8 @@ class PartEnd(NamedTuple):
     exit_code: int | None = None
     detail: str = ""
     steps: str | None = None
+    broken: str = ""
+    """The constraint that did not hold."""
 
 
 def report_of(key: RunKey, attempt: int, end: PartEnd) -> AttemptReport:
@@ -43,7 +45,7 @@ def report_of(key: RunKey, attempt: int, end: PartEnd) -> AttemptReport:
         case RunState.LOST:
             return RunLost(key, attempt, end.detail, end.steps)
         case RunState() as state:
-            return RunFinished(key, attempt, end.at, state, end.exit_code, end.detail, end.steps)
+            return RunFinished(key, attempt, end.at, state, end.exit_code, end.detail, end.steps, broken=end.broken)
 
 
 def joined(key: RunKey, attempt: int, placement: Placement, ends: Mapping[int, PartEnd]) -> AttemptReport:
@@ -59,14 +61,20 @@ def joined(key: RunKey, attempt: int, placement: Placement, ends: Mapping[int, P
     done = str(placement.done(fine))
     if len(fine) == len(ends):
         state = SKIPPED if states == {SKIPPED} else SUCCEEDED
-        return RunFinished(key, attempt, at, state, 0, _first_detail(ends) if state is SKIPPED else "", None, done)
+        detail = _first_detail(ends) if state is SKIPPED else ""
+        return RunFinished(key, attempt, at, state, 0, detail, executor=done, broken=_broken(ends))
     bad = {number: end for number, end in sorted(ends.items()) if number not in fine}
     detail = _in_words(bad, len(placement.shards))
     for state in (FAILED, TIMED_OUT, CANCELLED):
         those = [end for end in bad.values() if end.state is state]
         if those:
-            return RunFinished(key, attempt, at, state, those[0].exit_code, detail, None, done)
+            broken = _broken(bad)
+            return RunFinished(key, attempt, at, state, those[0].exit_code, detail, executor=done, broken=broken)
     return RunLost(key, attempt, detail, None, done)
+
+
+def _broken(ends: Mapping[int, PartEnd]) -> str:
+    return next((end.broken for end in ends.values() if end.broken), "")
 
 
 def _first_detail(ends: Mapping[int, PartEnd]) -> str:

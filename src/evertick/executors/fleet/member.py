@@ -54,6 +54,8 @@ class MemberPlugin(WorkerPlugin):
         self._lease_us = lease_us
         """A keeper whose worker stays away for this long ends what it runs: somebody else may be doing it by then."""
         self._open: dict[Ticket, None] = {}
+        self._calls: dict[tuple[Ticket, str, int], bytes] = {}
+        """Runs of other jobs that steps wait for: by attempt, step and its try."""
         self._incarnation = ""
         self.has_left = False
         """Whether it was told to go for good."""
@@ -99,7 +101,16 @@ class MemberPlugin(WorkerPlugin):
             elif words[0] in OWN_VERBS:
                 self._obey(words)
             else:
+                if words[0] == wire.RECONCILE:
+                    self._ask_again(words[1])
+                elif words[0] == wire.SUB_RUN:
+                    self._calls.pop((_ticket(words), words[5], words[6]), None)
                 self._link.send(wire.line(*words))
+
+    def _ask_again(self, asked: list[list[Any]]) -> None:
+        """Whoever asks after an attempt may not know which runs of other jobs its steps wait for."""
+        tickets = {_ticket(["", *one]) for one in asked}
+        self._say(b"".join(line for (ticket, _, _), line in self._calls.items() if ticket in tickets))
 
     def _refuse(self, words: list[Any], detail: str) -> None:
         ticket = _ticket(words)
@@ -168,8 +179,13 @@ class MemberPlugin(WorkerPlugin):
             ticket = _ticket(words)
             if words[0] == wire.STARTED:
                 self._open[ticket] = None
+            elif words[0] == wire.CALL:
+                self._calls[ticket, words[5], words[6]] = wire.line(*words)
+            elif words[0] == wire.HANG_UP:
+                self._calls.pop((ticket, words[5], words[6]), None)
             elif words[0] == wire.FINISHED:
                 self._open.pop(ticket, None)
+                self._calls = {call: line for call, line in self._calls.items() if call[0] != ticket}
                 # With the end, so that most logs need not be asked for, and outlive this machine.
                 lines += self._pieces(ticket, {}, PUSHED_MAX)
             lines.append(wire.line(*words))

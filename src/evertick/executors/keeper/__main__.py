@@ -127,9 +127,11 @@ async def _keep(folder: Path, logs: Path, settings: KeeperSettings, files_soft: 
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     _say_ready()
+    is_orphaned = False
     while not _may_go(server, desk, settings):
         desk.tidy()
-        if _is_orphaned(server, settings):
+        was_orphaned, is_orphaned = is_orphaned, _is_orphaned(server, settings)
+        if is_orphaned and not was_orphaned:
             desk.stop_all(ORPHANED)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(desk.may_leave.wait(), LOOK_SECONDS)
