@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from bench import bench_cron_next, bench_hour_window, bench_import, bench_loop, bench_million, bench_storm
+from bench import bench_cron_next, bench_fleet, bench_hour_window, bench_import, bench_loop, bench_million, bench_storm
 from bench.harness import Report
 
 RESULTS = Path(__file__).parent / "results"
@@ -25,6 +25,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "million": bench_million.run,
     "loop": bench_loop.run,
     "storm": bench_storm.run,
+    "fleet": bench_fleet.run,
 }
 
 
