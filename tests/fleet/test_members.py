@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from itertools import count
@@ -283,3 +284,31 @@ def test_a_stranger_that_speaks_nonsense_to_the_switchboard_harms_nobody(crowd, 
     order = given("true", "fleet:ex-a")
     executor.launch(order)
     assert reports.end_of(order.key).state is SUCCEEDED
+
+
+def test_the_workers_of_a_cluster_that_is_there_already_become_members(tmp_path, reports):
+    from tests.fleet.yard import free_port
+
+    port = free_port()
+    preload = ("--preload", "evertick.executors.fleet.preload")
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", f"tcp://127.0.0.1:{port}", "--host", "127.0.0.1"]
+    env = {**os.environ, "EVERTICK_LABELS": "zone=eu", "EVERTICK_FOLDER": str(tmp_path / "ex-d")}
+    here = Yard(tmp_path)
+    here.url = f"tcp://127.0.0.1:{port}"
+    nothing = ("--dashboard-address", "127.0.0.1:0")
+    with (
+        subprocess.Popen([*dask, *preload, *nothing], **quiet) as first,
+        subprocess.Popen([*worker, "--name", "ex-d", "--no-nanny", *preload, *nothing], env=env, **quiet) as second,
+    ):
+        try:
+            executor = here.open(reports, "ex-d")
+            assert executor.members()[0].labels == (("zone", "eu"),)
+            order = given("echo hello", "fleet:ex-d")
+            executor.launch(order)
+            assert reports.end_of(order.key).state is SUCCEEDED
+        finally:
+            here.close()
+            for process in (second, first):
+                process.kill()

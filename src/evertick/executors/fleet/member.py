@@ -7,7 +7,6 @@ worker that is killed finds them again when it is started anew. Here nothing is 
 from __future__ import annotations
 
 import base64
-import json
 import logging
 import os
 import secrets
@@ -227,9 +226,3 @@ def _ticket(words: list[Any]) -> Ticket:
 def read_labels(texts: tuple[str, ...]) -> Labels:
     """`gpu=true` and the like, as they are written at the command line."""
     return tuple(sorted((name.strip(), value.strip()) for name, _, value in (text.partition("=") for text in texts)))
-
-
-def read_plain(text: str) -> dict[str, Any]:
-    plain = json.loads(text)
-    assert isinstance(plain, dict)
-    return plain
