@@ -591,6 +591,22 @@ def test_output_that_no_variable_can_hold_fails_the_step(place, text, reason):
 # Lanes
 
 
+def test_many_slow_jobs_do_not_keep_a_fast_one_from_starting(place, tmp_path):
+    """They hang in their conditions, all at once and for the first time, until the fast one has run."""
+    executor = place.open(LocalSettings(lanes=LaneSettings(fast_size=10, slow_size=5), keeper=SOON.keeper))
+    fast = job_of(sh("true"), id="fast")
+    place.run(fast)
+    hangs = Condition(ConditionKind.COMMAND, f"until [ -e {tmp_path}/go ]; do sleep 0.2; done")
+    slow = [key_of(0, f"slow-{number}") for number in range(40)]
+    for key in slow:
+        executor.launch(launch(job_of(sh("true"), id=key.job_id, preconditions=(hangs,)), key=key))
+    assert place.run(fast, key=key_of(1, "fast")).state == SUCCEEDED
+    ended = {one.key for one in place.reports if isinstance(one, RunFinished)}
+    assert not ended & set(slow)
+    (tmp_path / "go").touch()
+    assert {place.end_of(key).state for key in slow} == {SUCCEEDED}
+
+
 def test_a_full_lane_refuses_and_drops_nothing(place, tmp_path):
     lanes = LaneSettings(fast_size=1, fast_queue=1)
     executor = place.open(LocalSettings(lanes=lanes, keeper=SOON.keeper))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ NINE = 1_772_442_000_000_000
 SLOW_US = LaneSettings().slow_us
 
 
-def dispatch(lanes: Lanes[int], ticket: int, job_id: str, now: int, takes_us: int) -> None:
+def dispatch(lanes: Lanes[Any], ticket: object, job_id: str, now: int, takes_us: int) -> None:
     assert lanes.offer(ticket, job_id, now) is Turn.NOW
     lanes.ended(ticket, now + takes_us)
 
@@ -73,6 +75,26 @@ def test_a_thousand_slow_jobs_do_not_delay_a_fast_one():
     assert lanes.offer(("fast", 0), "fast", NINE) is Turn.NOW
 
 
+def test_a_thousand_jobs_that_nobody_knew_to_be_slow_do_not_delay_a_fast_one():
+    lanes: Lanes[str] = Lanes(LaneSettings())
+    dispatch(lanes, "before", "fast", NINE, SLOW_US)
+    for number in range(1_000):
+        lanes.offer(f"slow-{number}", f"slow-{number}", NINE)
+    answers = [lanes.offer(f"fast-{number}", "fast", NINE) for number in range(LaneSettings().reserve + 1)]
+    assert answers == [Turn.NOW] * LaneSettings().reserve + [Turn.LATER]
+    # And the one that has to wait goes before all of them.
+    assert lanes.ended("slow-0", NINE + SECOND) == [f"fast-{LaneSettings().reserve}"]
+
+
+def test_a_job_that_was_slow_once_is_no_longer_known_to_be_fast():
+    lanes: Lanes[str] = Lanes(LaneSettings(fast_size=10))
+    for takes_us in (1, SLOW_US + 1):
+        dispatch(lanes, "before", "job", NINE, takes_us)
+    for number in range(9):
+        lanes.offer(f"slow-{number}", f"slow-{number}", NINE)
+    assert lanes.offer("job", "job", NINE) is Turn.LATER
+
+
 def test_those_that_turn_out_slow_give_up_their_places_in_the_fast_lane():
     lanes: Lanes[int] = Lanes(LaneSettings(fast_size=2, slow_size=1))
     for ticket in range(4):
@@ -83,9 +105,12 @@ def test_those_that_turn_out_slow_give_up_their_places_in_the_fast_lane():
     assert all(lanes.is_under_way(ticket) for ticket in (1, 2, 3))
 
 
-@given(st.lists(st.tuples(st.sampled_from(["offer", "end", "overdue", "withdraw"]), st.integers(0, 12)), max_size=60))
-def test_every_launch_that_was_taken_has_its_turn_once(acts):
-    lanes: Lanes[int] = Lanes(LaneSettings(fast_size=2, fast_queue=3, slow_size=1, slow_queue=2, slow_limit=1))
+@given(
+    st.sampled_from([2, 10]),
+    st.lists(st.tuples(st.sampled_from(["offer", "end", "overdue", "withdraw"]), st.integers(0, 24)), max_size=60),
+)
+def test_every_launch_that_was_taken_has_its_turn_once(size, acts):
+    lanes: Lanes[int] = Lanes(LaneSettings(fast_size=size, fast_queue=3, slow_size=1, slow_queue=2, slow_limit=1))
     now, waiting, begun = NINE, set(), set()
     for act, number in acts:
         now += SLOW_US // 3 * (number % 4)

@@ -1,7 +1,9 @@
 """Which lane a launch takes, and when it is its turn: jobs that are slow to start must not delay the others.
 
 A dispatch is counted from the moment it leaves its lane's queue until its first process is there. A job whose
-dispatches were slow more than ten times within a minute takes the slow lane until that minute is over.
+dispatches were slow more than ten times within a minute takes the slow lane until that minute is over. Before a job is
+known to be slow it is in the fast lane; so a tenth of that is kept for jobs whose last dispatch was fast, and they go
+first when there is a queue: a thousand jobs that turn out to be slow at the same moment do not delay them.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from typing import Generic, NamedTuple, TypeVar
 from evertick.model.instant import MILLISECOND, MINUTE, Instant
 
 Ticket = TypeVar("Ticket", bound=Hashable)
+KNOWN_MAX = 100_000
+"""Jobs that are remembered to be fast: those that were dispatched last."""
 
 
 class Lane(StrEnum):
@@ -43,6 +47,11 @@ class LaneSettings:
     slow_limit: int = 10
     """So many slow dispatches in a minute are forgiven."""
 
+    @property
+    def reserve(self) -> int:
+        """Places of the fast lane that only jobs known to be fast may take."""
+        return self.fast_size // 10
+
 
 class _Dispatch(NamedTuple):
     lane: Lane
@@ -59,6 +68,9 @@ class Lanes(Generic[Ticket]):
         self._bound = {Lane.FAST: settings.fast_queue, Lane.SLOW: settings.slow_queue}
         self._used = {Lane.FAST: 0, Lane.SLOW: 0}
         self._waiting: dict[Lane, OrderedDict[Ticket, str]] = {lane: OrderedDict() for lane in Lane}
+        self._express: OrderedDict[Ticket, str] = OrderedDict()
+        """Those that wait for the fast lane and are known to be fast."""
+        self._known_fast: OrderedDict[str, None] = OrderedDict()
         self._under_way: OrderedDict[Ticket, _Dispatch] = OrderedDict()
         self._minute = 0
         self._slow_counts: dict[str, int] = {}
@@ -70,25 +82,40 @@ class Lanes(Generic[Ticket]):
     def offer(self, ticket: Ticket, job_id: str, now: Instant) -> Turn:
         """Take a launch in; what it answers `LATER` for comes back from `ended` or `overdue`."""
         lane = self.lane_of(job_id, now)
-        if self._used[lane] < self._size[lane]:
+        is_express = lane is Lane.FAST and job_id in self._known_fast
+        if self._used[lane] < self._size_for(lane, is_express=is_express):
             self._begin(lane, ticket, job_id, now)
             return Turn.NOW
-        waiting = self._waiting[lane]
-        if len(waiting) >= self._bound[lane]:
+        waiting = self._express if is_express else self._waiting[lane]
+        if len(self._waiting[lane]) + (len(self._express) if lane is Lane.FAST else 0) >= self._bound[lane]:
             return Turn.NEVER
         waiting[ticket] = job_id
         return Turn.LATER
+
+    def _size_for(self, lane: Lane, *, is_express: bool) -> int:
+        reserve = self._settings.reserve if lane is Lane.FAST and not is_express else 0
+        return self._size[lane] - reserve
 
     def ended(self, ticket: Ticket, now: Instant, *, is_measured: bool = True) -> Sequence[Ticket]:
         """A dispatch is over; answers those whose turn it is now. One that is not under way changes nothing."""
         dispatch = self._under_way.pop(ticket, None)
         if dispatch is None:
             return ()
-        if is_measured and now - dispatch.since > self._settings.slow_us:
-            self._forget_last_minute(now)
-            self._slow_counts[dispatch.job_id] = self._slow_counts.get(dispatch.job_id, 0) + 1
+        if is_measured:
+            self._measure(dispatch.job_id, now - dispatch.since, now)
         self._used[dispatch.lane] -= 1
         return self._advance(dispatch.lane, now)
+
+    def _measure(self, job_id: str, took_us: int, now: Instant) -> None:
+        if took_us > self._settings.slow_us:
+            self._forget_last_minute(now)
+            self._slow_counts[job_id] = self._slow_counts.get(job_id, 0) + 1
+            self._known_fast.pop(job_id, None)
+        else:
+            self._known_fast[job_id] = None
+            self._known_fast.move_to_end(job_id)
+            if len(self._known_fast) > KNOWN_MAX:
+                self._known_fast.popitem(last=False)
 
     def overdue(self, now: Instant) -> Sequence[Ticket]:
         """Let dispatches that have become slow give their place in the fast lane up; answers whose turn it is now.
@@ -106,7 +133,8 @@ class Lanes(Generic[Ticket]):
 
     def withdraw(self, ticket: Ticket) -> bool:
         """Whether it was still waiting; then it is out of the queue."""
-        return any(waiting.pop(ticket, None) is not None for waiting in self._waiting.values())
+        queues = (*self._waiting.values(), self._express)
+        return any(waiting.pop(ticket, None) is not None for waiting in queues)
 
     def is_under_way(self, ticket: Ticket) -> bool:
         return ticket in self._under_way
@@ -125,14 +153,16 @@ class Lanes(Generic[Ticket]):
 
     @property
     def has_waiting(self) -> bool:
-        return any(self._waiting.values())
+        return any(self._waiting.values()) or bool(self._express)
 
     def _advance(self, lane: Lane, now: Instant) -> Sequence[Ticket]:
-        waiting, turns = self._waiting[lane], []
-        while waiting and self._used[lane] < self._size[lane]:
-            ticket, job_id = waiting.popitem(last=False)
-            self._begin(lane, ticket, job_id, now)
-            turns.append(ticket)
+        turns: list[Ticket] = []
+        queues = [(self._express, True)] if lane is Lane.FAST else []
+        for waiting, is_express in (*queues, (self._waiting[lane], False)):
+            while waiting and self._used[lane] < self._size_for(lane, is_express=is_express):
+                ticket, job_id = waiting.popitem(last=False)
+                self._begin(lane, ticket, job_id, now)
+                turns.append(ticket)
         return turns
 
     def _begin(self, lane: Lane, ticket: Ticket, job_id: str, now: Instant) -> None:
