@@ -65,7 +65,7 @@ class ScriptedExecutor:
             return LaunchRefused(key, number, "full")
         self.attempts[key, number] = Attempt(act)
         if act.broken:
-            end = RunFinished(key, number, self.clock.now, SKIPPED, None, "it said no", None, act.broken)
+            end = RunFinished(key, number, self.clock.now, SKIPPED, None, "it said no", broken=act.broken)
             self.attempts[key, number].ended = end
             return end
         if act.lasts_us is not None:

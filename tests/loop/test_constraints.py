@@ -138,7 +138,7 @@ def ended(*constraints, state: RunState, broken: str = "", **known) -> World:
     here.act("a", Act(broken=broken) if state is SKIPPED else FOREVER)
     here.run_until("08:31:10")
     if state is not SKIPPED:
-        here.say(RunFinished(KEY, 1, here.now, state, None, "it said no", None, broken))
+        here.say(RunFinished(KEY, 1, here.now, state, None, "it said no", broken=broken))
     return here
 
 
