@@ -252,6 +252,7 @@ class Turn:
             "exit_code": report.exit_code,
             "detail": report.detail,
             "steps": report.steps,
+            "executor": report.executor,
             "broken": report.broken,
         }
         # By itself, without epochs: it is true whoever owns what. Under an id of its own, because an owner that had

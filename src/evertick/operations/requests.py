@@ -128,8 +128,9 @@ def message_of(request: Request) -> RequestMessage:
                 RunState(payload["state"]),
                 payload["exit_code"],
                 payload["detail"],
-                payload.get("steps"),
-                payload.get("broken", ""),
+                steps=payload.get("steps"),
+                executor=payload.get("executor", ""),
+                broken=payload.get("broken", ""),
             )
             return ForwardedReport(request.id, report)
         case _:
