@@ -8,7 +8,17 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from bench import bench_cron_next, bench_fleet, bench_hour_window, bench_import, bench_loop, bench_million, bench_storm
+from bench import (
+    bench_cron_next,
+    bench_fleet,
+    bench_hour_window,
+    bench_import,
+    bench_lateness,
+    bench_loop,
+    bench_million,
+    bench_runs,
+    bench_storm,
+)
 from bench.harness import Report
 
 RESULTS = Path(__file__).parent / "results"
@@ -25,6 +35,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "million": bench_million.run,
     "loop": bench_loop.run,
     "storm": bench_storm.run,
+    "runs": bench_runs.run,
+    "lateness": bench_lateness.run,
     "fleet": bench_fleet.run,
 }
 

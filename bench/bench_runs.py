@@ -11,11 +11,14 @@ import time
 from pathlib import Path
 
 from bench.harness import Report, Table, Target
+from bench.serving import Node
 from evertick.executors.local import LocalExecutor
 from evertick.loop.effects import Launch
+from evertick.loop.messages import BackfillJob
 from evertick.model.instant import MILLISECOND, SECOND
 from evertick.model.job import Job
 from evertick.model.lifecycle import SUCCEEDED, Trigger
+from evertick.model.policy import Overlap, OverlapKind
 from evertick.model.report import LaunchRefused, RunFinished, RunStarted
 from evertick.model.report import Report as RunReport
 from evertick.model.run import RunKey
@@ -26,7 +29,9 @@ SILENT = Job("silent", work=Work((Step("main", Command((PROGRAM,))),)))
 PRINTING = Job("printing", work=Work((Step("main", Command(("/bin/echo", "hello"))),)))
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 AT_ONCE = 100
-SHARE_LIMIT = 60.0
+WAITING_MAX = 1_000
+"""Runs launched at once: what the lanes hold without refusing any."""
+SHARE_LIMIT = 50.0
 """Percent of what the same machine does in a bare loop, in the same minute."""
 
 
@@ -77,20 +82,66 @@ class Bench:
 
     def memory_bytes(self) -> int:
         """What the keeper has, and has ever had."""
-        for name in os.listdir("/proc"):
-            try:
-                words = Path("/proc", name, "cmdline").read_text() if name.isdigit() else ""
-                if str(self.folder) in words and "evertick.executors.keeper" in words:
-                    rows = Path("/proc", name, "status").read_text().splitlines()
-                    return next(int(row.split()[1]) * 1024 for row in rows if row.startswith("VmHWM"))
-            except OSError:
-                continue
-        return 0
+        keeper = keeper_of(self.folder)
+        rows = (keeper / "status").read_text().splitlines() if keeper is not None else []
+        return next((int(row.split()[1]) * 1024 for row in rows if row.startswith("VmHWM")), 0)
 
     def close(self) -> None:
         self.executor.dismiss_keepers()
         self.executor.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def keeper_of(folder: Path) -> Path | None:
+    """Where the kernel tells about the keeper of a state folder."""
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (place / "cmdline").read_text()
+        except OSError:
+            continue
+        if str(folder) in words and "evertick.executors.keeper" in words:
+            return place
+    return None
+
+
+def cpu_seconds(keeper: Path | None) -> float:
+    """Of this process and its children, and of a keeper and its: what a busy machine does not change much."""
+    ours = os.times()
+    taken = ours.user + ours.system + ours.children_user + ours.children_system
+    if keeper is not None:
+        words = (keeper / "stat").read_text().rpartition(")")[2].split()
+        taken += sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+    return taken
+
+
+class WholeNode:
+    """All of a node: entered in a SQLite ledger, launched, ended, and that in the ledger too."""
+
+    def __init__(self) -> None:
+        self._node = Node([SILENT])
+        self._number = 0
+
+    def run(self, runs: int) -> float:
+        """Seconds from asking for so many runs until the ledger has how each of them ended."""
+        self._number += 1
+        before = self._node.ended
+        # A stretch of time of its own for each round: a run's time is its name.
+        instants = [(self._number * 100_000 + number) * SECOND for number in range(runs)]
+        began = time.perf_counter()
+        overlap = Overlap(OverlapKind.PARALLEL, WAITING_MAX)
+        self._node.say(BackfillJob(f"round-{self._number}", SILENT.id, instants, overlap))
+        self._node.wait(lambda: self._node.ended == before + runs)
+        return time.perf_counter() - began
+
+    def cpu_us(self, runs: int) -> float:
+        """Of all that takes part, for one run."""
+        keeper = keeper_of(self._node.folder)
+        before = cpu_seconds(keeper)
+        self.run(runs)
+        return (cpu_seconds(keeper) - before) / runs * SECOND
+
+    def close(self) -> None:
+        self._node.close()
 
 
 def bare(runs: int) -> float:
@@ -104,33 +155,44 @@ def bare(runs: int) -> float:
 
 def run(*, quick: bool) -> Report:
     rounds, runs = (3, 500) if quick else (7, 2_000)
-    bench = Bench()
+    bench, node = Bench(), WholeNode()
     try:
+        node.run(100)
         began = time.perf_counter()
         bench.run(SILENT, 1)
         first_ms = (time.perf_counter() - began) * 1_000
         # In turns, so that a busy moment of the machine falls on both.
-        taken: dict[str, list[float]] = {"bare": [], "silent": [], "printing": []}
+        taken: dict[str, list[float]] = {"bare": [], "silent": [], "printing": [], "served": []}
         p99: list[float] = []
         for _ in range(rounds):
             taken["bare"].append(runs / bare(runs))
             taken["silent"].append(runs / bench.run(SILENT, runs))
+            taken["served"].append(runs / node.run(runs))
             taken["printing"].append(runs / bench.run(PRINTING, runs))
             bench.run(SILENT, AT_ONCE)
             p99.append(sorted(bench.late_us)[int(AT_ONCE * 0.99) - 1] / MILLISECOND)
         memory = bench.memory_bytes()
+        served_us, before = node.cpu_us(runs), cpu_seconds(None)
+        bare(runs)
+        bare_us = (cpu_seconds(None) - before) / runs * SECOND
     finally:
         bench.close()
+        node.close()
     rate = {name: statistics.median(rates) for name, rates in taken.items()}
-    share = statistics.median(
-        silent / plain * 100 for silent, plain in zip(taken["silent"], taken["bare"], strict=True)
+    share, served = (
+        statistics.median(ours / plain * 100 for ours, plain in zip(taken[name], taken["bare"], strict=True))
+        for name in ("silent", "served")
     )
     late_ms = statistics.median(p99)
     figures = {
         "bare runs/s": rate["bare"],
         "silent runs/s": rate["silent"],
         "printing runs/s": rate["printing"],
+        "served runs/s": rate["served"],
         "share percent": share,
+        "served percent": served,
+        "bare cpu us": bare_us,
+        "served cpu us": served_us,
         "late p99 ms": late_ms,
         "first run ms": first_ms,
         "keeper MB": memory / 1e6,
@@ -140,13 +202,19 @@ def run(*, quick: bool) -> Report:
         ("contender", "runs/s", "of the bare loop"),
         (
             ("bare loop: posix_spawn, waitpid", f"{rate['bare']:,.0f}", ""),
+            ("evertick: asked for to ended, in a SQLite ledger", f"{rate['served']:,.0f}", f"{served:.0f} %"),
             ("evertick: launch to report, in the journal", f"{rate['silent']:,.0f}", f"{share:.0f} %"),
             ("evertick: the same, with a line of output", f"{rate['printing']:,.0f}", ""),
         ),
         (
             f"start after launch, p99 of {AT_ONCE} launched at once: {late_ms:.0f} ms, median of {rounds} rounds",
+            f"processor time of one run, all that takes part: {served_us:,.0f} us; in the bare loop {bare_us:,.0f} us",
             f"first run, a keeper being started for it: {first_ms:.0f} ms; memory of the keeper: {memory / 1e6:.0f} MB",
         ),
     )
-    targets = (Target("runs per second, of the bare loop", share, SHARE_LIMIT, "percent", at_least=True),)
+    targets = (
+        Target("runs per second end to end, of the bare loop", served, SHARE_LIMIT, "percent", at_least=True),
+        # On a busy machine the loop has one process to be scheduled and a node has four: this stays comparable.
+        Target("runs per processor second, of the bare loop", bare_us / served_us * 100, SHARE_LIMIT, "percent", True),
+    )
     return Report("runs", (table,), targets, figures)

@@ -36,8 +36,9 @@ from evertick.executors.wire import Order
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST
 from evertick.model.subrun import SubRunEnd, sub_run_key
 
-STARTS_PER_TURN = 8
-"""Attempts begun before output is read and ends are noticed again: starting a process takes half a millisecond."""
+STARTS_PER_TURN = 32
+"""Attempts begun before output is read and ends are noticed again: starting a process takes half a millisecond, and
+those that are due at the same instant should not wait for the ends of those before them."""
 STEPS_SECONDS = 0.3
 """Steps that begin and end within this time are told together."""
 RETRY_SECONDS = 1.0
