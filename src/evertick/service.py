@@ -27,6 +27,7 @@ from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
 from evertick.dispatch.nextruns import ShowsNextRuns, next_runs, show
 from evertick.dispatch.notify.telling import NOBODY, Telling, telling_of
 from evertick.dispatch.outlook import Outlook
+from evertick.dispatch.own_folder import own_folder
 from evertick.dispatch.sweeper import Sweeper
 from evertick.dispatch.systemd import ServiceManager
 from evertick.dispatch.writer import Ask, Writer
@@ -325,7 +326,10 @@ class FolderService:
         self.service.attachments += [self.control, sweeper, self.manager]
 
     async def run(self) -> None:
-        private_folder(self.state_folder)
+        with own_folder(private_folder(self.state_folder)):
+            await self._run()
+
+    async def _run(self) -> None:
         self.watch.load()
         _calm_the_collector()
         watching = threading.Thread(

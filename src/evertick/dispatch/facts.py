@@ -32,7 +32,12 @@ class Withdrawn(NamedTuple):
 Fact: TypeAlias = Entry | Change | Withdrawn | Log | Notify | BucketsGained | BucketsLost | NodesSeen
 Listener: TypeAlias = Callable[[Sequence[Fact]], None]
 
-_AT_ONCE = (Log, Notify, BucketsGained, BucketsLost, NodesSeen)
+_TELLING = frozenset(
+    {
+        *(Record, ChangesRecorded, Commit, BatchCommitted, BatchFenced),
+        *(Log, Notify, BucketsGained, BucketsLost, NodesSeen),
+    }
+)
 
 
 class Facts:
@@ -48,6 +53,9 @@ class Facts:
         """Not known to be written yet, in the order of writing."""
 
     def __call__(self, seen: Message | Effect) -> None:
+        # In a storm nearly everything that is seen is a launch or a report, which the ledger has not answered yet.
+        if type(seen) not in _TELLING:
+            return
         match seen:
             case Record(changes):
                 self._changes.extend(changes)
@@ -63,9 +71,10 @@ class Facts:
                     self._tell(_facts_of(committed, refused))
             case BatchFenced(number):
                 self._batches.pop(number, None)
+            case Log() | Notify() | BucketsGained() | BucketsLost() | NodesSeen():
+                self._tell([seen])
             case _:
-                if isinstance(seen, _AT_ONCE):
-                    self._tell([seen])
+                pass
 
     def _tell(self, facts: Sequence[Fact]) -> None:
         if not facts:

@@ -1,0 +1,31 @@
+"""Whether what a node keeps on its disk is its own: two that shared it would hear of each other's runs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from evertick.errors import SchedulerLockError
+
+NAME: Final = "node.lock"
+
+
+@contextmanager
+def own_folder(folder: Path) -> Iterator[None]:
+    """Hold the folder as long as this process works with it; the kernel lets go of it however the process ends."""
+    descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SchedulerLockError(
+                f"another scheduler keeps its state in '{folder}'. "
+                "Stop it, or give this one a folder of its own with the setting 'state' (EVERTICK_STATE)."
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
