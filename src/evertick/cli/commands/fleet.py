@@ -234,7 +234,12 @@ def _supervise(role: str, part: Part) -> None:
     from evertick.executors.fleet.supervising import Supervisor
 
     _need_dask()
-    supervisor = Supervisor(role, part, note)
+    what = f"{part.name} runs jobs for {part.url}" if part.name else f"the fleet is at {part.url}"
+
+    def said(line: str) -> None:
+        note(f"{what}. Ctrl-C stops." if line.startswith("ready ") else f"{part.name or 'the fleet'} {line}")
+
+    supervisor = Supervisor(role, part, said)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.stop)
     raise SystemExit(supervisor.run())
