@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from evertick import errors
-from evertick.cli.app import COMMANDS, SUMMARIES, evertick, exit_code
+from evertick.cli.app import COMMANDS, SECTIONS, SUMMARIES, evertick, exit_code
 
 HEAVY = (
     *("yaml", "sqlalchemy", "alembic", "rich", "fastapi", "pydantic", "uvicorn", "zoneinfo"),
@@ -37,6 +37,11 @@ def test_help_lists_every_command_with_its_summary():
     assert result.exit_code == 0
     assert all(name in result.output for name in COMMANDS)
     assert all(SUMMARIES[name] in " ".join(result.output.split()) for name in SUMMARIES)
+
+
+def test_every_command_has_its_place_under_a_heading():
+    placed = [name for names in SECTIONS.values() for name in names]
+    assert sorted(placed) == sorted(COMMANDS)
 
 
 def test_the_summaries_are_the_first_lines_of_the_commands_own_help():

@@ -50,12 +50,13 @@ def test_one_that_waited_itself_is_not_called_active(store):
 
 
 @pytest.mark.parametrize(
-    ("written", "reason", "detail", "policy", "advice"),
+    ("written", "reason", "detail", "said", "policy", "advice"),
     [
         pytest.param(
             "",
             SkipReason.MISSED,
             "missed; not kept by missed: none",
+            "no scheduler was at work when its time came, and what is missed is not made up",
             "policy: missed none, from default of the plain form",
             "to run what was missed: missed: all",
             id="missed",
@@ -63,6 +64,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
         pytest.param(
             "catchupWindow: 6h\n",
             SkipReason.MISSED,
+            "missed, and older than the catch-up window",
             "missed, and older than the catch-up window",
             "policy: catchupWindow 6h, from jobs/etl.yaml:4",
             "to reach further back: a catchupWindow longer than 6h",
@@ -72,7 +74,8 @@ def test_one_that_waited_itself_is_not_called_active(store):
             "catchupWindow: 6h\n",
             SkipReason.OVERLAP,
             "missed; not kept by missed: first",
-            "policy: missed first, from default of catchupWindow",
+            "no scheduler was at work when its time came; of those only the first is run",
+            "policy: overlapPolicy skip, from default of catchupWindow",
             "to run what was missed: overlapPolicy: all",
             id="not the first that was missed",
         ),
@@ -80,6 +83,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             "overlap: latest\n",
             SkipReason.SUPERSEDED,
             "the newer run of 2026-03-02T04:00:00Z took its place",
+            "the newer run of 05:00:00 took its place",
             "policy: overlap latest, from jobs/etl.yaml:4",
             "to run every occurrence one after another: overlap: wait",
             id="superseded",
@@ -87,6 +91,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
         pytest.param(
             "window: {maxDelayMinutes: 30}\n",
             SkipReason.LATE,
+            "later than the job's window allows",
             "later than the job's window allows",
             "policy: window maxDelayMinutes 30 minutes, from jobs/etl.yaml:4",
             "to let it start later: a larger maxDelayMinutes",
@@ -96,6 +101,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             "skipIfSuccessful: true\n",
             SkipReason.ALREADY_SUCCEEDED,
             "a run succeeded for 2026-03-02T01:30:00Z",
+            "a run succeeded for 02:30:00",
             "policy: skipIfSuccessful true, from jobs/etl.yaml:4",
             "to run it all the same: skipIfSuccessful: false",
             id="already succeeded",
@@ -103,17 +109,18 @@ def test_one_that_waited_itself_is_not_called_active(store):
         pytest.param(
             "enabled: false\n",
             SkipReason.DISABLED,
-            "the job was disabled since 2026-03-02T00:00:00Z",
+            "the job was disabled since 2026-03-01T12:00:00Z",
+            "the job was disabled since 2026-03-01 13:00:00",
             "policy: enabled false, from jobs/etl.yaml:4",
             "to run it: enabled: true",
             id="disabled",
         ),
     ],
 )
-def test_a_skip_names_its_rule_the_place_of_it_and_the_way_out(store, written, reason, detail, policy, advice):
+def test_a_skip_names_its_rule_the_place_of_it_and_the_way_out(store, written, reason, detail, said, policy, advice):
     fill(store, entry(2, state=SKIPPED, reason=reason, detail=detail), watermark=6)
     sentences = ask(store, "2026-03-02T03:00", TEXT + written).sentences
-    assert detail in sentences[0]
+    assert sentences[0].endswith(f"; {said}")
     assert sentences[1:3] == (policy, advice)
 
 
@@ -242,3 +249,17 @@ def test_a_job_without_a_schedule_was_never_due(store):
     one = job("command: x\n")
     store.commit(Batch(by="a1/1#1"))
     assert why(store, "etl", None, {"etl": one}, at(1)).outcome == "no occurrence"
+
+
+@pytest.mark.parametrize(
+    ("late", "said"),
+    [
+        pytest.param(-90, "due in 1m30s", id="still to come"),
+        pytest.param(2, "due now", id="just now"),
+        pytest.param(90, "its time came 1m30s ago, and nobody has started it", id="long ago"),
+    ],
+)
+def test_a_run_that_has_not_started_says_how_long_it_should_have(store, late, said):
+    fill(store, entry(2), watermark=6)
+    sentences = ask(store, "2026-03-02T03:00", now=2 + late / 3_600).sentences
+    assert sentences[1].startswith(said)

@@ -52,9 +52,9 @@ SUMMARIES: Final[dict[str, str]] = {
     "backfill": "Run past occurrences of a job, from a time up to another.",
     "cancel": "Cancel a run, or every run of a job that has not ended.",
     "catchup": "Run what was missed, as the job's policy or --keep says.",
-    "completion": "Print what makes a shell complete commands, options and the names of jobs.",
+    "completion": "Complete commands, options and jobs in bash, zsh and fish.",
     "cron": "Read a cron expression: its next fires, and what it means.",
-    "doctor": "Check that everything here is fit for work: clock, zones, disk, ledger, limits.",
+    "doctor": "Check clock, zones, disk, ledger, limits and ports.",
     "db": "Look after the ledger's database: migrate, check, back up.",
     "explain": "Show the rules a job runs under, and where each was written.",
     "fleet": "Run jobs on other machines, and look after those.",
@@ -70,17 +70,25 @@ SUMMARIES: Final[dict[str, str]] = {
     "retry": "Run again what a run was for.",
     "run": "Run a job once, in the foreground.",
     "scheduler": "Start the scheduler, and look after its schedules.",
-    "schema": "Print the JSON Schema of job files, for the completion of editors.",
+    "schema": "Print the JSON Schema of job files, for editors.",
     "serve": "Schedule and run the jobs of a folder until it is stopped.",
     "settings": "Show the settings that hold, and where each comes from.",
     "status": "Show how a job stands: what runs, what waits, what was.",
     "token": "Say who may use the API: make, list and revoke tokens.",
-    "top": "Show live what runs, what waits, what is next and what went wrong.",
+    "top": "Show live what runs, waits, is next and went wrong.",
     "trigger": "Run a job now.",
     "upcoming": "Show what runs next, over all jobs of a folder.",
     "validate": "Check job files and report every error with its line.",
     "verify": "Prove that no occurrence was lost and none decided twice.",
     "why": "Say what became of an occurrence of a job, and why.",
+}
+# heading -> the commands below it in `evertick --help`, in the order in which people meet them.
+SECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "Begin": ("init", "validate", "run", "serve", "import", "schema", "completion"),
+    "See": ("list", "status", "history", "logs", "why", "top"),
+    "Act": ("trigger", "retry", "cancel", "pause", "resume", "backfill", "catchup"),
+    "Foresee": ("upcoming", "plan", "explain", "cron"),
+    "Look after": ("doctor", "verify", "settings", "token", "notify", "fleet", "db", "scheduler"),
 }
 
 
@@ -96,6 +104,7 @@ def _version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None
     cls=LazyGroup,
     lazy=COMMANDS,
     summaries=SUMMARIES,
+    sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     no_args_is_help=True,
 )

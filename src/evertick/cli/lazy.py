@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,18 @@ if TYPE_CHECKING:
 class LazyGroup(click.Group):
     """A group that knows its commands by `module:attribute` and a line of help, and imports none to list them."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, str], summaries: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        lazy: Mapping[str, str],
+        summaries: Mapping[str, str],
+        sections: Mapping[str, Sequence[str]] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._lazy = lazy
         self._summaries = summaries
+        self._sections = sections
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *self._lazy})
@@ -33,9 +41,16 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, self._summary(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        known = self.list_commands(ctx)
+        placed = {name for names in (self._sections or {}).values() for name in names}
+        others = [name for name in known if name not in placed]
+        # One width for all of them, so that the summaries stand below each other.
+        width = max(map(len, known), default=0)
+        for heading, names in {**(self._sections or {}), "Commands": others}.items():
+            rows = [(name.ljust(width), self._summary(ctx, name)) for name in names if name in known]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         # As the group would, without importing every command to ask for its summary.

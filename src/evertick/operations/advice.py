@@ -36,7 +36,10 @@ def ruling_on(reason: SkipReason, detail: str, job: Job) -> Ruling:
                 f"to reach further back: a catchupWindow longer than {window}",
             )
         case SkipReason.OVERLAP | SkipReason.SUPERSEDED | SkipReason.MISSED | SkipReason.PAUSED:
-            return Ruling(f"missed {policy.missed}", origin_of(job, "missed"), f"to run what was missed: {_keep(job)}")
+            # In the word that was written: overlapPolicy says both which missed ones are kept and how they overlap.
+            written = overlap_words(job)
+            rule = written if written.startswith("overlapPolicy") else f"missed {policy.missed}"
+            return Ruling(rule, origin_of(job, "missed"), f"to run what was missed: {_keep(job)}")
         case SkipReason.LATE:
             delay = "no bound" if policy.max_delay_us is None else f"{policy.max_delay_us // 60_000_000} minutes"
             return Ruling(

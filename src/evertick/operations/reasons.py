@@ -22,6 +22,16 @@ from evertick.operations.words import clock_text, is_due, moment_text, read_mome
 from evertick.planning.schedules import Schedule, compile_all, next_of, previous_of
 from evertick.store import RunFilter, Store
 
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+_NOBODY = "no scheduler was at work when its time came"
+# Words of the ledger that are clear to whoever wrote them, and what they mean to whoever asks.
+_PLAINER = {
+    "entered ahead, but its instant was missed": _NOBODY,
+    "missed; not kept by missed: none": f"{_NOBODY}, and what is missed is not made up",
+    "missed; not kept by missed: first": f"{_NOBODY}; of those only the first is run",
+    "missed; not kept by missed: latest": f"{_NOBODY}; of those only the last is run",
+}
+_OVERDUE_US = 5 * SECOND
 _ANOTHER_RUN = re.compile(r"the (?:newer )?run of (\S+Z)(?: was still (\w+))?")
 
 
@@ -117,9 +127,7 @@ def _decided(store: Store, answer: Why, row: LedgerRow, job: Job | None, now: In
         if job is not None:
             answer = replace(answer, ruling=Ruling(f"overlap {job.policy.overlap}", origin_of(job, "overlap")))
     elif row.state is PLANNED:
-        sentences.append(
-            f"due in {span_text(row.key.scheduled_for - now)}" if row.key.scheduled_for > now else "due now"
-        )
+        sentences.append(_still_planned(row.key.scheduled_for, now))
     elif row.state is RETRYING or (row.finished_at is not None and row.state is not SUCCEEDED):
         if job is not None and row.attempt > job.policy.retry.max_retries > 0:
             answer = replace(
@@ -138,7 +146,7 @@ def _decided(store: Store, answer: Why, row: LedgerRow, job: Job | None, now: In
 def _skipped(store: Store, answer: Why, row: LedgerRow, job: Job | None) -> Why:
     assert row.reason is not None, "a skip is a result, with a reason"
     other, was = _other_run(store, row)
-    words = row.detail or f"skipped: {row.reason}"
+    words = _plain_words(answer, row.detail) or f"skipped: {row.reason}"
     if other is not None and was:
         held = "active" if was in ACTIVE else was
         words = f"{_run_words(answer, other)} was still {held}{_extent(answer, other)}"
@@ -213,15 +221,32 @@ def _course(answer: Why, row: LedgerRow, now: Instant) -> list[str]:
         ended = time_text(row.finished_at, answer.zone, answer.at)
         took = span_text(max(row.finished_at - row.started_at, 0))
         sentences.append(f"ended {ended} after {took}{code}")
+    elif row.state is RETRYING:
+        again_at = "" if row.retry_at is None else f" at {time_text(row.retry_at, answer.zone, answer.at)}"
+        sentences.append(f"that attempt went wrong, and it is tried again{again_at}")
     elif row.state in ACTIVE:
         sentences.append(f"active for {span_text(max(now - row.started_at, 0))}")
-    if row.state is RETRYING and row.retry_at is not None:
-        sentences.append(f"tried again at {time_text(row.retry_at, answer.zone, answer.at)}")
-    if row.detail and row.state is not SUCCEEDED:
-        sentences.append(row.detail)
+    if row.detail and row.state is not SUCCEEDED and row.detail != f"exit code {row.exit_code}":
+        sentences.append(_plain_words(answer, row.detail))
     if row.finished_at is not None:
         sentences.append(f"its output: evertick logs {row.key.run_id}")
     return sentences
+
+
+def _still_planned(due: Instant, now: Instant) -> str:
+    if due > now:
+        return f"due in {span_text(due - now)}"
+    if now - due < _OVERDUE_US:
+        return "due now"
+    return (
+        f"its time came {span_text(now - due)} ago, and nobody has started it: is a scheduler at work? evertick doctor"
+    )
+
+
+def _plain_words(answer: Why, detail: str) -> str:
+    """What the ledger says, with its instants on the clocks of the job's zone."""
+    plainer = _PLAINER.get(detail, detail)
+    return _INSTANT.sub(lambda found: time_text(from_text(found[0]), answer.zone, answer.at), plainer)
 
 
 def _run_words(answer: Why, row: LedgerRow) -> str:
@@ -234,7 +259,8 @@ def _extent(answer: Why, row: LedgerRow) -> str:
         return ""
     start = time_text(row.started_at, answer.zone, answer.at)
     # Skipped because of one that waited itself: it began after.
-    before = "it ran " if row.started_at > answer.at else ""
+    which = f"attempt {row.attempt} of it" if row.attempt > 1 else "it"
+    before = f"{which} ran " if row.started_at > answer.at else ""
     if row.finished_at is None:
         return f" ({before or 'since '}{start}{' on' if before else ''})"
     return f" ({before}{start} to {time_text(row.finished_at, answer.zone, answer.at)})"

@@ -10,7 +10,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print what makes a shell complete commands, options and the names of jobs.
+    """Complete commands, options and jobs in bash, zsh and fish.
 
     \b
     bash, in ~/.bashrc:              eval "$(evertick completion bash)"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @output_option
 @click.pass_context
 def doctor(ctx: click.Context, store: str | None, folder: Path | None, output: str) -> None:
-    """Check that everything here is fit for work: clock, zones, disk, ledger, limits.
+    """Check clock, zones, disk, ledger, limits and ports.
 
     Nothing is changed. Each check says ok, warn or fail, and what to do next. The exit code is 1 when one fails;
     warnings do not change it.

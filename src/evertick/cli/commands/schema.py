@@ -10,7 +10,7 @@ from evertick.cli.output import Column, Table, output_as, show
 @click.command()
 @output_as("json")
 def schema(output: str) -> None:
-    """Print the JSON Schema of job files, for the completion of editors.
+    """Print the JSON Schema of job files, for editors.
 
     Write it to a file and name that file in the first line of a job:
 

@@ -30,7 +30,7 @@ ROWS_MAX = 8
 @place_options
 @output_option
 def top(once: bool, every: float, place: Place, output: str) -> None:
-    """Show live what runs, what waits, what is next and what went wrong.
+    """Show live what runs, waits, is next and went wrong.
 
     The last day is counted; Ctrl-C ends it. With --once, and where there is no terminal, it is shown once.
 
