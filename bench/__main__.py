@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench import (
+    bench_cli,
     bench_cron_next,
     bench_fleet,
     bench_hour_window,
@@ -30,6 +31,7 @@ class Benchmark(Protocol):
 
 BENCHMARKS: dict[str, Benchmark] = {
     "import": bench_import.run,
+    "cli": bench_cli.run,
     "cron_next": bench_cron_next.run,
     "hour_window": bench_hour_window.run,
     "million": bench_million.run,

@@ -192,9 +192,27 @@ def provide(name: str, find: Callable[[], Path | None], obtain: Callable[[], str
     return True
 
 
+def obtain_jq() -> str:
+    """The program that reads the command line's JSON in the tests; where it came from."""
+    found = shutil.which("jq")
+    if found is not None:
+        return found
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise ProvisionError("jq is not installed. Install the package 'jq', then run this command again.")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    call(["apt-get", "update", "-q"], environment, may_fail=True)
+    call(["apt-get", "install", "-q", "-y", "--no-install-recommends", "jq"], environment)
+    return "installed with apt-get"
+
+
 def main() -> int:
     say = sys.stderr.write
     failed = False
+    try:
+        say(f"jq: {obtain_jq()}\n")
+    except ProvisionError as missing:
+        # The tests read JSON strictly without it, too.
+        say(f"jq: {missing}\n")
     home = postgres_home()
     if home is None:
         failed = True

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 from click.testing import CliRunner
 
@@ -74,3 +78,23 @@ def requests_in(folder: Path):
 
 def failed_run() -> str:
     return RunKey("etl", hour(2)).run_id
+
+
+def strictly(text: str) -> Any:
+    """What a strict reader makes of JSON: one document, and no numbers that are none."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def through_jq(text: str) -> Any:
+    """What `jq` makes of it, where it is installed; otherwise what a strict reader does."""
+    jq = shutil.which("jq")
+    if jq is None:
+        return strictly(text)
+    done = subprocess.run([jq, "-e", "[.]"], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (only,) = strictly(done.stdout)
+    return only

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.cli.desk import code_of, run
+
 PATIENCE = 60
 
 
@@ -63,10 +65,9 @@ class Scheduler:
             time.sleep(0.2)
 
     def run(self, *arguments: str, code: int = 0) -> str:
-        """A command of its own process; its standard output."""
-        command = [sys.executable, "-m", "evertick", *arguments, "--folder", str(self.folder)]
-        ended = subprocess.run(command, capture_output=True, text=True, env=self.env, timeout=PATIENCE, check=False)
-        assert ended.returncode == code, (arguments, ended.returncode, ended.stdout, ended.stderr)
+        """A command, in this process; its standard output."""
+        ended = run(*arguments, "--folder", self.folder)
+        assert code_of(ended) == code, (arguments, ended.stdout, ended.stderr, ended.exception)
         return ended.stdout
 
     def data(self, *arguments: str, code: int = 0):

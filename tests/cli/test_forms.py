@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shutil
-import subprocess
 
 import click
 import pytest
@@ -16,7 +14,7 @@ from hypothesis import strategies as st
 
 from evertick.cli.app import COMMANDS, evertick
 from evertick.cli.output import FORMS, csv_text, yaml_text
-from tests.cli.desk import code_of, failed_run, run
+from tests.cli.desk import code_of, failed_run, run, strictly, through_jq
 
 WINDOW = ["--from", "2027-01-15T05:00", "--to", "2027-01-15T08:00"]
 CASES = [
@@ -43,26 +41,6 @@ FREE = [
 ]
 STREAMS = {"completion", "fleet join", "fleet start", "scheduler start", "serve"}
 """What they print is no data: a script for a shell, or what happens while it happens."""
-
-
-def strictly(text: str):
-    """What a strict reader makes of JSON: one document, and no numbers that are none."""
-
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is not JSON")
-
-    return json.loads(text, parse_constant=refuse)
-
-
-def through_jq(text: str):
-    """What `jq` makes of it, where it is installed; otherwise what a strict reader does."""
-    jq = shutil.which("jq")
-    if jq is None:
-        return strictly(text)
-    done = subprocess.run([jq, "-e", "[.]"], input=text, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (only,) = strictly(done.stdout)
-    return only
 
 
 def leaves(group: click.Group, path: str = ""):

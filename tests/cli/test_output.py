@@ -95,6 +95,14 @@ def on_a_terminal(command_name: str = "next", **environ: str) -> str:
     return written.decode()
 
 
+def test_a_stream_that_knows_few_letters_gets_those_it_knows(tmp_path):
+    (tmp_path / "a.yaml").write_text("description: für 日本\ncommand: x\n", encoding="utf-8")
+    command = [sys.executable, "-m", "evertick", "list", "--folder", str(tmp_path)]
+    environ = {"PATH": os.environ["PATH"], "PYTHONIOENCODING": "ascii", "PYTHONPATH": os.pathsep.join(sys.path)}
+    shown = subprocess.run(command, capture_output=True, env=environ, check=True)
+    assert shown.stdout.splitlines()[1].startswith(b"a ")
+
+
 def test_a_terminal_gets_lines_and_colour():
     shown = on_a_terminal()
     assert "─" in shown

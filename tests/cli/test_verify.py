@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +16,7 @@ from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.model.schedule import EverySpec, specs_to_text
 from evertick.stores import open_store
+from tests.cli.desk import through_jq
 
 NINE = from_text("2026-03-02T09:00:00Z")
 EVERY_MINUTE = specs_to_text((EverySpec(MINUTE),))
@@ -163,14 +162,11 @@ def test_many_findings_are_shortened_for_people_and_whole_for_programs(sqlite_ur
 
 def test_the_json_is_for_programs(sqlite_url):
     write(sqlite_url, gap(1, 11), entry(12), entry(14), watermark=14)
-    command = [sys.executable, "-m", "evertick", "verify", "--store", sqlite_url, "-o", "json"]
-    asked = "[.is_sound, .occurrences, .runs, .skips.missed, .gaps, .lost, .duplicates, .findings[0].kind]"
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as evertick_process:
-        read = subprocess.run(
-            ["jq", "-c", asked], stdin=evertick_process.stdout, capture_output=True, text=True, check=True
-        )
-        assert evertick_process.wait() == 1
-    assert read.stdout == '[false,14,2,11,1,1,0,"lost"]\n'
+    result = run("--store", sqlite_url, "-o", "json")
+    found = through_jq(result.stdout)
+    names = ("is_sound", "occurrences", "runs", "gaps", "lost", "duplicates")
+    assert (result.exit_code, [found[name] for name in names]) == (1, [False, 14, 2, 1, 1, 0])
+    assert (found["skips"], found["findings"][0]["kind"]) == ({"missed": 11}, "lost")
 
 
 def test_requested_runs_are_no_occurrences(sqlite_url):

@@ -12,6 +12,7 @@ import pytest
 
 from evertick.model.instant import HOUR, SECOND, from_text, to_text
 from tests.cli.serving import PATIENCE, Scheduler
+from tests.cli.terminal import on_a_terminal
 
 pytestmark = pytest.mark.slow
 
@@ -156,6 +157,14 @@ def test_a_backfill_runs_what_is_missing_and_then_nothing_is(scheduler):
     runs = scheduler.data("history", "echo", "--trigger", "backfill")["items"]
     assert [(run["state"], run["request"]) for run in runs] == [("succeeded", asked["request"])] * 3
     assert chosen_of(scheduler.data("backfill", "echo", *window, "--dry-run")) == [False] * 3
+
+
+def test_a_terminal_sees_how_far_a_backfill_has_come(scheduler):
+    end = from_text(scheduler.data("status", "echo")["watermark"]) // HOUR * HOUR
+    window = ("--from", to_text(end - 30 * HOUR), "--to", to_text(end - 28 * HOUR))
+    shown = on_a_terminal("backfill", "echo", *window, "--folder", str(scheduler.folder))
+    assert "100%" in shown
+    assert "2 succeeded." in shown
 
 
 def test_a_catch_up_runs_what_a_pause_left_out(scheduler):

@@ -169,7 +169,12 @@ class DoingDesk(Scene):
             return {"request": request_id, "job": job_id, "is_answered": True, "answer": {}, "cancelled": 0}
         *others, last = requests
         submit(self.store, *others)
-        return {**self._ask(last, wait_seconds), "request": request_id, "cancelled": len(requests)}
+        try:
+            asked = self._ask(last, wait_seconds)
+        except Conflict:
+            # It has ended by itself meanwhile, and nothing of it is left.
+            asked = {"job": job_id, "is_answered": True, "answer": {}, "run": None, "is_scheduler_running": True}
+        return {**asked, "request": request_id, "cancelled": len(requests)}
 
     def answer(self, request_id: str, wait_seconds: float = 0.0) -> Data:
         """What became of a request; one that nobody made is `NotFound`."""
