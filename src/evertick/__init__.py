@@ -5,8 +5,7 @@ They are imported when they are first used, so that `import evertick` costs noth
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # what type checkers take for true; `typing` itself would cost more than all the rest
 
 if TYPE_CHECKING:
     from evertick.definitions.parser import Parsed, parse_definition
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from evertick.model.work import Step
     from evertick.planning.cron import Cron
     from evertick.settings import Settings
+
+    __version__: str
 
 __all__ = [
     "Backfill",
@@ -89,14 +90,16 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version
 
         return version("evertick")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'evertick' has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF[name]), name)
+    from importlib import import_module
+
+    value: object = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value
 

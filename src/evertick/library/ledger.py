@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,8 +17,6 @@ from evertick.operations import moment_text
 from evertick.operations.desk import Desk, folder_of
 from evertick.store import Store
 
-POLL_FIRST_SECONDS = 0.01
-POLL_MAX_SECONDS = 0.5
 PAGE = 1_000
 
 
@@ -197,14 +194,3 @@ def _text(value: object) -> str:
 
 def _id() -> str:
     return f"py-{secrets.token_hex(6)}"
-
-
-def waits(timeout: float | None, what: str) -> Iterator[float]:
-    """Pauses between two looks, a little longer each time; `TimeoutError` when there is no time left."""
-    deadline = None if timeout is None else time.monotonic() + timeout
-    pause = POLL_FIRST_SECONDS
-    while True:
-        if deadline is not None and time.monotonic() >= deadline:
-            raise TimeoutError(f"{what} had not ended after {timeout:g} s; it goes on.")
-        yield pause
-        pause = min(pause * 1.5, POLL_MAX_SECONDS)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evertick.errors import SettingsError
-from evertick.operations import live_nodes
 from evertick.store import Store
 from evertick.stores import lock_path, open_store
 from evertick.stores.lock import FolderLock
@@ -51,6 +50,8 @@ class Place:
 
     def is_anyone_running(self, store: Store) -> bool:
         """Whether a scheduler is at work on the ledger, in this process or in another one."""
+        from evertick.operations import live_nodes
+
         now = time.time_ns() // 1_000
         lock = lock_path(self.store_url)
         if lock is None:

@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from evertick.errors import Conflict
-from evertick.library.ledger import Ledger, waits
+from evertick.library.patience import waits
 from evertick.library.results import Backfill, Explanation, Proof, Run, Schedule, Upcoming
+
+if TYPE_CHECKING:
+    from evertick.library.ledger import Ledger
 
 ANSWER_SECONDS = 15.0
 

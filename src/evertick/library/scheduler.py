@@ -12,22 +12,25 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evertick.dispatch.facts import Fact
 from evertick.errors import Conflict
 from evertick.executors.child import CHILD
 from evertick.library.decorator import JobRegistry
 from evertick.library.events import Callback, EventStream, Listeners, event_of, status_event
-from evertick.library.ledger import Ledger
 from evertick.library.loops import OwnLoop
-from evertick.library.node import Node
 from evertick.library.place import Place, find_place, open_store
 from evertick.library.questions import Questions
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.settings import Settings
 from evertick.store import Store
+
+if TYPE_CHECKING:
+    # What is needed from the start on comes with the start: a module that defines jobs is imported by many.
+    from evertick.dispatch.facts import Fact
+    from evertick.library.ledger import Ledger
+    from evertick.library.node import Node
 
 log = logging.getLogger("evertick.library")
 
@@ -157,6 +160,8 @@ class Scheduler(Questions):
                 "up for, and of several processes, such as the workers of a web server, each runs every job. "
                 "Next: Scheduler(store='sqlite:///evertick.db'), or postgresql://... for several processes."
             )
+        from evertick.library.node import Node
+
         self._tell_status("starting")
         try:
             node = self._node = Node(
@@ -241,6 +246,8 @@ class Scheduler(Questions):
         node = self._living()
         if self._ledger is not None and self._ledger[0] == os.getpid():
             return self._ledger[1]
+        from evertick.library.ledger import Ledger
+
         jobs = self._registry.jobs if node is None else node.jobs
         by = f"python@{socket.gethostname()}"
         ledger = Ledger(
