@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -14,7 +15,9 @@ import pytest
 from evertick.errors import DefinitionError
 from evertick.executors.context import RunContext, StopRequested
 from evertick.executors.function import describe, error_text, result_text
+from evertick.executors.function_log import FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
+from evertick.executors.logs import Logs
 from evertick.executors.memory import FileMemory
 from evertick.model.instant import SECOND
 from evertick.model.job import Job
@@ -329,6 +332,73 @@ class TestAProcess:
     def test_an_error_is_told_as_from_a_thread(self, opened, reports):
         opened(raises, "process").launch(launch_of())
         assert reports.end_of(KEY).detail.startswith("ValueError: no such table (")
+
+
+def prints_much(lines: int) -> str:
+    for number in range(lines):
+        sys.stdout.write(f"line {number} of many, so that no pipe could hold them all\n")
+    return "said"
+
+
+def logs_in_a_process(context: RunContext) -> None:
+    context.log.info("from %s", "elsewhere")
+    sys.stdout.write("printed\n")
+
+
+class TestLogs:
+    @pytest.fixture
+    def said(self, tmp_path):
+        def read(attempt=1):
+            return Logs(tmp_path).read_log(KEY, attempt, "report").data.decode()
+
+        return read
+
+    def test_what_a_function_logs_and_raises_is_kept_with_its_run(self, opened, reports, tmp_path, said):
+        def talks(context: RunContext) -> None:
+            context.log.debug("too small")
+            context.log.info("counted %d rows", 3)
+            try:
+                raises()
+            except ValueError:
+                context.log.exception("again")
+            raise RuntimeError("over")
+
+        opened(talks, logs=FunctionLogs(tmp_path)).launch(launch_of())
+        reports.end_of(KEY)
+        assert "INFO counted 3 rows\n" in said()
+        assert "ERROR again\nTraceback" in said()
+        assert said().endswith("RuntimeError: over\n")
+        assert "too small" not in said()
+
+    def test_a_function_that_says_nothing_has_no_log(self, opened, reports, tmp_path):
+        opened(quick, logs=FunctionLogs(tmp_path)).launch(launch_of())
+        reports.end_of(KEY)
+        assert Logs(tmp_path).list_logs(KEY) == []
+
+    @pytest.mark.slow
+    def test_what_a_process_prints_and_logs_is_kept_too(self, opened, reports, tmp_path, said):
+        opened(logs_in_a_process, "process", logs=FunctionLogs(tmp_path)).launch(launch_of())
+        reports.end_of(KEY)
+        assert "INFO from elsewhere\n" in said()
+        assert "printed\n" in said()
+
+    @pytest.mark.slow
+    def test_a_process_that_prints_without_end_is_not_held_up(self, opened, reports, tmp_path):
+        executor = opened(prints_much, "process", logs=FunctionLogs(tmp_path))
+        executor.launch(launch_of()._replace(params='{"lines": "20000"}'))
+        assert reports.end_of(KEY).detail == "said"
+        log = Logs(tmp_path).list_logs(KEY)
+        assert [(one.attempt, one.step, one.is_complete) for one in log] == [(1, "report", True)]
+        assert log[0].size > 1_000_000
+
+    def test_a_log_that_cannot_be_written_costs_the_log_and_not_the_run(self, opened, reports, tmp_path):
+        (tmp_path / "logs").write_text("a file where the folder should be")
+
+        def talks(context: RunContext) -> None:
+            context.log.info("hello")
+
+        opened(talks, logs=FunctionLogs(tmp_path)).launch(launch_of())
+        assert reports.end_of(KEY).state is SUCCEEDED
 
 
 class TestMemory:

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from evertick.executors.context import RunContext
 from evertick.executors.function import clipped
@@ -26,6 +26,8 @@ CHILD = "EVERTICK_CHILD"
 """Set in the environment of such a process: no scheduler starts in it."""
 
 
+PORTION = 65_536
+LAST_PORTIONS = 64
 LOOK_SECONDS = 0.5
 """How often to look whether the process is still there, beside listening to it."""
 
@@ -37,8 +39,16 @@ class Said(NamedTuple):
 
 
 class ChildProcess:
-    def __init__(self, call: Callable[..., Any], context: RunContext, grace_seconds: float) -> None:
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        context: RunContext,
+        grace_seconds: float,
+        output: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """`output` takes what it prints; without it, that goes where this process prints."""
         self._grace_seconds = grace_seconds
+        self._output = output
         self._heard, said = os.pipe()
         self._said = b""
         self._is_ending = threading.Event()
@@ -58,6 +68,8 @@ class ChildProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "evertick.executors.child_main"],
                 stdin=subprocess.PIPE,
+                stdout=None if output is None else subprocess.PIPE,
+                stderr=None if output is None else subprocess.STDOUT,
                 pass_fds=(said,),
                 start_new_session=True,
                 env={**os.environ, CHILD: "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -91,16 +103,43 @@ class ChildProcess:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left = LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline - time.monotonic())
-            ready, _, _ = select.select([self._heard], [], [], max(0.0, left))
-            chunk = os.read(self._heard, 65_536) if ready else b""
+            ready = self._listen(max(0.0, left))
+            chunk = os.read(self._heard, PORTION) if self._heard in ready else b""
             self._said += chunk
-            if ready and not chunk:
+            if self._heard in ready and not chunk:
                 return self._judge(self._reap())
             # What the function forked may hold the pipe open long after its process is gone.
             if not ready and self._has_exited():
                 return self._judge(self._reap())
-            if not ready and deadline is not None and time.monotonic() >= deadline:
+            if deadline is not None and time.monotonic() >= deadline:
                 return None
+
+    def _listen(self, seconds: float) -> list[int]:
+        """Which pipes have something; what it prints is handed on."""
+        printed = self._process.stdout
+        pipes = [self._heard] if printed is None or printed.closed else [self._heard, printed.fileno()]
+        ready, _, _ = select.select(pipes, [], [], seconds)
+        if printed is not None and printed.fileno() in ready:
+            self._hand_on(printed)
+        return ready
+
+    def _hand_on(self, printed: IO[bytes]) -> bool:
+        chunk = os.read(printed.fileno(), PORTION)
+        if chunk and self._output is not None:
+            self._output(chunk)
+        else:
+            printed.close()
+        return bool(chunk)
+
+    def _last_words(self) -> None:
+        """What is still in the pipe; what it has left behind may hold it open, and is not waited for."""
+        printed = self._process.stdout
+        if printed is None or printed.closed:
+            return
+        for _ in range(LAST_PORTIONS):
+            if not select.select([printed], [], [], 0)[0] or not self._hand_on(printed):
+                break
+        printed.close()
 
     def _has_exited(self) -> bool:
         """Without taking the exit code away: as long as nobody has, its number belongs to no other process."""
@@ -111,11 +150,16 @@ class ChildProcess:
         while not self._has_exited():
             if time.monotonic() >= deadline:
                 self.end()
-            time.sleep(0.005)
+            printed = self._process.stdout
+            if printed is not None and not printed.closed and select.select([printed], [], [], 0.005)[0]:
+                self._hand_on(printed)  # it cannot end while nobody reads
+            else:
+                time.sleep(0.005)
         with self._lock:
             self._signal(signal.SIGKILL)  # whatever it left behind in its group
             self._is_over = True
             code = self._process.wait()
+        self._last_words()
         os.close(self._heard)
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):

@@ -35,7 +35,7 @@ def main() -> int:
     is_success, detail = True, ""
     try:
         sys.path[:], sys.argv[:] = order["path"], order["argv"]
-        detail = result_text(_call(_find(order), RunContext.from_plain(order["context"])))
+        detail = result_text(_call(_find(order), RunContext.from_plain(order["context"], sys.stderr.write)))
     except SystemExit as leaving:
         is_success, detail = leaving.code in (None, 0), f"SystemExit: {leaving.code}"
     except BaseException as error:
@@ -43,6 +43,8 @@ def main() -> int:
 
         traceback.print_exc()
         is_success, detail = False, error_text(error)
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
     with contextlib.suppress(OSError):
         os.write(order["answer"], json.dumps({"is_success": is_success, "detail": detail}).encode())
         os.close(order["answer"])

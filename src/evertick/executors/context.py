@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -18,6 +19,29 @@ LOGGER = "evertick.jobs"
 
 class StopRequested(Exception):
     """The run was cancelled, took too long, or the scheduler stops; raised by `RunContext.checkpoint`."""
+
+
+class RunLogger(logging.LoggerAdapter[logging.Logger]):
+    """Hands records on as the program has set it up; from INFO on they are in the run's own log, whatever that is."""
+
+    def __init__(
+        self, logger: logging.Logger, extra: Mapping[str, object], write: Callable[[str], object] | None
+    ) -> None:
+        super().__init__(logger, extra)
+        self._keep = write
+
+    def log(self, level: int, msg: object, *args: object, **known: Any) -> None:
+        if self._keep is not None and level >= logging.INFO:
+            raised = known.get("exc_info")
+            raised = (
+                sys.exc_info() if raised is True else (type(raised), raised, raised.__traceback__) if raised else None
+            )
+            record = self.logger.makeRecord(self.logger.name, level, "", 0, msg, args, raised)
+            self._keep(_FORM.format(record) + "\n")
+        super().log(level, msg, *args, **known)
+
+
+_FORM = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +66,13 @@ class RunContext:
     fence: int = 0
     """Grows with every change of hands: refuse what comes with an older one."""
     _stop: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
+    _write: Callable[[str], object] | None = field(default=None, repr=False, compare=False)
 
     @property
-    def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger that names the run in every record: `evertick.jobs.<job>`."""
+    def log(self) -> RunLogger:
+        """A logger that names the run in every record, `evertick.jobs.<job>`, and keeps what is said with the run."""
         extra = {"job": self.job_id, "run": self.run_id, "attempt": self.attempt}
-        return logging.LoggerAdapter(logging.getLogger(f"{LOGGER}.{self.job_id}"), extra)
+        return RunLogger(logging.getLogger(f"{LOGGER}.{self.job_id}"), extra, self._write)
 
     @property
     def is_stopping(self) -> bool:
@@ -77,7 +102,7 @@ class RunContext:
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> RunContext:
+    def from_plain(cls, plain: Mapping[str, Any], write: Callable[[str], object] | None = None) -> RunContext:
         previous = plain["previous_success"]
         return cls(
             plain["job_id"],
@@ -88,6 +113,7 @@ class RunContext:
             MappingProxyType(plain["params"]),
             datetime.fromisoformat(previous) if previous else None,
             plain["fence"],
+            _write=write,
         )
 
     @classmethod
@@ -99,8 +125,9 @@ class RunContext:
         params: Mapping[str, str],
         previous_success_at: int | None,
         fence: int,
+        write: Callable[[str], object] | None = None,
     ) -> RunContext:
         previous = None if previous_success_at is None else to_datetime(previous_success_at)
         due = to_datetime(key.scheduled_for)
         known = MappingProxyType(dict(params))
-        return cls(key.job_id, key.run_id, attempt, due, trigger, known, previous, fence)
+        return cls(key.job_id, key.run_id, attempt, due, trigger, known, previous, fence, _write=write)

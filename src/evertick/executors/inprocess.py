@@ -13,14 +13,17 @@ import json
 import logging
 import threading
 import time
+import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from evertick.executor import Attempt, Member
 from evertick.executors.child import ChildProcess
 from evertick.executors.context import LOGGER, RunContext, StopRequested
 from evertick.executors.function import Function, Isolation, error_text, result_text
+from evertick.executors.function_log import FunctionLogs
+from evertick.executors.function_run import FunctionRun, Outcome, Ticket
 from evertick.executors.memory import NO_MEMORY, Memory
 from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT, RunState
@@ -38,40 +41,6 @@ GRACE_SECONDS = 5.0
 Home = Callable[[], asyncio.AbstractEventLoop | None]
 
 
-class Ticket(NamedTuple):
-    key: RunKey
-    attempt: int
-
-
-class Outcome(NamedTuple):
-    at: Instant
-    state: RunState
-    detail: str = ""
-    exit_code: int | None = None
-
-
-class _Run:
-    """An attempt that has not ended."""
-
-    def __init__(self, ticket: Ticket, function: Function, context: RunContext, timeout: float | None) -> None:
-        self.ticket, self.function, self.context, self.timeout = ticket, function, context, timeout
-        self.started_at: Instant | None = None
-        self.ending: RunState | None = None
-        """What it was asked to end for: cancelled, or timed out; None while it may go on."""
-        self.detail = ""
-        self.is_abandoned = False
-        """The scheduler has stopped: nobody learns how it ends, so it counts as lost."""
-        self.end: Callable[[], None] | None = None
-        """How what runs is ended; None: it can only be asked."""
-
-    def ask_to_end(self, state: RunState, detail: str) -> None:
-        if self.ending is None:
-            self.ending, self.detail = state, detail
-        self.context._stop.set()
-        if self.end is not None:
-            self.end()
-
-
 class InProcessExecutor:
     """`find` names the function of a job, `home` the event loop that coroutines run on."""
 
@@ -85,15 +54,17 @@ class InProcessExecutor:
         running_max: int = RUNNING_MAX,
         grace_seconds: float = GRACE_SECONDS,
         memory: Memory = NO_MEMORY,
+        logs: FunctionLogs | None = None,
     ) -> None:
         self._find, self._home = find, home
         self._running_max, self._grace_seconds = running_max, grace_seconds
         self._memory = memory
+        self._logs = logs or FunctionLogs()
         self._report: Callable[[Report], None] = lambda _report: None
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._runs: dict[Ticket, _Run] = {}
-        self._queue: deque[_Run] = deque()
+        self._runs: dict[Ticket, FunctionRun] = {}
+        self._queue: deque[FunctionRun] = deque()
         self._ended: OrderedDict[Ticket, Outcome] = OrderedDict()
 
     # The contract
@@ -169,7 +140,9 @@ class InProcessExecutor:
 
     # Starting
 
-    def _admit(self, ticket: Ticket, function: Function, attempt: Attempt) -> _Run | None:
+    def _admit(self, ticket: Ticket, function: Function, attempt: Attempt) -> FunctionRun | None:
+        work = attempt.job.work
+        said = self._logs.begin(attempt.key, attempt.attempt, attempt.key.job_id, work.log_max_bytes)
         context = RunContext.of(
             attempt.key,
             attempt.attempt,
@@ -177,9 +150,10 @@ class InProcessExecutor:
             _params(attempt.params),
             attempt.previous_success_at,
             attempt.fence,
+            None if said is None else said.write_text,
         )
-        timeout_us = attempt.job.work.timeout_us
-        run = _Run(ticket, function, context, None if timeout_us is None else timeout_us / SECOND)
+        timeout = None if work.timeout_us is None else work.timeout_us / SECOND
+        run = FunctionRun(ticket, function, context, timeout, said)
         has_room = len(self._runs) - len(self._queue) < self._running_max
         self._runs[ticket] = run
         if not has_room:
@@ -187,7 +161,7 @@ class InProcessExecutor:
             return None
         return run
 
-    def _start(self, run: _Run) -> None:
+    def _start(self, run: FunctionRun) -> None:
         try:
             # Written down before anything happens: a run that must not happen twice is known to have begun.
             self._memory.started(run.ticket)
@@ -220,7 +194,7 @@ class InProcessExecutor:
 
     # Carrying out
 
-    def _carry_out(self, run: _Run) -> None:
+    def _carry_out(self, run: FunctionRun) -> None:
         timer = None
         if run.timeout is not None:
             timer = threading.Timer(run.timeout, run.ask_to_end, (TIMED_OUT, _timed_out(run)))
@@ -239,13 +213,13 @@ class InProcessExecutor:
             if timer is not None:
                 timer.cancel()
 
-    async def _in_own_loop(self, run: _Run) -> Any:
+    async def _in_own_loop(self, run: FunctionRun) -> Any:
         run.end = _canceller()
         if run.ending is not None:
             raise asyncio.CancelledError
         return await _called(run)
 
-    async def _await(self, run: _Run) -> None:
+    async def _await(self, run: FunctionRun) -> None:
         run.end = _canceller()
         if run.ending is not None:
             self._finish(run, run.ending, run.detail)
@@ -269,10 +243,12 @@ class InProcessExecutor:
         else:
             self._succeeded(run, result)
 
-    def _carry_out_apart(self, run: _Run) -> None:
+    def _carry_out_apart(self, run: FunctionRun) -> None:
         """In a process of its own, which this thread waits for."""
         try:
-            child = ChildProcess(run.function.call, run.context, self._grace_seconds)
+            child = ChildProcess(
+                run.function.call, run.context, self._grace_seconds, None if run.said is None else run.said.write
+            )
         except Exception as error:
             self._failed(run, error)
             return
@@ -291,26 +267,30 @@ class InProcessExecutor:
 
     # Ending
 
-    def _succeeded(self, run: _Run, result: object) -> None:
+    def _succeeded(self, run: FunctionRun, result: object) -> None:
         if run.ending is TIMED_OUT:
             self._finish(run, TIMED_OUT, run.detail)
         else:
             self._finish(run, SUCCEEDED, result_text(result))
 
-    def _failed(self, run: _Run, error: BaseException) -> None:
+    def _failed(self, run: FunctionRun, error: BaseException) -> None:
         if run.ending is not None:
             self._finish(run, run.ending, run.detail)
             return
         if not isinstance(error, StopRequested):
             log.error("run.raised run=%s attempt=%d", *(run.ticket.key.run_id, run.ticket.attempt), exc_info=error)
+            if run.said is not None:
+                run.said.write_text("".join(traceback.format_exception(error)))
         self._finish(run, FAILED, error_text(error))
 
-    def _lose(self, run: _Run, detail: str) -> None:
+    def _lose(self, run: FunctionRun, detail: str) -> None:
         run.is_abandoned = True
         self._finish(run, FAILED, detail)
 
-    def _finish(self, run: _Run, state: RunState, detail: str, exit_code: int | None = None) -> None:
+    def _finish(self, run: FunctionRun, state: RunState, detail: str, exit_code: int | None = None) -> None:
         outcome = Outcome(_now(), state, detail, exit_code)
+        if run.said is not None:
+            run.said.close()
         with self._lock:
             if self._runs.pop(run.ticket, None) is None:
                 return  # it is known already how it ended
@@ -333,9 +313,11 @@ class InProcessExecutor:
         if following is not None:
             self._start(following)
 
-    def _refuse(self, run: _Run, reason: str) -> None:
+    def _refuse(self, run: FunctionRun, reason: str) -> None:
         with self._lock:
             self._runs.pop(run.ticket, None)
+        if run.said is not None:
+            run.said.close()
         self._report(LaunchRefused(*run.ticket, reason))
 
     # Saying what is known
@@ -348,7 +330,7 @@ class InProcessExecutor:
             return RunLost(*ticket, "the process that ran it has ended")
         return Outcome(known.at, RunState(known.state), known.detail)
 
-    def _say(self, ticket: Ticket, run: _Run | None, outcome: Outcome | RunLost | None) -> None:
+    def _say(self, ticket: Ticket, run: FunctionRun | None, outcome: Outcome | RunLost | None) -> None:
         if run is not None:
             if run.started_at is not None:
                 self._report(RunStarted(*ticket, run.started_at))
@@ -370,7 +352,7 @@ def _canceller() -> Callable[[], None]:
     return end
 
 
-def _called(run: _Run) -> Coroutine[Any, Any, Any]:
+def _called(run: FunctionRun) -> Coroutine[Any, Any, Any]:
     made: Coroutine[Any, Any, Any] = run.function.call(**run.function.arguments(run.context))
     return made
 
@@ -384,7 +366,7 @@ def _params(text: str) -> Mapping[str, str]:
     return {name: value for name, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
 
 
-def _timed_out(run: _Run) -> str:
+def _timed_out(run: FunctionRun) -> str:
     return f"it took longer than {run.timeout:g} s"
 
 

@@ -16,6 +16,7 @@ from evertick.dispatch.feed import Feed
 from evertick.dispatch.notify.telling import telling_of
 from evertick.errors import DefinitionError, SchedulerLockError
 from evertick.executors.function import Function
+from evertick.executors.function_log import FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
 from evertick.executors.local import private_folder
 from evertick.executors.memory import NO_MEMORY, FileMemory
@@ -159,7 +160,9 @@ class Node:
         if folder is not None:
             private_folder(folder)
         memory = NO_MEMORY if folder is None else FileMemory(folder / "functions.jsonl")
-        self._functions = InProcessExecutor(self._find, self._home, running_max=self._running_max, memory=memory)
+        self._functions = InProcessExecutor(
+            self._find, self._home, running_max=self._running_max, memory=memory, logs=FunctionLogs(folder)
+        )
         settings = self._settings
         executors = executors_of(settings, folder) if self._place.folder is not None and folder is not None else {}
         executors[LOCAL] = Switch(self._functions, executors.get(LOCAL), lambda job_id: self._find(job_id) is not None)

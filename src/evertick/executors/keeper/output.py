@@ -32,7 +32,7 @@ class LogWriter:
     """
 
     def __init__(
-        self, root: int, folder: Callable[[], Sequence[str]], name: str, max_bytes: int, masker: Masker
+        self, root: int | str, folder: Callable[[], Sequence[str]], name: str, max_bytes: int, masker: Masker
     ) -> None:
         self._root = root
         self._folder = folder
