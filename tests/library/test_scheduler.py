@@ -73,6 +73,35 @@ def test_a_second_one_on_the_same_ledger_is_locked_out(tmp_path):
     run(main)
 
 
+def test_of_many_starts_at_once_one_counts_and_many_stops_are_one(scheduler):
+    async def main():
+        begun = await asyncio.gather(*(scheduler.start() for _ in range(4)), return_exceptions=True)
+        assert sorted(type(one).__name__ for one in begun) == ["Conflict", "Conflict", "Conflict", "NoneType"]
+        assert scheduler.is_running
+        assert await asyncio.gather(*(scheduler.stop() for _ in range(4))) == [None] * 4
+
+    run(main)
+
+
+@pytest.mark.parametrize("leaving", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
+def test_a_function_that_wants_to_leave_fails_and_the_program_stays(scheduler, leaving):
+    @scheduler.job()
+    def in_a_thread() -> None:
+        raise leaving
+
+    @scheduler.job()
+    async def on_the_loop() -> None:
+        raise leaving
+
+    async def main():
+        async with scheduler:
+            for job in ("in-a-thread", "on-the-loop"):
+                ended = await scheduler.trigger_now(job)
+                assert (ended.state, type(leaving).__name__ in ended.detail) == ("failed", True)
+
+    run(main)
+
+
 def test_one_that_stands_by_takes_over_when_the_owner_stops(tmp_path):
     async def main():
         url = f"sqlite:///{tmp_path}/ledger.db"

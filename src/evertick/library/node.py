@@ -9,16 +9,19 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from evertick.definitions.watch import FolderChanged, FolderWatch
+from evertick.dispatch.clock import SystemClock
 from evertick.dispatch.control import SOCKET as CONTROL_SOCKET
 from evertick.dispatch.control import Control
 from evertick.dispatch.facts import Fact
 from evertick.dispatch.feed import Feed
 from evertick.dispatch.notify.telling import telling_of
+from evertick.dispatch.sweeper import Sweeper
 from evertick.errors import DefinitionError, SchedulerLockError
 from evertick.executors.function import Function
 from evertick.executors.function_log import FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
 from evertick.executors.local import private_folder
+from evertick.executors.logs import Logs
 from evertick.executors.memory import NO_MEMORY, FileMemory
 from evertick.library.place import Place, Seat
 from evertick.library.switch import Switch
@@ -182,10 +185,11 @@ class Node:
         )
         self._listen(service.outlook.feed)
         if folder is not None:
-            outlook = service.outlook
-            service.attachments.append(
-                Control(folder / CONTROL_SOCKET, outlook.status, outlook.feed, settings.limits.clients)
-            )
+            outlook, kept_us = service.outlook, settings.retention.logs_us
+            service.attachments += [
+                Control(folder / CONTROL_SOCKET, outlook.status, outlook.feed, settings.limits.clients),
+                Sweeper(Logs(folder).prune_logs, lambda: self.jobs().values(), SystemClock(), kept_us),
+            ]
         self._service = service
         if self._stopping.is_set():
             return True

@@ -64,6 +64,7 @@ class Scheduler(Questions):
         self._name, self._standby, self._max_running = node or self._settings.node or None, standby, max_running
         self._registry = JobRegistry(self._settings, self._defined)
         self._listeners = Listeners(self._home)
+        self._changing = (os.getpid(), threading.RLock())
         self._node: Node | None = None
         self._ledger: tuple[int, Ledger] | None = None
         self._memory: Store | None = None
@@ -147,6 +148,10 @@ class Scheduler(Questions):
                 signal.signal(one, handler)
 
     def _start(self) -> None:
+        with self._one_at_a_time():
+            self._start_alone()
+
+    def _start_alone(self) -> None:
         if os.environ.get(CHILD):
             raise Conflict(
                 "this process was started to run one function. Next: put what starts the scheduler "
@@ -184,6 +189,16 @@ class Scheduler(Questions):
             raise
 
     def _stop(self, timeout: float) -> None:
+        with self._one_at_a_time():
+            self._stop_alone(timeout)
+
+    def _one_at_a_time(self) -> threading.RLock:
+        """Starts and stops, from whichever thread; one that a fork has copied may be held for ever."""
+        if self._changing[0] != os.getpid():
+            self._changing = (os.getpid(), threading.RLock())
+        return self._changing[1]
+
+    def _stop_alone(self, timeout: float) -> None:
         node = self._living()
         if node is not None:
             self._tell_status("stopping")
