@@ -112,3 +112,29 @@ def test_steps_of_a_file_may_be_runs_of_a_function(tmp_path):
 
     run(main)
     assert counted == [1]
+
+
+def test_two_programs_on_one_folder_and_one_database_have_a_seat_each(tmp_path, fresh_postgres):
+    for number in range(8):
+        (tmp_path / f"job-{number}.yaml").write_text("schedule: [{every: 1s}]\ncommand: 'true'\n")
+    url = fresh_postgres()
+    first, second = Scheduler(tmp_path, store=url), Scheduler(tmp_path, store=url)
+
+    async def main():
+        async with first:
+            async with second:
+                assert len({first._node.node, second._node.node}) == 2
+                await eventually(lambda: nodes(), "both to have run something")
+            async with second:  # the same seat again
+                await eventually(lambda: nodes(), "both to have run something")
+        assert (await first.verify()).is_sound
+        for one in (first, second):
+            await one.stop()
+
+    async def nodes():
+        history = await first.get_history(states=["succeeded"], limit=200)
+        return len({one.executor for one in history}) == 2
+
+    run(main)
+    seats = sorted(path.name for path in (tmp_path / ".evertick" / "seats").iterdir())
+    assert [name.rpartition("-")[2] for name in seats] == ["1", "2"]
