@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from bench import (
+    bench_api_load,
+    bench_api_pages,
     bench_cli,
     bench_cron_next,
     bench_fleet,
@@ -30,6 +32,8 @@ class Benchmark(Protocol):
 
 
 BENCHMARKS: dict[str, Benchmark] = {
+    "api_load": bench_api_load.run,
+    "api_pages": bench_api_pages.run,
     "import": bench_import.run,
     "cli": bench_cli.run,
     "cron_next": bench_cron_next.run,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from evertick.settings import Settings
 from evertick.stores import open_store
 
 STATE_FOLDER = ".evertick"
+NICENESS = 10
+"""Behind the scheduler: where both want a processor, jobs fire first and answers come a little later."""
 
 
 def main() -> int:
@@ -27,6 +30,7 @@ def main() -> int:
     chosen = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     named = {name: getattr(chosen, name) for name in ("config", "store", "node", "host", "port")}
+    os.nice(NICENESS)
     try:
         settings = Settings.load(chosen.folder, overrides=named)
         state_folder = Path(chosen.state_folder or chosen.folder / STATE_FOLDER)
