@@ -143,8 +143,8 @@ class Store(Protocol):
         """The requests of these ids, with their answers."""
         ...
 
-    def newest(self, job_ids: Collection[str]) -> Mapping[str, LedgerRow]:
-        """Of each of these jobs that the ledger knows, the newest run that ended; a skip is no run."""
+    def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
+        """Of each of these jobs that the ledger knows, the last runs that ended, newest first; a skip is no run."""
         ...
 
     def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:

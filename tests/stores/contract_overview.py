@@ -62,7 +62,7 @@ class NewestContract:
         carry_out(store, occurrence(TEN, "a"), 1, FAILED)
         carry_out(store, occurrence(NINE, "b"), 1)
         found = store.newest(["a", "b"])
-        assert {job: (row.key, row.state) for job, row in found.items()} == {
+        assert {job: (row.key, row.state) for job, (row,) in found.items()} == {
             "a": (occurrence(TEN, "a"), FAILED),
             "b": (occurrence(NINE, "b"), SUCCEEDED),
         }
@@ -73,13 +73,24 @@ class NewestContract:
         enter(
             store, skipped(occurrence(TEN, "a")), planned(occurrence(ELEVEN, "a"), RUNNING), gap(NOON, NOON + 9, 3, "a")
         )
-        assert store.newest(["a"])["a"].key == occurrence(NINE, "a")
+        assert store.newest(["a"])["a"][0].key == occurrence(NINE, "a")
 
     def test_of_two_for_one_instant_it_is_the_one_that_a_page_shows_first(self, store):
         self.know(store, "a")
         for key in (occurrence(NINE, "a"), requested(NINE, "a", "r2"), requested(NINE, "a", "r1")):
             carry_out(store, key, 1)
-        assert store.newest(["a"])["a"].key == requested(NINE, "a", "r2") == keys(store, RunFilter())[0]
+        assert store.newest(["a"])["a"][0].key == requested(NINE, "a", "r2") == keys(store, RunFilter())[0]
+
+    @pytest.mark.parametrize(("count", "hours"), [(1, [3]), (2, [3, 2]), (3, [3, 2, 1]), (9, [3, 2, 1])])
+    def test_the_last_few_come_newest_first(self, store, count, hours):
+        self.know(store, "a", "b")
+        for hour in (1, 2, 3):
+            carry_out(store, occurrence(NINE + hour * HOUR, "a"), 1)
+            enter(store, skipped(occurrence(NINE + hour * HOUR + MINUTE, "a")))
+        carry_out(store, occurrence(NINE, "b"), 1)
+        found = store.newest(["a", "b"], count)
+        assert [row.key.scheduled_for for row in found["a"]] == [NINE + hour * HOUR for hour in hours]
+        assert [row.key for row in found["b"]] == [occurrence(NINE, "b")]
 
     def test_a_job_that_never_ran_or_is_not_known_has_none(self, store):
         self.know(store, "a")

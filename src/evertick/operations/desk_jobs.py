@@ -26,7 +26,7 @@ from evertick.operations.desk_shapes import (
     problems_data,
     why_data,
 )
-from evertick.operations.jobs import is_held, judge, watermark_of, zone_of
+from evertick.operations.jobs import is_held, judge, newest_of, watermark_of, zone_of
 from evertick.operations.preview import preview_catchup
 from evertick.operations.reasons import why
 from evertick.operations.rules import explain
@@ -123,7 +123,7 @@ class JobsDesk(Scene):
                 watermark=watermark_of(record, snapshot.floors),
                 active=len(active),
                 waiting=sum(row.state is WAITING for row in rows),
-                last=self.store.newest([job_id]).get(job_id),
+                last=newest_of(self.store.newest([job_id]), job_id),
             ),
             "active_runs": self.run_rows(active),
             "definition": None if job is None else definition_data(job),
@@ -214,7 +214,7 @@ class JobsDesk(Scene):
     def _job_rows(
         self, view: View, page: Sequence[str], statuses: Mapping[str, JobStatus], recent: int, now: Instant
     ) -> list[Data]:
-        specs, last = self.all_specs(page), self.store.newest(page)
+        specs, last = self.all_specs(page), self.store.newest(page, max(recent, 1))
         rows = []
         for job_id in page:
             job, record = view.jobs.get(job_id), view.records.get(job_id)
@@ -229,14 +229,11 @@ class JobsDesk(Scene):
                 watermark=view.watermark(job_id),
                 active=len(view.of(job_id, *ACTIVE)),
                 waiting=len(view.of(job_id, WAITING)),
-                last=last.get(job_id),
+                last=newest_of(last, job_id),
             )
-            rows.append({**found, "recent": self._recent(job_id, recent)} if recent else found)
+            points = [point_data(row) for row in reversed(last.get(job_id, ()))]
+            rows.append({**found, "recent": points} if recent else found)
         return rows
-
-    def _recent(self, job_id: str, count: int) -> list[Data]:
-        rows = self.store.query(RunFilter(job_ids=[job_id], states=ENDED), limit=count).rows
-        return [point_data(row) for row in reversed(rows)]
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float | None]:

@@ -60,7 +60,7 @@ def list_standings(store: Store | None, jobs: Mapping[str, Job], now: Instant) -
             jobs[job_id].schedules if job_id in jobs else specs.get(job_id, ()),
             watermark_of(records.get(job_id), snapshot.floors),
             open_runs[job_id],
-            last.get(job_id),
+            newest_of(last, job_id),
             now,
         )
         for job_id in sorted({*records, *jobs})
@@ -78,7 +78,7 @@ def standing_of(store: Store, job_id: str, jobs: Mapping[str, Job], now: Instant
         specs_of(store, job_id, jobs),
         watermark_of(record, snapshot.floors),
         [row for row in snapshot.open_runs if row.key.job_id == job_id],
-        store.newest([job_id]).get(job_id),
+        newest_of(store.newest([job_id]), job_id),
         now,
     )
 
@@ -107,6 +107,10 @@ def watermark_of(record: JobRecord | None, floors: Mapping[int, Instant]) -> Ins
 def current_specs(lines: Sequence[ScheduleLine]) -> dict[str, tuple[ScheduleSpec, ...]]:
     newest = {line.job_id: line for line in sorted(lines, key=lambda line: line.since)}
     return {job_id: specs_from_text(line.specs) if line.specs else () for job_id, line in newest.items()}
+
+
+def newest_of(found: Mapping[str, Sequence[LedgerRow]], job_id: str) -> LedgerRow | None:
+    return next(iter(found.get(job_id, ())), None)
 
 
 def judge(

@@ -228,16 +228,18 @@ class MemoryStore:
         with self._lock:
             return sorted((self._requests[name] for name in set(ids) if name in self._requests), key=_by_age)
 
-    def newest(self, job_ids: Collection[str]) -> Mapping[str, LedgerRow]:
-        found: dict[str, LedgerRow] = {}
+    def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
+        found: dict[str, list[LedgerRow]] = {}
         with self._lock:
             wanted = {job_id for job_id in job_ids if job_id in self._jobs}
             for at, job_id, origin in self._places.walk(None, None, None, oldest_first=False):
                 if job_id in wanted:
                     row = self._rows[RunKey(job_id, at, origin)]
                     if row.state in ENDED:
-                        found[job_id] = row
-                        wanted.discard(job_id)
+                        rows = found.setdefault(job_id, [])
+                        rows.append(row)
+                        if len(rows) == count:
+                            wanted.discard(job_id)
                 if not wanted:
                     break
         return found

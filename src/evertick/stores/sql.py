@@ -83,9 +83,9 @@ class SqlStore(ABC):
         with self._naming_errors(), self._reader.connect() as connection:
             return sql_reads.requests(connection, ids)
 
-    def newest(self, job_ids: Collection[str]) -> Mapping[str, LedgerRow]:
+    def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
         with self._naming_errors(), self._reader.connect() as connection:
-            return sql_overview.newest(connection, job_ids)
+            return sql_overview.newest(connection, job_ids, count)
 
     def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:
         with self._naming_errors(), self._reader.connect() as connection:

@@ -18,29 +18,34 @@ from evertick.stores.sql_schema import JOBS, RUNS
 _ENDED = sorted(state.value for state in ENDED)
 
 
-def newest(connection: sa.Connection, job_ids: Collection[str]) -> Mapping[str, LedgerRow]:
-    found: dict[str, LedgerRow] = {}
+def newest(connection: sa.Connection, job_ids: Collection[str], count: int) -> Mapping[str, Sequence[LedgerRow]]:
+    found: dict[str, list[LedgerRow]] = {}
     for some in chunks(sorted(set(job_ids)), NAMES_PER_QUERY):
-        for row in map(to_line, connection.execute(select_newest(some))):
-            known = found.get(row.key.job_id)
-            # Several may be for one instant, told apart by who asked for them.
-            if known is None or known.key.origin < row.key.origin:
-                found[row.key.job_id] = row
+        for row in map(to_line, connection.execute(select_newest(some, count))):
+            found.setdefault(row.key.job_id, []).append(row)
+    for job_id, rows in found.items():
+        # Several may be for one instant, told apart by who asked for them.
+        found[job_id] = sorted(rows, key=lambda row: (row.key.scheduled_for, row.key.origin), reverse=True)[:count]
     return found
 
 
-def select_newest(job_ids: Sequence[str]) -> sa.Select[Any]:
-    """For each job a look at the end of its part of the index."""
+def select_newest(job_ids: Sequence[str], count: int) -> sa.Select[Any]:
+    """For each job a look at the end of its part of the index: where the last so many begin, and all from there."""
     runs = RUNS.alias()
-    last = (
+    first = (
         sa.select(runs.c.scheduled_for)
         .where(runs.c.job_id == JOBS.c.job_id, runs.c.state.in_(_ENDED))
         .order_by(runs.c.scheduled_for.desc())
         .limit(1)
+        .offset(count - 1)
         .scalar_subquery()
     )
-    same = sa.and_(RUNS.c.job_id == JOBS.c.job_id, RUNS.c.scheduled_for == last)
-    return sa.select(*LINE).join_from(JOBS, RUNS, same).where(JOBS.c.job_id.in_(job_ids), RUNS.c.state.in_(_ENDED))
+    since = RUNS.c.scheduled_for >= sa.func.coalesce(first, sa.literal_column("0"))
+    return (
+        sa.select(*LINE)
+        .join_from(JOBS, RUNS, sa.and_(RUNS.c.job_id == JOBS.c.job_id, since))
+        .where(JOBS.c.job_id.in_(job_ids), RUNS.c.state.in_(_ENDED))
+    )
 
 
 def tally(connection: sa.Connection, where: RunFilter, width_us: int, *, by_job: bool) -> Sequence[Tally]:

@@ -98,8 +98,8 @@ class StoreHandle:
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         return self.call(lambda: self._backend.store.requests(ids))
 
-    def newest(self, job_ids: Collection[str]) -> Mapping[str, LedgerRow]:
-        return self.call(lambda: self._backend.store.newest(job_ids))
+    def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
+        return self.call(lambda: self._backend.store.newest(job_ids, count))
 
     def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:
         return self.call(lambda: self._backend.store.tally(where, width_us, by_job=by_job))
