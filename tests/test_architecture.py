@@ -40,7 +40,7 @@ service      errors model settings planning routing loop definitions store store
 once         errors model loop dispatch executors service
 library      errors model settings planning loop definitions store stores executor executors dispatch operations service
 web          errors model settings operations
-api          errors model settings definitions store stores executors dispatch operations web
+api          errors model settings definitions store stores executors dispatch operations service web
 cli          errors model settings planning loop definitions operations service once api stores executors
 testing      errors model settings planning routing loop definitions store stores executor dispatch operations
 evertick     errors model settings planning definitions store executor operations service library
@@ -58,7 +58,12 @@ MAY_NAME = {
     # A program's own composition root: it adds its functions to what the service is put together from.
     "library": ("evertick.stores.", "evertick.executors."),
     # A server in a process of its own opens its own ledger, and reads logs where they lie.
-    "api": ("evertick.stores.open_store.", "evertick.stores.lock_path.", "evertick.executors.logs."),
+    "api": (
+        "evertick.stores.open_store.",
+        "evertick.stores.lock_path.",
+        "evertick.executors.logs.",
+        "evertick.executors.fleet.asking.",
+    ),
     "cli": (
         *("evertick.stores.sql_care.", "evertick.stores.sqlite_place."),
         *("evertick.executors.logs.", "evertick.executors.fleet."),

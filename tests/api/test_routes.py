@@ -331,3 +331,26 @@ def test_without_a_build_the_server_runs_and_says_how_to_make_one(client):
     answer = client.get("/")
     assert (answer.status_code, "make" in answer.text) == (200, True)
     assert client.get("/jobs/etl").status_code == 503
+
+
+def test_a_member_of_the_fleet_is_given_nothing_more(make_office, tokens, monkeypatch):
+    from evertick.api.app import make_app
+    from evertick.executors.fleet import asking
+    from evertick.model.member import Member
+
+    def set_cordon(settings, name, *, is_closed):
+        assert settings.url == "tcp://127.0.0.1:8786"
+        return Member(name, True, 3, is_open=not is_closed)
+
+    monkeypatch.setattr(asking, "set_cordon", set_cordon)
+    office = make_office(**{"fleet.url": "tcp://127.0.0.1:8786"})
+    headers = {"authorization": f"Bearer {tokens[Role.OPERATOR]}"}
+    with TestClient(make_app(office), base_url=ORIGIN, headers=headers) as client:
+        for verb, is_open in (("drain", False), ("undrain", True)):
+            answer = client.post(f"{V1}/executors/fleet/members/ex-a/{verb}")
+            assert answer.json()["status"] == {"member": "ex-a", "is_open": is_open, "running": 3}
+        assert client.post(f"{V1}/executors/local/members/x/drain").status_code == 404
+
+
+def test_without_a_fleet_there_is_nobody_to_drain(client):
+    assert client.post(f"{V1}/executors/fleet/members/ex-a/drain").status_code == 409

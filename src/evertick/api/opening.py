@@ -18,7 +18,7 @@ from evertick.api.sessions import Sessions
 from evertick.api.site import find_site
 from evertick.definitions.source import Folder
 from evertick.dispatch.events import DROPPED
-from evertick.errors import SettingsError
+from evertick.errors import NotFound, SettingsError
 from evertick.executors.logs import Logs
 from evertick.model.instant import SECOND
 from evertick.operations.asking import live_nodes
@@ -33,6 +33,7 @@ KEEP_US = SECOND
 """How old an answer about all jobs may be: pages ask for the same again and again."""
 STATUS_SECONDS = 0.5
 NODES_SECONDS = 3.0
+FLEET = "fleet"
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -79,7 +80,6 @@ def open_office(
     folder: Path | None = None,
     control: Control | None = None,
     node: str = "",
-    drain: Member | None = None,
 ) -> Office:
     """Everything the routes need, on a ledger that is open."""
     check_place(settings)
@@ -117,7 +117,7 @@ def open_office(
         key=signing_key(state_folder),
         folder=folder,
         hosts=names_of(settings),
-        drain=drain,
+        drain=draining(settings),
         site=find_site() if settings.web else None,
     )
 
@@ -141,6 +141,24 @@ def following(control: Control) -> Callable[[threading.Event], Iterator[Mapping[
                 yield {"kind": RESET} if told.get("kind") == DROPPED else told
 
     return follow
+
+
+def draining(settings: Settings) -> Member | None:
+    """How a member of the fleet is given nothing more; None where there is no fleet."""
+    if not settings.fleet.url:
+        return None
+
+    def drain(executor: str, member: str, *, is_draining: bool) -> Mapping[str, Any]:
+        from evertick.executors.fleet.asking import set_cordon
+        from evertick.service import fleet_settings
+
+        fleet = fleet_settings(settings)
+        if executor != FLEET or fleet is None:
+            raise NotFound(f"the executor '{executor}' has no members that could be drained.", (FLEET,))
+        seen = set_cordon(fleet, member, is_closed=is_draining)
+        return {"member": seen.name, "is_open": seen.is_open, "running": seen.running}
+
+    return drain
 
 
 def check_place(settings: Settings) -> None:

@@ -16,6 +16,7 @@ from evertick.executor import Executor
 from evertick.loop.state import State
 from evertick.loop.statistics import Histogram
 from evertick.model.instant import MILLISECOND, SECOND, Instant, to_text
+from evertick.model.member import Member
 
 BOUNDS_US: Final = tuple(
     MILLISECOND * number
@@ -142,10 +143,25 @@ class Status:
         for name, executor in self._executors.items():
             for member in executor.members():
                 where = self._state.node if member.name == name else member.name
-                found[f"{name}@{where}"] = {"is_healthy": member.is_healthy, "running": member.running}
+                found[f"{name}@{where}"] = _member(name, member)
                 if isinstance(executor, HasLanes):
                     found[f"{name}@{where}"]["lanes"] = executor.lanes()
         return found
+
+
+def _member(executor: str, member: Member) -> dict[str, Any]:
+    return {
+        "kind": executor,
+        "member": member.name,
+        "is_healthy": member.is_healthy,
+        "is_open": member.is_open,
+        "running": member.running,
+        "slots": member.slots or None,
+        "labels": dict(member.labels),
+        "version": member.version or None,
+        "address": member.address or None,
+        "seen_at": to_text(member.seen_at) if member.seen_at else None,
+    }
 
 
 def _counts(counts: Mapping[Any, int]) -> dict[str, int]:
