@@ -41,6 +41,8 @@ class Line:
 
     def __init__(self, folder) -> None:
         self.now = 1_000.0
+        self.ahead_us = 0
+        """How wrong the clocks of members are."""
         self.told: list[tuple[str, list]] = []
         self.reports: list = []
         self.logs = Logs(folder)
@@ -58,7 +60,7 @@ class Line:
         return self
 
     def card(self, name: str, incarnation: str = "1") -> None:
-        plain = talk.Card(name, (), True, 0, 0, "1", incarnation, 0.0, 0).to_plain()
+        plain = talk.Card(name, (), True, 0, 0, "1", incarnation, 0.0, 0, NINE + self.ahead_us).to_plain()
         self.desk.card(plain, "tcp://there", self.now, NINE)
 
     def say(self, member: str, verb: str, *rest, key: RunKey = KEY, attempt: int = 1) -> None:
@@ -97,6 +99,21 @@ def test_an_attempt_is_told_to_its_member_and_its_end_is_acknowledged(line):
     line.finish("ex-a")
     assert line.news() == [RunStarted(KEY, 1, NINE), RunFinished(KEY, 1, NINE + 1, SUCCEEDED, 0)]
     assert (line.verbs("ex-a"), line.verbs("ex-b")) == ([wire.LAUNCH, wire.DELIVERED], [])
+
+
+@pytest.mark.parametrize(
+    ("ahead_us", "made_up_for"),
+    [
+        pytest.param(3_600 * SECOND, True, id="an hour ahead"),
+        pytest.param(-3_600 * SECOND, True, id="an hour behind"),
+        pytest.param(SECOND, False, id="as much as a message may take"),
+    ],
+)
+def test_a_wrong_clock_of_a_member_is_made_up_for(line, ahead_us, made_up_for):
+    line.ahead_us = ahead_us
+    line.connect("ex-a").launch()
+    line.say("ex-a", wire.STARTED, NINE + ahead_us)
+    assert line.news() == [RunStarted(KEY, 1, NINE if made_up_for else NINE + ahead_us)]
 
 
 def test_what_was_not_answered_is_said_again_to_a_member_that_is_back(line):

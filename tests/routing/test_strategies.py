@@ -216,3 +216,11 @@ def test_a_placement_is_read_back_as_it_was_written(placement):
 )
 def test_the_executor_is_told_by_the_text(text, executor):
     assert parse_placement(text).executor == executor
+
+
+def test_a_broadcast_that_the_ledger_cannot_hold_waits_and_says_why():
+    some = members(*(f"member-{number:04}" for number in range(200)))
+    assert isinstance(place(asked(Strategy.SHARDING_BROADCAST, *some)), Placement)
+    many = members(*(f"member-{number:04}" for number in range(400)))
+    placed = place(asked(Strategy.SHARDING_BROADCAST, *many))
+    assert placed == Nowhere("a broadcast to 400 members does not fit into a line of the ledger")

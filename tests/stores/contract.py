@@ -28,6 +28,7 @@ from evertick.model.lifecycle import (
     SkipReason,
     Trigger,
 )
+from evertick.routing.placing import PLACES_MAX
 from evertick.store import Batch, JobRecord, Lease, ScheduleLine, Store
 from tests.stores.building import (
     DAY,
@@ -314,6 +315,12 @@ class RecordContract:
             steps=STEPS,
             reason=SkipReason.LATE,
         )
+
+    def test_the_places_of_a_broadcast_are_kept_whole(self, store, run):
+        places = "fleet:*" + ",".join(f"member-{number:04}+" for number in range(290))
+        assert len(places) < PLACES_MAX
+        store.record([became(run, RUNNING, executor=places)])
+        assert row(store, run).executor == places
 
     def test_none_leaves_a_value_as_it_is_and_empty_does_not(self, store, run):
         known = {"attempt": 1, "executor": "local", "started_at": NINE, "exit_code": 3, "retry_at": TEN, "steps": STEPS}

@@ -10,6 +10,9 @@ from evertick.model.routing import Routing, Strategy
 from evertick.routing.placement import Placement, Shard
 from evertick.routing.strategies import STRATEGIES, Situation
 
+PLACES_MAX = 4_000
+"""Characters that the ledger has for where an attempt is: some hundred members."""
+
 
 class Asked(NamedTuple):
     """An attempt that needs a place, and all that is known for choosing one."""
@@ -62,7 +65,10 @@ def _broadcast(asked: Asked) -> Placement | Nowhere:
     if asked.before is not None and asked.before.shards:
         return asked.before._replace(shards=tuple(_again(shard, names) for shard in asked.before.shards))
     shards = tuple(Shard(number, "" if name in asked.left_out else name) for number, name in enumerate(names))
-    return Placement(asked.routing.executor, shards=shards)
+    placed = Placement(asked.routing.executor, shards=shards)
+    if len(str(placed)) + len(shards) > PLACES_MAX:
+        return Nowhere(f"a broadcast to {_members(len(names))} does not fit into a line of the ledger")
+    return placed
 
 
 def _again(shard: Shard, names: Sequence[str]) -> Shard:

@@ -17,6 +17,7 @@ METADATA: Final = sa.MetaData()
 # Keys compare byte by byte on every database: an order by locale, case or trailing blanks would make pages skip
 # lines and two jobs one. MySQL and MariaDB name that collation differently, so their session sets it as a default.
 KEY: Final = sa.String(255).with_variant(sa.Text(collation="C"), "postgresql").with_variant(sa.Text(), "sqlite")
+PLACES: Final = sa.String(4_000).with_variant(sa.Text(collation="C"), "postgresql").with_variant(sa.Text(), "sqlite")
 WORD: Final = sa.String(32).with_variant(sa.Text(), "postgresql").with_variant(sa.Text(), "sqlite")
 TEXT: Final = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 INSTANT: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -46,7 +47,7 @@ RUNS: Final = sa.Table(
     sa.Column("params", TEXT, nullable=False),
     sa.Column("fence", INSTANT, nullable=False, server_default=sa.text("0")),
     sa.Column("attempt", sa.Integer, nullable=False, server_default=sa.text("0")),
-    sa.Column("executor", KEY, nullable=False, server_default=sa.text("''")),
+    sa.Column("executor", PLACES, nullable=False, server_default=sa.text("''")),
     sa.Column("started_at", INSTANT),
     sa.Column("finished_at", INSTANT),
     sa.Column("retry_at", INSTANT),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,10 @@ from evertick.model.member import Member
 
 FORGET_SECONDS = 3_600.0
 """A member that was away for this long is not told of any more."""
+CLOCKS_US = 2 * SECOND
+"""By how much clocks may differ before it is made up for: messages take their time too."""
+
+log = logging.getLogger("evertick.fleet")
 
 
 @dataclass(slots=True)
@@ -24,6 +29,8 @@ class Seat:
     seen_at: int
     """The same as an instant, for people."""
     is_there: bool = True
+    ahead_us: int = 0
+    """How far its clock is ahead of ours; 0 where it might as well be the way the message took."""
 
 
 class Crew:
@@ -51,11 +58,20 @@ class Crew:
         """A member says that it is there; answers its name when what it knows must be asked for anew."""
         card = Card.from_plain(plain)
         before = self._seats.get(card.name)
-        self._seats[card.name] = Seat(card, address, now - age, instant - int(age * SECOND))
+        seen_at = instant - int(age * SECOND)
+        ahead_us = _ahead(card.clock - seen_at)
+        if ahead_us and (before is None or not before.ahead_us):
+            log.warning("member.clock_differs member=%s ahead_us=%d", card.name, ahead_us)
+        self._seats[card.name] = Seat(card, address, now - age, seen_at, ahead_us=ahead_us)
         if before is None or not before.is_there or before.card.incarnation != card.incarnation:
             return card.name
         # Frozen, or behind a line that was cut: what was said to it meanwhile may be lost, and given up.
         return card.name if now - before.heard_at > self._silence else None
+
+    def ours(self, name: str, at: int) -> int:
+        """An instant that a member tells, by our clock: a wrong one there must not put runs into another hour."""
+        seat = self._seats.get(name)
+        return at - seat.ahead_us if seat is not None else at
 
     def left(self, name: str) -> None:
         seat = self._seats.get(name)
@@ -86,3 +102,7 @@ class Crew:
                 continue
             is_healthy = self.is_there(name) and now - seat.heard_at <= self._silence
             yield seat.card.to_member(seat.address, seat.seen_at, is_healthy=is_healthy)
+
+
+def _ahead(difference_us: int) -> int:
+    return difference_us if abs(difference_us) > CLOCKS_US else 0

@@ -66,6 +66,7 @@ class FleetDesk:
         self._ending_logs: dict[Ticket, tuple[str, float]] = {}
         """Attempts that have ended and whose logs are not all here: the member, and until when it is waited."""
         self._logs_asked_at = 0.0
+        self._logs_turn = 0
         self._strangers_told_at = 0.0
         self._shown: tuple[Member, ...] | None = None
         self.members: Sequence[Member] = ()
@@ -205,7 +206,7 @@ class FleetDesk:
         part.since = now
         match verb:
             case wire.STARTED:
-                self._started(task, part, rest[0])
+                self._started(task, part, self.crew.ours(member, rest[0]))
             case wire.STEPS if part.number is None:
                 self._report(StepsSeen(task.key, task.attempt, rest[0]))
             case wire.CALL:
@@ -215,9 +216,8 @@ class FleetDesk:
                 self._report(SubRunUnwanted(task.key, task.attempt, *rest))
             case wire.FINISHED:
                 said = wire.Finished(*rest)
-                end = PartEnd(
-                    member, RunState(said.state), said.at, said.exit_code, said.detail, said.steps, said.broken
-                )
+                state, at = RunState(said.state), self.crew.ours(member, said.at)
+                end = PartEnd(member, state, at, said.exit_code, said.detail, said.steps, said.broken)
                 self._log_ends(part, now)
                 self._ended(task, part, end)
                 if said.serial:
@@ -336,11 +336,11 @@ class FleetDesk:
     # Logs
 
     def _ask_for_logs(self, now: float) -> None:
-        wanted = [
-            (part.ticket, part.member)
-            for _, part in self._parts.values()
-            if part.phase is Phase.RUNNING and now - part.since < LOGS_WAIT_SECONDS
-        ][:LOGS_AT_ONCE]
+        running = [(part.ticket, part.member) for _, part in self._parts.values() if part.phase is Phase.RUNNING]
+        # In turns, because a second may be too short for all of them.
+        turn = self._logs_turn % max(len(running), 1)
+        wanted = (running[turn:] + running[:turn])[:LOGS_AT_ONCE]
+        self._logs_turn = turn + len(wanted)
         for ticket, (member, until) in list(self._ending_logs.items()):
             if now > until:
                 self._forget_logs(ticket)

@@ -109,7 +109,11 @@ class FleetExecutor:
     def _read_notes(self) -> None:
         self._is_woken = False
         while self._notes:
-            self._notes.popleft()()
+            note = self._notes.popleft()
+            try:
+                note()
+            except Exception:
+                log.exception("fleet.note_failed")
 
     def _run(self) -> None:
         asyncio.run(self._main())
@@ -132,7 +136,11 @@ class FleetExecutor:
         assert self._desk is not None
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self._desk.tick(time.monotonic())
+            try:
+                self._desk.tick(time.monotonic())
+            except Exception:
+                # Ours, and to be found; but one attempt must not take the others with it.
+                log.exception("fleet.tick_failed")
 
     async def _stay_connected(self) -> None:
         # Dask is heavy, and only needed by those who have a fleet.
@@ -150,7 +158,10 @@ class FleetExecutor:
                 desk.connected(time.monotonic())
                 while True:
                     for message in await control.read():
-                        self._take(desk, message)
+                        try:
+                            self._take(desk, message)
+                        except Exception:
+                            log.exception("fleet.message_failed")
             except ExecutorUnavailable as error:
                 log.warning("fleet.unreachable reason=%s", error)
             finally:

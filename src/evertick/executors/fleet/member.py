@@ -11,6 +11,7 @@ import logging
 import os
 import secrets
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,16 @@ from evertick.executors.link import Link
 from evertick.executors.local import private_folder
 from evertick.executors.logs import Logs
 from evertick.executors.settings import KeeperSettings
-from evertick.model.instant import SECOND
+from evertick.model.instant import DAY, SECOND
 from evertick.model.member import Labels
 from evertick.model.run import RunKey
 
 log = logging.getLogger("evertick.fleet")
 
 BEAT_MS = 1_000
+TIDY_MS = 600_000
+LOGS_KEPT_US = 3 * DAY
+"""The scheduler has copies of the logs; these are for when it could not be reached."""
 OWN_VERBS = (talk.LOGS, talk.CORDON, talk.LEAVE)
 PUSHED_MAX = 64 * 1024
 """Bytes of a log that are sent along with the end of its attempt; what is longer is asked for."""
@@ -75,10 +79,19 @@ class MemberPlugin(WorkerPlugin):
         worker.stream_handlers[talk.HEAR] = self._hear
         self._beat = PeriodicCallback(self._show, BEAT_MS)
         self._beat.start()
+        self._tidying = PeriodicCallback(self._tidy, TIDY_MS)
+        self._tidying.start()
 
     async def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
         self._beat.stop()
+        self._tidying.stop()
         self._link.close(5.0)
+
+    async def _tidy(self) -> None:
+        before = time.time_ns() // 1_000 - LOGS_KEPT_US
+        removed = await self._worker.loop.run_in_executor(None, self._logs.prune_logs, before)
+        if removed:
+            log.info("member.logs_removed runs=%d", removed)
 
     @property
     def is_cordoned(self) -> bool:
@@ -204,6 +217,7 @@ class MemberPlugin(WorkerPlugin):
             self._incarnation,
             float(metrics.get("cpu") or 0.0),
             int(metrics.get("memory") or 0),
+            time.time_ns() // 1_000,
         )
         self._send({"op": talk.CARD, "card": card.to_plain()})
 

@@ -44,6 +44,8 @@ class Card(NamedTuple):
     """Differs whenever its keeper was started anew, or its worker was."""
     cpu_percent: float
     memory_bytes: int
+    clock: int
+    """What time it is there."""
 
     def to_plain(self) -> dict[str, Any]:
         return {**self._asdict(), "labels": dict(self.labels)}

@@ -30,6 +30,15 @@ class Making:
         if column.name not in {found["name"] for found in sa.inspect(self._connection).get_columns(table)}:
             self.operations.add_column(table, column)
 
+    def wider(self, table: str, name: str, kind: sa.String) -> None:
+        """Let a column that is never null and empty by default hold more, where the database counts: on MySQL only."""
+        (found,) = [column for column in sa.inspect(self._connection).get_columns(table) if column["name"] == name]
+        length = getattr(found["type"], "length", None)
+        if self._connection.dialect.name not in {"mysql", "mariadb"} or length is None or length >= (kind.length or 0):
+            return
+        empty = sa.text("''")
+        self.operations.alter_column(table, name, type_=kind, existing_nullable=False, existing_server_default=empty)
+
     def index(self, name: str, table: str, columns: list[str], *, where: str | None = None) -> None:
         """An index; partial where the database can."""
         if name in {index["name"] for index in sa.inspect(self._connection).get_indexes(table)}:
