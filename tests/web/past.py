@@ -77,8 +77,8 @@ JOBS: Mapping[str, str] = {
           onExit: echo over
     """,
     "heartbeat": """
-        description: A sign of life, every twenty seconds
-        schedule: {every: 20s, missedExecution: skip, retryPolicy: {maxRetries: 0}}
+        description: A sign of life, every five seconds
+        schedule: {every: 5s, missedExecution: skip, retryPolicy: {maxRetries: 0}}
         tags: [ops]
         command: date -u +%H:%M:%S
     """,

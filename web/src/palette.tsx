@@ -64,7 +64,9 @@ export function Palette() {
 
   const wanted = text.trim().toLowerCase();
   const fitting = pages().filter((offer) => offer.text.toLowerCase().includes(wanted));
-  const ofJobs = jobs.flatMap((job) => (wanted ? offersOf(job) : offersOf(job).slice(0, 1)));
+  // Until the answer to the last letter is there, of the jobs that are known only those that fit it are offered.
+  const known = jobs.filter((job) => [job.job, job.name, job.description, ...job.tags].some((one) => one.toLowerCase().includes(wanted)));
+  const ofJobs = known.flatMap((job) => (wanted ? offersOf(job) : offersOf(job).slice(0, 1)));
   const offers = (wanted ? [...ofJobs, ...fitting] : [...fitting.slice(0, TARGETS.length), ...ofJobs]).slice(0, 24);
   const at = Math.min(chosen, Math.max(offers.length - 1, 0));
   useEffect(() => document.getElementById(`offer-${at}`)?.scrollIntoView({ block: "nearest" }), [at]);

@@ -30,7 +30,7 @@ export function drawNow(scene: Scene, height: number): void {
   const x = toX(scene, scene.now);
   if (x < -2 || x > scene.width + 2) return;
   scene.pen.fillStyle = scene.paint.color("now");
-  scene.pen.fillRect(Math.round(x) - 0.75, 0, 1.5, height);
+  scene.pen.fillRect(Math.round(x) - 1, 0, 2, height);
 }
 
 export function drawAxis(scene: Scene, zone: string): void {
@@ -67,7 +67,7 @@ function drawNowLabel(scene: Scene, x: number, text: string): void {
   pen.beginPath();
   pen.roundRect(left, 4, wide, 18, 9);
   pen.fill();
-  pen.fillRect(Math.round(x) - 0.75, 20, 1.5, AXIS_HEIGHT - 20);
+  pen.fillRect(Math.round(x) - 1, 20, 2, AXIS_HEIGHT - 20);
   pen.fillStyle = paint.color("surface");
   pen.textAlign = "center";
   pen.textBaseline = "middle";

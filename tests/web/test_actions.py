@@ -1,0 +1,133 @@
+"""Whether what people do on the page is done, and shown to be."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.web.house import open_page, wait_for
+
+
+@pytest.fixture
+def job(page, house):
+    def open_job(name, tab=""):
+        page.goto(f"{house.url}/jobs/{name}{tab}")
+        page.get_by_role("heading", name=name).wait_for()
+        return page
+
+    return open_job
+
+
+def test_a_job_is_run_with_parameters_and_watched_to_its_end(job, house):
+    page = job("etl")
+    page.get_by_role("button", name="Run now").click()
+    dialog = page.get_by_role("dialog", name="Run etl now")
+    dialog.get_by_label("FORMAT").select_option("json")
+    dialog.get_by_label("ROWS").fill("7")
+    dialog.get_by_role("button", name="Run now").click()
+    page.wait_for_url("**/runs/**")
+    expect(page.get_by_text("Manual", exact=True)).to_be_visible()
+    expect(page.locator("h1").get_by_text("Succeeded")).to_be_visible()
+    expect(page.get_by_role("button", name="publish Succeeded")).to_be_visible()
+    page.get_by_role("button", name="fetch Succeeded").click()
+    log = page.get_by_role("log", name="Output of fetch")
+    expect(log.get_by_text("fetched page 3 as json")).to_be_visible()
+    assert house.get("/runs?job=etl&trigger=manual")["items"][0]["params"] == {"FORMAT": "json", "ROWS": "7"}
+
+
+def test_a_value_that_a_parameter_does_not_take_is_refused_in_the_form(job):
+    page = job("etl")
+    page.get_by_role("button", name="Run now").click()
+    dialog = page.get_by_role("dialog", name="Run etl now")
+    dialog.get_by_label("ROWS").fill("0")
+    dialog.get_by_role("button", name="Run now").click()
+    expect(dialog).to_be_visible()
+    assert dialog.get_by_label("ROWS").evaluate("field => field.validity.rangeUnderflow")
+
+
+def test_a_log_has_its_colours_and_can_be_searched_and_kept(job, house):
+    page = job("etl")
+    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now").click()
+    page.wait_for_url("**/runs/**")
+    expect(page.locator("h1").get_by_text("Succeeded")).to_be_visible()
+    page.get_by_role("button", name="fetch Succeeded").click()
+    log = page.get_by_role("log", name="Output of fetch")
+    expect(log.locator(".fg-1.is-bold")).to_have_text("ERROR")
+    expect(log.locator(".is-underlined")).to_have_text("peer")
+    page.get_by_role("searchbox", name="Search in this log").fill("page 2")
+    expect(log.locator("mark")).to_have_text("page 2")
+    expect(page.get_by_text("1 of 1 line")).to_be_visible()
+    with page.expect_download() as kept:
+        page.get_by_role("link", name="Download").click()
+    assert "\x1b[1;31mERROR" in kept.value.path().read_text()
+
+
+def test_a_run_is_followed_cancelled_and_retried(job):
+    page = job("long-haul")
+    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now").click()
+    page.wait_for_url("**/runs/**")
+    expect(page.get_by_text("mile 3")).to_be_visible()
+    expect(page.get_by_text("· live")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("h1").get_by_text("Cancelled")).to_be_visible()
+    first = page.url
+    page.get_by_role("button", name="Retry", exact=True).click()
+    page.wait_for_url(lambda url: "/runs/" in url and url != first)
+    expect(page.get_by_text("Retry", exact=True).first).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("h1").get_by_text("Cancelled")).to_be_visible()
+
+
+def test_a_job_is_paused_with_a_note_and_resumed_with_a_choice(job, house):
+    page = job("sync-crm")
+    page.get_by_role("button", name="Pause").click()
+    dialog = page.get_by_role("dialog", name="Pause sync-crm")
+    dialog.get_by_label("Why, for the others").fill("until the migration is done")
+    dialog.get_by_role("button", name="Pause").click()
+    expect(page.get_by_text("until the migration is done")).to_be_visible()
+    page.get_by_role("button", name="Resume").click()
+    dialog = page.get_by_role("dialog", name="Resume sync-crm")
+    dialog.get_by_label("Run none").check()
+    expect(dialog.locator(".preview")).to_contain_text("missed")
+    dialog.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    wait_for(lambda: house.get("/jobs/sync-crm")["paused_at"] is None)
+
+
+def test_a_backfill_is_looked_at_before_it_is_asked_for(job, house):
+    page = job("cache-warm")
+    page.get_by_role("button", name="Backfill").click()
+    dialog = page.get_by_role("dialog", name="Backfill cache-warm")
+    expect(dialog.get_by_text("would run.")).to_be_visible()
+    expect(dialog.get_by_text("runs: skipped: missed").first).to_be_visible()
+    dialog.get_by_label("At the same time").fill("4")
+    start = dialog.get_by_role("button", name="occurrence")
+    expect(start).to_be_enabled()
+    start.click()
+    expect(page.get_by_text("asked for.")).to_be_visible()
+    page.get_by_role("tab", name="Ledger").click()
+    expect(page.get_by_text("Backfill", exact=True).nth(1)).to_be_visible()
+    wait_for(lambda: house.get("/runs?job=cache-warm&trigger=backfill&state=succeeded")["items"])
+
+
+def test_a_skip_says_why(job, house):
+    skip = house.get("/runs?job=sync-crm&state=skipped&reason=overlap&limit=1")["items"][0]
+    page = job("sync-crm", f"?tab=ledger&at={skip['scheduled_for']}")
+    expect(page.get_by_text("skipped: overlap")).to_be_visible()
+    expect(page.get_by_text("to run it now: evertick backfill sync-crm")).to_be_visible()
+
+
+def test_what_people_do_is_in_the_audit_log(page, house):
+    page.goto(f"{house.url}/audit")
+    expect(page.get_by_text("chain unbroken")).to_be_visible()
+
+
+def test_who_may_only_look_is_offered_nothing_to_do(browser, house, complaints):
+    page = open_page(browser, house, complaints, house.new_token("viewer"))
+    page.goto(f"{house.url}/jobs/etl")
+    expect(page.get_by_role("link", name="On the ribbon")).to_be_visible()
+    for name in ("Run now", "Pause", "Backfill"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+    page.context.close()

@@ -1,0 +1,138 @@
+"""Whether one gets in, around and out: signing in, the palette, keys, zones and themes."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.web.house import NARROW, open_page
+
+
+def stranger(browser, **looks):
+    return browser.new_context(timezone_id="Europe/Berlin", **looks).new_page()
+
+
+def test_the_link_of_the_first_start_signs_in_and_leaves_no_trace(browser, house):
+    page = stranger(browser)
+    page.goto(f"{house.url}/jobs#token={house.token}")
+    expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+    assert page.url == f"{house.url}/jobs"
+    page.context.close()
+
+
+def test_a_stranger_is_asked_for_a_token_and_told_when_it_is_wrong(browser, house):
+    page = stranger(browser)
+    page.goto(f"{house.url}/jobs")
+    page.get_by_label("Token").fill("evt_not_one")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("not good")
+    page.get_by_label("Token").fill(house.token)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    page.reload()
+    expect(page.get_by_label("Token")).to_be_visible()
+    page.context.close()
+
+
+def test_the_palette_finds_jobs_pages_and_actions(page, house):
+    page.goto(f"{house.url}/settings")
+    page.get_by_role("heading", name="Settings").wait_for()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("hourly")
+    expect(page.get_by_role("option", name="Run hourly-report")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="hourly-report")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("run hourly")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("combobox")).to_have_count(0)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("calen")
+    page.get_by_role("option", name="Calendar").click()
+    expect(page.get_by_role("heading", name="Calendar")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("keys", "heading"),
+    [
+        pytest.param("gj", "Jobs", id="jobs"),
+        pytest.param("gr", "Runs", id="runs"),
+        pytest.param("gu", "Upcoming", id="upcoming"),
+        pytest.param("gq", "Queues", id="queues"),
+    ],
+)
+def test_two_keys_lead_to_a_page(page, house, keys, heading):
+    page.goto(f"{house.url}/settings")
+    page.get_by_role("heading", name="Settings").wait_for()
+    for key in keys:
+        page.keyboard.press(key)
+    expect(page.get_by_role("heading", name=heading)).to_be_visible()
+
+
+def test_keys_go_from_row_to_row(page, house):
+    page.goto(f"{house.url}/jobs")
+    page.get_by_role("link", name="backup-orders").wait_for()
+    page.keyboard.press("j")
+    expect(page.get_by_role("link", name="backup-orders")).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.get_by_role("link", name="cache-warm")).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_time_is_shown_in_the_zone_that_was_chosen_and_everywhere_when_pointed_at(page, house):
+    run = house.get("/runs?job=mail-digest&limit=1")["items"][0]
+    page.goto(f"{house.url}/runs?job=mail-digest")
+    due = page.locator(f"time[datetime='{run['scheduled_for']}']").first
+    zones = page.get_by_role("banner").get_by_role("group", name="Zone that times are shown in")
+    zones.get_by_role("button", name="UTC").click()
+    expect(due).to_contain_text("22:00:00")
+    zones.get_by_role("button", name="Job").click()
+    expect(due).to_contain_text("07:00:00")
+    due.hover()
+    tip = page.locator("#tip")
+    expect(tip).to_contain_text("Europe/Berlin")
+    expect(tip).to_contain_text("Asia/Tokyo +09:00")
+    expect(tip).to_contain_text("22:00:00 UTC")
+    page.reload()
+    expect(due).to_contain_text("07:00:00")
+
+
+def test_the_theme_that_was_chosen_is_kept(page, house):
+    page.goto(f"{house.url}/settings")
+    page.get_by_role("group", name="Theme").get_by_role("button", name="Dark").click()
+    page.reload()
+    expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+    assert page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
+
+
+def test_a_narrow_screen_has_a_menu(browser, house, complaints):
+    page = open_page(browser, house, complaints, viewport=NARROW, has_touch=True)
+    page.goto(f"{house.url}/jobs")
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Calendar").click()
+    expect(page.get_by_role("heading", name="Calendar")).to_be_visible()
+    expect(page.get_by_role("link", name="Queues")).not_to_be_visible()
+    page.context.close()
+
+
+def test_a_cron_expression_is_read_while_it_is_typed(page, house):
+    page.goto(f"{house.url}/cron?timezone=Europe/Berlin")
+    field = page.get_by_label("Expression")
+    field.fill("30 2 * * *")
+    expect(page.get_by_text("At 02:30", exact=False).first).to_be_visible()
+    expect(page.locator(".fires li")).to_have_count(20)
+    expect(page.get_by_text("When the clocks change")).to_be_visible()
+    expect(page.get_by_text("02:30", exact=False).nth(1)).to_be_visible()
+
+
+def test_an_expression_that_is_none_is_answered_with_what_to_write(page, house, complaints):
+    page.goto(f"{house.url}/cron")
+    page.get_by_label("Expression").fill("0 22-2 * * *")
+    expect(page.get_by_role("alert")).to_contain_text("22-2")
+    assert all("400" in one or "422" in one for one in complaints)
+    complaints.clear()
