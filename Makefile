@@ -54,7 +54,7 @@ docs: $(DEV) ## rewrite the generated parts of docs/
 
 lock: ## resolve the dependencies anew into requirements/*.lock (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group build pyproject.toml -o requirements/run.lock
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra postgres --extra mysql --group build pyproject.toml -o requirements/container.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra postgres --extra mysql --extra kubernetes --group build pyproject.toml -o requirements/container.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --all-extras --group dev pyproject.toml -o requirements/dev.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group web -o requirements/web.lock
 

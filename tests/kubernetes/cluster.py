@@ -58,6 +58,8 @@ class Program:
                 stderr=log,
                 text=True,
                 env={**os.environ, **(env or {})},
+                # What ends all of us at once must leave it the time to end its server.
+                start_new_session=True,
             )
         assert self._supervisor.stdout is not None
         self.pid = int(self._supervisor.stdout.readline())
