@@ -127,12 +127,14 @@ class TestAnswering:
         with Serve(folder) as serve:
             events = serve.live.events(after=0)
             head = next(events)
-            states = []
-            while "succeeded" not in states:
+            # By run: on a slow machine occurrences before it may be skipped, or run beside it.
+            states: dict[str, list[str]] = {}
+            while not any("succeeded" in one for one in states.values()):
                 told = next(events)
                 if told.get("kind") == "run":
-                    states.append(told["state"])
-            assert states[:3] == ["launching", "running", "succeeded"]
+                    states.setdefault(told["run"], []).append(told["state"])
+            (whole,) = (one for one in states.values() if "succeeded" in one)
+            assert (whole[0], whole[-1]) == ("launching", "succeeded")
             status = serve.live.status()
             assert status is not None
             assert (status["node"], status["jobs"]["owned"]) == ("a1", 1)
