@@ -155,6 +155,8 @@ def test_a_backfill_is_previewed_followed_and_cancelled(client, store):
         pytest.param("GET", "/runs/etl@2026-03-02T09:00:00Z", 404, "etl@", id="a run that is not there"),
         pytest.param("GET", "/runs/etl", 422, "not the id of a run", id="a job in the place of a run"),
         pytest.param("POST", "/runs/etl/cancel", 422, "not the id of a run", id="the same, to cancel all of it"),
+        pytest.param("GET", "/runs/etl@0001-01-01T00:00:00+23:59", 422, "not the id of a run", id="before all time"),
+        pytest.param("GET", "/jobs?search=%00", 400, "NUL", id="a character that is none"),
         pytest.param("GET", "/runs?state=done", 422, "succeeded", id="a word that is not there"),
         pytest.param("GET", "/runs?limit=0", 422, "limit", id="a number out of bounds"),
         pytest.param("GET", "/runs?from=soon", 422, "not a time", id="no time"),
@@ -180,7 +182,7 @@ def test_what_is_wrong_is_told_as_a_problem(client, method, path, status, word):
 def test_no_name_from_outside_becomes_a_path(client, text):
     for path in (f"/jobs/{text}/definition", f"/runs/{RUN}/logs/1/{text}", f"/runs/{text}/logs"):
         answer = client.get(V1 + path)
-        assert answer.status_code in (404, 422)
+        assert answer.status_code in (400, 404, 422)
         assert "root:" not in answer.text
 
 

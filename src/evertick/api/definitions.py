@@ -54,7 +54,7 @@ def export_definitions(at: At) -> Any:
 @routes.post("/definitions/validate", Role.OPERATOR, shapes.Validated)
 def validate_definition(at: At, body: DefinitionBody) -> Any:
     """Whether a job file is good; nothing is written or run."""
-    parsed = parse_definition(body.text, "definition.yaml", at.settings)
+    parsed = parse_definition(_clean(body.text), "definition.yaml", at.settings)
     return {
         "job": parsed.job.id if parsed.job else None,
         "errors": [problem_data(error) for error in parsed.errors],
@@ -73,7 +73,7 @@ def import_definitions(body: ImportBody, kind: Annotated[Literal["crontab", "dag
     if body.timezone is not None and not is_zone(body.timezone):
         raise DefinitionError(f"'{body.timezone}' is not a time zone.", hint="Write an IANA name: Europe/Berlin.")
     read: Any = {"crontab": read_crontab, "dagu": read_dagu, "xxl-job": read_xxl_job}[kind]
-    found = read(body.text, kind, timezone=body.timezone)
+    found = read(_clean(body.text), kind, timezone=body.timezone)
     return {
         "files": [{"name": file.name, "text": file.text} for file in found.files],
         "notes": [{"line": note.line, "text": note.text} for note in found.notes],
@@ -85,7 +85,7 @@ def write_definition(at: At, request: Request, job: JobId, body: DefinitionBody)
     """Write the file of a job; only where the setting api.allow_definitions says so."""
     folder = _writable(at)
     name = _file_of(at, job, folder)
-    parsed = parse_definition(body.text, name, at.settings)
+    parsed = parse_definition(_clean(body.text), name, at.settings)
     if parsed.job is None:
         raise parsed.errors[0]
     if parsed.job.id != job:
@@ -104,6 +104,15 @@ def delete_definition(at: At, job: JobId) -> Any:
         raise Conflict(f"job '{job}' is not defined in a file of its own in the folder.")
     FilePath(known.file).unlink(missing_ok=True)
     return {"job": job, "file": known.file}
+
+
+def _clean(text: str) -> str:
+    """The text, unless no file could hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DefinitionError("the text holds halves of characters.", hint="Send it as UTF-8.") from None
+    return text
 
 
 def _writable(at: Office) -> FilePath:

@@ -102,6 +102,8 @@ class Guard:
             return None, problem(421, "this server does not answer to that name. Next: the setting api.allowed_hosts.")
         if method not in SAFE and not _is_same_origin(request):
             return None, problem(403, "a page of another origin may not ask for this.")
+        if "\0" in request.scope["path"] or b"%00" in request.scope.get("query_string", b""):
+            return None, problem(400, "a NUL character is part of no name and no time.")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length) > BODY_MAX:
             return None, problem(413, f"a request has at most {BODY_MAX:,} bytes.")
@@ -159,8 +161,8 @@ class Guard:
 def _is_noted(method: str, route: str, status: int, request: Request) -> bool:
     """Whatever changes something, and whoever tried and was not let through; not those who never tried."""
     has_tried = "authorization" in request.headers or route.endswith(("/session", "/hooks/{job}"))
-    if status in (401, 429) and not has_tried:
-        return False
+    if status == 429 or (status == 401 and not has_tried):
+        return False  # of a flood, the first few are enough: a line costs the disk more than the asking
     return method not in SAFE or (status in (401, 403) and bool(route))
 
 

@@ -27,6 +27,7 @@ ERRORS = {
     "421": "The server does not answer to that name.",
     "422": "Something in the request is wrong; it says what.",
     "429": "Too many failed attempts.",
+    "500": "A fault of Evertick.",
     "503": "The ledger is away, or the server is busy.",
 }
 

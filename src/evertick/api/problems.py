@@ -86,6 +86,11 @@ def install(app: FastAPI) -> None:
         told = "; ".join(f"{one['field'] or one['in']}: {one['reason']}" for one in wrong)
         return problem(422, f"the request cannot be read: {told}.", errors=wrong)
 
+    async def on_fault(_: Request, error: Exception) -> Response:
+        """A fault of ours: it is in the log, and nothing of it is told."""
+        return problem(500, f"this is a fault of Evertick ({type(error).__name__}); the server's log has it.")
+
+    app.add_exception_handler(Exception, on_fault)
     app.add_exception_handler(EvertickError, on_ours)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_invalid)

@@ -66,8 +66,10 @@ def read_run_id(text: str) -> RunKey:
     job_id, at, _ = text.partition("@")
     if job_id and at:
         try:
-            return RunKey.from_run_id(text)
-        except ValueError:
+            key = RunKey.from_run_id(text)
+            if key.run_id:  # a time out of range could be read, and never be written again
+                return key
+        except (ValueError, OverflowError):
             pass
     raise DefinitionError(
         f"'{text}' is not the id of a run.", hint="Write it as 'evertick history' shows it: job@2026-03-02T09:00:00Z."

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from evertick.errors import Conflict, DefinitionError, NotFound
-from evertick.model.instant import to_text
+from evertick.model.instant import DAY, to_text
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import TERMINAL, Trigger
 from evertick.model.policy import Missed
@@ -29,6 +29,10 @@ from evertick.operations.words import local_text, read_moment
 from evertick.planning.schedules import compile_all
 
 POLL_SECONDS = 0.05
+WAITERS_MAX = 24
+"""Those who wait for an answer at once; further ones are told what is known, so that nobody is kept out by them."""
+BACKFILL_US = 10 * 366 * DAY
+_waiters = threading.BoundedSemaphore(WAITERS_MAX)
 RATE_MAX = 86_400.0
 
 
@@ -120,6 +124,8 @@ class DoingDesk(Scene):
             return {**self._wait(known, wait_seconds), "chosen": len(json.loads(known.payload).get("instants", ()))}
         schedules = compile_all(self.specs(job_id))
         first, last = (read_moment(text, zone, schedules) for text in (start, end))
+        if last - first > BACKFILL_US:
+            raise DefinitionError("the window of the backfill is longer than ten years.", hint="Split it into several.")
         found = plan_backfill(self.store, job_id, self.jobs, first, last, self.now(), only_missing=only_missing)
         chosen = [one.at for one in found if one.is_chosen]
         told: Data = {
@@ -198,14 +204,16 @@ class DoingDesk(Scene):
         return self._wait(request, wait_seconds)
 
     def _wait(self, request: Request, wait_seconds: float) -> Data:
-        answer: dict[str, Any] | None = None
+        answer = answer_to(self.store, request.id)
         is_running = self.is_scheduler_running() if wait_seconds > 0 else None
-        deadline = time.monotonic() + (wait_seconds if is_running else 0.0)
-        while True:
-            answer = answer_to(self.store, request.id)
-            if answer is not None or time.monotonic() >= deadline:
-                break
-            time.sleep(POLL_SECONDS)
+        if answer is None and is_running and _waiters.acquire(blocking=False):
+            deadline = time.monotonic() + wait_seconds
+            try:
+                while answer is None and time.monotonic() < deadline:
+                    time.sleep(POLL_SECONDS)
+                    answer = answer_to(self.store, request.id)
+            finally:
+                _waiters.release()
         self.forget()
         if is_running is None:
             is_running = answer is not None or self.is_scheduler_running()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from evertick.errors import DefinitionError
-from evertick.model.instant import Instant, to_text
+from evertick.model.instant import DAY, Instant, to_text
 from evertick.model.lifecycle import ACTIVE, JobStatus, RunState
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import ScheduleSpec
@@ -23,6 +23,8 @@ from evertick.store import RunFilter, Tally
 LANES_MAX = 200
 CELLS_MAX = 2_000
 GAPS_MAX = 2_000
+FUTURE_US = 400 * DAY
+"""What is to come is told this far: counting several schedules of a job takes as long as they have occurrences."""
 ROWS_MAX = 10_000
 """Lines of all lanes together that are told one by one."""
 
@@ -74,7 +76,7 @@ class RibbonDesk(JobsDesk):
                     "marks": marks[job_id],
                     "cells": counted[job_id],
                     "gaps": gaps[job_id],
-                    **_future(view, job_id, specs[job_id], max(since - 1, now), until - 1, cells),
+                    **_future(view, job_id, specs[job_id], max(since - 1, now), min(until - 1, now + FUTURE_US), cells),
                 }
                 for job_id in lanes
             ],

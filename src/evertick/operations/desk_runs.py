@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from evertick.errors import NotFound
+from evertick.errors import Conflict, NotFound
 from evertick.model.lifecycle import TERMINAL, WAITING, RunState, SkipReason, Trigger
 from evertick.model.run import LedgerRow
 from evertick.model.steps import read_steps
@@ -20,6 +21,7 @@ from evertick.store import RunFilter
 
 RUNS_MAX = 1_000
 LOG_BYTES_MAX = 1 << 20
+_verifying = threading.Lock()
 
 
 class RunsDesk(Scene):
@@ -127,10 +129,15 @@ class RunsDesk(Scene):
         return chunk.data, chunk.next_offset, chunk.is_complete
 
     def verify(self) -> Data:
-        """Whether the ledger holds every occurrence, once. It reads all of it."""
-        report = verify(self.store)
-        # A scheduler at work may write between two reads: what is wrong at a second look is wrong.
-        return report_data(report if report.is_sound else verify(self.store))
+        """Whether the ledger holds every occurrence, once. It reads all of it, so one at a time."""
+        if not _verifying.acquire(blocking=False):
+            raise Conflict("somebody verifies the ledger already. Next: wait until that is done.")
+        try:
+            report = verify(self.store)
+            # A scheduler at work may write between two reads: what is wrong at a second look is wrong.
+            return report_data(report if report.is_sound else verify(self.store))
+        finally:
+            _verifying.release()
 
     def _page(
         self,
