@@ -1,0 +1,52 @@
+"""Does the desk answer alike on every kind of ledger?"""
+
+from __future__ import annotations
+
+import pytest
+
+from evertick.model.instant import MINUTE, SECOND
+from evertick.model.lifecycle import FAILED, SKIPPED, SkipReason
+from evertick.operations.desk import Desk, folder_of
+from evertick.stores import open_store
+from tests.operations.ledger import at, entry, fill, job, key, ran
+
+pytestmark = pytest.mark.slow
+WINDOW = ("2026-03-01T00:00Z", "2026-03-03T00:00Z")
+QUESTIONS = {
+    "list_jobs": lambda desk: desk.list_jobs(recent=5),
+    "job": lambda desk: desk.job("etl"),
+    "overview": lambda desk: desk.overview(),
+    "ribbon": lambda desk: desk.ribbon(*WINDOW),
+    "ribbon, dense": lambda desk: desk.ribbon(*WINDOW, cells=2),
+    "calendar": lambda desk: desk.calendar("etl", "2026-02-20", "2026-03-30", "Europe/Berlin"),
+    "list_runs": lambda desk: desk.list_runs(executor="local", states=["failed", "succeeded"]),
+    "gaps": lambda desk: desk.gaps(since=WINDOW[0]),
+    "durations": lambda desk: desk.durations("etl"),
+    "why": lambda desk: desk.why("etl", "2026-03-02T04:00"),
+    "verify": lambda desk: desk.verify(),
+}
+
+
+def answers(url):
+    store = open_store(url)
+    gap = entry(-5, state=SKIPPED, reason=SkipReason.MISSED, through=at(-1), occurrences=5)
+    skip = entry(3, state=SKIPPED, reason=SkipReason.OVERLAP, detail="busy")
+    fill(store, gap, entry(0), entry(1), entry(2), skip, entry(4), watermark=4)
+    for hour in (0, 1):
+        ran(store, key(hour), at(hour) + SECOND, at(hour) + MINUTE)
+    ran(store, key(2), at(2), at(2) + 2 * MINUTE, FAILED, exit_code=3)
+    ran(store, key(4), at(4), None)
+    desk = Desk(store, lambda: folder_of({"etl": job()}), now=lambda: at(4.5), is_scheduler_running=lambda: False)
+    found = {name: ask(desk) for name, ask in QUESTIONS.items()}
+    store.close()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mysql", "files", "memory"])
+def test_every_question_has_the_same_answer(request, tmp_path, kind):
+    urls = {"files": f"files://{tmp_path}/files", "memory": "memory:"}
+    url = urls[kind] if kind in urls else request.getfixturevalue(f"fresh_{kind}")()
+    expected = answers(f"sqlite:///{tmp_path}/ledger.db")
+    found = answers(url)
+    for name in QUESTIONS:
+        assert found[name] == expected[name], name
