@@ -209,7 +209,8 @@ class Desk:
             self._news.append(wire.line(wire.STARTED, *known.ticket.key, known.ticket.attempt, fields[0]))
         elif verb in (BEGAN, STEP) and is_news and known.number not in self._steps_due:
             self._steps_due.add(known.number)
-            self._tools.loop.call_later(STEPS_SECONDS, self._say_steps, known)
+            # All of them are told each time: a run of a thousand steps says it less often than one of ten.
+            self._tools.loop.call_later(STEPS_SECONDS * (1 + len(known.steps) // 100), self._say_steps, known)
         self._flush_soon()
 
     def _say_steps(self, known: Known) -> None:
