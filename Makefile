@@ -14,7 +14,7 @@ PAGE   := src/evertick/web/static/index.html
 PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune -o -type f -print 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-kubernetes check format bench soak docs lock clean
+.PHONY: help run web test test-kubernetes check format bench soak docs pictures lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,6 +51,10 @@ soak: $(RUN) ## simulate seed after seed until told to stop; SOAK_START names th
 
 docs: $(DEV) ## rewrite the generated parts of docs/
 	$(BIN)/python -m tests.generate_docs
+
+pictures: $(DEV) $(PAGE) ## take the pictures in docs/images anew
+	@$(BIN)/python -m tests.provision
+	$(BIN)/python -m tests.web.pictures
 
 lock: ## resolve the dependencies anew into requirements/*.lock (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group build pyproject.toml -o requirements/run.lock

@@ -9,7 +9,8 @@ import pytest
 
 from evertick.stores import open_store
 from tests.web.house import House, open_browser, open_page
-from tests.web.past import write_jobs, write_many, write_past
+from tests.web.past import write_many
+from tests.web.pictures import furnished
 
 ROOT = Path(__file__).parent.parent.parent
 HERE = Path(__file__).parent
@@ -24,18 +25,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def house(tmp_path_factory):
     """A scheduler at work on a dozen jobs that have two weeks behind them."""
-    folder = tmp_path_factory.mktemp("house")
-    write_jobs(folder)
-    (folder / ".evertick").mkdir(mode=0o700)
-    store = open_store(f"sqlite:///{folder}/.evertick/ledger.db")
-    write_past(store, folder, time.time_ns() // 1_000)
-    store.close()
-    made = House(folder)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.close()
+    made = furnished(tmp_path_factory.mktemp("house"))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

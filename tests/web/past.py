@@ -26,7 +26,7 @@ from evertick.model.lifecycle import (
 )
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import CronSpec, specs_to_text
-from evertick.planning.schedules import compile_all, occurrences
+from evertick.planning.schedules import compile_all, count_of, occurrences
 from evertick.store import Store
 
 JOBS: Mapping[str, str] = {
@@ -150,10 +150,13 @@ def write_jobs(folder: Path) -> None:
 
 
 def write_past(store: Store, folder: Path, now: Instant) -> None:
-    """Two weeks of it, a few hundred runs a job at most."""
+    """As much of it as makes some hundred runs a job: days of what is due often, a year of what is rare."""
     dice = random.Random(SAME)
     for job in load_folder(folder).jobs.values():
-        since = now - (2 * DAY if job.id in ("sync-crm", "cache-warm") else HOUR if job.id == "heartbeat" else 14 * DAY)
+        a_day = count_of(compile_all(job.schedules), now - DAY, now)
+        if a_day > 1_000:
+            continue  # what is due all the time has a past within seconds
+        since = now - min(360 * DAY, 1_500 * DAY // max(a_day, 1))
         lines = list(_lines_of(job, since, now, dice))
         _write(store, [entry for entry, _ in lines], [change for _, changes in lines for change in changes])
 
@@ -161,7 +164,8 @@ def write_past(store: Store, folder: Path, now: Instant) -> None:
 def _lines_of(job: Job, since: Instant, now: Instant, dice: random.Random) -> Iterator[tuple[Entry, list[Change]]]:
     down, up = now - DOWNTIME[0], now - DOWNTIME[1]
     missed = []
-    usual_us = dice.randint(2 * SECOND, 90 * SECOND)
+    every_us = DAY // max(count_of(compile_all(job.schedules), now - DAY, now), 1)
+    usual_us = min(every_us // 3, dice.randint(SECOND, 40 * MINUTE))
     for at in occurrences(compile_all(job.schedules), since, now - MINUTE):
         if not down < at < up:
             yield _line(job, at, at + dice.randint(2_000, 60_000), usual_us, Trigger.SCHEDULER, dice)
@@ -182,11 +186,11 @@ def _line(
 ) -> tuple[Entry, list[Change]]:
     key, luck = RunKey(job.id, at), dice.random()
     entry = Entry(key, PLANNED, trigger, min(at - 5 * SECOND, start))
-    if luck < 0.03:
+    if luck < 0.01:
         detail = "the run before it was still running"
         return entry._replace(state=SKIPPED, reason=SkipReason.OVERLAP, detail=detail), []
     state: RunState = SUCCEEDED
-    for bad, share in ((FAILED, 0.06), (TIMED_OUT, 0.07), (LOST, 0.075), (CANCELLED, 0.08)):
+    for bad, share in ((FAILED, 0.03), (TIMED_OUT, 0.036), (LOST, 0.04), (CANCELLED, 0.045)):
         state = bad if state is SUCCEEDED and luck < share else state
     end = start + round(usual_us * dice.uniform(0.6, 1.6))
     code, detail = (1, "exit code 1") if state is FAILED else (0 if state is SUCCEEDED else None, "")

@@ -1,0 +1,107 @@
+"""The pictures of the page in the documentation, taken anew: `python -m tests.web.pictures [FOLDER]`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+from playwright.sync_api import Browser, Page
+
+from evertick.stores import open_store
+from tests.web.house import NARROW, House, open_browser, open_page
+from tests.web.past import write_jobs, write_past
+
+FOLDER = Path(__file__).parent.parent.parent / "docs" / "images"
+SIZE = {"width": 1280, "height": 800}
+
+
+def take_pictures(browser: Browser, house: House, folder: Path) -> list[Path]:
+    """Each page of the documentation once, in one theme or the other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    run = house.get("/runs?job=etl&trigger=manual&limit=1")["items"][0]["run"]
+    shots = [
+        ("ribbon", "/?span=43200000", "light", SIZE, "etl"),
+        ("ribbon-dark", "/?span=43200000", "dark", SIZE, "etl"),
+        ("overview", "/overview", "light", SIZE, "Skipped, and why"),
+        ("job", "/jobs/etl", "dark", {"width": 1280, "height": 1100}, "Next fires"),
+        ("run", f"/runs/{quote(run, safe='')}", "light", SIZE, "fetched page 3"),
+        ("calendar", "/jobs/backup-orders?tab=calendar", "dark", {"width": 1280, "height": 560}, "In this year"),
+        ("cron", "/cron?expression=30 2 * * *&timezone=Europe/Berlin", "light", SIZE, "The next 20 fires"),
+        ("narrow", "/?span=21600000", "light", NARROW, "etl"),
+    ]
+    return [_take(browser, house, folder / f"{name}.png", *rest) for name, *rest in shots]
+
+
+def _take(browser: Browser, house: House, file: Path, path: str, theme: str, size: dict[str, int], text: str) -> Path:
+    complaints: list[str] = []
+    page = open_page(browser, house, complaints, color_scheme=theme, viewport=size, reduced_motion="reduce")
+    page.goto(house.url + path)
+    if "fetched" in text:
+        page.get_by_role("button", name="fetch Succeeded").click()
+    page.get_by_text(text).first.wait_for()
+    _settle(page)
+    page.screenshot(path=str(file))
+    page.context.close()
+    assert complaints == [], complaints
+    return file
+
+
+def _settle(page: Page) -> None:
+    """Until nothing is being loaded any more and what came was drawn."""
+    page.wait_for_selector(".bone", state="detached")
+    page.get_by_text("Live", exact=True).first.wait_for(state="attached")
+    page.evaluate("new Promise(done => setTimeout(() => requestAnimationFrame(done), 300))")
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    with tempfile.TemporaryDirectory() as name, open_browser() as browser:
+        house = furnished(Path(name))
+        try:
+            have_run(browser, house)
+            have_running(browser, house)
+            for file in take_pictures(browser, house, folder):
+                sys.stderr.write(f"{file}\n")
+        finally:
+            house.close()
+
+
+def furnished(folder: Path) -> House:
+    """A house with a past, and a scheduler at work."""
+    write_jobs(folder)
+    (folder / ".evertick").mkdir(mode=0o700)
+    store = open_store(f"sqlite:///{folder}/.evertick/ledger.db")
+    write_past(store, folder, time.time_ns() // 1_000)
+    store.close()
+    house = House(folder)
+    house.start()
+    return house
+
+
+def have_run(browser: Browser, house: House) -> None:
+    """One run of real steps with real output, asked for as people do."""
+    page = open_page(browser, house, [])
+    page.goto(f"{house.url}/jobs/etl")
+    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now").click()
+    page.wait_for_url("**/runs/**")
+    page.locator("h1").get_by_text("Succeeded").wait_for()
+    page.context.close()
+
+
+def have_running(browser: Browser, house: House) -> None:
+    """One run that goes on, so that something is under way."""
+    page = open_page(browser, house, [])
+    page.goto(f"{house.url}/jobs/long-haul")
+    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now").click()
+    page.wait_for_url("**/runs/**")
+    page.locator("h1").get_by_text("Running").wait_for()
+    page.context.close()
+
+
+if __name__ == "__main__":
+    main()
