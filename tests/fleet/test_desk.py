@@ -116,6 +116,26 @@ def test_a_wrong_clock_of_a_member_is_made_up_for(line, ahead_us, made_up_for):
     assert line.news() == [RunStarted(KEY, 1, NINE if made_up_for else NINE + ahead_us)]
 
 
+def test_everyone_who_is_there_is_shown_at_once(line):
+    cards = [
+        {"card": talk.Card(name, (), True, 0, 0, "1", "1", 0.0, 0, NINE).to_plain(), "address": "x", "age": 0.0}
+        for name in ("ex-a", "ex-b")
+    ]
+    line.desk.connected(line.now)
+    line.desk.cards(cards, line.now, NINE)
+    assert [[member.name for member in seen.members] for seen in line.reports] == [["ex-a", "ex-b"]]
+
+
+def test_a_member_that_is_away_is_awaited_until_its_lease_is_over(line):
+    line.connect("ex-a", "ex-b")
+    line.desk.gone("ex-a", line.now)
+    assert [member.is_awaited for member in line.desk.members] == [True, False]
+    line.pass_by(LEASE + 1, "ex-b")
+    assert [member.is_awaited for member in line.desk.members] == [False, False]
+    line.desk.disconnected(line.now)
+    assert [member.is_awaited for member in line.desk.members] == [True, True]
+
+
 def test_what_was_not_answered_is_said_again_to_a_member_that_is_back(line):
     line.connect("ex-a").launch()
     line.card("ex-a", incarnation="2")

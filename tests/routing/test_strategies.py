@@ -169,6 +169,24 @@ def test_a_broadcast_has_a_shard_for_every_member():
     assert placed == Placement("fleet", shards=(Shard(0, "ex-a"), Shard(1, "ex-b"), Shard(2, "ex-c")))
 
 
+@pytest.mark.parametrize(
+    ("before", "is_open", "waits"),
+    [
+        pytest.param(None, True, True, id="before it begins"),
+        pytest.param("fleet:*ex-a+,ex-b", True, True, id="before it is tried again"),
+        pytest.param(None, False, False, id="not for one that is cordoned"),
+    ],
+)
+def test_a_broadcast_waits_for_a_member_that_may_be_back_in_a_moment(before, is_open, waits):
+    there = [*members("ex-a"), Member("ex-b", False, 0, is_open=is_open, is_awaited=True)]
+    known = parse_placement(before) if before else None
+    placed = place(asked(Strategy.SHARDING_BROADCAST, *there, before=known))
+    if waits:
+        assert placed == Nowhere("of 2 members: ex-b may be back in a moment")
+    else:
+        assert placed == Placement("fleet", shards=(Shard(0, "ex-a"),))
+
+
 def test_a_retry_repeats_only_the_shards_that_have_not_succeeded():
     before = parse_placement("fleet:*ex-a+,ex-b,ex-c+")
     placed = place(asked(Strategy.SHARDING_BROADCAST, *members(*ABC), before=before, attempt=2))

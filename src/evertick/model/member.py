@@ -31,6 +31,8 @@ class Member(NamedTuple):
     seen_at: Instant = 0
     cpu_percent: float = 0.0
     memory_bytes: int = 0
+    is_awaited: bool = False
+    """It is away, for less than its lease: it may be back in a moment."""
 
     @property
     def is_full(self) -> bool:

@@ -56,10 +56,13 @@ def place(asked: Asked) -> Placement | Nowhere:
 
 def _broadcast(asked: Asked) -> Placement | Nowhere:
     """One shard for each member; of a run that was tried before, only the shards that have not succeeded."""
+    found = matching(asked.routing.labels, asked.members)
+    awaited = sorted(member.name for member in found if member.is_awaited and member.is_open)
+    if awaited:
+        # Whoever restarts, or comes back after the others, has its part of the work to do all the same.
+        return Nowhere(f"of {_members(len(found))}: {', '.join(awaited[:3])} may be back in a moment")
     # One that is full is not passed over: a shard that nobody carries out would be work that is left undone.
-    names = sorted(
-        member.name for member in matching(asked.routing.labels, asked.members) if member.is_healthy and member.is_open
-    )
+    names = sorted(member.name for member in found if member.is_healthy and member.is_open)
     if not names:
         return Nowhere(why_nowhere(asked.routing, asked.members))
     if asked.before is not None and asked.before.shards:

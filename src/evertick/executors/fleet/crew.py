@@ -101,7 +101,8 @@ class Crew:
             if not seat.is_there and now - seat.heard_at > FORGET_SECONDS:
                 continue
             is_healthy = self.is_there(name) and now - seat.heard_at <= self._silence
-            yield seat.card.to_member(seat.address, seat.seen_at, is_healthy=is_healthy)
+            member = seat.card.to_member(seat.address, seat.seen_at, is_healthy=is_healthy)
+            yield member._replace(is_awaited=not is_healthy and not self.is_given_up(name, now))
 
 
 def _ahead(difference_us: int) -> int:

@@ -148,10 +148,19 @@ class FleetDesk:
         self._show(now)
 
     def card(self, plain: Mapping[str, Any], address: str, now: float, instant: int, age: float = 0.0) -> None:
+        self._take_card(plain, address, now, instant, age)
+        self._show(now)
+
+    def cards(self, all_of_them: Sequence[Mapping[str, Any]], now: float, instant: int) -> None:
+        """Everyone that is there, at once: with only the first of them known, a broadcast would go to it alone."""
+        for one in all_of_them:
+            self._take_card(one["card"], one["address"], now, instant, one["age"])
+        self._show(now)
+
+    def _take_card(self, plain: Mapping[str, Any], address: str, now: float, instant: int, age: float) -> None:
         back = self.crew.shown(plain, address, now, instant, age)
         if back is not None:
             self._welcome(back, now)
-        self._show(now)
 
     def gone(self, member: str, now: float) -> None:
         self.crew.left(member)

@@ -180,8 +180,7 @@ class FleetExecutor:
             case {"card": dict(card), "address": str(address)}:
                 desk.card(card, address, now, instant)
             case {"cards": list(cards) | tuple(cards)}:
-                for one in cards:
-                    desk.card(one["card"], one["address"], now, instant, one["age"])
+                desk.cards(cards, now, instant)
             case {"gone": str(member)}:
                 desk.gone(member, now)
 

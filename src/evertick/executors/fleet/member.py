@@ -144,6 +144,7 @@ class MemberPlugin(WorkerPlugin):
                 self._show()
             case talk.LEAVE:
                 self.has_left = True
+                self._show()  # so that nobody waits for it
                 for ticket in self._open:
                     self._link.send(wire.line(wire.STOP, *ticket.key, ticket.attempt, "its member was removed"))
                 self._link.send(wire.line(wire.LEAVE))
@@ -210,7 +211,7 @@ class MemberPlugin(WorkerPlugin):
         card = talk.Card(
             self._name,
             self._labels,
-            not self.is_cordoned,
+            not (self.is_cordoned or self.has_left),
             self._slots,
             len(self._open),
             __version__,
