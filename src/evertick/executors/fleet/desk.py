@@ -6,7 +6,6 @@ a member is back, when the connection is, and now and then; no member does anyth
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from evertick.executors import wire
 from evertick.executors.fleet import talk
 from evertick.executors.fleet.copying import LogCopies
 from evertick.executors.fleet.crew import Crew
+from evertick.executors.fleet.fetching import LogFetcher
 from evertick.executors.fleet.joining import NotEnded, PartEnd
 from evertick.executors.fleet.parts import Part, Phase, Task, task_of_order, task_of_question
 from evertick.executors.keeper.book import Ticket
@@ -42,10 +42,6 @@ log = logging.getLogger("evertick.fleet")
 
 AGAIN_SECONDS = 10.0
 """How often what is not settled is asked for again, whether or not there is a reason to."""
-LOGS_SECONDS = 1.0
-LOGS_AT_ONCE = 200
-LOGS_WAIT_SECONDS = 60.0
-"""How long the rest of a log is waited for when its attempt has ended."""
 GIVEN_UP_MAX = 10_000
 
 
@@ -54,7 +50,7 @@ class FleetDesk:
         self, crew: Crew, copies: LogCopies, tell: Callable[[str, bytes], None], report: Callable[[Report], None]
     ) -> None:
         self.crew = crew
-        self._copies = copies
+        self._logs = LogFetcher(copies, tell, crew.is_there)
         self._tell = tell
         self._report = report
         self._tasks: dict[Ticket, Task] = {}
@@ -63,10 +59,6 @@ class FleetDesk:
         """Attempts that were reported lost, and the member that had them: when it is back, they are ended."""
         self._strangers: dict[Ticket, dict[Ticket, str]] = {}
         """Attempts that members have and that nobody here asked for: the loop may want them ended."""
-        self._ending_logs: dict[Ticket, tuple[str, float]] = {}
-        """Attempts that have ended and whose logs are not all here: the member, and until when it is waited."""
-        self._logs_asked_at = 0.0
-        self._logs_turn = 0
         self._strangers_told_at = 0.0
         self._shown: tuple[Member, ...] | None = None
         self.members: Sequence[Member] = ()
@@ -188,9 +180,7 @@ class FleetDesk:
             self._strangers_told_at = now
             for whole in self._strangers:
                 self._report(AttemptSeen(*whole))
-        if now - self._logs_asked_at >= LOGS_SECONDS:
-            self._logs_asked_at = now
-            self._ask_for_logs(now)
+        self._logs.tick(now, self._running)
         self._show(now)
 
     # One line
@@ -199,7 +189,7 @@ class FleetDesk:
         verb, job_id, scheduled_for, origin, attempt, *rest = words
         ticket = Ticket(RunKey(job_id, scheduled_for, origin), attempt)
         if verb in (talk.LOG, talk.LOGS_END):
-            self._take_log(verb, member, ticket, rest)
+            self._logs.take(verb, member, ticket, rest, self._holder_of(ticket))
             return
         task, part = self._parts.get(ticket, (None, None))
         if task is None or part is None:
@@ -227,7 +217,7 @@ class FleetDesk:
                 said = wire.Finished(*rest)
                 state, at = RunState(said.state), self.crew.ours(member, said.at)
                 end = PartEnd(member, state, at, said.exit_code, said.detail, said.steps, said.broken)
-                self._log_ends(part, now)
+                self._logs.ended(ticket, member, now)
                 self._ended(task, part, end)
                 if said.serial:
                     self._tell(member, wire.line(wire.DELIVERED, said.serial))
@@ -342,58 +332,15 @@ class FleetDesk:
         elif part.asked and now - part.since > AGAIN_SECONDS:
             self._ask_again(part, now)
 
-    # Logs
+    # Who is there, and has what
 
-    def _ask_for_logs(self, now: float) -> None:
-        running = [(part.ticket, part.member) for _, part in self._parts.values() if part.phase is Phase.RUNNING]
-        # In turns, because a second may be too short for all of them.
-        turn = self._logs_turn % max(len(running), 1)
-        wanted = (running[turn:] + running[:turn])[:LOGS_AT_ONCE]
-        self._logs_turn = turn + len(wanted)
-        for ticket, (member, until) in list(self._ending_logs.items()):
-            if now > until:
-                self._forget_logs(ticket)
-            else:
-                wanted.append((ticket, member))
-        for ticket, member in wanted:
-            if self.crew.is_there(member):
-                self._ask_for_log(ticket, member)
+    def _running(self) -> list[tuple[Ticket, str]]:
+        return [(part.ticket, part.member) for _, part in self._parts.values() if part.phase is Phase.RUNNING]
 
-    def _ask_for_log(self, ticket: Ticket, member: str) -> None:
-        offsets = self._copies.offsets_of(ticket)
-        self._tell(member, wire.line(talk.LOGS, *ticket.key, ticket.attempt, offsets))
-
-    def _log_ends(self, part: Part, now: float) -> None:
-        if part.ticket not in self._ending_logs:
-            self._ending_logs[part.ticket] = (part.member, now + LOGS_WAIT_SECONDS)
-
-    def _take_log(self, verb: str, member: str, ticket: Ticket, rest: list[Any]) -> None:
+    def _holder_of(self, ticket: Ticket) -> str | None:
+        """The member that carries an attempt out; None when it has ended, or is not ours."""
         _, part = self._parts.get(ticket, (None, None))
-        ending = self._ending_logs.get(ticket)
-        # Only from the one that has it: no member may write into the log of another's run.
-        if member not in {part.member if part else "", ending[0] if ending else ""}:
-            return
-        if verb == talk.LOGS_END:
-            self._logs_complete(ticket, part)
-            return
-        step, offset, data, is_complete = rest
-        piece = base64.b64decode(data)
-        self._copies.write(ticket, str(step), int(offset), piece, is_complete=bool(is_complete))
-        if len(piece) >= talk.PIECE:
-            self._ask_for_log(ticket, member)  # there is more
-
-    def _logs_complete(self, ticket: Ticket, part: Part | None) -> None:
-        if part is None or part.phase is Phase.ENDED:
-            self._forget_logs(ticket)
-        else:
-            # They come before the end that they belong to; nothing more is to be asked for then.
-            self._ending_logs[ticket] = (part.member, 0.0)
-
-    def _forget_logs(self, ticket: Ticket) -> None:
-        self._ending_logs.pop(ticket, None)
-        self._copies.forget(ticket)
-
-    # Who is there
+        return part.member if part is not None and part.phase is not Phase.ENDED else None
 
     def _show(self, now: float) -> None:
         self.members = members = tuple(self.crew.members(now))
