@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from evertick.errors import SettingsError
 from evertick.executors import wire
 from evertick.executors.fleet import talk
 from evertick.executors.fleet.copying import LogCopies
@@ -329,3 +330,12 @@ def test_a_shard_is_told_from_its_run_and_back(origin):
     assert split_run_id(sharded.run_id) == (key.run_id, (2, 7))
     assert split_key(key) == (key, None)
     assert split_run_id(key.run_id) == (key.run_id, None)
+
+
+def test_without_dask_it_says_what_to_install(monkeypatch, tmp_path):
+    from evertick.executors.fleet import settings
+    from evertick.executors.fleet.executor import FleetExecutor
+
+    monkeypatch.setattr(settings, "find_spec", lambda _: None)
+    with pytest.raises(SettingsError, match=r"pip install 'evertick\[fleet\]'"):
+        FleetExecutor(tmp_path, FleetSettings("tcp://127.0.0.1:1"))

@@ -213,8 +213,9 @@ def certs(folder: Path, names: tuple[str, ...], hosts: tuple[str, ...], output: 
 
 
 def _settings(url: str, certs: Path | None) -> FleetSettings:
-    from evertick.executors.fleet.settings import Certificates, FleetSettings
+    from evertick.executors.fleet.settings import Certificates, FleetSettings, need_dask
 
+    need_dask()
     return FleetSettings(url, Certificates.in_folder(certs) if certs else None)
 
 
@@ -233,7 +234,6 @@ def _labels(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 def _supervise(role: str, part: Part) -> None:
     from evertick.executors.fleet.supervising import Supervisor
 
-    _need_dask()
     what = f"{part.name} runs jobs for {part.url}" if part.name else f"the fleet is at {part.url}"
 
     def said(line: str) -> None:
@@ -243,15 +243,6 @@ def _supervise(role: str, part: Part) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.stop)
     raise SystemExit(supervisor.run())
-
-
-def _need_dask() -> None:
-    from importlib.util import find_spec
-
-    from evertick.errors import SettingsError
-
-    if find_spec("distributed") is None:
-        raise SettingsError("the fleet runs on Dask, which is not installed. Run: pip install 'evertick[fleet]'")
 
 
 def _show(output: str, members: list[Member]) -> None:

@@ -17,7 +17,7 @@ from evertick.executor import Attempt
 from evertick.executors.fleet.copying import LogCopies
 from evertick.executors.fleet.crew import Crew
 from evertick.executors.fleet.desk import FleetDesk
-from evertick.executors.fleet.settings import FleetSettings
+from evertick.executors.fleet.settings import FleetSettings, need_dask
 from evertick.executors.orders import Orders
 from evertick.model.member import Member
 from evertick.model.report import Report
@@ -40,6 +40,7 @@ class FleetExecutor:
     def __init__(
         self, state_folder: Path | str, settings: FleetSettings, *, environ: Mapping[str, str] | None = None
     ) -> None:
+        need_dask()
         self._state = Path(state_folder).absolute()
         self._settings = settings
         self._orders = Orders(os.environ if environ is None else environ)

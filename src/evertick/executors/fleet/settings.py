@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -66,6 +67,12 @@ def check_url(url: str, certificates: Certificates | None) -> None:
             f"'{url}' is not on this machine, and without certificates anybody could run programs there. "
             "Write tls:// and make certificates with 'evertick fleet certs'."
         )
+
+
+def need_dask() -> None:
+    """Say what is missing before anything is tried that needs it."""
+    if find_spec("distributed") is None:
+        raise SettingsError("the fleet runs on Dask, which is not installed. Run: pip install 'evertick[fleet]'")
 
 
 def is_loopback(host: str) -> bool:
