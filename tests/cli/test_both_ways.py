@@ -63,12 +63,12 @@ def desk(tmp_path_factory) -> Iterator[Desk]:
         scheduler.stop()
 
 
-def settled(data: Any, without: frozenset[str] | set[str] = frozenset(MOVING)) -> Any:
+def settled(data: Any) -> Any:
     """The answer without what passes while one asks."""
     if isinstance(data, dict):
-        return {name: settled(value, without) for name, value in data.items() if name not in without}
-    if isinstance(data, list):
-        return [settled(value, without) for value in data]
+        return {name: settled(value) for name, value in data.items() if name not in MOVING}
+    if isinstance(data, list | tuple):
+        return [settled(value) for value in data]
     return PASSING.sub(r"\1 a while", data) if isinstance(data, str) else data
 
 
@@ -117,7 +117,11 @@ MISTAKES = [
 @pytest.mark.parametrize("arguments", QUESTIONS, ids=" ".join)
 def test_the_same_question_has_the_same_answer(desk, arguments):
     asked = [argument.format(failed=desk.failed) for argument in arguments]
-    ledger, *servers = [desk.ask(way, *asked) for way in WAYS]
+    # An hour may begin meanwhile: what is compared is what was asked while nothing changed.
+    for _ in range(5):
+        ledger, *servers = [desk.ask(way, *asked) for way in WAYS]
+        if settled(desk.ask("the ledger", *asked)) == settled(ledger):
+            break
     assert ledger[0] == 0
     for server in servers:
         assert server[0] == 0

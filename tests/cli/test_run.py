@@ -85,6 +85,16 @@ def test_a_failure_is_tried_again_as_the_job_says(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_step_that_is_a_job_is_found_beside_the_file(tmp_path):
+    job(tmp_path, "command: exit 4\n", "below.yaml")
+    file = job(tmp_path, "steps:\n  - {name: sub, job: below}\n", "above.yaml")
+    out, _ = finish(file, "-o", "json", code=1)
+    (step,) = json.loads(out)["steps"]
+    assert (step["name"], step["state"], step["sub_run"].startswith("below@")) == ("sub", "failed", True)
+    assert "4" in step["detail"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "a polite kill"])
 def test_an_interrupt_ends_the_run_in_order(tmp_path, number):
     file = job(tmp_path, "command: |\n  trap 'echo cleaned up; exit 0' TERM\n  echo $$\n  sleep 600 & wait\n")

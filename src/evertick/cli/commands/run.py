@@ -145,7 +145,8 @@ def _alone(target: str, params: dict[str, str], timeout: float | None, place: Pl
 
 
 def _find(target: str, place: Place) -> tuple[Job, Mapping[str, Job]]:
-    from evertick.definitions.source import load_files
+    from evertick.definitions.source import load_files, load_folder
+    from evertick.model.work import SubJob
     from evertick.settings import Settings
 
     path = Path(target)
@@ -157,6 +158,9 @@ def _find(target: str, place: Place) -> tuple[Job, Mapping[str, Job]]:
             note(str(error))
         raise errors[0]
     (job,) = found.jobs.values()
+    # Steps that are jobs are found where a scheduler would find them: beside this one.
+    if any(isinstance(step.kind, SubJob) for step in job.steps):
+        return job, load_folder(path.parent, Settings.load(path.parent)).jobs
     return job, found.jobs
 
 
