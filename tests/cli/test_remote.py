@@ -171,11 +171,21 @@ def test_a_server_that_is_away_is_unreachable():
         pytest.param("ftp://evertick.example", "not the address of a server", id="another protocol"),
         pytest.param("https://me:secret@evertick.example", "holds no password", id="a password"),
         pytest.param("https://", "not the address of a server", id="no name"),
+        pytest.param("https://host:99999", "not the address of a server", id="no port"),
+        pytest.param("https://host:x", "not the address of a server", id="a port that is no number"),
+        pytest.param("https://[::1", "not the address of a server", id="half an address"),
+        pytest.param("https://" + "a" * 70 + ".example", "not the address of a server", id="a name that cannot be"),
     ],
 )
 def test_an_address_that_cannot_be_used(url, words):
     with pytest.raises(errors.SettingsError, match=words):
         Http(url, "evt_x")
+
+
+@pytest.mark.parametrize("token", ["evt_a\nb", "evt a", "ä", "\x00"])
+def test_a_token_that_is_none_is_not_sent(token):
+    with pytest.raises(errors.SettingsError, match="characters that no token has"):
+        Http("https://evertick.example", token)
 
 
 @pytest.mark.parametrize(
@@ -239,6 +249,9 @@ def test_the_server_of_the_folder_is_asked_when_it_is_there(folder, server):
         pytest.param(lambda state, _: write_note(state, "http://127.0.0.1:1"), id="that is gone"),
         pytest.param(lambda state, _: (state / "server.json").write_text("{"), id="whose note is broken"),
         pytest.param(lambda state, _: (state / "token").unlink(), id="whose token is away"),
+        pytest.param(lambda state, _: (state / "token").write_bytes(b"\xff\n\n"), id="whose token is broken"),
+        pytest.param(lambda state, _: write_note(state, "http://0.0.0.0:1"), id="that listens for everybody"),
+        pytest.param(lambda state, _: write_note(state, "nonsense://"), id="whose address is none"),
     ],
 )
 def test_without_a_server_the_ledger_is_as_good(folder, server, spoil):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import json
+import re
 import ssl
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,6 +24,7 @@ from evertick.errors import (
 PREFIX: Final = "/api/v1"
 TIMEOUT_SECONDS: Final = 30.0
 ANSWER_MAX: Final = 256 * 1024 * 1024
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,500}")
 
 # Whatever else a server may answer, it is the server's trouble.
 _ERRORS: Final[Mapping[int, type[EvertickError]]] = {
@@ -39,20 +41,26 @@ class Http:
     """Asks a server; what it refuses is raised as the error that a ledger on this machine would have raised."""
 
     def __init__(self, url: str, token: str | None) -> None:
-        parts = urlsplit(url if "//" in url else f"//{url}", "https")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(url if "//" in url else f"//{url}", "https")
+            host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+        except ValueError:
+            host, port = "", None
+        if not host or parts.scheme not in ("http", "https"):
             raise SettingsError(f"'{url}' is not the address of a server. Write for example https://evertick.example.")
+        if token and not _TOKEN.fullmatch(token):
+            raise SettingsError("the token has characters that no token has. Copy it anew, as it was shown.")
         if parts.username or parts.password:
             raise SettingsError("the address of a server holds no password. Put the token into EVERTICK_TOKEN.")
-        if parts.scheme == "http" and token and not is_local(parts.hostname):
+        if parts.scheme == "http" and token and not is_local(host):
             raise SettingsError(
-                f"the token would go to {parts.hostname} in the clear. Write https://, or reach it through a tunnel: "
+                f"the token would go to {host} in the clear. Write https://, or reach it through a tunnel: "
                 "http://127.0.0.1:PORT"
             )
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._base = parts.path.rstrip("/") + PREFIX
         self._token = token
-        self._connection = _connection(parts.scheme, parts.hostname, parts.port)
+        self._connection = _connection(parts.scheme, host, port)
 
     def get(self, path: str, query: Mapping[str, Any] | None = None, *, wait: float = 0.0) -> Any:
         return self._ask("GET", path, query, None, "", wait)

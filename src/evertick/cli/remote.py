@@ -41,12 +41,19 @@ def open_remote(url: str, token_file: Path | None) -> Iterator[RemoteDesk]:
 @contextmanager
 def open_neighbour(found: Neighbour | None) -> Iterator[RemoteDesk | None]:
     """The server of this folder, if it answers; None: the ledger is as good."""
-    http = None if found is None else Http(found.url, found.token)
+    http = None if found is None else _http_of(found)
     try:
         yield RemoteDesk(http) if http is not None and _answers(http) else None
     finally:
         if http is not None:
             http.close()
+
+
+def _http_of(found: Neighbour) -> Http | None:
+    try:
+        return Http(found.url, found.token)
+    except SettingsError:
+        return None  # listening for others, whom a token may not reach in the clear; or a note that is none
 
 
 def _answers(http: Http) -> bool:
@@ -263,4 +270,4 @@ def _part(name: str) -> str:
     """A name as one part of a path: nothing in it leads elsewhere."""
     if name in ("", ".", ".."):
         raise DefinitionError(f"'{name}' is no name that can be asked for.")
-    return quote(name, safe="")
+    return quote(name, safe="", errors="surrogateescape")
