@@ -64,6 +64,9 @@ class Config:
     is_leaderless: bool = False
     """Every node owns everything, and nobody's epoch is checked."""
     tells_calls: bool = False
+    look_seconds: float = 0.02
+    """How often it says how it stands."""
+    tells_launches: bool = True
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))
@@ -184,19 +187,24 @@ def run(config: Config, tell: Tell) -> int:
 
 async def _serve(config: Config, tell: Tell) -> None:
     ends = SUCCEEDED if config.retry_seconds is None else FAILED
-    executor = TellingExecutor(Path(config.attempts), tell, config.takes_us, ends)
+    said = tell if config.tells_launches else _nothing
+    executor = TellingExecutor(Path(config.attempts), said, config.takes_us, ends)
     jobs = jobs_of(config)
     service = Service(config.url, lambda: jobs, {"local": executor}, node=config.node, lease_us=config.lease_us)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, service.shut_down)
-    onlooker = asyncio.create_task(_look_on(service, tell))
+    onlooker = asyncio.create_task(_look_on(service, tell, config.look_seconds))
     await service.run()
     onlooker.cancel()
 
 
-async def _look_on(service: Service, tell: Tell) -> None:
+def _nothing(line: str) -> None:
+    """For a load at which saying everything would be a good part of it."""
+
+
+async def _look_on(service: Service, tell: Tell, look_seconds: float) -> None:
     owned: set[str] = set()
     while True:
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(look_seconds)
         state, now = service.state, time.time_ns() // 1_000
         if state.jobs.keys() != owned:
             owned = set(state.jobs)

@@ -1,0 +1,138 @@
+"""Several schedulers on one database under load, one of them killed: `python -m tests.processes.soak_nodes --help`.
+
+Not a part of the suite, because what it claims depends on the machine: every due occurrence is launched, the jobs of a
+killed node fire on the others within 10 seconds, and the ledger's own proof is clean behind it. It prints what it
+measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from evertick.model.instant import SECOND
+from evertick.model.run import RunKey
+from evertick.testing.disk_executor import Launched, launches_in
+from tests.processes import proof
+from tests.processes.cluster import PATIENCE_SECONDS, Node, cluster
+from tests.processes.node import Config, jobs_of
+from tests.services import MysqlServer, PostgresServer
+
+TAKEOVER_SECONDS = 10.0
+SERVERS = {"postgres": PostgresServer, "mariadb": MysqlServer}
+
+
+class Figures(NamedTuple):
+    store: str
+    nodes: int
+    rate: int
+    launched_per_second: float
+    late_ms: tuple[float, float, float]
+    """Of the launches while all nodes lived: the median, the 99th percentile, the latest."""
+    takeover_seconds: float | None
+
+    def __str__(self) -> str:
+        median, late, latest = self.late_ms
+        text = (
+            f"{self.store:8} {self.nodes} nodes, {self.rate:,} due per second: "
+            f"{self.launched_per_second:,.0f} launched per second, late by {median:,.0f} ms (median), "
+            f"{late:,.0f} ms (99 %), {latest:,.0f} ms (worst)"
+        )
+        return text if self.takeover_seconds is None else f"{text}; takeover {self.takeover_seconds:.1f} s"
+
+
+def soak(store: str, url: str, nodes: int, rate: int, seconds: float, *, is_killing: bool) -> Figures:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        configs = [
+            Config(
+                url,
+                f"{folder}/attempts-{number}",
+                f"node-{number}",
+                seconds=rate,
+                look_seconds=0.5,
+                tells_launches=False,
+            )
+            for number in range(nodes)
+        ]
+        jobs = {job.id for job in jobs_of(configs[0])}
+        running = stack.enter_context(cluster(*configs))
+        _wait_until_shared(running, jobs)
+        began = time.time_ns() // 1_000
+        time.sleep(seconds)
+        ended = time.time_ns() // 1_000
+        takeover = _kill(running) if is_killing else None
+        alive = running[1:] if is_killing else running
+        for node in alive:
+            node.signal(signal.SIGTERM)
+        for node in alive:
+            assert node.wait() == 0
+        everything = proof.launches_of(*(node.attempts for node in running))
+        report = proof.verified(url)
+        assert report.runs >= rate * seconds, f"{report.runs:,} runs are too few"
+        assert proof.unknown_to_the_ledger(proof.rows_of(url), everything) == []
+        assert proof.launched_behind_an_owner(everything) == []
+        calm = [one for one in everything if began <= one.at < ended]
+        per_second = len(calm) / ((ended - began) / SECOND)
+        return Figures(store, nodes, rate, per_second, _lateness(calm), takeover)
+
+
+def _wait_until_shared(nodes: Sequence[Node], jobs: set[str]) -> None:
+    while True:
+        shares = [node.owned() for node in nodes]
+        if all(shares) and set.union(*shares) == jobs and sum(map(len, shares)) == len(jobs):
+            return
+        nodes[0].wait_a_moment()
+
+
+def _kill(nodes: Sequence[Node]) -> float:
+    """Kill the first; how long until the last of its jobs has fired on another."""
+    victim, *others = nodes
+    orphans = victim.owned()
+    victim.kill()
+    died_at = max(one.at for one in launches_in(victim.attempts))
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        fired: dict[str, int] = {}
+        for one in (one for node in others for one in launches_in(node.attempts) if one.at > died_at):
+            job = one.run_id.partition("@")[0]
+            fired[job] = min(fired.get(job, one.at), one.at)
+        if fired.keys() >= orphans:
+            return (max(fired[job] for job in orphans) - died_at) / SECOND
+        assert time.monotonic() < deadline, f"{len(orphans - fired.keys())} of {len(orphans)} jobs never fired again"
+        time.sleep(1.0)
+
+
+def _lateness(launches: Sequence[Launched]) -> tuple[float, float, float]:
+    late = sorted((one.at - RunKey.from_run_id(one.run_id).scheduled_for) / 1_000 for one in launches)
+    return late[len(late) // 2], late[len(late) * 99 // 100], late[-1]
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.processes.soak_nodes", description=__doc__)
+    parser.add_argument("--store", choices=SERVERS, action="append", help="which databases; all if none is given")
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--rate", type=int, default=1_000, help="occurrences per second")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long before a node is killed")
+    parser.add_argument("--no-kill", action="store_true")
+    chosen = parser.parse_args(words)
+    is_well = True
+    for store in chosen.store or SERVERS:
+        with SERVERS[store]() as server:
+            url = server.fresh()
+            is_killing = not chosen.no_kill and chosen.nodes > 1
+            figures = soak(store, url, chosen.nodes, chosen.rate, chosen.seconds, is_killing=is_killing)
+        print(figures, flush=True)  # noqa: T201
+        if figures.takeover_seconds is not None and figures.takeover_seconds > TAKEOVER_SECONDS:
+            print(f"the takeover took longer than {TAKEOVER_SECONDS:.0f} s", file=sys.stderr)  # noqa: T201
+            is_well = False
+    return 0 if is_well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,107 @@
+"""Can nodes of the version before go on while the next version's first node has upgraded the database?
+
+Nodes are replaced one after another, so for some minutes the old code works on the new schema. It can, as long as every
+step only adds: what the old statements name stays as it was, and what they do not name need not be said.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+import sqlalchemy as sa
+
+from evertick.errors import SchemaTooNew
+from evertick.store import RunFilter
+from evertick.stores import migrations, open_store
+from evertick.stores.migrations.making import Making
+from tests.stores.building import enter, occurrence, planned
+
+SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}
+STEPS = range(2, migrations.NEWEST + 1)
+
+
+@pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.slow) for name in SERVERS)])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/evertick.db"
+    return request.getfixturevalue(SERVERS[request.param])()
+
+
+class Column(NamedTuple):
+    type: str
+    is_nullable: bool
+    default: str | None
+
+
+class Shape(NamedTuple):
+    columns: dict[tuple[str, str], Column]
+    keys: dict[str, tuple[str, ...]]
+    unique: frozenset[tuple[str, ...]]
+
+
+def shape_of(connection: sa.Connection) -> Shape:
+    look = sa.inspect(connection)
+    names = [name for name in look.get_table_names() if name.startswith("evertick_")]
+    columns = {
+        (name, one["name"]): Column(str(one["type"]), one["nullable"], one["default"])
+        for name in names
+        for one in look.get_columns(name)
+    }
+    unique = {(name, *index["column_names"]) for name in names for index in look.get_indexes(name) if index["unique"]}
+    keys = {name: tuple(look.get_pk_constraint(name)["constrained_columns"]) for name in names}
+    return Shape(columns, keys, frozenset(unique))
+
+
+@pytest.fixture
+def shapes(url):
+    """What the database looks like after each step."""
+    engine = sa.create_engine(url)
+    found = []
+    with engine.begin() as connection:
+        making = Making(connection)
+        for step in migrations.STEPS:
+            step(making)
+            found.append(shape_of(connection))
+    engine.dispose()
+    return found
+
+
+def test_no_step_takes_away_or_changes_what_the_version_before_uses(shapes):
+    for number in STEPS:
+        before, after = shapes[number - 2], shapes[number - 1]
+        changed = {name: (old, after.columns.get(name)) for name, old in before.columns.items()}
+        assert {name: pair for name, pair in changed.items() if pair[0] != pair[1]} == {}, f"step {number}"
+        assert before.keys.items() <= after.keys.items(), f"step {number}"
+
+
+def test_no_step_asks_for_what_the_version_before_does_not_know(shapes):
+    for number in STEPS:
+        before, after = shapes[number - 2], shapes[number - 1]
+        old_tables = {table for table, _ in before.columns}
+        added = {name: one for name, one in after.columns.items() if name not in before.columns}
+        needed = [name for name, one in added.items() if name[0] in old_tables and not one.is_nullable]
+        assert [name for name in needed if after.columns[name].default is None] == [], f"step {number}"
+        assert {one for one in after.unique if one[0] in old_tables} <= before.unique, f"step {number}"
+
+
+def test_a_line_written_by_the_first_version_is_read_by_this_one(url, shapes):
+    """Into a database of this version, as the old node would: naming only what it knows."""
+    store = open_store(url)
+    enter(store, planned(occurrence()))
+    old = sorted(name for table, name in shapes[0].columns if table == "evertick_runs")
+    table = sa.Table("evertick_runs", sa.MetaData(), *(sa.Column(name) for name in old))
+    with store._writer.begin() as connection:
+        row = dict(connection.execute(sa.select(*(table.c[name] for name in old))).mappings().one())
+        connection.execute(sa.insert(table).values({**row, "job_id": "from-an-old-node"}))
+    found = {row.key.job_id for row in store.query(RunFilter(), limit=10).rows}
+    assert found == {"report", "from-an-old-node"}
+    store.close()
+
+
+def test_an_old_version_that_starts_after_the_upgrade_is_refused(url, monkeypatch):
+    """It would not know what the new columns mean. Nodes that run go on; one that is started must be new."""
+    open_store(url).close()
+    monkeypatch.setattr(migrations, "NEWEST", migrations.NEWEST - 1)
+    with pytest.raises(SchemaTooNew, match="Install Evertick"):
+        open_store(url)
