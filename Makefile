@@ -14,7 +14,7 @@ PAGE   := src/evertick/web/static/index.html
 PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune -o -type f -print 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-kubernetes check format bench soak docs pictures lock clean
+.PHONY: help run web test test-kubernetes check format bench soak soak-nodes docs pictures lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,10 @@ bench: $(DEV) ## measure, side by side with the peers; prints tables, writes ben
 
 soak: $(RUN) ## simulate seed after seed until told to stop; SOAK_START names the first
 	$(BIN)/python -m evertick.testing.simulator --forever --start $(or $(SOAK_START),2000)
+
+soak-nodes: $(DEV) ## three nodes on one database under 1,000 occurrences a second, one of them killed
+	@$(BIN)/python -m tests.provision
+	$(BIN)/python -m tests.processes.soak_nodes
 
 docs: $(DEV) ## rewrite the generated parts of docs/
 	$(BIN)/python -m tests.generate_docs

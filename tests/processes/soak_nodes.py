@@ -13,11 +13,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import NamedTuple
+
+import psutil
 
 from evertick.model.instant import SECOND
 from evertick.model.run import RunKey
+from evertick.service import open_store
+from evertick.store import RunFilter
 from evertick.testing.disk_executor import Launched, launches_in
 from tests.processes import proof
 from tests.processes.cluster import PATIENCE_SECONDS, Node, cluster
@@ -35,6 +39,8 @@ class Figures(NamedTuple):
     launched_per_second: float
     late_ms: tuple[float, float, float]
     """Of the launches while all nodes lived: the median, the 99th percentile, the latest."""
+    cpu_us: float
+    """Of the nodes, for each launch: what another machine can be judged by."""
     takeover_seconds: float | None
 
     def __str__(self) -> str:
@@ -42,7 +48,7 @@ class Figures(NamedTuple):
         text = (
             f"{self.store:8} {self.nodes} nodes, {self.rate:,} due per second: "
             f"{self.launched_per_second:,.0f} launched per second, late by {median:,.0f} ms (median), "
-            f"{late:,.0f} ms (99 %), {latest:,.0f} ms (worst)"
+            f"{late:,.0f} ms (99 %), {latest:,.0f} ms (worst), {self.cpu_us:,.0f} us of a core for each"
         )
         return text if self.takeover_seconds is None else f"{text}; takeover {self.takeover_seconds:.1f} s"
 
@@ -63,10 +69,12 @@ def soak(store: str, url: str, nodes: int, rate: int, seconds: float, *, is_kill
         jobs = {job.id for job in jobs_of(configs[0])}
         running = stack.enter_context(cluster(*configs))
         _wait_until_shared(running, jobs)
+        _wait_until_all_fire(running, jobs)
         began = time.time_ns() // 1_000
+        used = _cpu_us(running)
         time.sleep(seconds)
-        ended = time.time_ns() // 1_000
-        takeover = _kill(running) if is_killing else None
+        ended, used = time.time_ns() // 1_000, _cpu_us(running) - used
+        takeover = _kill(url, running) if is_killing else None
         alive = running[1:] if is_killing else running
         for node in alive:
             node.signal(signal.SIGTERM)
@@ -79,7 +87,7 @@ def soak(store: str, url: str, nodes: int, rate: int, seconds: float, *, is_kill
         assert proof.launched_behind_an_owner(everything) == []
         calm = [one for one in everything if began <= one.at < ended]
         per_second = len(calm) / ((ended - began) / SECOND)
-        return Figures(store, nodes, rate, per_second, _lateness(calm), takeover)
+        return Figures(store, nodes, rate, per_second, _lateness(calm), used / max(len(calm), 1), takeover)
 
 
 def _wait_until_shared(nodes: Sequence[Node], jobs: set[str]) -> None:
@@ -90,7 +98,19 @@ def _wait_until_shared(nodes: Sequence[Node], jobs: set[str]) -> None:
         nodes[0].wait_a_moment()
 
 
-def _kill(nodes: Sequence[Node]) -> float:
+def _wait_until_all_fire(nodes: Sequence[Node], jobs: set[str]) -> None:
+    """What is entered ahead of its time comes due some seconds after the start."""
+    began = time.time_ns() // 1_000
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        later = (one for node in nodes for one in launches_in(node.attempts) if one.at > began)
+        if {one.run_id.partition("@")[0] for one in later} >= jobs:
+            return
+        assert time.monotonic() < deadline, "some jobs never fired"
+        time.sleep(1.0)
+
+
+def _kill(url: str, nodes: Sequence[Node]) -> float:
     """Kill the first; how long until the last of its jobs has fired on another."""
     victim, *others = nodes
     orphans = victim.owned()
@@ -104,8 +124,19 @@ def _kill(nodes: Sequence[Node]) -> float:
             fired[job] = min(fired.get(job, one.at), one.at)
         if fired.keys() >= orphans:
             return (max(fired[job] for job in orphans) - died_at) / SECOND
-        assert time.monotonic() < deadline, f"{len(orphans - fired.keys())} of {len(orphans)} jobs never fired again"
+        assert time.monotonic() < deadline, _left(url, orphans - fired.keys(), len(orphans))
         time.sleep(1.0)
+
+
+def _cpu_us(nodes: Sequence[Node]) -> float:
+    return sum(sum(psutil.Process(node.pid).cpu_times()[:2]) for node in nodes) * SECOND
+
+
+def _left(url: str, jobs: set[str], count: int) -> str:
+    """What the ledger has about jobs that did not fire again."""
+    with closing(open_store(url)) as store:
+        some = [row for job in sorted(jobs)[:3] for row in store.query(RunFilter(job_ids=[job]), limit=3).rows]
+    return "\n".join([f"{len(jobs)} of {count} jobs did not fire again:", *map(str, some)])
 
 
 def _lateness(launches: Sequence[Launched]) -> tuple[float, float, float]:
