@@ -140,6 +140,7 @@ def test_the_same_mistake_has_the_same_words_and_exit_code(desk, arguments, code
 def test_what_is_asked_for_is_done(desk, way):
     code, asked = desk.ask(way, "trigger", "echo", "-p", "WORD=hi", "--wait")
     assert (code, asked["run"]["state"], asked["run"]["params"]) == (0, "succeeded", {"WORD": "hi"})
+    assert asked["run"]["trigger"] == "manual"
     assert [log["text"] for log in desk.ask(way, "logs", asked["run"]["run"])[1]] == ["hi\n"]
     code, retried = desk.ask(way, "retry", desk.failed, "--from-failed", "--wait")
     assert (code, retried["run"]["resumed_from"], retried["run"]["exit_code"]) == (1, desk.failed, 3)

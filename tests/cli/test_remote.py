@@ -110,7 +110,7 @@ def test_a_request_has_a_key_so_that_asking_twice_does_it_once(server, desk):
     assert (asked.method, asked.path, asked.body) == (
         "POST",
         "/api/v1/jobs/report/trigger?wait=60.0",
-        {"params": {"A": "1"}},
+        {"params": {"A": "1"}, "trigger": "manual"},
     )
     assert asked.headers["idempotency-key"] == "cli-1"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Body, Query, Request
 from pydantic import Field
@@ -22,6 +22,7 @@ NOTE_MAX = 1_000
 
 class TriggerBody(Shape):
     params: dict[str, Annotated[str, Field(max_length=100_000)]] = Field(default_factory=dict, max_length=PARAMS_MAX)
+    trigger: Literal["api", "manual"] = Field("api", description="Whether a program asks, or a person through one.")
 
 
 class PauseBody(Shape):
@@ -143,7 +144,7 @@ def trigger_job(
     """Run a job now; the run meets the job's overlap rule like any other."""
     params = body.params if body else {}
     request.state.noted = {"params": sorted(params)}
-    trigger = "manual" if who.is_page else "api"
+    trigger = "manual" if who.is_page else body.trigger if body else "api"
     return at.desk.trigger(job, params, trigger, request_id=request_id, by=who.name, wait_seconds=wait)
 
 

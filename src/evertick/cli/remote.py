@@ -199,7 +199,8 @@ class RemoteDesk:
         request_id: str,
         wait_seconds: float = 0.0,
     ) -> Data:
-        return self._do(f"/jobs/{_part(job_id)}/trigger", {"params": dict(params or {})}, request_id, wait_seconds)
+        body = {"params": dict(params or {}), "trigger": "manual"}
+        return self._do(f"/jobs/{_part(job_id)}/trigger", body, request_id, wait_seconds)
 
     def cancel(self, target: str, *, request_id: str, wait_seconds: float = 0.0) -> Data:
         kind = "runs" if "@" in target else "jobs"
