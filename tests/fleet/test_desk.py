@@ -112,9 +112,17 @@ def test_an_attempt_is_told_to_its_member_and_its_end_is_acknowledged(line):
 )
 def test_a_wrong_clock_of_a_member_is_made_up_for(line, ahead_us, made_up_for):
     line.ahead_us = ahead_us
-    line.connect("ex-a").launch()
+    line.connect(*["ex-a"] * 3).launch()
     line.say("ex-a", wire.STARTED, NINE + ahead_us)
     assert line.news() == [RunStarted(KEY, 1, NINE if made_up_for else NINE + ahead_us)]
+
+
+def test_a_card_that_was_long_on_its_way_is_no_wrong_clock(line):
+    line.connect(*["ex-a"] * 3).launch()
+    line.ahead_us = -30 * SECOND
+    line.card("ex-a")
+    line.say("ex-a", wire.STARTED, NINE)
+    assert line.news() == [RunStarted(KEY, 1, NINE)]
 
 
 def test_everyone_who_is_there_is_shown_at_once(line):

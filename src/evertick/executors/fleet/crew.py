@@ -14,6 +14,7 @@ from evertick.model.member import Member
 
 FORGET_SECONDS = 3_600.0
 """A member that was away for this long is not told of any more."""
+CARDS_MIN, CARDS_KEPT = 3, 10
 CLOCKS_US = 2 * SECOND
 """By how much clocks may differ before it is made up for: messages take their time too."""
 
@@ -29,8 +30,16 @@ class Seat:
     seen_at: int
     """The same as an instant, for people."""
     is_there: bool = True
-    ahead_us: int = 0
-    """How far its clock is ahead of ours; 0 where it might as well be the way the message took."""
+    ahead: tuple[int, ...] = ()
+    """By how much its clock was ahead of ours when its last cards arrived; what they took on the way makes it less."""
+
+    @property
+    def ahead_us(self) -> int:
+        """As the fastest of the last cards has it; 0 where it might as well be the way that the message took."""
+        if len(self.ahead) < CARDS_MIN:
+            return 0
+        least_delayed = max(self.ahead)
+        return least_delayed if abs(least_delayed) > CLOCKS_US else 0
 
 
 class Crew:
@@ -59,10 +68,10 @@ class Crew:
         card = Card.from_plain(plain)
         before = self._seats.get(card.name)
         seen_at = instant - int(age * SECOND)
-        ahead_us = _ahead(card.clock - seen_at)
-        if ahead_us and (before is None or not before.ahead_us):
-            log.warning("member.clock_differs member=%s ahead_us=%d", card.name, ahead_us)
-        self._seats[card.name] = Seat(card, address, now - age, seen_at, ahead_us=ahead_us)
+        ahead = ((*(before.ahead if before else ()), card.clock - seen_at))[-CARDS_KEPT:]
+        self._seats[card.name] = seat = Seat(card, address, now - age, seen_at, ahead=ahead)
+        if seat.ahead_us and before is not None and not before.ahead_us:
+            log.warning("member.clock_differs member=%s ahead_us=%d", card.name, seat.ahead_us)
         if before is None or not before.is_there or before.card.incarnation != card.incarnation:
             return card.name
         # Frozen, or behind a line that was cut: what was said to it meanwhile may be lost, and given up.
@@ -103,7 +112,3 @@ class Crew:
             is_healthy = self.is_there(name) and now - seat.heard_at <= self._silence
             member = seat.card.to_member(seat.address, seat.seen_at, is_healthy=is_healthy)
             yield member._replace(is_awaited=not is_healthy and not self.is_given_up(name, now))
-
-
-def _ahead(difference_us: int) -> int:
-    return difference_us if abs(difference_us) > CLOCKS_US else 0
