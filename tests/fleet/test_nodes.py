@@ -30,7 +30,9 @@ def test_the_other_node_goes_on_with_what_runs(strategy, tmp_path, yard, fresh_p
         )
 
     def serve(node: str) -> Process:
-        words = ("serve", str(jobs), "--store", url, "--node", node, "--fleet", yard.url, "--patience", "30")
+        settings = tmp_path / f"{node}.toml"
+        settings.write_text(f'state = "{tmp_path / node}"\nstore = "{url}"\nnode = "{node}"\n')
+        words = ("serve", str(jobs), "--config", str(settings), "--fleet", yard.url, "--no-web", "--patience", "30")
         return Process(*words, log=tmp_path / f"{node}.log")
 
     def running(path) -> set[str]:

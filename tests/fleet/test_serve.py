@@ -69,7 +69,8 @@ def test_jobs_run_on_the_fleet_as_their_files_say(tmp_path, yard):
     yard.join("ex-a")
     yard.join("ex-b")
     place = Place(tmp_path)
-    scheduler = Process("serve", str(place.jobs), "--fleet", yard.url, "--patience", "1", log=tmp_path / "serve.log")
+    words = ("serve", str(place.jobs), "--fleet", yard.url, "--no-web", "--patience", "1")
+    scheduler = Process(*words, log=tmp_path / "serve.log")
     try:
         wait_for(lambda: (place.jobs / ".evertick" / "ledger.db").exists(), "the ledger")
         wait_for(lambda: len(json.loads(fleet("list", yard.url, "-o", "json"))) == 2, "two members")

@@ -35,7 +35,7 @@ class Site:
         self.url = f"sqlite:///{self.jobs / '.evertick' / 'ledger.db'}"
 
     def serve(self) -> Process:
-        words = ("serve", str(self.jobs), "--fleet", self._yard.url, "--quiet", "--patience", "60")
+        words = ("serve", str(self.jobs), "--fleet", self._yard.url, "--no-web", "--quiet", "--patience", "60")
         return Process(*words, log=self._folder / "serve.log")
 
     def attempts(self, path: Path) -> list[str]:
