@@ -22,7 +22,7 @@ from evertick.model.run import RunKey
 from tests.executors.contract import Reports
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 SHORT_US = 4 * SECOND
 """A lease that a test waits for; wherever a lease must not run out, it is longer than any machine is slow."""
 LONG_US = 300 * SECOND
