@@ -57,7 +57,7 @@ export function AuditPage() {
             </table>
           </div>
         )}
-        <More hasMore={lines.hasMore} isLoading={lines.isLoading} onMore={lines.more} />
+        <More hasMore={lines.hasMore} onMore={lines.more} />
       </Card>
     </PageBody>
   );

@@ -49,7 +49,7 @@ export function JobLedger({ job, query }: { job: JobDetail; query: URLSearchPara
         {!runs.first && runs.isLoading && <Loading />}
         {runs.first && !runs.items.length && <Empty title="Nothing yet">The first occurrence appears here when it is due.</Empty>}
         {runs.items.length > 0 && <RunTable runs={runs.items} caption={`Ledger of ${job.job}`} isOneJob zoneOf={() => job.timezone} />}
-        <More hasMore={runs.hasMore} isLoading={runs.isLoading} onMore={runs.more} />
+        <More hasMore={runs.hasMore} onMore={runs.more} />
       </Card>
     </>
   );

@@ -52,7 +52,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
           </Empty>
         )}
         {jobs.items.length > 0 && <JobTable jobs={jobs.items} />}
-        <More hasMore={jobs.hasMore} isLoading={jobs.isLoading} onMore={jobs.more} />
+        <More hasMore={jobs.hasMore} onMore={jobs.more} />
       </Card>
     </PageBody>
   );

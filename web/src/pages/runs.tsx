@@ -45,7 +45,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
           </Empty>
         )}
         {runs.items.length > 0 && <RunTable runs={runs.items} caption="Runs and skips, newest first" />}
-        <More hasMore={runs.hasMore} isLoading={runs.isLoading} onMore={runs.more} />
+        <More hasMore={runs.hasMore} onMore={runs.more} />
       </Card>
     </PageBody>
   );

@@ -113,11 +113,11 @@ export function RunList({ runs, empty, isOneJob }: { runs: Run[]; empty: string;
   );
 }
 
-export function More({ hasMore, isLoading, onMore }: { hasMore: boolean; isLoading: boolean; onMore: () => void }) {
+export function More({ hasMore, onMore }: { hasMore: boolean; onMore: () => void }) {
   if (!hasMore) return null;
   return (
     <div class="table-foot">
-      <button type="button" class="button is-small" disabled={isLoading} onClick={onMore}>
+      <button type="button" class="button is-small" onClick={onMore}>
         Show more
       </button>
     </div>
