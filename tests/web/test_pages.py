@@ -91,7 +91,7 @@ def test_nothing_comes_from_elsewhere(shown, house):
 
 
 def judge(page, rules):
-    """No violation that axe knows of. The pages are live: what is found while something is redrawn is looked at again."""
+    """No violation that axe knows of. Pages are live: what is found while something is redrawn is looked at again."""
     for _ in range(4):
         page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         found = page.evaluate(f"axe.run({json.dumps({'runOnly': rules})}).then(result => result.violations)")

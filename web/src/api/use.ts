@@ -30,6 +30,7 @@ export function useApi<T>(target: string | null, concerns?: (event: LiveEvent) =
   }));
   const [turn, setTurn] = useState(0);
   const judge = useRef(concerns);
+  const took = useRef(0);
   judge.current = concerns;
   const reload = useCallback(() => setTurn((number) => number + 1), []);
 
@@ -43,8 +44,10 @@ export function useApi<T>(target: string | null, concerns?: (event: LiveEvent) =
       const data = old.target === target ? old.data : (kept.get(target) as T | undefined);
       return { target, ...(data === undefined ? {} : { data }), isLoading: true };
     });
+    const asked = performance.now();
     get<T>(target, abort.signal).then(
       (data) => {
+        took.current = performance.now() - asked;
         keep(target, data);
         setState({ target, data, isLoading: false });
       },
@@ -59,8 +62,8 @@ export function useApi<T>(target: string | null, concerns?: (event: LiveEvent) =
     let waiting = 0;
     const stop = listen((events) => {
       const matters = events.some((event) => event.type === "reset" || judge.current?.(event));
-      // At most once a second, however much happens.
-      if (matters) waiting ||= window.setTimeout(() => ((waiting = 0), reload()), 1_000);
+      // At most once a second, and never so often that answering takes more than a fifth of the server's time.
+      if (matters) waiting ||= window.setTimeout(() => ((waiting = 0), reload()), Math.max(1_000, 5 * took.current));
     });
     return () => (stop(), clearTimeout(waiting));
   }, [reload]);

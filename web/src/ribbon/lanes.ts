@@ -18,6 +18,8 @@ interface Block {
   width: number;
   lanes: DrawnLane[];
   isStale: boolean;
+  /** Until then a stale one is good enough: once a second at most, and never for more than a quarter of the server's time. */
+  restsUntil: number;
 }
 
 export interface Filter {
@@ -116,7 +118,7 @@ export class Lanes {
 
   private isWanting(number: number, view: View): boolean {
     const block = this.blocks.get(number);
-    if (!block || block.isStale) return true;
+    if (!block || (block.isStale && performance.now() >= block.restsUntil)) return true;
     const ratio = spanOf(view.window) / block.span;
     const isResized = Math.abs(Math.log(view.width / block.width)) > 0.4;
     return !holds(block.window, view.window) || ratio < 0.6 || ratio > 1.3 || isResized;
@@ -124,6 +126,7 @@ export class Lanes {
 
   private async fetch(number: number, view: View): Promise<void> {
     const abort = new AbortController();
+    const asked = performance.now();
     this.asked.set(number, abort);
     const wide = widened(view.window);
     const cells = Math.max(40, Math.round((2 * view.width) / COLUMN_PX));
@@ -141,7 +144,9 @@ export class Lanes {
       const answer = await get<Ribbon>(target, abort.signal);
       heardTime(answer.now);
       const lanes = answer.lanes.map(prepare);
-      this.blocks.set(number, { window: wide, span: spanOf(view.window), width: view.width, lanes, isStale: false });
+      const now = performance.now();
+      const restsUntil = now + Math.max(1_000, 4 * (now - asked));
+      this.blocks.set(number, { window: wide, span: spanOf(view.window), width: view.width, lanes, isStale: false, restsUntil });
       this.total = answer.total;
       this.error = null;
     } catch (error) {
