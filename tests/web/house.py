@@ -1,4 +1,4 @@
-"""A scheduler and the API beside it, as real processes on a folder of jobs; and a browser to look at them with."""
+"""`evertick serve` as a real process on a folder of jobs, and a browser to look at it with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,20 +38,17 @@ class House:
         self._processes: list[subprocess.Popen[str]] = []
 
     def start(self, *, with_scheduler: bool = True) -> None:
-        if with_scheduler:
-            # Without its own server of the page: that is started below, on a port that is known.
-            scheduler = self._run("-m", "evertick", "serve", str(self.folder), EVERTICK_WEB="false")
-            wait_for(lambda: (self.folder / ".evertick/control.sock").exists() or _is_over(scheduler))
-        told = self.folder / "api.log"
-        api = self._run("-m", "evertick.api", str(self.folder), "--port", str(self.port), log=told)
+        module = ["evertick", "serve"] if with_scheduler else ["evertick.api"]
+        told = self.folder / "serve.log"
+        process = self._run("-m", *module, str(self.folder), "--port", str(self.port), log=told)
 
         def has_said_it() -> bool:
             found = re.search(r"#token=(\S+)", told.read_text())
             self.token = found[1] if found else ""
-            return bool(found) or _is_over(api)
+            return bool(found) or _is_over(process)
 
         wait_for(has_said_it)
-        wait_for(lambda: _is_listening(self.port) or _is_over(api))
+        wait_for(lambda: _is_listening(self.port) or _is_over(process))
 
     def get(self, path: str) -> Any:
         request = urllib.request.Request(f"{self.url}/api/v1{path}", headers={"authorization": f"Bearer {self.token}"})
@@ -77,19 +74,18 @@ class House:
                 process.kill()
                 process.wait(15)
 
-    def _run(self, *words: str, log: Path | None = None, **more: str) -> subprocess.Popen[str]:
-        path = log or self.folder / "serve.log"
-        with path.open("w") as file:
+    def _run(self, *words: str, log: Path) -> subprocess.Popen[str]:
+        with log.open("w") as file:
             process = subprocess.Popen(
-                [sys.executable, *words], stdout=file, stderr=file, text=True, env=_environment(more)
+                [sys.executable, *words], stdout=file, stderr=file, text=True, env=_environment()
             )
         self._processes.append(process)
         return process
 
 
-def _environment(more: Mapping[str, str]) -> dict[str, str]:
+def _environment() -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith("EVERTICK_")}
-    return {**own, "EVERTICK_TIMEZONE": "UTC", **more}
+    return {**own, "EVERTICK_TIMEZONE": "UTC"}
 
 
 def _is_over(process: subprocess.Popen[str]) -> bool:
