@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from pydantic import TypeAdapter
@@ -329,10 +330,13 @@ def test_settings_and_tokens_show_no_secret(client, tokens):
     assert client.delete(f"{V1}/tokens/ci").status_code == 404
 
 
-def test_without_a_build_the_server_runs_and_says_how_to_make_one(client):
-    answer = client.get("/")
-    assert (answer.status_code, "make" in answer.text) == (200, True)
-    assert client.get("/jobs/etl").status_code == 503
+def test_without_a_build_the_server_runs_and_says_how_to_make_one(office):
+    from evertick.api.app import make_app
+
+    with TestClient(make_app(replace(office, site=None)), base_url=ORIGIN) as client:
+        answer = client.get("/")
+        assert (answer.status_code, "make web" in answer.text) == (200, True)
+        assert client.get("/jobs/etl").status_code == 503
 
 
 def test_a_member_of_the_fleet_is_given_nothing_more(make_office, tokens, monkeypatch):
