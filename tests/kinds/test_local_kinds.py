@@ -15,7 +15,7 @@ from evertick.kinds.http import BODY_MAX, HttpExchange, HttpRequest, parse_url, 
 from evertick.kinds.script import program_of as script_program
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
-from evertick.model.work import Command, HttpCall, Param, PythonCall, Script, Secret, SubJob
+from evertick.model.work import Command, HttpCall, Param, PythonCall, Script, Secret
 from tests.executors.contract import KEY
 from tests.executors.running import Place, job_of, launch, of_kind, script, sh
 
@@ -157,10 +157,6 @@ def test_parameters_of_the_run_are_arguments_of_the_function(place, module):
 
 def test_what_is_not_a_function_is_said_so(place):
     assert "'package.module:function'" in place.run(job_of(of_kind(PythonCall("os.system")))).detail
-
-
-def test_a_step_that_is_another_job_is_refused_by_name(place):
-    assert "'other'" in place.run(job_of(of_kind(SubJob("other")))).detail
 
 
 # HTTP

@@ -46,8 +46,9 @@ def crowded_house(tmp_path_factory):
         made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
+    """Not for longer than a module: while it is open this thread has a running event loop, and nobody else can."""
     with open_browser() as made:
         yield made
 
