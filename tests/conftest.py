@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.services"]
+
+# A suite that a shell runs in the background is told to ignore Ctrl-C, and so would be every program that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: a busy machine is not a defect, and timings belong in bench/.
 settings.register_profile("evertick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
