@@ -36,19 +36,24 @@ def test_a_stranger_is_asked_for_a_token_and_told_when_it_is_wrong(browser, hous
     page.context.close()
 
 
+def open_palette(page) -> None:
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("combobox")).to_be_focused()
+
+
 def test_the_palette_finds_jobs_pages_and_actions(page, house):
     page.goto(f"{house.url}/settings")
     page.get_by_role("heading", name="Settings").wait_for()
-    page.keyboard.press("Control+k")
+    open_palette(page)
     page.keyboard.type("hourly")
-    expect(page.get_by_role("option", name="Run hourly-report")).to_be_visible()
+    expect(page.get_by_role("option", name="Run hourly-report")).to_be_visible(timeout=30_000)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="hourly-report")).to_be_visible()
-    page.keyboard.press("Control+k")
+    open_palette(page)
     page.keyboard.type("run hourly")
     page.keyboard.press("Escape")
     expect(page.get_by_role("combobox")).to_have_count(0)
-    page.keyboard.press("Control+k")
+    open_palette(page)
     page.keyboard.type("calen")
     page.get_by_role("option", name="Calendar").click()
     expect(page.get_by_role("heading", name="Calendar")).to_be_visible()
