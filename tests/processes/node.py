@@ -27,7 +27,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from evertick import service as composition
 from evertick.dispatch.leadership import LEASE_US
 from evertick.errors import SchedulerLockError
 from evertick.executor import Attempt
@@ -37,7 +36,7 @@ from evertick.model.lifecycle import FAILED, SUCCEEDED, RunState
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
-from evertick.service import Service
+from evertick.service import Service, open_store
 from evertick.store import Batch, Committed, Lease, Store
 from evertick.testing.disk_executor import Act, DiskExecutor
 
@@ -167,15 +166,6 @@ def teller(fd: int) -> Tell:
 def run(config: Config, tell: Tell) -> int:
     """Be a scheduler until SIGTERM."""
     logging.getLogger("evertick").handlers = [TellingHandler(tell)]
-    open_really = composition.open_store
-
-    def open_store(url: str) -> Store:
-        store = open_really(url)
-        if config.is_leaderless:
-            store = LeaderlessStore(store)
-        return TellingStore(store, tell) if config.tells_calls else store
-
-    composition.open_store = open_store
     try:
         asyncio.run(_serve(config, tell))
     except SchedulerLockError as error:
@@ -190,7 +180,16 @@ async def _serve(config: Config, tell: Tell) -> None:
     said = tell if config.tells_launches else _nothing
     executor = TellingExecutor(Path(config.attempts), said, config.takes_us, ends)
     jobs = jobs_of(config)
-    service = Service(config.url, lambda: jobs, {"local": executor}, node=config.node, lease_us=config.lease_us)
+
+    def opener(url: str) -> Store:
+        store = open_store(url)
+        if config.is_leaderless:
+            store = LeaderlessStore(store)
+        return TellingStore(store, tell) if config.tells_calls else store
+
+    service = Service(
+        config.url, lambda: jobs, {"local": executor}, node=config.node, lease_us=config.lease_us, opener=opener
+    )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, service.shut_down)
     onlooker = asyncio.create_task(_look_on(service, tell, config.look_seconds))
     await service.run()
