@@ -35,12 +35,14 @@ kinds        errors model executor
 executors    errors model planning executor kinds routing
 dispatch     errors model settings planning routing loop definitions store executor
 operations   errors model settings planning loop definitions store dispatch
+parts        errors model settings routing loop executor executors kinds
 service      errors model settings planning routing loop definitions store stores executor executors kinds \
-             dispatch operations
+             dispatch operations parts
 once         errors model loop dispatch executors service
-library      errors model settings planning loop definitions store stores executor executors dispatch operations service
+library      errors model settings planning loop definitions store stores executor executors dispatch operations parts \
+             service
 web          errors model settings operations
-api          errors model settings definitions store stores executors dispatch operations service web
+api          errors model settings definitions store stores executors dispatch operations parts web
 cli          errors model settings planning loop definitions operations service once api stores executors
 testing      errors model settings planning routing loop definitions store stores executor dispatch operations
 evertick     errors model settings planning definitions store executor operations service library
@@ -53,6 +55,7 @@ CONCRETE_ROOMS = {"stores", "executors"}
 # `evertick db` looks after a database as such, whatever is kept in it; `evertick logs` reads files that outlive runs.
 MAY_NAME = {
     "service": ("evertick.",),
+    "parts": ("evertick.executors.",),
     "once": ("evertick.executors.",),
     "testing": ("evertick.stores.memory.",),
     # A program's own composition root: it adds its functions to what the service is put together from.

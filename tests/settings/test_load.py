@@ -18,7 +18,7 @@ from evertick.errors import SettingsError
 from evertick.model.instant import DAY, SECOND
 from evertick.model.notify import Mail, NotifyEvent, Route, Slack, Webhook
 from evertick.model.work import Secret
-from evertick.service import local_settings, loop_settings
+from evertick.parts import local_settings, loop_settings
 from evertick.settings import Settings
 from evertick.settings.catalogue import catalogue, parts
 from evertick.settings.kinds import mask_url

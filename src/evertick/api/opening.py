@@ -150,7 +150,7 @@ def draining(settings: Settings) -> Member | None:
 
     def drain(executor: str, member: str, *, is_draining: bool) -> Mapping[str, Any]:
         from evertick.executors.fleet.asking import set_cordon
-        from evertick.service import fleet_settings
+        from evertick.parts import fleet_settings
 
         fleet = fleet_settings(settings)
         if executor != FLEET or fleet is None:

@@ -30,7 +30,8 @@ from evertick.loop.messages import DefinitionsChanged, Message
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.routing import LOCAL
-from evertick.service import Service, executors_of, loop_settings
+from evertick.parts import executors_of, loop_settings
+from evertick.service import Service
 from evertick.settings import Settings
 from evertick.store import Store
 

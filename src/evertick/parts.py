@@ -1,0 +1,94 @@
+"""What each part of a scheduler is told of the settings, and which executors there are by them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from evertick.executor import Executor
+from evertick.executors.fleet.executor import FleetExecutor
+from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.executors.kubernetes.executor import KubernetesExecutor
+from evertick.executors.kubernetes.settings import KubernetesSettings
+from evertick.executors.local import LocalExecutor
+from evertick.executors.settings import KeeperSettings, LocalSettings
+from evertick.kinds.kubernetes.cluster import Access, connect
+from evertick.kinds.kubernetes.program import CONTEXT, INSTANCE, KUBECONFIG, NAMESPACE
+from evertick.loop.settings import LoopSettings
+from evertick.model.routing import FLEET, KUBERNETES, LOCAL
+from evertick.routing.lanes import LaneSettings
+from evertick.settings import Settings
+
+
+def executors_of(settings: Settings, state_folder: Path) -> dict[str, Executor]:
+    """Where runs can go: this machine, a cluster, which costs nothing until a job names it, and the fleet if any."""
+    # A step that is a container is attended to by a process of this machine, which must know the same cluster.
+    cluster = kubernetes_settings(settings)
+    named = {CONTEXT: cluster.access.context, NAMESPACE: cluster.access.namespace, INSTANCE: cluster.instance}
+    named[KUBECONFIG] = cluster.access.kubeconfig
+    environ = {**os.environ, **{name: value for name, value in named.items() if value}}
+    executors: dict[str, Executor] = {
+        LOCAL: LocalExecutor(state_folder, local_settings(settings), environ=environ),
+        KUBERNETES: KubernetesExecutor(lambda: connect(cluster.access), state_folder, cluster),
+    }
+    fleet = fleet_settings(settings)
+    if fleet is not None:
+        executors[FLEET] = FleetExecutor(state_folder, fleet)
+    return executors
+
+
+def fleet_settings(settings: Settings) -> FleetSettings | None:
+    """What the fleet is told of the settings; None: there is none."""
+    part = settings.fleet
+    if not part.url:
+        return None
+    if part.tls_ca and part.tls_cert and part.tls_key:
+        certificates = Certificates(str(part.tls_ca), str(part.tls_cert), str(part.tls_key))
+        return FleetSettings(part.url, certificates, part.lease_us)
+    return FleetSettings(part.url, lease_us=part.lease_us)
+
+
+def loop_settings(settings: Settings) -> LoopSettings:
+    """What the loop is told of the settings."""
+    loop = settings.loop
+    return LoopSettings(
+        preread_us=loop.preread_us,
+        loop_interval_us=loop.interval_us,
+        lookahead_us=loop.lookahead_us,
+        grace_us=loop.keep_us,
+        flush_interval_us=loop.flush_us,
+        retire_grace_us=loop.retire_us,
+        inbox_max=loop.inbox,
+        batches_in_flight_max=loop.batches,
+        changes_in_flight_max=loop.changes,
+        launch_retry_us=loop.launch_retry_us,
+        queues=settings.queues,
+        clock_jump_us=loop.clock_jump_us,
+        stall_us=loop.stall_us,
+    )
+
+
+def kubernetes_settings(settings: Settings) -> KubernetesSettings:
+    """What runs on a cluster are told of the settings."""
+    part = settings.kubernetes
+    kubeconfig = str(part.kubeconfig) if part.kubeconfig else None
+    return KubernetesSettings(
+        access=Access(kubeconfig, part.context or None, part.namespace or None),
+        instance=part.instance,
+        namespaces=part.namespaces,
+        start_timeout_us=part.start_timeout_us,
+        keep_us=part.keep_us,
+        log_streams=part.log_streams,
+    )
+
+
+def local_settings(settings: Settings) -> LocalSettings:
+    """What runs on this machine are told of the settings."""
+    lanes, local = settings.lanes, settings.local
+    return LocalSettings(
+        local.keepers,
+        LaneSettings(
+            lanes.fast, lanes.fast_queue, lanes.slow, lanes.slow_queue, lanes.slow_after_us, slow_limit=lanes.forgiven
+        ),
+        KeeperSettings(local.kill_after_us, local.memory_bytes, local.files, local.no_new_privileges),
+    )
