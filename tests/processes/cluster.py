@@ -68,6 +68,13 @@ class Node:
         """Until it says anything more."""
         self.wait_for(bool, self.mark())
 
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        """Until something holds that is looked at again whenever it says anything."""
+        deadline = monotonic() + PATIENCE_SECONDS
+        while not is_so():
+            assert monotonic() < deadline, f"waited in vain beside {self.config.node}, which says {self.said[-3:]}"
+            self.wait_a_moment()
+
     def owned(self) -> set[str]:
         """Its jobs, as it last said."""
         return set(next((line.split()[1:] for line in reversed(self.said) if line.startswith("owns")), ()))
