@@ -49,6 +49,14 @@ def test_list_of_nothing_offers_init(tmp_path):
     assert (result.exit_code, result.stdout, "evertick init" in result.stderr) == (0, "", True)
 
 
+def test_status_without_a_job_tells_how_everything_stands(folder):
+    data = json.loads(run("status", "--folder", folder, "-o", "json").stdout)
+    assert data["jobs"]["total"] == 2
+    result = run("status", "--folder", folder)
+    assert "jobs: 2 (2 idle)" in result.stdout
+    assert "Next: evertick serve" in result.stderr
+
+
 def test_status_tells_the_facts_and_the_last_runs(folder):
     data = json.loads(run("status", "etl", "--folder", folder, "-o", "json").stdout)
     assert [row["state"] for row in data["runs"]] == ["planned", "skipped", "failed"]

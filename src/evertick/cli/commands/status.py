@@ -1,4 +1,4 @@
-"""`evertick status`: how one job stands."""
+"""`evertick status`: how one job stands, or everything."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from evertick.cli import times
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Row, Table, note, output_option, show
+from evertick.cli.overview import show_overview
 from evertick.cli.place import Place, place_options
 from evertick.cli.runs import runs_table
 from evertick.cli.times import local_text, wait_text
@@ -18,19 +19,25 @@ WAITING_SHOWN = 10
 
 
 @click.command()
-@click.argument("job", shell_complete=complete_jobs)
+@click.argument("job", required=False, shell_complete=complete_jobs)
 @click.option("--runs", type=click.IntRange(0, 100), default=5, show_default=True, help="How many of the last runs.")
 @place_options
 @output_option
-def status(job: str, runs: int, place: Place, output: str) -> None:
+def status(job: str | None, runs: int, place: Place, output: str) -> None:
     """Show how a job stands: what runs, what waits, what was.
+
+    Without a job: how everything stands, with what failed and what was skipped in the last day.
 
     \b
     Examples:
+      evertick status
       evertick status report
       evertick status report --folder jobs -o json
     """
     with place.desk() as desk:
+        if job is None:
+            show_overview(desk, output)
+            return
         one = desk.job(job)
         waiting = desk.list_runs(job, ["waiting"], limit=WAITING_SHOWN)["items"] if one["waiting"] else []
         last = desk.list_runs(job, limit=runs)["items"] if runs else []

@@ -1,0 +1,110 @@
+"""How does everything stand, at a glance?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evertick.cli.output import Column, Row, Table, note, show
+from evertick.cli.runs import state_text, took_text
+from evertick.cli.tables import plain_table
+from evertick.cli.times import local_text, wait_text
+from evertick.model.instant import from_text
+
+if TYPE_CHECKING:
+    from evertick.operations.desk import Desk
+
+ROWS_MAX = 8
+"""Of each table; a screen has room for a few."""
+
+
+def show_overview(desk: Desk, output: str) -> None:
+    """All of it, once."""
+    found = desk.overview()
+    show(output, found, lambda: _print(found), rows=found["running"], name="run")
+    if not found["scheduler"]["alive"]:
+        note("Nobody is running on this ledger. Next: evertick serve")
+
+
+def _print(found: dict[str, Any]) -> None:
+    click.echo("\n\n".join(["\n".join(lines_of(found)), *(plain_table(table) for table in tables_of(found, ROWS_MAX))]))
+
+
+def lines_of(found: dict[str, Any]) -> list[str]:
+    """Who is running, how many jobs there are, and what the last day was like."""
+    scheduler, jobs, day = found["scheduler"], found["jobs"], found["day"]
+    status = scheduler.get("status") or {}
+    told = [f"{number:,} {word}" for word, number in jobs.items() if word != "total" and number]
+    if not scheduler["alive"]:
+        who = "nobody is running on this ledger"
+    elif status.get("node"):
+        up = f", up {wait_text(round(status['uptime_seconds'] * 1_000_000))}" if "uptime_seconds" in status else ""
+        who = f"node {status['node']}{up}"
+    else:
+        who = "a scheduler is running"
+    lag = scheduler.get("lag_seconds")
+    late = found["lateness"]
+    times = [f"{name} {_seconds(late.get(name))}" for name in ("p50", "p99") if late.get(name) is not None]
+    counted = ", ".join(
+        f"{day[word]:,} {word}" for word in ("succeeded", "failed", "timed_out", "lost") if day.get(word)
+    )
+    skips = ", ".join(f"{number:,} {reason}" for reason, number in day["skips"].items())
+    lines = [
+        f"evertick  {found['now'][:19].replace('T', ' ')} UTC   {who}",
+        f"jobs: {jobs['total']:,}" + (f" ({', '.join(told)})" if told else ""),
+        f"last day: {counted or 'nothing ran'}{f'; skipped: {skips}' if skips else ''}",
+    ]
+    if times or lag is not None:
+        behind = f"; planning {_seconds(lag)} behind" if lag is not None else ""
+        lines.append(f"lateness: {', '.join(times) or 'not known'}{behind}")
+    return lines
+
+
+def tables_of(found: dict[str, Any], room: int) -> list[Table]:
+    """What runs, waits, is next and went wrong: at most so many rows of each."""
+    now = from_text(found["now"])
+
+    def since(row: Row) -> str:
+        return wait_text(now - from_text(row["started_at"])) if row["started_at"] else ""
+
+    def due(row: Row) -> str:
+        return local_text(from_text(row["scheduled_for"]), row["timezone"])
+
+    run = Column("Run", "run", "cyan", wrap=True, optional=True)
+    job = Column("Job", "job", "bold cyan")
+    running = (job, Column("State", state_text, "state"), Column("For", since, "green", right=True), _steps(), run)
+    waiting = (job, Column("Due", due), Column("Waits for", "detail", wrap=True), run)
+    ahead = (
+        job,
+        Column("In", lambda row: wait_text(max(from_text(row["scheduled_for"]) - now, 0)), "green", right=True),
+    )
+    wrong = (job, Column("Due", due), Column("State", state_text, "state"), Column("Took", took_text, right=True), run)
+    tables = [
+        _table(running, found["running"], "Running", found.get("running_count"), room),
+        _table(waiting, found["waiting"], "Waiting", found.get("waiting_count"), room),
+        _table((*ahead, Column("Local time", due)), found["next"], "Next", None, room),
+        _table(wrong, found["failed"], "Failed in the last day", None, room),
+        _table((job, Column("Due", due), Column("What", state_text, "state")), found["missed"], "Skipped", None, room),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _steps() -> Column:
+    def text(row: Row) -> str:
+        names = [step["name"] for step in row.get("steps") or () if step["state"] == "running"]
+        return ", ".join(names)
+
+    return Column("Step", text, wrap=True, optional=True)
+
+
+def _table(columns: tuple[Column, ...], rows: Sequence[Row], title: str, count: int | None, room: int) -> Table:
+    known = len(rows) if count is None else count
+    return Table(columns, rows[:room], f"{title} ({known:,})" if known > room or count is not None else title)
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "?"
+    return f"{value * 1_000:.0f} ms" if value < 1 else f"{value:.1f} s"
