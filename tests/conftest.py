@@ -25,6 +25,22 @@ SLOW += ("tests/library", "tests/api/test_routes", "tests/fleet/test_desk", "tes
 SLOW += ("tests/cli/test_forms", "tests/cli/test_ledger_commands", "tests/operations/test_desk")
 
 
+class Alarm:
+    """Says at once what failed: a suite that is stopped half-way never comes to its summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            terminal.write_line(f"\nFAILED {report.nodeid} ({report.when})\n{report.longreprtext[-3_000:]}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Alarm(config))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(SLOW):
