@@ -32,7 +32,7 @@ class Faulty(MemoryStore):
         self.gate.set()
 
     def commit(self, batch: Batch) -> Committed:
-        self.gate.wait(5)
+        self.gate.wait(60)
         self.calls.append("commit")
         committed = super().commit(batch)
         if self.faults:
@@ -40,7 +40,7 @@ class Faulty(MemoryStore):
         return committed
 
     def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
-        self.gate.wait(5)
+        self.gate.wait(60)
         self.calls.append(f"record {len(changes)}")
         refused = super().record(changes)
         if self.faults:
@@ -78,7 +78,7 @@ def change(state, key=KEY, **known) -> Change:
 
 
 def get(answers) -> Message:
-    return answers.get(timeout=5)
+    return answers.get(timeout=60)
 
 
 def test_a_commit_is_answered(writer, answers):

@@ -15,7 +15,7 @@ from evertick.errors import DefinitionError
 from evertick.kinds.pipeline import ask_command
 from evertick.kinds.pipeline.ask_command import CommandInvoker
 from evertick.kinds.pipeline.ask_http import HttpInvoker
-from evertick.kinds.pipeline.calls import Cancelled, Line, TimedOut
+from evertick.kinds.pipeline.calls import Cancelled, Line, TimedOut, await_calls
 from evertick.kinds.pipeline.invoker import Answer, Call, Question
 from evertick.kinds.pipeline.invokers import DRY_RUN_WARNING, call_python, choose, dry_run, invoker_of
 from evertick.kinds.pipeline.run import run_pipeline
@@ -82,8 +82,24 @@ def test_a_program_that_is_given_up_is_ended_with_its_children(tmp_path):
     watcher.start()
     with pytest.raises(Cancelled):
         Line(invoker, is_there.is_set).ask(Question("x", directory=str(tmp_path)), 60_000)
-    watcher.join(10)
+    watcher.join(60)
     assert seen == ["here\n", ""]
+
+
+def test_a_call_that_was_told_to_end_is_waited_for_before_the_process_goes():
+    told, seen = threading.Event(), []
+
+    def slow_to_end(call):
+        call.aborted.wait()
+        told.wait(0.2)  # never set: what it takes to end a program
+        seen.append("ended")
+        return Answer(False)
+
+    looks = iter([False])
+    with pytest.raises(Cancelled):
+        Line(slow_to_end, lambda: next(looks, True)).ask(Question("x"), 60_000)
+    await_calls(60)
+    assert seen == ["ended"]
 
 
 def test_what_a_program_leaves_behind_is_ended_when_it_has_answered(tmp_path):
@@ -93,7 +109,7 @@ def test_what_a_program_leaves_behind_is_ended_when_it_has_answered(tmp_path):
     reader = threading.Thread(target=lambda: seen.append(fifo.read_text()))
     reader.start()
     answer = ask(CommandInvoker(("/bin/sh", "-c", f"exec 5>{fifo}; sleep 600 & echo done"), dict(os.environ)))
-    reader.join(10)
+    reader.join(60)
     assert (answer.response, seen) == ("done", [""])
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from evertick.errors import DefinitionError
+from evertick.kinds.pipeline.calls import await_calls
 from evertick.kinds.pipeline.definition import read_fail_when
 from evertick.kinds.pipeline.invokers import choose
 from evertick.kinds.pipeline.result import PipelineResult, to_plain
@@ -28,6 +29,8 @@ from evertick.kinds.pipeline.values import as_text
 SUCCEEDED, FAILED, WRONG, CANCELLED = 0, 1, 2, 130
 FAIL_WHEN: Final = "EVERTICK_FAIL_WHEN"
 RESULTS: Final = ".results"
+CALLS_END_SECONDS: Final = 5
+"""A call that was told to end has killed its program long before."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -80,6 +83,7 @@ def _carry_out(spec: Mapping[str, Any], directory: Path, cancelled: threading.Ev
     )
     for warning in result.warnings:
         _say(f"WARNING: {warning}")
+    await_calls(CALLS_END_SECONDS)
     return result, chosen.warning
 
 

@@ -59,7 +59,7 @@ class Line:
         call = Call(question, seconds)
         box: list[Answer] = []
         is_done = threading.Event()
-        threading.Thread(target=_answer, args=(self.invoker, call, box, is_done), daemon=True).start()
+        _Asking(target=_answer, args=(self.invoker, call, box, is_done), daemon=True).start()
         deadline = time.monotonic() + seconds
         try:
             while not is_done.is_set():
@@ -72,6 +72,18 @@ class Line:
         finally:
             if not is_done.is_set():
                 call.abort()
+
+
+class _Asking(threading.Thread):
+    """One call under way."""
+
+
+def await_calls(seconds: float) -> None:
+    """Let those that were told to end do so, for so long at most: a process that goes first leaves theirs alive."""
+    deadline = time.monotonic() + seconds
+    for thread in threading.enumerate():
+        if isinstance(thread, _Asking):
+            thread.join(max(deadline - time.monotonic(), 0))
 
 
 def _answer(invoker: Invoker, call: Call, box: list[Answer], is_done: threading.Event) -> None:
