@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from statistics import quantiles
@@ -56,18 +57,33 @@ class JobsDesk(Scene):
         """
         bounded("limit", limit, 1, PAGE_MAX)
         bounded("recent", recent, 0, RECENT_MAX)
-        wanted = {word_of("status", word, list(JobStatus)) for word in states}
-        now, view = self.now(), self.view()
+        wanted = frozenset(word_of("status", word, list(JobStatus)) for word in states)
+        view = self.view()
+        asked = ("jobs", search, frozenset(tags), wanted, limit, after, with_gone, recent)
+        return view.kept(asked, lambda: self._list(view, search, tags, wanted, limit, after, with_gone, recent))
+
+    def _list(
+        self,
+        view: View,
+        search: str,
+        tags: Collection[str],
+        wanted: Collection[str],
+        limit: int,
+        after: str | None,
+        with_gone: bool,
+        recent: int,
+    ) -> Data:
+        now = self.now()
         all_jobs = self.standings(view, search, tags, with_gone=with_gone)
-        chosen = [job_id for job_id, status in all_jobs.items() if not wanted or status in wanted]
-        rest = [job_id for job_id in chosen if after is None or job_id > after]
+        chosen = [job_id for job_id, status in all_jobs.items() if status in wanted] if wanted else list(all_jobs)
+        rest = chosen if after is None else chosen[bisect_right(chosen, after) :]
         page = rest[:limit]
         return {
             "items": self._job_rows(view, page, all_jobs, recent, now),
             "next": page[-1] if len(rest) > limit else None,
             "total": len(chosen),
-            "statuses": dict(sorted(Counter(map(str, all_jobs.values())).items())),
-            "tags": sorted({tag for job in view.jobs.values() for tag in job.tags}),
+            "statuses": _counted(all_jobs),
+            "tags": view.kept("tags", lambda: sorted({tag for job in view.jobs.values() for tag in job.tags})),
             "problems": problems_data(view.folder.errors),
         }
 
@@ -75,15 +91,17 @@ class JobsDesk(Scene):
         self, view: View, search: str = "", tags: Collection[str] = (), *, with_gone: bool = False
     ) -> Mapping[str, JobStatus]:
         """The jobs that are meant, by their ids, each with its status: what every list begins with."""
-        if view.statuses is None:
-            view.statuses = self._judge_all(view)
         text, jobs, records = search.casefold(), view.jobs, view.records
-        return {
-            job_id: status
-            for job_id, status in view.statuses.items()
-            if (with_gone or job_id in jobs or records[job_id].retired_at is None)
-            and ((not text and not tags) or _is_meant(job_id, jobs.get(job_id), text, tags))
-        }
+
+        def choose() -> Mapping[str, JobStatus]:
+            return {
+                job_id: status
+                for job_id, status in view.kept("statuses", lambda: self._judge_all(view)).items()
+                if (with_gone or job_id in jobs or records[job_id].retired_at is None)
+                and ((not text and not tags) or _is_meant(job_id, jobs.get(job_id), text, tags))
+            }
+
+        return view.kept(("standings", text, frozenset(tags), with_gone), choose)
 
     def _judge_all(self, view: View) -> Mapping[str, JobStatus]:
         now, ids = self.now(), sorted({*view.jobs, *view.records})
@@ -103,10 +121,10 @@ class JobsDesk(Scene):
 
     def job(self, job_id: str) -> Data:
         """How one job stands, and what its definition says."""
-        record = self.require(job_id)
-        now, folder = self.now(), self.definitions()
-        job, snapshot = folder.jobs.get(job_id), self.store.load([bucket_of(job_id)])
-        specs = self.specs(job_id)
+        now, folder, snapshot = self.now(), self.definitions(), self.store.load([bucket_of(job_id)])
+        found = next((record for record in snapshot.jobs if record.job_id == job_id), None)
+        record = self.require(job_id) if found is None else found
+        job, specs = folder.jobs.get(job_id), self.specs(job_id)
         rows = [row for row in snapshot.open_runs if row.key.job_id == job_id]
         active = [row for row in rows if row.state in ACTIVE]
         status = judge(job_id, job, record, specs, is_active=bool(active), now=now)
@@ -259,6 +277,10 @@ def _is_meant(job_id: str, job: Job | None, search: str, tags: Collection[str]) 
         return False
     texts = (job_id, job.name, job.description, *job.tags)
     return not search or any(search in text.casefold() for text in texts)
+
+
+def _counted(statuses: Mapping[str, JobStatus]) -> dict[str, int]:
+    return {str(status): count for status, count in sorted(Counter(statuses.values()).items())}
 
 
 def _rate(rows: Sequence[LedgerRow]) -> float | None:

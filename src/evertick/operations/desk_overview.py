@@ -10,6 +10,7 @@ from evertick.model.instant import DAY, HOUR, Instant, to_text
 from evertick.model.lifecycle import ACTIVE, ENDED, SKIPPED, SUCCEEDED, WAITING, JobStatus, RunState, Trigger
 from evertick.model.run import LedgerRow
 from evertick.operations.desk_jobs import JobsDesk, percentiles
+from evertick.operations.desk_scene import View
 from evertick.operations.desk_shapes import BAD, Data, outcome_counts, problems_data
 from evertick.operations.desk_time import TimeDesk
 from evertick.store import RunFilter, Tally
@@ -21,19 +22,25 @@ LATENESS_OF = 500
 
 class OverviewDesk(JobsDesk, TimeDesk):
     def overview(self) -> Data:
-        now, view = self.now(), self.view()
+        view, status = self.view(), self.status()
+        return {
+            "now": to_text(self.now()),
+            "scheduler": {
+                "alive": status is not None or self.is_scheduler_running(),
+                "lag_seconds": None if status is None else (status.get("planner") or {}).get("lag_seconds"),
+            },
+            **view.kept("overview", lambda: self._look_over(view)),
+        }
+
+    def _look_over(self, view: View) -> Data:
+        """All that is told of a view, however many ask for it."""
+        now = self.now()
         since = (now - DAY) // HOUR * HOUR
         statuses = Counter(self.standings(view).values())
         tallies = self.store.tally(RunFilter(since=since, until=now + 1), HOUR)
         active = [row for row in view.snapshot.open_runs if row.state in ACTIVE]
         waiting = [row for row in view.snapshot.open_runs if row.state is WAITING]
-        status = self.status()
         return {
-            "now": to_text(now),
-            "scheduler": {
-                "alive": status is not None or self.is_scheduler_running(),
-                "lag_seconds": None if status is None else (status.get("planner") or {}).get("lag_seconds"),
-            },
             "jobs": {"total": statuses.total(), **{str(one): statuses[one] for one in JobStatus}},
             "running": self.run_rows(active[-SHOWN:][::-1]),
             "running_count": len(active),
@@ -44,7 +51,7 @@ class OverviewDesk(JobsDesk, TimeDesk):
             "next": self.upcoming(count=SHOWN)["items"],
             "day": day_data(tallies),
             "hours": hours_data(tallies, since, now),
-            "lateness": self._lateness(status, since, now),
+            "lateness": self._lateness(self.status(), since, now),
             "problems": problems_data(view.folder.errors),
         }
 

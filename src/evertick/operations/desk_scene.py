@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from evertick.definitions.source import Folder
 from evertick.errors import DefinitionError
 from evertick.model.instant import MILLISECOND, Instant, from_datetime
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, Snapshot
-from evertick.model.lifecycle import JobStatus, RunState
+from evertick.model.lifecycle import RunState
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations.asking import find_record, live_nodes, no_such_job
@@ -25,6 +26,12 @@ from evertick.store import Store
 
 CHANGED_US = 100 * MILLISECOND
 """How old an answer about all jobs may be once something has happened."""
+REST = 10
+"""What took a while is kept so many times as long: looking at all jobs takes a tenth of a processor at most."""
+ANSWERS_MAX = 50
+"""So many answers are kept with a view; what people search for must not fill the memory."""
+
+T = TypeVar("T")
 
 
 class LogsReader(Protocol):
@@ -50,10 +57,21 @@ def folder_of(jobs: Mapping[str, Job]) -> Folder:
     return Folder(jobs=jobs)
 
 
-class View:
-    """All jobs at one moment, by their ids."""
+class _Answer:
+    """What was worked out once from a view, by whoever asked first."""
 
-    def __init__(self, folder: Folder, snapshot: Snapshot) -> None:
+    __slots__ = ("is_known", "lock", "value")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.is_known = False
+        self.value: Any = None
+
+
+class View:
+    """All jobs at one moment, by their ids, and what was worked out from them."""
+
+    def __init__(self, folder: Folder, snapshot: Snapshot, took_us: int = 0) -> None:
         self.folder = folder
         self.snapshot = snapshot
         self.jobs = folder.jobs
@@ -61,8 +79,27 @@ class View:
         self.open_runs: dict[str, list[LedgerRow]] = defaultdict(list)
         for row in snapshot.open_runs:
             self.open_runs[row.key.job_id].append(row)
-        self.statuses: Mapping[str, JobStatus] | None = None
-        """Of all jobs, once somebody has asked for it."""
+        self.took_us = took_us
+        """How long it took to make it and its answers."""
+        self._lock = threading.Lock()
+        self._answers: dict[Hashable, _Answer] = {}
+
+    def kept(self, question: Hashable, work_out: Callable[[], T]) -> T:
+        """The answer to a question about all jobs: it lives as long as the view, and those who come at once wait."""
+        with self._lock:
+            found = self._answers.get(question)
+            if found is None:
+                found = _Answer()
+                if len(self._answers) < ANSWERS_MAX:
+                    self._answers[question] = found
+        with found.lock:
+            if not found.is_known:
+                began = time.perf_counter_ns()
+                found.value = work_out()
+                found.is_known = True
+                self.took_us += (time.perf_counter_ns() - began) // 1_000
+        value: T = found.value
+        return value
 
     def watermark(self, job_id: str) -> Instant | None:
         return watermark_of(self.records.get(job_id), self.snapshot.floors)
@@ -114,17 +151,23 @@ class Scene:
             return View(folder, self.store.load())
         with self._lock:  # those who come at once read it once
             at = self.now()
-            age = -1 if self._kept is None else at - self._kept[0]
-            is_fresh = 0 <= age < (min(CHANGED_US, self._keep_us) if self._has_changed else self._keep_us)
-            if self._kept is not None and is_fresh and self._kept[1].folder is folder:
+            if self._kept is not None and self._kept[1].folder is folder and 0 <= at - self._kept[0] < self._rest():
                 return self._kept[1]
             self._has_changed = False  # before it is read: what comes meanwhile is not in it
-            view = View(folder, self.store.load())
+            began = time.perf_counter_ns()
+            snapshot = self.store.load()
+            view = View(folder, snapshot, (time.perf_counter_ns() - began) // 1_000)
             self._kept = (at, view)
             return view
 
+    def _rest(self) -> int:
+        """For how long what is kept is good enough."""
+        if not self._has_changed or self._kept is None:
+            return self._keep_us
+        return min(max(CHANGED_US, REST * self._kept[1].took_us), self._keep_us)
+
     def stir(self, _: object = None) -> None:
-        """Something has happened: what is kept is not kept as long. In a storm it is read ten times a second."""
+        """Something has happened: what is kept is not kept as long. In a storm it is read again ten times a second."""
         self._has_changed = True
 
     def forget(self) -> None:

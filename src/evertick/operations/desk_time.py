@@ -52,9 +52,11 @@ class TimeDesk(Scene):
         """
         bounded("count", count, 1, FIRES_MAX)
         end = self.moment(until, job_id)
-        found = list(islice(self._fires(job_id, end, with_held=False), count))
         if job_id is None:
-            return {"items": found}
+            view = self.view()
+            fires = lambda: list(islice(self._fires(None, end, with_held=False, most=count), count))  # noqa: E731
+            return {"items": view.kept(("upcoming", count, end), fires)}
+        found = list(islice(self._fires(job_id, end, with_held=False), count))
         notes, meaning = _clock_changes(self.definition_of(job_id), self.now())
         told = {note["at"]: note["text"] for note in notes}
         return {
@@ -67,7 +69,7 @@ class TimeDesk(Scene):
     def load(self, until: str, limit: int = FIRES_MAX) -> Data:
         """How many starts each minute up to a time has, over all jobs, as far as the limit goes."""
         bounded("limit", limit, 1, FIRES_MAX)
-        fires = list(islice(self._fires(None, self.moment(until), ("start",)), limit))
+        fires = list(islice(self._fires(None, self.moment(until), ("start",), most=limit), limit))
         minutes = Counter(fire["scheduled_for"][:16] for fire in fires if fire["reason"] is None)
         return {"minutes": [{"at": f"{minute}:00Z", "count": count} for minute, count in sorted(minutes.items())]}
 
@@ -78,7 +80,7 @@ class TimeDesk(Scene):
         for job_id in jobs:
             if job_id not in known:
                 raise no_such_job(job_id, known)
-        found = list(islice(self._fires(jobs or None, self.moment(until), ("start",)), limit + 1))
+        found = list(islice(self._fires(jobs or None, self.moment(until), ("start",), most=limit + 1), limit + 1))
         return {"items": found[:limit], "has_more": len(found) > limit}
 
     def cron(
@@ -148,6 +150,7 @@ class TimeDesk(Scene):
         actions: Sequence[str] = ("start", "stop", "restart"),
         *,
         with_held: bool = True,
+        most: int | None = None,
     ) -> Iterator[Data]:
         now, view = self.now(), self.view()
         jobs, records = view.jobs, view.records
@@ -157,10 +160,10 @@ class TimeDesk(Scene):
             (job.id, action, specs)
             for job in chosen
             if with_held or why_held(job, records.get(job.id))[0] is None
-            for action, specs in _specs_of(job).items()
-            if action in actions
+            for action, specs in (("start", job.schedules), ("stop", job.stops), ("restart", job.restarts))
+            if specs and action in actions
         ]
-        walk: Iterator[Due] = self.horizon.walk(streams, now)
+        walk: Iterator[Due] = self.horizon.walk(streams, now, most)
         for due in takewhile(lambda one: end is None or one.at <= end, walk):
             job = jobs[due.job_id]
             reason, detail = why_held(job, records.get(job.id))

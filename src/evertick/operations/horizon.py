@@ -37,13 +37,18 @@ class Horizon:
         """The first occurrence after now; None where there is none, or where the schedule cannot be read."""
         return self._place(job_id, specs, now, action).next_at if specs else None
 
-    def walk(self, jobs: Iterable[tuple[str, str, Specs]], now: Instant) -> Iterator[Due]:
-        """Every occurrence of these jobs after now, in the order of time: ends only if all schedules do."""
+    def walk(self, jobs: Iterable[tuple[str, str, Specs]], now: Instant, most: int | None = None) -> Iterator[Due]:
+        """Every occurrence of these jobs after now, in the order of time: ends only if all schedules do.
+
+        Whoever wants at most so many says so: the first so many lie with as many jobs, those that are due first.
+        """
         heap: list[tuple[Instant, str, str, tuple[Schedule, ...]]] = []
         for job_id, action, specs in jobs:
-            place = self._place(job_id, specs, now, action) if specs else None
-            if place is not None and place.next_at is not None:
+            place = self._place(job_id, specs, now, action)
+            if place.next_at is not None:
                 heap.append((place.next_at, job_id, action, place.engines))
+        if most is not None and most < len(heap):
+            heap = heapq.nsmallest(most, heap)
         heapq.heapify(heap)
         while heap:
             at, job_id, action, engines = heap[0]
