@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
-from evertick.model.lifecycle import SUCCEEDED
+from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT
 from evertick.store import Batch, RunFilter, ScheduleLine
 from evertick.stores import open_store
 from evertick.stores.memory import MemoryStore
@@ -43,6 +45,25 @@ def test_pages_about_very_many_jobs(twins, since, oldest_first):
         if after is None:
             break
     assert len(page.rows) > 0
+
+
+@pytest.mark.parametrize("oldest_first", [True, False], ids=["oldest first", "newest first"])
+@pytest.mark.parametrize("since", [None, NINE - 1, TEN])
+@pytest.mark.parametrize("states", [[SKIPPED], [FAILED, SKIPPED], [FAILED, LOST, CANCELLED], [SUCCEEDED, FAILED]])
+def test_pages_of_runs_that_ended_in_one_of_some_states(twins, states, since, oldest_first):
+    database, memory = twins
+    for store in twins:
+        ends = zip(NAMES, itertools.cycle([FAILED, TIMED_OUT, CANCELLED, FAILED, SKIPPED]), strict=False)
+        enter(store, *(planned(occurrence(NOON, name), state) for name, state in ends))
+        enter(store, *(planned(occurrence(NOON + 1, name), FAILED) for name in NAMES[:50]))
+    where = RunFilter(states=states, since=since, until=NOON + DAY, oldest_first=oldest_first)
+    after, pages = None, 0
+    while pages == 0 or after is not None:
+        page, expected = database.query(where, after, 300), memory.query(where, after, 300)
+        assert list(page.rows) == list(expected.rows)
+        assert page.after == expected.after
+        after, pages = page.after, pages + 1
+    assert page.rows
 
 
 def test_schedules_and_requests_of_very_many(twins):

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
 
-from evertick.model.lifecycle import OPEN
+from evertick.model.lifecycle import OPEN, SUCCEEDED, TERMINAL, RunState
 from evertick.model.run import LedgerRow, RunKey
 from evertick.store import JobRecord, Page, Request, RunFilter, ScheduleLine, Snapshot
 from evertick.stores.sql_rows import chunks, to_job, to_line, to_request
-from evertick.stores.sql_schema import COUNTERS, FLOORS, GAPS, JOBS, REQUESTS, RUNS, SCHEDULES
+from evertick.stores.sql_schema import (
+    BY_END,
+    COUNTERS,
+    DIALECTS_BY_END,
+    ENDED_AS,
+    FLOORS,
+    GAPS,
+    JOBS,
+    REQUESTS,
+    RUNS,
+    SCHEDULES,
+)
 from evertick.stores.sql_statements import JOB_COLUMNS, LINE_COLUMNS, REQUEST_COLUMNS
 
 NAMES_PER_QUERY = 500
 
 LINE = [RUNS.c[name] for name in LINE_COLUMNS]
 _PLACE = (RUNS.c.scheduled_for, RUNS.c.job_id, RUNS.c.origin)
+_NOT_WELL = TERMINAL - {SUCCEEDED}
 _REQUEST = [REQUESTS.c[name] for name in REQUEST_COLUMNS]
 
 
@@ -90,7 +103,7 @@ def query(connection: sa.Connection, where: RunFilter, after: RunKey | None, lim
 
 def _lines(connection: sa.Connection, where: RunFilter, after: RunKey | None, limit: int) -> Iterator[LedgerRow]:
     """Lines in the order of the filter, from statements that each walk an index and stop."""
-    parts = select_pages(where, after, limit)
+    parts = select_pages(where, after, limit, has_ends=connection.dialect.name in DIALECTS_BY_END)
     for statements in parts:
         found = [to_line(row) for statement in statements for row in connection.execute(statement)]
         if len(statements) > 1:
@@ -100,24 +113,31 @@ def _lines(connection: sa.Connection, where: RunFilter, after: RunKey | None, li
             return
 
 
-def select_pages(where: RunFilter, after: RunKey | None, limit: int) -> list[list[sa.Select[Any]]]:
+def select_pages(
+    where: RunFilter, after: RunKey | None, limit: int, *, has_ends: bool = False
+) -> list[list[sa.Select[Any]]]:
     """The statements of a page: parts that follow each other, each a statement per so many jobs.
 
     A gap may begin before `since` and reach past it. Found by its own table, such gaps all lie before the other
-    lines, so that neither part has to read the whole past.
+    lines, so that neither part has to read the whole past. Where the database `has_ends`, runs of all jobs that did
+    not end well are found through their index, a statement per state: each walks a part of it and stops.
     """
+    lines = [select_lines(where)]
+    if has_ends and where.states and not where.job_ids and _NOT_WELL.issuperset(where.states):
+        lines = [select_ends(replace(where, states=[state]), state) for state in sorted(set(where.states))]
     if where.gaps:
-        parts = [(select_gaps(where), GAPS)]
+        parts = [([select_gaps(where)], GAPS)]
     elif where.since is None or where.gaps is False:
-        parts = [(select_lines(where), RUNS)]
+        parts = [(lines, RUNS)]
     else:
-        parts = [(select_reaching_gaps(where), GAPS), (select_lines(where), RUNS)]
-    pages = [_paged(statement, table, where, after, limit) for statement, table in parts]
+        parts = [([select_reaching_gaps(where)], GAPS), (lines, RUNS)]
+    pages = [[_paged(one, table, where, after, limit) for one in statements] for statements, table in parts]
     by_jobs: list[sa.ColumnElement[bool]] = [
         RUNS.c.job_id.in_(some) for some in chunks(set(where.job_ids), NAMES_PER_QUERY)
     ]
     by_jobs = by_jobs or [sa.true()]
-    return [[page.where(jobs) for jobs in by_jobs] for page in (pages if where.oldest_first else reversed(pages))]
+    in_order = pages if where.oldest_first else reversed(pages)
+    return [[page.where(jobs) for page in part for jobs in by_jobs] for part in in_order]
 
 
 def _paged(
@@ -134,6 +154,12 @@ def select_lines(where: RunFilter) -> sa.Select[Any]:
     """The lines that a filter finds, but for gaps that began before `since`."""
     statement = filtered(sa.select(*LINE), where)
     return statement if where.since is None else statement.where(RUNS.c.scheduled_for >= where.since)
+
+
+def select_ends(where: RunFilter, state: RunState) -> sa.Select[Any]:
+    """The lines that a filter finds among those that ended in a state other than well."""
+    statement = select_lines(where).where(sa.literal(state.value) == ENDED_AS)
+    return statement.with_hint(RUNS, f"FORCE INDEX ({BY_END})", "mysql")
 
 
 def select_reaching_gaps(where: RunFilter) -> sa.Select[Any]:

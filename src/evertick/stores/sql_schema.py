@@ -65,6 +65,10 @@ sa.Index(
     sqlite_where=RUNS.c.is_open == 1,
     postgresql_where=RUNS.c.is_open == 1,
 )
+# Worked out by SQLite and MySQL themselves, and not there on PostgreSQL: the state of a run that ended other than well.
+ENDED_AS: Final = sa.literal_column("evertick_runs.ended_as", WORD)
+BY_END: Final = "evertick_runs_by_end"
+DIALECTS_BY_END: Final = frozenset({"sqlite", "mysql", "mariadb"})
 
 GAPS: Final = sa.Table(
     "evertick_gaps",

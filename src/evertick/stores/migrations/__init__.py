@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from evertick.errors import SchemaTooNew
-from evertick.stores.migrations import step_001_ledger, step_002_steps, step_003_skip_next, step_004_places
+from evertick.stores.migrations import (
+    step_001_ledger,
+    step_002_steps,
+    step_003_skip_next,
+    step_004_places,
+    step_006_ends,
+)
 
 if TYPE_CHECKING:
     from evertick.stores.migrations.making import Making
@@ -23,6 +29,7 @@ STEPS: Final[tuple[Callable[[Making], None], ...]] = (
     step_002_steps.apply,
     step_003_skip_next.apply,
     step_004_places.apply,
+    step_006_ends.apply,
 )
 """Step n makes version n. A step that was released is never edited; another one is added."""
 

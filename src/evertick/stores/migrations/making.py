@@ -16,6 +16,11 @@ class Making:
         self._connection = connection
         self.operations = Operations(MigrationContext.configure(connection))
 
+    @property
+    def has_virtual_columns(self) -> bool:
+        """Whether a column may be worked out when it is read, and have an index all the same."""
+        return self._connection.dialect.name != "postgresql"
+
     def table(self, name: str, *columns: sa.Column[Any], **options: Any) -> None:
         if not sa.inspect(self._connection).has_table(name):
             self.operations.create_table(name, *columns, **options, **self._mysql_options())
