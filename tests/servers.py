@@ -76,7 +76,9 @@ class Server(ABC):
         """Run one statement as the owner of the server, outside any transaction."""
 
     def environment(self) -> dict[str, str]:
-        return {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "HOME": str(self.folder)}
+        # A MariaDB that starts deletes what it takes for its own in a folder for temporary files that others share.
+        home = str(self.folder)
+        return {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "HOME": home, "TMPDIR": home}
 
     def own(self, path: Path) -> None:
         if self.account is not None:

@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+
+import psutil
 
 from tests.processes.node import Config
 
@@ -86,6 +89,22 @@ class Node:
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
+    def sleep(self) -> None:
+        """Let it sleep until it is woken; not between a decision and the launch that follows from it.
+
+        Its other threads may be anywhere: inside a transaction, for example.
+        """
+        mark = self.mark()
+        self.signal(signal.SIGUSR2)
+        self.wait_for_word("asleep", mark)
+        deadline = monotonic() + PATIENCE_SECONDS
+        while psutil.Process(self.pid).status() != psutil.STATUS_STOPPED:
+            assert monotonic() < deadline, f"{self.config.node} does not fall asleep"
+            time.sleep(0.01)
+
+    def wake(self) -> None:
+        self.signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """End it at once; it is gone, and known to be gone, when this returns."""
         self._process.kill()
@@ -94,7 +113,8 @@ class Node:
     def stop(self) -> None:
         """End it in order."""
         self.signal(signal.SIGTERM)
-        assert self._end() == 0, self._errors()
+        code = self._end()
+        assert code == 0, f"{self.config.node} ended with {code}: {self._said[-3:]} {self._errors()}"
 
     def wait(self) -> int:
         """Until it ends by itself."""

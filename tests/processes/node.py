@@ -8,9 +8,10 @@ It says on standard output what it does, one line each, so that a test can wait 
     owns s-001 s-002 ...    these are its jobs now
     settled                 nothing that has come due is open; `busy` when something is
     refused <why>           another instance has the ledger
+    asleep                  it sleeps until SIGCONT
     ended                   it has shut down in order
 
-SIGTERM shuts it down in order.
+SIGTERM shuts it down in order. SIGUSR2 puts it to sleep between two turns of its loop, until SIGCONT.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -34,7 +36,7 @@ from evertick.model.instant import HOUR, SECOND, Instant
 from evertick.model.job import Job
 from evertick.model.lifecycle import FAILED, SUCCEEDED, RunState
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
-from evertick.model.run import RunKey
+from evertick.model.run import Change, RunKey
 from evertick.model.schedule import EverySpec
 from evertick.service import Service, open_store
 from evertick.store import Batch, Committed, Lease, Store
@@ -43,6 +45,7 @@ from evertick.testing.disk_executor import Act, DiskExecutor
 Tell = Callable[[str], None]
 QUARTER_US = SECOND // 4
 REFUSED = 3
+WRITING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -130,13 +133,21 @@ class TellingStore:
 
 
 class LeaderlessStore:
-    """A store that leases everything to everybody, and checks nobody's epoch: only the unique key is left."""
+    """A store that leases everything to everybody, and checks nobody's epoch: only the unique key is left.
+
+    Without a lease nobody knows how long to wait for one that sleeps inside a transaction: none may.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def commit(self, batch: Batch) -> Committed:
-        return self._store.commit(replace(batch, epochs={}))
+        with WRITING:
+            return self._store.commit(replace(batch, epochs={}))
+
+    def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
+        with WRITING:
+            return self._store.record(changes)
 
     def lease(self, names: Collection[str], holder: str, ttl_us: int, now: Instant) -> Sequence[Lease]:
         return [Lease(name, holder, 1, now + ttl_us) for name in sorted(names)] if ttl_us else []
@@ -191,9 +202,17 @@ async def _serve(config: Config, tell: Tell) -> None:
         config.url, lambda: jobs, {"local": executor}, node=config.node, lease_us=config.lease_us, opener=opener
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, service.shut_down)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, _sleep, service, tell)
     onlooker = asyncio.create_task(_look_on(service, tell, config.look_seconds))
     await service.run()
     onlooker.cancel()
+
+
+def _sleep(service: Service, tell: Tell) -> None:
+    tell(" ".join(["owns", *sorted(service.state.jobs)]))
+    tell("asleep")
+    with WRITING:
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def _nothing(line: str) -> None:

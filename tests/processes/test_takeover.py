@@ -8,6 +8,7 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import psycopg
 import pytest
@@ -20,7 +21,7 @@ from evertick.model.ledger import Batch
 from evertick.service import open_store
 from evertick.testing.disk_executor import launches_in
 from tests.processes import proof
-from tests.processes.cluster import Node, cluster, launched
+from tests.processes.cluster import PATIENCE_SECONDS, Node, cluster, launched
 from tests.processes.node import Config, jobs_of
 
 JOBS = 48
@@ -50,6 +51,18 @@ def wait_until_shared(nodes: list[Node]) -> None:
         return all(shares) and set.union(*shares) == ALL and sum(map(len, shares)) == JOBS
 
     nodes[0].wait_until(is_shared)
+
+
+def put_to_sleep_with_jobs(node: Node) -> set[str]:
+    """A machine without time for it may have cost the node its jobs just now: then it has to get them back first."""
+    deadline = monotonic() + PATIENCE_SECONDS
+    while True:
+        node.sleep()
+        if own := node.owned():
+            return own
+        node.wake()
+        node.wait_a_moment()
+        assert monotonic() < deadline, f"{node.config.node} has no jobs"
 
 
 def prove(url: str, nodes: list[Node]) -> None:
@@ -106,11 +119,8 @@ def test_a_node_that_slept_past_its_lease_writes_and_launches_nothing_of_what_is
     with cluster(*configs(url, tmp_path, 2, lease_us=2 * SECOND)) as nodes:
         sleeper, other = nodes
         wait_until_shared(nodes)
-        own = sleeper.owned()
-        # Behind a burst, not inside one: what it was about to start when it fell asleep is nobody's fault.
-        sleeper.wait_for_launches(own, sleeper.mark())
-        sleeper.wait_until_settled()
-        sleeper.signal(signal.SIGSTOP)
+        sleeper.wait_for_launches(sleeper.owned(), sleeper.mark())
+        own = put_to_sleep_with_jobs(sleeper)
         other.wait_for_launches(own, other.mark())
         old = {
             bucket_of(one.run_id.partition("@")[0]): one.fence >> FENCE_BITS for one in launches_in(sleeper.attempts)
@@ -118,7 +128,7 @@ def test_a_node_that_slept_past_its_lease_writes_and_launches_nothing_of_what_is
         with closing(open_store(url)) as store, pytest.raises(Fenced):
             store.commit(Batch(by="from the past", epochs=old))
         mark = sleeper.mark()
-        sleeper.signal(signal.SIGCONT)
+        sleeper.wake()
         sleeper.wait_for_word("buckets.lost", mark)
         sleeper.wait_for(lambda said: launched(said) and "settled" in said, mark)  # and it has found its place again
         sleeper.stop()
@@ -163,11 +173,11 @@ def test_without_any_leadership_the_unique_key_alone_keeps_history_free_of_dupli
         for awake in nodes:
             sleepers = [node for node in nodes if node is not awake]
             for sleeper in sleepers:
-                sleeper.signal(signal.SIGSTOP)
+                sleeper.sleep()
             before = lines_of(awake, url)
             awake.wait_until(lambda awake=awake, before=before: lines_of(awake, url) >= before + JOBS)
             for sleeper in sleepers:
-                sleeper.signal(signal.SIGCONT)
+                sleeper.wake()
         for node in nodes:
             node.signal(signal.SIGTERM)
         for node in nodes:

@@ -41,6 +41,37 @@ def test_leases_are_judged_by_the_clock_of_the_server(store):
     assert abs(lease.expires_at - 30 * MINUTE - time.time_ns() // 1_000) < 5 * MINUTE
 
 
+@pytest.mark.parametrize("kind", slow_servers)
+def test_a_node_that_freezes_with_leases_locked_does_not_keep_them_from_others(url, store):
+    """It has checked its epochs and written nothing yet; then its machine sleeps, with the connection open."""
+    store.lease(["bucket:1"], "frozen", 1_000, NINE)
+    other = open_store(url)
+    frozen = store._writer.connect()
+    try:
+        frozen.begin()
+        store._check_epochs(frozen, {1: 1})
+        deadline = time.monotonic() + 60
+        held = [lease.holder for lease in other.lease(["bucket:1"], "other", MINUTE, NINE)]
+        while held != ["other"]:
+            assert time.monotonic() < deadline, "the lease of the frozen node cannot be taken"
+            held = [lease.holder for lease in other.lease(["bucket:1"], "other", MINUTE, NINE)]
+    finally:
+        frozen.invalidate()
+        frozen.close()
+        other.close()
+
+
+@pytest.mark.parametrize("kind", slow_servers)
+def test_whoever_reads_the_whole_ledger_may_take_longer_than_one_that_holds_others_up(store):
+    longest = {"postgresql": "SHOW idle_in_transaction_session_timeout"}.get(
+        store._writer.dialect.name, "SELECT @@idle_readonly_transaction_timeout"
+    )
+    with store._snapshot() as connection:
+        assert connection.exec_driver_sql(longest).scalar_one() in (0, "0")
+    with store._writer.connect() as connection:
+        assert connection.exec_driver_sql(longest).scalar_one() in (4, "4s")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgres"])
 class TestPostgres:

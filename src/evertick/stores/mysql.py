@@ -22,6 +22,7 @@ NEEDED: Final = {"MySQL": (8, 0, 17), "MariaDB": (10, 6)}
 """The first with byte-wise collations that do not pad, and with row locks that can be relied on."""
 ANSWER_SECONDS: Final = 60
 MIGRATION_SECONDS: Final = 50  # less than the driver waits for an answer
+_IDLE_READER: Final = "idle_readonly_transaction_timeout"
 _OFF: Final = frozenset({0, "0", "OFF", "NO"})
 
 _DEFAULTS: Final = {
@@ -70,6 +71,16 @@ class MysqlStore(ServerStore):
         # The oldest row of the schema's history is there for ever and is otherwise only read.
         lock = "FOR UPDATE" if exclusive else "LOCK IN SHARE MODE"
         connection.exec_driver_sql(f"SELECT version FROM evertick_schema WHERE version = 1 {lock}").all()
+
+    @contextmanager
+    def _taking_time(self, connection: sa.Connection) -> Iterator[None]:
+        if not getattr(connection.dialect, "is_mariadb", False):
+            yield
+            return
+        connection.exec_driver_sql(f"SET SESSION {_IDLE_READER} = 0")
+        yield
+        # Not for an error, which may have cost the connection: one that is left as it is only has more patience.
+        connection.exec_driver_sql(f"SET SESSION {_IDLE_READER} = {IDLE_SECONDS}")
 
     def _now(self, connection: sa.Connection, now: Instant) -> Instant:  # noqa: ARG002
         text = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
@@ -123,8 +134,10 @@ def _prepare(connection: pymysql.connections.Connection[Any]) -> None:
         cursor.execute(f"SET NAMES utf8mb4 COLLATE {collation}")
         cursor.execute("SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'")
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        if product == "MariaDB":  # MySQL has no such setting
+        if product == "MariaDB":  # MySQL has no such settings
             cursor.execute(f"SET SESSION idle_write_transaction_timeout = {IDLE_SECONDS}")
+            # To MariaDB a transaction that has only locked rows is one that reads; it stands in the way all the same.
+            cursor.execute(f"SET SESSION {_IDLE_READER} = {IDLE_SECONDS}")
     connection.commit()
 
 

@@ -87,8 +87,10 @@ class PostgresStore(ServerStore):
                 self._stop_listening()
                 raise
 
-    def _take_time(self, connection: sa.Connection) -> None:
+    @contextmanager
+    def _taking_time(self, connection: sa.Connection) -> Iterator[None]:
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+        yield
 
     def close(self) -> None:
         self._stop_listening()
@@ -154,6 +156,8 @@ def _prepare(connection: psycopg.Connection) -> None:
     connection.execute("SET client_min_messages = warning")
     connection.execute(_JOIN_BY_KEY)
     connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'".encode())
+    # A node that vanished inside a COPY is not idle to the server: its network must tell, and sooner than in two hours.
+    connection.execute("SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3")
     row = connection.execute("SELECT pg_is_in_recovery(), current_setting('transaction_read_only')").fetchone()
     connection.autocommit = False
     if row is not None and (row[0] or row[1] == "on"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Final
 
 import sqlalchemy as sa
@@ -53,12 +53,12 @@ class ServerStore(SqlStore):
     @contextmanager
     def _snapshot(self) -> Iterator[sa.Connection]:
         engine = self._writer.execution_options(isolation_level="REPEATABLE READ")
-        with engine.begin() as connection:
-            self._take_time(connection)
+        with engine.begin() as connection, self._taking_time(connection):
             yield connection
 
-    def _take_time(self, connection: sa.Connection) -> None:
+    def _taking_time(self, connection: sa.Connection) -> AbstractContextManager[None]:
         """A transaction that only reads holds up nobody, and may be slow to work through what it has read."""
+        raise NotImplementedError
 
     def _named(self, error: Exception) -> StoreError | None:
         cause = error.orig if isinstance(error, exc.DBAPIError) else error
