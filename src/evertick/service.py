@@ -41,7 +41,7 @@ from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, SECOND
 from evertick.model.job import Job
-from evertick.operations import message_of
+from evertick.operations import messages_of
 from evertick.parts import executors_of, loop_settings
 from evertick.settings import Settings
 from evertick.store import Store
@@ -220,7 +220,7 @@ class Service:
 
     def _claimed(self, store: Store) -> Sequence[Message]:
         try:
-            return [message_of(request) for request in store.claim(tuple(self.state.epochs), CLAIM_MAX)]
+            return messages_of(store, store.claim(tuple(self.state.epochs), CLAIM_MAX))
         finally:
             self._is_claiming = False
 

@@ -16,6 +16,7 @@ from evertick.operations import (
     find_record,
     live_nodes,
     message_of,
+    messages_of,
     params_text,
     read_run_id,
     require_run,
@@ -48,6 +49,23 @@ def test_a_refusal_is_raised_with_its_reason(store, error, kind):
     answer(store, {"error": error, "text": "so it is"})
     with pytest.raises(kind, match=r"so it is\. Next: evertick"):
         answer_to(store, "r1")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param({"trigger": "by-dream", "params": ""}, id="a word that is not known here"),
+        pytest.param({"trigger": "manual"}, id="something is missing"),
+        pytest.param([], id="of another shape"),
+    ],
+)
+def test_a_request_that_this_version_cannot_read_is_refused_and_holds_up_nobody(store, payload):
+    submit(store, trigger_request("r1", "etl", at(1))._replace(payload=json.dumps(payload)))
+    submit(store, trigger_request("r2", "etl", at(2)))
+    assert [message.request_id for message in messages_of(store, store.claim(None, 10))] == ["r2"]
+    with pytest.raises(Conflict, match="cannot read this request; was it made by a newer one"):
+        answer_to(store, "r1")
+    assert [request.id for request in store.claim(None, 10)] == ["r2"]
 
 
 def test_many_requests_are_submitted_at_once(store):

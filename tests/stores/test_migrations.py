@@ -43,7 +43,7 @@ def execute(store, *statements: str) -> None:
 
 
 def test_an_empty_database_gets_the_newest_schema(store):
-    assert store.schema_version()[0] == migrations.NEWEST == len(migrations.STEPS)
+    assert store.schema().version == migrations.NEWEST == len(migrations.STEPS)
 
 
 def test_the_steps_make_the_tables_that_the_statements_use(store):
@@ -61,7 +61,7 @@ def test_opening_again_changes_nothing(url, store):
     assert store.migrate() == 0
     again = open_store(url)
     try:
-        assert again.schema_version() == store.schema_version()
+        assert again.schema() == store.schema()
         assert keys(again) == [occurrence()]
     finally:
         again.close()
@@ -109,7 +109,7 @@ import sys
 from evertick.stores import open_store
 sys.stdin.readline()
 store = open_store(sys.argv[1])
-print(*store.schema_version())
+print(*store.schema())
 store.close()
 """
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from importlib.metadata import version
 from typing import Any
 
 from evertick.dispatch.leadership import NODE_PREFIX
@@ -15,14 +17,35 @@ from evertick.model.job import Job
 from evertick.model.ledger import Batch, JobRecord, Request
 from evertick.model.params import problem_with
 from evertick.model.run import LedgerRow, RunKey
+from evertick.operations.requests import RequestMessage, message_of
 from evertick.operations.resuming import RESUME
 from evertick.store import RunFilter, Store
+
+log = logging.getLogger("evertick")
 
 
 def submit(store: Store, *requests: Request) -> None:
     """Put requests into the ledger; whoever owns the job carries them out and answers there."""
     if requests:
         store.commit(Batch(by=f"request/{requests[0].id}", requests=requests))
+
+
+def messages_of(store: Store, requests: Sequence[Request]) -> list[RequestMessage]:
+    """Requests as the loop is told of them; what cannot be read here, such as a newer version's, is refused."""
+    messages: list[RequestMessage] = []
+    answers: dict[str, str] = {}
+    for request in requests:
+        try:
+            messages.append(message_of(request))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            log.warning("request.not_understood id=%s kind=%s reason=%r", request.id, request.kind, error)
+            text = (
+                f"the scheduler, Evertick {version('evertick')}, cannot read this request; was it made by a newer one?"
+            )
+            answers[request.id] = json.dumps({"error": "not-understood", "text": text})
+    if answers:
+        store.commit(Batch(by="request", answers=answers))
+    return messages
 
 
 def answer_to(store: Store, request_id: str) -> dict[str, Any] | None:

@@ -106,17 +106,22 @@ class SqlStore(ABC):
 
     def migrate(self) -> int:
         """Bring the database to this Evertick's schema; answers how many steps that took."""
-        found, made_by = self.schema_version()
-        migrations.refuse_newer(found, made_by, self.place)
-        if found == migrations.NEWEST:
+        found = self.schema()
+        migrations.refuse_newer(found, self.place)
+        if found.version >= migrations.NEWEST:
             return 0  # every start but the first waits for nobody
         with self._naming_errors(), self._migration_lock() as connection:
+            if migrations.is_breaking(found.version) and (alive := self._live_nodes(connection)):
+                raise StoreError(
+                    f"{self.place} has schema version {found.version}, and what Evertick needs now cannot be shared "
+                    f"with the nodes that use it: {', '.join(alive)}. Stop them all, then start this one."
+                )
             return migrations.upgrade(connection, self.place)
 
-    def schema_version(self) -> tuple[int, str]:
-        """The version the database has, and the Evertick that made it; 0 for an empty one."""
+    def schema(self) -> migrations.Schema:
+        """What the database says of its tables."""
         with self._naming_errors(), self._reader.connect() as connection:
-            return migrations.read_version(connection)
+            return migrations.read_schema(connection)
 
     def read(self, look: Callable[[sa.Connection], T]) -> T:
         """Look at the tables themselves, for those who look after the database."""
@@ -152,6 +157,10 @@ class SqlStore(ABC):
     @abstractmethod
     def _migration_lock(self) -> AbstractContextManager[sa.Connection]:
         """A connection that writes while no other node migrates."""
+
+    def _live_nodes(self, connection: sa.Connection) -> Sequence[str]:  # noqa: ARG002 - a file has one at a time
+        """The nodes that share the ledger at this moment."""
+        return ()
 
     @abstractmethod
     def _named(self, error: Exception) -> StoreError | None:

@@ -29,11 +29,11 @@ def migrate(url: str) -> str:
     store = _open(url)
     try:
         steps = store.migrate()
-        version, made_by = store.schema_version()
+        found = store.schema()
     finally:
         store.close()
     done = f"took {steps} step{'s' if steps > 1 else ''}" if steps else "nothing to do"
-    return f"{store.place}: {done}; schema version {version}, made by Evertick {made_by}."
+    return f"{store.place}: {done}; schema version {found.version}, made by Evertick {found.made_by}."
 
 
 def backup(url: str, now: Instant) -> Path:
@@ -64,15 +64,14 @@ def _findings(store: SqlStore) -> Iterator[Finding]:
     if isinstance(store, SqliteStore):
         yield Finding(True, "the file passed its integrity check")
         yield from _file_findings(store.path)
-    found, made_by = store.schema_version()
-    migrations.refuse_newer(found, made_by, store.place)
-    if found < migrations.NEWEST:
-        yield Finding(
-            False,
-            f"schema version {found} of {migrations.NEWEST}. Next: evertick db migrate --store URL, or start Evertick",
-        )
+    found = store.schema()
+    migrations.refuse_newer(found, store.place)
+    if found.version < migrations.NEWEST:
+        next_step = "evertick db migrate --store URL, or start Evertick"
+        yield Finding(False, f"schema version {found.version} of {migrations.NEWEST}. Next: {next_step}")
         return
-    yield Finding(True, f"schema version {found}, made by Evertick {made_by}")
+    known = f", of which this Evertick knows {migrations.NEWEST}" if found.version > migrations.NEWEST else ""
+    yield Finding(True, f"schema version {found.version}, made by Evertick {found.made_by}{known}")
     yield Finding(True, store.read(_counts))
 
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from evertick.model.lifecycle import OPEN, SUCCEEDED, TERMINAL, RunState
 from evertick.model.run import LedgerRow, RunKey
-from evertick.store import JobRecord, Page, Request, RunFilter, ScheduleLine, Snapshot
+from evertick.store import JobRecord, Page, Request, RequestKind, RunFilter, ScheduleLine, Snapshot
 from evertick.stores.sql_rows import chunks, to_job, to_line, to_request
 from evertick.stores.sql_schema import (
     BY_END,
@@ -63,6 +63,8 @@ def claim(connection: sa.Connection, buckets: Collection[int] | None, limit: int
         sa.select(*_REQUEST)
         .where(REQUESTS.c.is_open == sa.literal_column("1"))
         .where(_in(REQUESTS.c.bucket, None if buckets is None else sorted(set(buckets))))
+        # What only a newer version can be asked for waits for a node that knows it.
+        .where(REQUESTS.c.kind.in_([kind.value for kind in RequestKind]))
         .order_by(REQUESTS.c.submitted_at, REQUESTS.c.id)
         .limit(limit)
     )

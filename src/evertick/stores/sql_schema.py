@@ -166,6 +166,7 @@ VERSIONS: Final = sa.Table(
     METADATA,
     sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("evertick", sa.String(32), nullable=False),
+    sa.Column("serves", sa.Integer, nullable=True),
 )
 
 OPEN_STATES: Final = frozenset(state.value for state in OPEN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Final
 
@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 
 from evertick.errors import StoreError
+from evertick.stores import sql_leases
 from evertick.stores.sql import SqlStore, unavailable
 
 CONNECT_SECONDS: Final = 10
@@ -59,6 +60,11 @@ class ServerStore(SqlStore):
     def _taking_time(self, connection: sa.Connection) -> AbstractContextManager[None]:
         """A transaction that only reads holds up nobody, and may be slow to work through what it has read."""
         raise NotImplementedError
+
+    def _live_nodes(self, connection: sa.Connection) -> Sequence[str]:
+        now = self._now(connection, 0)
+        held = sql_leases.lease(connection, self._sql, (), "", 0, lambda: now)
+        return [lease.holder.partition("/")[0] for lease in held if lease.name.startswith("node:")]
 
     def _named(self, error: Exception) -> StoreError | None:
         cause = error.orig if isinstance(error, exc.DBAPIError) else error
