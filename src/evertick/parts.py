@@ -13,8 +13,9 @@ from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.executors.local import LocalExecutor
 from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.kinds.kubernetes.cluster import Access, connect
-from evertick.kinds.kubernetes.program import CONTEXT, INSTANCE, KUBECONFIG, NAMESPACE
+from evertick.kinds.kubernetes.program import CONTEXT, INSTANCE, KUBECONFIG, NAMESPACE, START
 from evertick.loop.settings import LoopSettings
+from evertick.model.instant import SECOND
 from evertick.model.routing import FLEET, KUBERNETES, LOCAL
 from evertick.routing.lanes import LaneSettings
 from evertick.settings import Settings
@@ -26,6 +27,7 @@ def executors_of(settings: Settings, state_folder: Path) -> dict[str, Executor]:
     cluster = kubernetes_settings(settings)
     named = {CONTEXT: cluster.access.context, NAMESPACE: cluster.access.namespace, INSTANCE: cluster.instance}
     named[KUBECONFIG] = cluster.access.kubeconfig
+    named[START] = str(cluster.start_timeout_us / SECOND)
     environ = {**os.environ, **{name: value for name, value in named.items() if value}}
     executors: dict[str, Executor] = {
         LOCAL: LocalExecutor(state_folder, local_settings(settings), environ=environ),

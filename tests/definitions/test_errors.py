@@ -147,22 +147,6 @@ def told(text, file="jobs/report.yaml"):
             id="the cluster's own retries",
         ),
         pytest.param(
-            "kubernetes: {image: a}\nonExit: echo x\n",
-            1,
-            1,
-            "kubernetes",
-            "has no handlers",
-            id="a container with handlers",
-        ),
-        pytest.param(
-            "kubernetes: {image: a}\ncondition: {command: x}\n",
-            1,
-            1,
-            "kubernetes",
-            "has no conditions",
-            id="a container with conditions",
-        ),
-        pytest.param(
             "command: x\nexecutor: kubernetes\n", 2, 1, "executor", "does not say which container", id="no container"
         ),
         # where it runs

@@ -59,6 +59,25 @@ def test_a_step_that_is_a_container_belongs_to_a_job_that_runs_here():
 
 
 @pytest.mark.parametrize(
+    ("around", "named"),
+    [
+        pytest.param("condition: {command: x}", "its conditions", id="a condition"),
+        pytest.param("preconditions: [{command: x}]", "its conditions", id="preconditions"),
+        pytest.param("constraints: {preRunHook: 'https://a.example/'}", "its hooks", id="a hook before it"),
+        pytest.param("constraints: {postRunHook: 'https://a.example/'}", "its hooks", id="a hook after it"),
+        pytest.param("onExit: echo x", "its handlers", id="a handler"),
+        pytest.param("onFailure: echo x\nexecutor: kubernetes", "its handlers", id="a handler, and named"),
+        pytest.param("condition: {command: x}\nonExit: echo x", "its conditions and its handlers", id="two of them"),
+    ],
+)
+def test_a_container_with_something_around_it_is_attended_to_here(around, named):
+    job = parsed(f"schedule: '@daily'\nkubernetes: {{image: i}}\n{around}\n")
+    assert job.work.steps == (Step("main", Pod("i")),)
+    assert job.routing.executor == "local"
+    assert job.origins["executor"] == f"because of {named}, which this machine carries out around its container"
+
+
+@pytest.mark.parametrize(
     ("other", "field"),
     [
         pytest.param("command: x", "command", id="a command"),

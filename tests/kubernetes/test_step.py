@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
 
 from evertick.executors.local import LocalExecutor
+from evertick.kinds import PAYLOAD_FD
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
-from evertick.model.work import Param, Pod, Secret, Step
+from evertick.model.work import Handlers, Param, Pod, Secret, Step
 from tests.executors.contract import KEY
 from tests.executors.running import Place, job_of, kill, launch, sh, until
 from tests.kubernetes.images import SHELL
@@ -30,14 +32,17 @@ def container(line: str, name: str = "main", **known) -> Step:
     return Step(name, Pod(SHELL, (line,), is_shell=True, pod_spec={"terminationGracePeriodSeconds": 1}), **known)
 
 
-def attendant() -> int:
-    """The process that attends to the container."""
-    (found,) = [
-        int(path.parent.name)
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if b"evertick.kinds.kubernetes" in path.read_bytes().split(b"\0")
-    ]
-    return found
+def attendant(kubeconfig: Path) -> int:
+    """The process that attends to the container: of this test, whoever else has some on the machine."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            words = (path / "cmdline").read_bytes().split(b"\0")
+            order = path / "fd" / str(PAYLOAD_FD)
+            if b"evertick.kinds.kubernetes" in words and str(kubeconfig).encode() in order.read_bytes():
+                found.append(int(path.name))
+    (one,) = found
+    return one
 
 
 def test_it_prints_and_ends_as_its_container_does(here):
@@ -83,18 +88,28 @@ def test_a_stop_ends_the_container_too(here, troubles):
     until(lambda: not troubles.is_alive(made["metadata"]["name"]), "the container to be gone")
 
 
-def test_what_a_lost_attempt_left_on_the_cluster_ends_before_the_next_begins(here, troubles):
+def test_what_a_lost_attempt_left_on_the_cluster_ends_before_the_next_begins(here, troubles, real_cluster):
     job = job_of(container('echo "$EVERTICK_ATTEMPT"; test "$EVERTICK_ATTEMPT" = 2 || sleep 600'))
     executor: LocalExecutor = here._opened[-1]
     executor.launch(launch(job))
     until(lambda: here.log() == b"1\n", "it to be up")
     (left,) = troubles.jobs()
-    kill(attendant())
+    kill(attendant(real_cluster.kubeconfig))
     assert here.end_of(KEY).detail == "ended by SIGKILL"
     assert troubles.is_alive(left["metadata"]["name"])
     assert here.run(job, attempt=2).state is SUCCEEDED
     assert here.log(attempt=2) == b"2\n"
     assert not troubles.is_alive(left["metadata"]["name"])
+
+
+def test_a_container_that_is_evicted_is_lost_where_it_is_all_that_its_run_does(here, troubles):
+    job = job_of(container("echo up; sleep 600"), handlers=Handlers(on_exit=sh("echo over", "onExit")))
+    here._opened[-1].launch(launch(job))
+    until(lambda: here.log() == b"up\n", "it to be up")
+    (made,) = troubles.jobs()
+    troubles.evict(made["metadata"]["name"])
+    assert "evicted" in here.loss_of(KEY).detail
+    assert here.log(step="onExit") == b"over\n"
 
 
 def test_a_cluster_that_is_not_there_fails_the_step_in_words(tmp_path):

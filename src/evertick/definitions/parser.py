@@ -16,7 +16,7 @@ from evertick.definitions.fields.constraints import read_constraints
 from evertick.definitions.fields.identity import NAME_MAX, job_id_of
 from evertick.definitions.fields.notify import read_notify
 from evertick.definitions.fields.policy import read_policy, report_contradictions
-from evertick.definitions.fields.routing import read_routing
+from evertick.definitions.fields.routing import attended, read_routing
 from evertick.definitions.fields.schedule import Form, Timetable, read_schedule
 from evertick.definitions.fields.values import duration_of, flag_of, integer_of, line_of, text_of, texts_of
 from evertick.definitions.fields.work import mentions_work, read_work
@@ -103,6 +103,7 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     enabled, enabled_origin = _read_enabled(section, block, report)
     priority = section.take("priority")
     work = read_work(section, block, is_pipeline, constrained, job_id, report)
+    routing, routing_origins = attended(routing, routing_origins, work)
     if is_pipeline and work.working_dir is None:
         # Its data lies beside it.
         work = replace(work, working_dir=os.path.abspath(source.folder))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 PAYLOAD_FD = 3
 """Where a program finds what it was handed beside its arguments."""
@@ -22,6 +24,31 @@ class Program:
     """Readable at `PAYLOAD_FD`."""
     has_result: bool = False
     """What it writes to `RESULT_FD`, instead of standard output, is the step's output."""
+    leaves_word: bool = False
+    """What it writes to `RESULT_FD` is a `Word` about its end; its output is what it prints."""
+
+
+WORD_MAX = 16 * 1024
+
+
+class Word(NamedTuple):
+    """What a program that attends to something elsewhere says about its end, beside its exit code."""
+
+    why: str = ""
+    is_lost: bool = False
+    """What it attended to was taken away or lost from sight: it did not fail by itself."""
+
+    def encode(self) -> bytes:
+        return json.dumps([self.why[: WORD_MAX // 8], self.is_lost]).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Word:
+        """Nothing, where the program was ended before it could say a word."""
+        try:
+            why, is_lost = json.loads(data)
+        except (ValueError, TypeError):
+            return cls()
+        return cls(str(why), bool(is_lost))
 
 
 class Unready(Exception):
@@ -30,6 +57,4 @@ class Unready(Exception):
 
 def safe_params(given: Mapping[str, object]) -> dict[str, str]:
     """Parameters as texts: what is not a text yet is written as JSON."""
-    import json
-
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}

@@ -9,6 +9,7 @@ import json
 
 import pytest
 
+from evertick.kinds.kubernetes.names import STOPPED
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.report import RunStarted, RunUnknown
 from evertick.model.work import Param
@@ -108,12 +109,22 @@ class PodBehaviour:
         place.start(IGNORES_TERM)
         until(lambda: place.log()[0] == b"up\n", "it to be up")
         place.executor.stop(KEY, 1, "replaced")
+        until(lambda: _is_marked(place), "the stop to have begun")
         place.restart()
         place.executor.reconcile([(KEY, 1)])
         said = place.reports.wait_until(lambda all_: any(not isinstance(one, RunStarted) for one in all_))
         end = next(one for one in said if not isinstance(one, RunStarted))
         # Either it was still there, and is known to be ended by us, or it was gone and nobody knows of it.
         assert isinstance(end, RunUnknown) or (end.state, end.detail) == (CANCELLED, "replaced")
+
+    def test_a_stop_that_another_scheduler_began_is_a_stop_and_is_finished(self, place):
+        place.start(IGNORES_TERM)
+        until(lambda: place.log()[0] == b"up\n", "it to be up")
+        cluster = place.connect()
+        cluster.patch_job("default", place.name_of(), {"metadata": {"annotations": {STOPPED: "replaced"}}})
+        end = place.end_of()
+        assert (end.state, end.detail) == (CANCELLED, "replaced")
+        assert cluster.read_job("default", place.name_of()) is None
 
     def test_a_job_that_somebody_deletes_is_lost_once_its_pod_is_gone(self, place, troubles):
         place.start(IGNORES_TERM)
@@ -145,3 +156,9 @@ class PodBehaviour:
         assert place.end_of().state is SUCCEEDED
         assert place.log() == (b"up\ndown\n", True)
         assert len([one for one in place.reports if isinstance(one, RunStarted)]) == 1
+
+
+def _is_marked(place) -> bool:
+    """Whether its Job says that it is being ended, or has gone already."""
+    job = place.connect().read_job("default", place.name_of())
+    return job is None or STOPPED in job["metadata"]["annotations"]

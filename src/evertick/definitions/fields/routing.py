@@ -13,6 +13,7 @@ from evertick.definitions.report import Report, Section
 from evertick.model.member import Labels
 from evertick.model.policy import Policy, Scope
 from evertick.model.routing import FLEET, KUBERNETES, LOCAL, Routing, Strategy
+from evertick.model.work import NO_HANDLERS, Work
 
 SELECTORS: Final = ("runsOn", "labels")
 _SHAPE: Final = "Write {gpu: true}, or a list of gpu=true."
@@ -62,6 +63,19 @@ def _on_the_cluster(
         job.contradict("kubernetes", name, "the cluster chooses among its nodes itself")
     origin = report.origin(job.key("executor")) if executor else "because of 'kubernetes'"
     return Routing(KUBERNETES), {"executor": origin}
+
+
+def attended(routing: Routing, origins: dict[str, str], work: Work) -> tuple[Routing, dict[str, str]]:
+    """A container with something around it is attended to here: somebody has to look, to ask and to run it."""
+    around = {
+        "its conditions": work.preconditions,
+        "its hooks": work.pre_run_hooks or work.post_run_hooks,
+        "its handlers": work.handlers != NO_HANDLERS,
+    }
+    if routing.executor != KUBERNETES or not any(around.values()):
+        return routing, origins
+    named = " and ".join(name for name, is_there in around.items() if is_there)
+    return Routing(LOCAL), {"executor": f"because of {named}, which this machine carries out around its container"}
 
 
 def read_labels(node: Node, field: str, report: Report) -> Labels:

@@ -17,7 +17,7 @@ from evertick.definitions.fields.values import duration_of, integer_of
 from evertick.definitions.nodes import plain_data
 from evertick.definitions.report import Report, Section
 from evertick.model.constraint import PostRunHook, PreRunHook
-from evertick.model.work import NO_HANDLERS, NOTHING, Condition, Env, Pipeline, Secret, Step, Work
+from evertick.model.work import NOTHING, Condition, Env, Pipeline, Secret, Step, Work
 
 PIPELINE_STEP: Final = "pipeline"
 PIPELINE_RESULT: Final = "PIPELINE_RESULT"
@@ -46,8 +46,8 @@ def read_work(
         handlers=read_handlers(section, report),
     )
     _report_twice_named(work, section, report)
-    if "kubernetes" in section:
-        _report_not_of_a_pod(work, section, report)
+    if "kubernetes" in section and "env" in section:
+        report_secrets(work.env, section.key("env"), "env", report)
     return NOTHING if work == NOTHING else work
 
 
@@ -109,20 +109,6 @@ def _read_conditions(section: Section, block: Section | None, report: Report) ->
         if scope is not None and node is not None:
             found += read_conditions(node, scope.field(name), report)
     return tuple(dict.fromkeys(found))
-
-
-def _report_not_of_a_pod(work: Work, section: Section, report: Report) -> None:
-    """A job that is a container runs on the cluster alone: nothing happens here before, beside or after it."""
-    key = section.key("kubernetes")
-    if "env" in section:
-        report_secrets(work.env, section.key("env"), "env", report)
-    hint = "Write 'steps:' and '- {name: main, kubernetes: {...}}' below it; that job runs here and waits for its pod."
-    if work.preconditions:
-        report.error(key, "kubernetes", "a job that is a container has no conditions: nobody could look at them.", hint)
-    if work.pre_run_hooks or work.post_run_hooks:
-        report.error(key, "kubernetes", "a job that is a container has no hooks: nobody would call them.", hint)
-    if work.handlers != NO_HANDLERS:
-        report.error(key, "kubernetes", "a job that is a container has no handlers: they would run here.", hint)
 
 
 def _report_twice_named(work: Work, section: Section, report: Report) -> None:

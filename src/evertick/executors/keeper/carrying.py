@@ -17,7 +17,7 @@ from evertick.executors.works import decode_work
 from evertick.kinds import Unready
 from evertick.model.duration import format_duration
 from evertick.model.instant import SECOND
-from evertick.model.lifecycle import CANCELLED, FAILED, SKIPPED, SUCCEEDED, TIMED_OUT, RunState
+from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT, RunState
 from evertick.model.subrun import SubRunEnd
 from evertick.model.work import NO_HANDLERS, Step, SubJob, Work
 from evertick.planning.workflow import StepOutcome, ready_steps, run_outcome, unreachable_steps
@@ -210,8 +210,10 @@ class Carrying:
         if outcome is StepOutcome.SUCCEEDED:
             return _ending(SUCCEEDED, "", ends[-1].exit_code if ends else None)
         first = failed[0]
-        detail = first.detail if len(steps) == 1 else f"step {first.name!r}: {first.detail}"
-        return _ending(FAILED, detail, first.exit_code)
+        if len(steps) > 1:
+            return _ending(FAILED, f"step {first.name!r}: {first.detail}", first.exit_code)
+        # All that the run is was taken away: `onExecutorLost` decides, as where the cluster itself carries it out.
+        return _ending(LOST if self._course.is_lost else FAILED, first.detail, first.exit_code)
 
     async def _handle(self, work: Work, scene: Scene, ending: Ending) -> None:
         """Handlers see how it ended and cannot change it; each may be ended by stopping the run once more."""

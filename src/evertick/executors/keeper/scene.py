@@ -145,7 +145,8 @@ class Scene:
             self._pod_env(step),
             {name: order.secrets[name] for name in ACCESS if name in order.secrets},
             working_dir=step.working_dir,
-            timeout_us=step.timeout_us,
+            # Told to the cluster too: a pod must not outlive its time because nobody is left here who would end it.
+            timeout_us=min(filter(None, (step.timeout_us, self._work.timeout_us)), default=None),
             grace_seconds=self._tools.grace_seconds,
         )
 

@@ -44,6 +44,8 @@ class Course:
         self.has_started = False
         self.has_cut_short = False
         """Whether halting it has ended something, or kept something from being done."""
+        self.is_lost = False
+        """Whether what the last try attended to elsewhere was taken away from it."""
         self._living: set[Living] = set()
         self._halting = asyncio.Event()
 
@@ -132,6 +134,7 @@ async def _until_it_succeeds(
             log.note(f"try {tries + 1} of step {step.name!r}")
         tries += 1
         end = await _try(step, scene, course, log, tries)
+        course.is_lost = end.is_lost
         if end.is_good or number > step.retry.max_retries:
             return end, tries
         if course.halted is not None:

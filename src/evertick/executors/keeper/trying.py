@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from evertick.executors.keeper.output import Capture, Pump
 from evertick.executors.keeper.processes import Exit, Limits, NoRoom, Reaper, end_family, is_for_want_of_room, spawn
 from evertick.executors.keeper.procfs import boottime_us
-from evertick.kinds import PAYLOAD_FD, RESULT_FD, Program
+from evertick.kinds import PAYLOAD_FD, RESULT_FD, WORD_MAX, Program, Word
 from evertick.kinds.command import find_program
 from evertick.kinds.http import HttpAnswer, HttpExchange, HttpRequest
 
@@ -53,6 +53,8 @@ class TryEnd(NamedTuple):
     pid: int = 0
     output: bytes | None = None
     """What is handed on to later steps."""
+    is_lost: bool = False
+    """What the process attended to elsewhere was taken away: it did not fail by itself."""
 
 
 class Living(Protocol):
@@ -83,6 +85,7 @@ class ProcessTry:
         self._marks = marks
         self._write = write
         self._capture = Capture(output_max) if output_max is not None else None
+        self._word = Capture(WORD_MAX) if program.leaves_word else None
         self._pumps: list[Pump] = []
         self._script: Path | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -120,6 +123,8 @@ class ProcessTry:
             descriptors[RESULT_FD] = self._pipe(ours, self._capture.write)
         elif self._capture is not None:
             descriptors[1] = self._pipe(ours, self._keep_and_write)
+        if self._word is not None:
+            descriptors[RESULT_FD] = self._pipe(ours, self._word.write)
         if self._program.payload is not None:
             payload = os.memfd_create("payload", os.MFD_CLOEXEC)
             ours.append(payload)
@@ -155,7 +160,10 @@ class ProcessTry:
         self._remove_script()
         code = used.code
         is_good = code == 0
-        return TryEnd(is_good, "" if is_good else _in_words(code), code, used, self.pid)
+        if is_good:
+            return TryEnd(True, "", code, used, self.pid)
+        word = Word.decode(self._word.value()) if self._word is not None else Word()
+        return TryEnd(False, word.why or _in_words(code), code, used, self.pid, is_lost=word.is_lost)
 
     def output(self) -> Capture | None:
         return self._capture

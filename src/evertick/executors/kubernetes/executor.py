@@ -14,17 +14,17 @@ from evertick.errors import SettingsError
 from evertick.executor import Attempt, Member
 from evertick.executors.kubernetes.copying import Copies
 from evertick.executors.kubernetes.orders import order_of
+from evertick.executors.kubernetes.reaching import CLOSE_SECONDS, Reach
 from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.executors.kubernetes.settling import NAME, Settling
 from evertick.executors.kubernetes.track import Ending, Phase, Sightings, Ticket, Track, job_of, slim
 from evertick.executors.local import private_folder
 from evertick.kinds import Unready
 from evertick.kinds.kubernetes import deeds
-from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster, jobs_path, pods_path
+from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster
 from evertick.kinds.kubernetes.judging import Ended, Pending, Running, Taken, is_over, newest
-from evertick.kinds.kubernetes.names import ATTEMPT_ROLE, INSTANCE, ROLE, STOPPED, job_name, selector_of
+from evertick.kinds.kubernetes.names import job_name
 from evertick.kinds.kubernetes.overlay import Json
-from evertick.kinds.kubernetes.watching import Watch
 from evertick.kinds.kubernetes.words import why_no_pod
 from evertick.model.instant import SECOND, Instant, from_text
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
@@ -37,7 +37,6 @@ LAUNCHERS = 8
 SETTLERS = 16
 LAUNCHES_MAX = 10_000
 """Launches that wait for the cluster; more are refused, and come again."""
-CLOSE_SECONDS = 5.0
 AGAIN_SECONDS = 5.0
 """Between two looks for a cluster that nobody has named yet."""
 TICK_SECONDS = 1.0
@@ -53,7 +52,6 @@ class KubernetesExecutor:
     def __init__(
         self, connect: Callable[[], Cluster], state_folder: Path | str, settings: KubernetesSettings | None = None
     ) -> None:
-        self._connect = connect
         self._logs = Path(state_folder).absolute() / "logs"
         self._settings = settings or KubernetesSettings()
         self._report: Callable[[Report], None] = _nowhere
@@ -61,12 +59,7 @@ class KubernetesExecutor:
         self._tracks: dict[str, Track] = {}
         """What we were given or asked about, by the names of the Jobs; of other nodes' attempts we say nothing."""
         self._seen = Sightings()
-        self._cluster: Cluster | None = None
-        """None until it is needed: most schedulers never have a job for a cluster."""
-        self._connecting = threading.Lock()
-        self._namespaces: tuple[str, ...] = ()
-        self._watches: list[Watch] = []
-        self._troubles: dict[str, str] = {}
+        self._reach = Reach(connect, self._settings, self)
         self._closing = threading.Event()
         self._copies = Copies(self._settings.log_streams)
 
@@ -116,46 +109,22 @@ class KubernetesExecutor:
     def members(self) -> Sequence[Member]:
         with self._lock:
             running = sum(track.phase is not Phase.ASKED for track in self._tracks.values())
-            return (Member(self.name, not any(self._troubles.values()), running),)
+            return (Member(self.name, self._reach.is_healthy, running),)
 
     def close(self) -> None:
         """Let go; what runs goes on, and is found by whoever comes next."""
-        with self._connecting, self._lock:
+        with self._lock:
             self._closing.set()
-        for watch in self._watches:
-            watch.stop(CLOSE_SECONDS)
+        self._reach.close()
         self._copies.close(CLOSE_SECONDS)
         for pool in (self._launching, self._settling):
             pool.shutdown(wait=False, cancel_futures=True)
-        if self._cluster is not None:
-            self._cluster.close()
 
-    def _reached(self) -> Cluster:
-        """The cluster, from the first use on; `SettingsError` when nobody says which."""
-        with self._connecting:
-            if self._cluster is None and self._closing.is_set():
-                raise SettingsError("the executor is closed.")
-            if self._cluster is None:
-                cluster = self._connect()
-                self._namespaces = tuple(dict.fromkeys((cluster.namespace, *self._settings.namespaces)))
-                private_folder(self._logs.parent)
-                private_folder(self._logs)
-                self._settler = Settling(cluster, self._logs, self._settings, self._copies, self._closing)
-                self._cluster = cluster
-                self._listen(cluster)
-            return self._cluster
-
-    def _listen(self, cluster: Cluster) -> None:
-        selector = selector_of({INSTANCE: self._settings.instance, ROLE: ATTEMPT_ROLE})
-        for namespace in self._namespaces:
-            for path, on_all, on_change in (
-                (jobs_path(namespace), self._all_jobs, self._job_changed),
-                (pods_path(namespace), self._all_pods, self._pod_changed),
-            ):
-                told = (partial(on_all, namespace), on_change, partial(self._troubled, path))
-                self._watches.append(Watch(cluster, path, selector, *told))
-        for watch in self._watches:
-            watch.start()
+    def begin(self, cluster: Cluster) -> None:
+        """The cluster is reached for the first time."""
+        private_folder(self._logs.parent)
+        private_folder(self._logs)
+        self._settler = Settling(cluster, self._logs, self._settings, self._copies, self._closing)
         threading.Thread(target=self._tick, args=(cluster,), name="evertick-pod-clock", daemon=True).start()
 
     # What is done, each in a thread of a pool
@@ -181,7 +150,7 @@ class KubernetesExecutor:
                 return
         assert track.launch is not None
         try:
-            cluster = self._reached()
+            cluster = self._reach.cluster()
             order = order_of(track.launch, self._settings.instance, cluster.namespace)
         except SettingsError as error:
             self._conclude(track, LaunchRefused(*track.ticket, str(error)))
@@ -190,7 +159,7 @@ class KubernetesExecutor:
             self._conclude(track, RunFinished(*track.ticket, _now(), FAILED, None, str(error)))
             return
         track.namespace = order.manifest["metadata"]["namespace"]
-        if track.namespace not in self._namespaces:
+        if track.namespace not in self._reach.namespaces:
             why = f"the namespace {track.namespace!r} is not one of the settings. Add it to 'namespaces' there."
             self._conclude(track, LaunchRefused(*track.ticket, why))
             return
@@ -211,13 +180,13 @@ class KubernetesExecutor:
         if job is None:
             # Not by what the watch has seen, which may be old: the cluster itself must say that it has none.
             try:
-                cluster = self._reached()
+                cluster = self._reach.cluster()
             except SettingsError as error:
                 log.warning("kubernetes.not_reached reason=%s", error)
                 if not self._closing.wait(AGAIN_SECONDS):
                     self._soon(self._launching, self._look_up, track)
                 return
-            job = deeds.read(cluster, self._namespaces, track.name, self._closing)
+            job = deeds.read(cluster, self._reach.namespaces, track.name, self._closing)
         with self._lock:
             if job is False or self._tracks.get(track.name) is not track or track.phase is not Phase.ASKED:
                 return  # closed, or launched meanwhile
@@ -229,7 +198,7 @@ class KubernetesExecutor:
 
     def _end_job(self, track: Track) -> None:
         assert track.ending is not None
-        where = (self._reached(), track.namespace, track.name)
+        where = (self._reach.cluster(), track.namespace, track.name)
         deeds.end(*where, track.ending.detail, self._settings.grace_us // SECOND, self._closing)
 
     def _settle(self, track: Track) -> None:
@@ -241,13 +210,13 @@ class KubernetesExecutor:
 
     def _confirm_gone(self, track: Track) -> None:
         """The list did not have it; it may have been made behind the list."""
-        job = deeds.read(self._reached(), (track.namespace,), track.name, self._closing)
+        job = deeds.read(self._reach.cluster(), (track.namespace,), track.name, self._closing)
         with self._lock:
             if job is None:
                 self._seen.jobs.pop(track.name, None)
                 self._gone(track, None)
             elif isinstance(job, dict):
-                self._job_changed("MODIFIED", job)
+                self.job_changed("MODIFIED", job)
 
     # What follows; under the lock
 
@@ -260,11 +229,8 @@ class KubernetesExecutor:
         track.namespace, track.phase = metadata["namespace"], Phase.POSTED
         if not track.is_ours:
             track.since = from_text(metadata["creationTimestamp"])
-            stopped = (metadata.get("annotations") or {}).get(STOPPED)
-            if stopped is not None and track.ending is None:
-                track.ending = Ending(CANCELLED, stopped)  # somebody before us had begun to end it
         # The watch may have been faster than the answer to our own request.
-        track.job = self._seen.jobs.setdefault(track.name, slim(job))
+        track.see(self._seen.jobs.setdefault(track.name, slim(job)))
         track.pods |= self._seen.pods_of(track.name)
         if track.was_deleted:
             self._soon(self._settling, self._confirm_gone, track)
@@ -287,6 +253,11 @@ class KubernetesExecutor:
             track.ending = ending
         if track.phase is Phase.POSTED:
             self._soon(self._settling, self._end_job, track)
+
+    def _saw(self, track: Track, job: Json) -> None:
+        if track.see(job) and track.ending is not None:
+            self._end(track, track.ending)  # whoever began may not live to finish it
+        self._consider(track)
 
     def _consider(self, track: Track) -> None:
         """What is known has changed."""
@@ -318,7 +289,8 @@ class KubernetesExecutor:
     def _gone(self, track: Track, last: Json | None) -> None:
         """Its Job is no longer there."""
         if track.phase is Phase.POSTED:
-            track.job = last or track.job
+            if last is not None:
+                track.see(last)
             self._begin_to_settle(track)
 
     def _begin_to_settle(self, track: Track) -> None:
@@ -336,18 +308,17 @@ class KubernetesExecutor:
 
     # What the cluster says
 
-    def _all_jobs(self, namespace: str, jobs: Sequence[Json]) -> None:
+    def all_jobs(self, namespace: str, jobs: Sequence[Json]) -> None:
         with self._lock:
             self._seen.list_jobs(namespace, jobs)
             for track in list(self._tracks.values()):
                 job = self._seen.jobs.get(track.name)
                 if job is not None:
-                    track.job = job
-                    self._consider(track)
+                    self._saw(track, job)
                 elif track.namespace == namespace and track.phase is Phase.POSTED:
                     self._soon(self._settling, self._confirm_gone, track)
 
-    def _job_changed(self, kind: str, job: Json) -> None:
+    def job_changed(self, kind: str, job: Json) -> None:
         name, job = job["metadata"]["name"], slim(job)
         with self._lock:
             track = self._tracks.get(name)
@@ -359,17 +330,16 @@ class KubernetesExecutor:
                 return
             self._seen.jobs[name] = job
             if track is not None and track.phase is Phase.POSTED:
-                track.job = job
-                self._consider(track)
+                self._saw(track, job)
 
-    def _all_pods(self, namespace: str, pods: Sequence[Json]) -> None:
+    def all_pods(self, namespace: str, pods: Sequence[Json]) -> None:
         with self._lock:
             self._seen.list_pods(namespace, pods)
             for track in list(self._tracks.values()):
                 track.pods |= self._seen.pods_of(track.name)
                 self._consider(track)
 
-    def _pod_changed(self, kind: str, pod: Json) -> None:
+    def pod_changed(self, kind: str, pod: Json) -> None:
         pod = slim(pod)
         with self._lock:
             self._seen.see_pod(pod, is_gone=kind == "DELETED")
@@ -377,10 +347,6 @@ class KubernetesExecutor:
             if track is not None:
                 track.pods[pod["metadata"]["name"]] = pod
                 self._consider(track)
-
-    def _troubled(self, path: str, trouble: str) -> None:
-        with self._lock:
-            self._troubles[path] = trouble
 
     # What time says
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from evertick.executor import Attempt
 from evertick.kinds.kubernetes.judging import Verdict, judge
-from evertick.kinds.kubernetes.names import JOB_NAME
+from evertick.kinds.kubernetes.names import JOB_NAME, STOPPED
 from evertick.kinds.kubernetes.overlay import Json
 from evertick.model.instant import Instant
-from evertick.model.lifecycle import RunState
+from evertick.model.lifecycle import CANCELLED, RunState
 from evertick.model.report import RunFinished
 from evertick.model.run import RunKey
 
@@ -90,6 +90,15 @@ class Track:
         """Why it has not started."""
         self.looked_at: Instant = 0
         """When the cluster was last asked for reasons."""
+
+    def see(self, job: Json) -> bool:
+        """What the cluster has of its Job now; whether somebody else has begun to end it, and left a mark there."""
+        self.job = job
+        stopped = (job["metadata"].get("annotations") or {}).get(STOPPED)
+        if stopped is None or self.ending is not None:
+            return False
+        self.ending = Ending(CANCELLED, stopped)
+        return True
 
     def verdict(self) -> Verdict:
         assert self.job is not None

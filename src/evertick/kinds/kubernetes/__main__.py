@@ -1,7 +1,8 @@
 """How a step attends to its container: `python -m evertick.kinds.kubernetes ORDER`.
 
 It ends what earlier tries of the step have left on the cluster, makes the Job, prints what the container prints, and
-exits as the container does. Told to end, it ends the container first.
+exits as the container does. Told to end, it ends the container first. Where an exit code does not say enough, it leaves
+a word beside it.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from evertick.errors import SettingsError
+from evertick.kinds import RESULT_FD, Word
 from evertick.kinds.kubernetes import deeds
 from evertick.kinds.kubernetes.cluster import Access, ApiAway, ApiError, Cluster, connect, jobs_path, pods_path
 from evertick.kinds.kubernetes.following import Follower
@@ -30,17 +32,26 @@ NOT_RUN: Final = 125
 """The container was not run, or its end is not known: the cluster refused it, took it away, or is not there."""
 EXPIRED: Final = 124
 ENDED: Final = 143
-START_SECONDS: Final = 600.0
 QUIET_SECONDS: Final = 10.0
 """It is said why a container does not start when it has not for this long."""
 LOG_SECONDS: Final = 30.0
 
 
+class End(NamedTuple):
+    """As what the process ends, and the word that it leaves: what an exit code cannot say."""
+
+    code: int
+    why: str = ""
+    is_lost: bool = False
+    """Whether the cluster took the container away, or what became of it is not known: it did not fail by itself."""
+
+
 class Attendance:
-    def __init__(self, cluster: Cluster, manifest: Json, grace_seconds: int) -> None:
+    def __init__(self, cluster: Cluster, manifest: Json, grace_seconds: int, start_seconds: float) -> None:
         self._cluster = cluster
         self._manifest = manifest
         self._grace = grace_seconds
+        self._start_seconds = start_seconds
         self._metadata = manifest["metadata"]
         self._news: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._closing = threading.Event()
@@ -54,13 +65,18 @@ class Attendance:
         """From a signal: only leave a word."""
         self._news.put("end")
 
-    def run(self) -> int:
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a Job of ours, whatever became of it."""
+        return self._job is not None
+
+    def run(self) -> End:
         self._end_earlier()
         match deeds.create(self._cluster, self._manifest, self._closing):
             case deeds.Created(job):
                 self._job = job
             case deeds.Refused(why) | deeds.Impossible(why):
-                return _said(why, NOT_RUN)
+                return End(NOT_RUN, why)
         namespace, labels = self._metadata["namespace"], self._metadata["labels"]
         selector = selector_of({name: labels[name] for name in (ROLE, RUN, STEP)})
         watches = [
@@ -84,7 +100,7 @@ class Attendance:
             deeds.end(self._cluster, namespace, name, "another try has begun", self._grace, self._closing)
             deeds.end_pods(self._cluster, namespace, name, self._grace, self._closing)
 
-    def _attend(self) -> int:
+    def _attend(self) -> End:
         follower: tuple[Follower, threading.Thread] | None = None
         began = time.monotonic()
         told = ""
@@ -96,9 +112,9 @@ class Attendance:
                     if why != told and waited > QUIET_SECONDS:
                         told = why
                         _say(why)
-                    if is_hopeless or waited > START_SECONDS:
+                    if is_hopeless or waited > self._start_seconds:
                         self._end_it(why)
-                        return _said(f"it did not start: {why}", NOT_RUN)
+                        return End(NOT_RUN, f"it did not start: {why or why_no_pod('')}")
                 case Running() if follower is None:
                     follower = self._follow()
             if isinstance(verdict, Ended | Taken) or self._is_gone:
@@ -106,7 +122,7 @@ class Attendance:
             if self._wait() == "end":
                 self._end_it("the step was ended")
                 self._finish(follower)
-                return ENDED
+                return End(ENDED)
 
     def _wait(self) -> str:
         try:
@@ -119,7 +135,7 @@ class Attendance:
             assert self._job is not None
             return judge(self._job, list(self._pods.values()))
 
-    def _conclude(self, follower: tuple[Follower, threading.Thread] | None) -> int:
+    def _conclude(self, follower: tuple[Follower, threading.Thread] | None) -> End:
         namespace, name = self._metadata["namespace"], self._metadata["name"]
         if self._is_gone:
             pods = deeds.end_pods(self._cluster, namespace, name, self._grace, self._closing)
@@ -133,13 +149,11 @@ class Attendance:
         match verdict:
             case Ended(state, _, _, exit_code, detail):
                 if state is SUCCEEDED:
-                    return 0
-                if state is TIMED_OUT:
-                    return _said(detail, EXPIRED)
-                return exit_code if exit_code and detail == f"exit code {exit_code}" else _said(detail, exit_code or 1)
+                    return End(0)
+                return End(EXPIRED if state is TIMED_OUT else exit_code or 1, detail)
             case Taken(detail):
-                return _said(detail, NOT_RUN)
-        return _said(f"its Job {name!r} was deleted by somebody", NOT_RUN)
+                return End(NOT_RUN, detail, is_lost=True)
+        return End(NOT_RUN, f"its Job {name!r} was deleted by somebody", is_lost=True)
 
     def _follow(self) -> tuple[Follower, threading.Thread] | None:
         pod = newest(list(self._pods.values()))
@@ -196,19 +210,28 @@ class Attendance:
 def main(path: str) -> int:
     with open(path, "rb") as file:
         order = json.load(file)
+    end = _attended(order)
+    if end.why and end.why != f"exit code {end.code}":
+        _say(end.why)
+    with open(RESULT_FD, "wb") as answer:
+        answer.write(Word(end.why, end.is_lost).encode())
+    return end.code
+
+
+def _attended(order: Json) -> End:
     try:
         cluster = connect(Access(**order["access"]), order["environ"])
     except SettingsError as error:
-        return _said(str(error), NOT_RUN)
+        return End(NOT_RUN, str(error))
     metadata = order["manifest"]["metadata"]
     metadata["namespace"] = metadata["namespace"] or cluster.namespace
-    attendance = Attendance(cluster, order["manifest"], order["grace"])
+    attendance = Attendance(cluster, order["manifest"], order["grace"], order["start"])
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, attendance.end)
     try:
         return attendance.run()
     except (ApiAway, ApiError) as error:
-        return _said(f"the cluster cannot be asked: {error}", NOT_RUN)
+        return End(NOT_RUN, f"the cluster cannot be asked: {error}", attendance.has_begun)
 
 
 def _print(data: bytes) -> None:
@@ -219,11 +242,6 @@ def _print(data: bytes) -> None:
 def _say(text: str) -> None:
     sys.stderr.write(f"[evertick: {text}]\n")
     sys.stderr.flush()
-
-
-def _said(text: str, code: int) -> int:
-    _say(text or why_no_pod(""))
-    return code
 
 
 if __name__ == "__main__":

@@ -19,11 +19,14 @@ from evertick.model.work import Pod
 CONTEXT: Final = "EVERTICK_KUBERNETES_CONTEXT"
 NAMESPACE: Final = "EVERTICK_KUBERNETES_NAMESPACE"
 INSTANCE: Final = "EVERTICK_KUBERNETES_INSTANCE"
+START: Final = "EVERTICK_KUBERNETES_START_SECONDS"
 KUBECONFIG: Final = "KUBECONFIG"
+START_SECONDS: Final = 600.0
 ACCESS: Final = (
     CONTEXT,
     NAMESPACE,
     INSTANCE,
+    START,
     KUBECONFIG,
     "KUBERNETES_SERVICE_HOST",
     "KUBERNETES_SERVICE_PORT",
@@ -69,9 +72,17 @@ def program_of(
     )
     # The process must have ended its pod before it is itself ended by force.
     grace = max(1, int(grace_seconds) - 3)
-    order = {"manifest": manifest, "access": asdict(access), "environ": dict(environ), "grace": grace}
+    start = float(environ.get(START) or START_SECONDS)
+    order = {
+        "manifest": manifest,
+        "access": asdict(access),
+        "environ": dict(environ),
+        "grace": grace,
+        "start": start,
+    }
     try:
         payload = json.dumps(order).encode()
     except (TypeError, ValueError) as error:
         raise Unready(f"its pod is not plain data: {error}.") from None
-    return Program((sys.executable, "-P", "-m", "evertick.kinds.kubernetes", f"/dev/fd/{PAYLOAD_FD}"), payload=payload)
+    argv = (sys.executable, "-P", "-m", "evertick.kinds.kubernetes", f"/dev/fd/{PAYLOAD_FD}")
+    return Program(argv, payload=payload, leaves_word=True)
