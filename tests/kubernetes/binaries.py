@@ -32,6 +32,8 @@ class Source(NamedTuple):
     packages: tuple[str, ...]
     flags: tuple[str, ...] = ()
     cgo: str = "0"
+    tags: str = ""
+    """What is left out, and then needs no line in go.sum."""
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -56,6 +58,7 @@ SOURCES = (
     Source(
         "containerd",
         _under("github.com/containerd/containerd/v2/cmd", "containerd", "containerd-shim-runc-v2", "ctr"),
+        tags="no_zfs",
     ),
     Source(
         "cni",
@@ -110,7 +113,8 @@ def _build(go: str, source: Source, folder: Path) -> None:
     flags = " ".join(("-s -w", *source.flags))
     for package, program in zip(source.packages, source.programs, strict=True):
         target = folder / program
-        command = [go, "build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", f"{target}.part", package]
+        options = ("-mod=readonly", "-trimpath", "-tags", source.tags, "-ldflags", flags)
+        command = [go, "build", *options, "-o", f"{target}.part", package]
         done = subprocess.run(
             command, cwd=HERE / source.folder, env={**os.environ, "CGO_ENABLED": source.cgo}, stderr=subprocess.PIPE
         )
