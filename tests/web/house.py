@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.provision import find_chromium
 
@@ -25,6 +25,9 @@ WIDE = {"width": 1440, "height": 900}
 NARROW = {"width": 390, "height": 800}
 # One that changes its clock, and not that of most machines: a page that mixed zones up would be seen.
 ZONE = "Europe/Berlin"
+
+# Its own is five seconds, whatever the context says.
+expect.set_options(timeout=PATIENCE_SECONDS * 1_000)
 
 
 class House:

@@ -46,7 +46,7 @@ def test_the_palette_finds_jobs_pages_and_actions(page, house):
     page.get_by_role("heading", name="Settings").wait_for()
     open_palette(page)
     page.keyboard.type("hourly")
-    expect(page.get_by_role("option", name="Run hourly-report")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("option", name="Run hourly-report")).to_be_visible()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="hourly-report")).to_be_visible()
     open_palette(page)
