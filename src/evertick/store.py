@@ -22,6 +22,7 @@ from evertick.model.instant import Instant
 from evertick.model.ledger import (
     Batch,
     Committed,
+    DefinitionLine,
     JobRecord,
     Lease,
     Request,
@@ -35,6 +36,7 @@ from evertick.model.run import Change, LedgerRow, RunKey
 __all__ = [
     "Batch",
     "Committed",
+    "DefinitionLine",
     "JobRecord",
     "Lease",
     "Page",
@@ -94,7 +96,7 @@ class Page:
 
 
 class Store(Protocol):
-    """A ledger: seven verbs that scheduling needs, and six that only read for people."""
+    """A ledger: seven verbs that scheduling needs, and seven that only read for people."""
 
     def load(self, buckets: Collection[int] | None = None) -> Snapshot:
         """Everything about the jobs of these buckets that planning needs; None: of all."""
@@ -131,12 +133,17 @@ class Store(Protocol):
     def compact(self, before: Mapping[str, Instant], default_before: Instant | None, limit: int) -> int:
         """Remove at most `limit` ended lines older than their job's bound, oldest first; answers how many.
 
-        The job's schedule lines move up with it, so that `verify` does not look for what was removed.
+        The job's schedule lines move up with it, so that `verify` does not look for what was removed, and of its
+        definitions those go that were replaced before the bound.
         """
         ...
 
     def schedules(self, job_ids: Collection[str] | None = None) -> Sequence[ScheduleLine]:
         """Schedule lines, by job and time."""
+        ...
+
+    def definition(self, job_id: str, digest: str) -> str | None:
+        """What a job was when its runs began to name this digest; None: it is not kept, or no longer."""
         ...
 
     def requests(self, ids: Collection[str]) -> Sequence[Request]:

@@ -29,7 +29,7 @@ from evertick.model.lifecycle import (
     Trigger,
 )
 from evertick.routing.placing import PLACES_MAX
-from evertick.store import Batch, JobRecord, Lease, ScheduleLine, Store
+from evertick.store import Batch, DefinitionLine, JobRecord, Lease, ScheduleLine, Store
 from tests.stores.building import (
     DAY,
     ELEVEN,
@@ -85,6 +85,7 @@ class CommitContract:
             withdrawn=[occurrence(NINE, "other")],
             changes=[became(occurrence(NINE), RUNNING)],
             schedules=[ScheduleLine("report", TEN, "[]")],
+            definitions=[DefinitionLine("report", "d1", TEN, "name: report\n")],
             floors={7: TEN},
             epochs={7: epoch, 8: 1},
             requests=[asked("r2")],
@@ -99,6 +100,7 @@ class CommitContract:
             list(snapshot.open_runs),
             dict(snapshot.floors),
             store.schedules(),
+            store.definition("report", "d1"),
             sorted(store.requests(["r1", "r2"])),
             dict(store.counters()),
         )
@@ -131,6 +133,7 @@ class CommitContract:
         }
         assert store.load().floors == {7: TEN}
         assert store.schedules() == [ScheduleLine("report", TEN, "[]")]
+        assert store.definition("report", "d1") == "name: report\n"
         assert {found.id: found.answer for found in store.requests(["r1", "r2"])} == {"r1": "{}", "r2": None}
 
     @pytest.mark.parametrize("epoch", [pytest.param(0, id="an old epoch"), pytest.param(2, id="one not given out")])
@@ -179,6 +182,15 @@ class CommitContract:
         )
         assert watermark(store) == NINE
         assert store.load().floors == {7: NINE}
+
+    def test_a_definition_is_kept_under_its_job_and_digest(self, store, reopen):
+        told = [DefinitionLine("report", "d1", NINE, "as it was\n"), DefinitionLine("other", "d1", NINE, "another\n")]
+        store.commit(Batch(by="node-1", definitions=told, jobs=[JobRecord("report", NINE, definition="d1")]))
+        again = reopen()
+        assert again.definition("report", "d1") == "as it was\n"
+        assert again.definition("other", "d1") == "another\n"
+        assert (again.definition("report", "d2"), again.definition("nobody", "d1")) == (None, None)
+        assert [record.definition for record in again.load().jobs] == ["d1"]
 
     def test_a_job_is_inserted_and_then_replaced(self, store):
         first = JobRecord("report", NINE, held=True, fingerprint="f1", paused_at=NINE, pause_note="freeze", error="e")
@@ -297,6 +309,8 @@ class RecordContract:
             detail="going",
             steps=STEPS,
             reason=SkipReason.LATE,
+            definition="0123456789abcdef",
+            earlier='[{"attempt":1,"state":"failed"}]',
         )
         before = row(store, run)
         assert store.record([change]) == frozenset()
@@ -314,6 +328,8 @@ class RecordContract:
             detail="going",
             steps=STEPS,
             reason=SkipReason.LATE,
+            definition="0123456789abcdef",
+            earlier='[{"attempt":1,"state":"failed"}]',
         )
 
     def test_the_places_of_a_broadcast_are_kept_whole(self, store, run):

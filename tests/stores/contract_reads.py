@@ -24,7 +24,7 @@ from evertick.model.lifecycle import (
     Trigger,
 )
 from evertick.model.run import RunKey
-from evertick.store import Batch, JobRecord, RequestKind, RunFilter, ScheduleLine, Store
+from evertick.store import Batch, DefinitionLine, JobRecord, RequestKind, RunFilter, ScheduleLine, Store
 from tests.stores.building import (
     DAY,
     ELEVEN,
@@ -393,6 +393,33 @@ class CompactContract:
         enter(store, gap(NINE, TEN, 60), gap(TEN + 1, NOON, 60))
         assert store.compact({}, ELEVEN, limit=10) == 1
         assert keys(store) == [occurrence(TEN + 1)]
+
+    @pytest.mark.parametrize(
+        ("bound", "left"),
+        [
+            pytest.param(TEN, "old new", id="what was in force at the bound stays"),
+            pytest.param(ELEVEN, "new", id="what was replaced before it goes"),
+            pytest.param(NOON + 1, "new", id="what is in force now stays at any age"),
+        ],
+    )
+    def test_definitions_go_with_the_runs_that_name_them(self, history, bound, left):
+        told = [DefinitionLine("b", name, since, name) for name, since in (("old", NINE), ("new", ELEVEN))]
+        history.commit(Batch(by="node-1", definitions=told, jobs=[JobRecord("b", NOON, definition="new")]))
+        history.compact({}, bound, limit=100)
+        assert " ".join(name for name in ("old", "new") if history.definition("b", name)) == left
+
+    def test_a_definition_that_is_back_is_as_young_as_its_return(self, history):
+        told = [("a", NINE), ("b", TEN), ("a", ELEVEN)]
+        for digest, since in told:
+            history.commit(Batch(by="node-1", definitions=[DefinitionLine("b", digest, since, digest)]))
+        history.compact({}, TEN + 1, limit=100)
+        assert [history.definition("b", digest) for digest in "ab"] == ["a", "b"]
+
+    def test_what_is_in_force_stays_also_where_a_clock_was_set_back(self, history):
+        told = [DefinitionLine("b", "new", NINE, "new"), DefinitionLine("b", "old", TEN, "old")]
+        history.commit(Batch(by="node-1", definitions=told, jobs=[JobRecord("b", NOON, definition="new")]))
+        history.compact({}, NOON, limit=100)
+        assert history.definition("b", "new") == "new"
 
     def test_counters_remember_what_was_removed(self, history):
         before = dict(history.counters())

@@ -26,6 +26,7 @@ from evertick.definitions.report import Report, Section
 from evertick.definitions.yaml import read_yaml
 from evertick.errors import DefinitionError
 from evertick.model.chain import After
+from evertick.model.definition import definition_digest
 from evertick.model.job import Job
 from evertick.model.notify import Channel, Route
 from evertick.model.policy import Policy
@@ -80,7 +81,9 @@ def parse_definition(
     place = _Source(path.stem, folder or str(path.parent), is_pipeline)
     job = _read_job(Section(root, "", report, JOB), place, settings, report)
     # Warnings rest on a whole reading: with an error in the file some would be false.
-    return Parsed(None, report.errors) if report.errors else Parsed(job, (), report.warnings)
+    if report.errors:
+        return Parsed(None, report.errors)
+    return Parsed(replace(job, definition=definition_digest(job)), (), report.warnings)
 
 
 def _read_job(section: Section, source: _Source, settings: Settings, report: Report) -> Job:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from evertick.definitions.parser import parse_definition
 from evertick.errors import DefinitionError
 from evertick.executors.function import Function, describe
+from evertick.model.definition import definition_digest
 from evertick.model.duration import format_duration, parse_duration
 from evertick.model.instant import from_datetime, to_text
 from evertick.model.job import Job
@@ -74,6 +75,7 @@ def read_function(
     work = Work((Step(job.id, PythonCall(target)),), params=function.params, timeout_us=job.work.timeout_us)
     origins = {name: _origin(value, place) for name, value in job.origins.items()}
     job = replace(job, work=work, file=place, origins=MappingProxyType(origins))
+    job = replace(job, definition=definition_digest(job))
     return JobFunction(job, function)
 
 

@@ -232,6 +232,7 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     run.attempt += 1
     run.fence = state.epochs.get(job.bucket, 0) << FENCE_BITS | run.attempt
     run.retry_at = None
+    run.definition = job.job.definition
     note_placed(state, job, run)
     job.last_started_at = turn.now
     # The shards of a broadcast cannot be asked for by whoever does not know how many there are.

@@ -65,6 +65,7 @@ def meet(state: State, turn: Turn, definition: Job) -> None:
         turn.begin_schedule(job, known_until, "[]")  # nothing was expected of it while it was away
     turn.begin_schedule(job, since, specs_to_text(definition.schedules))
     turn.keep_job(job)
+    turn.define(job)
     turn.log("job.added", job=definition.id)
     _enter_past(turn, job, definition.schedules)
     activate(state, turn, job)
@@ -136,6 +137,7 @@ def _watch_stops(state: State, job: Job) -> None:
 
 def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
     old, known.job = known.job, job
+    turn.define(known)
     was_disabled = known.hold is Hold.DISABLED
     if old.schedules != job.schedules or known.hold is Hold.ERROR:
         replan(state, turn, known)
@@ -216,6 +218,7 @@ def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
     state.retiring.pop(definition.id, None)
     job.retired_at = None
     old, job.job = job.job, definition
+    turn.define(job)
     if job.paused_at is not None:
         job.hold, job.idle_reason = Hold.PAUSED, SkipReason.PAUSED
         turn.keep_job(job)

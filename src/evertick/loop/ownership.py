@@ -74,13 +74,14 @@ def _take_up(
     if is_gone and definition is not None:
         watermark = max(watermark, turn.now)  # only its last runs are left; a new definition begins now
     job = JobState(definition or Job(record.job_id, policy=_NO_POLICY), watermark)
-    job.since, job.skip_next = record.since, record.skip_next
+    job.since, job.skip_next, job.told = record.since, record.skip_next, record.definition
     if is_gone and definition is not None:
         turn.begin_schedule(job, known_until, "[]")
         turn.begin_schedule(job, watermark, specs_to_text(definition.schedules))
     job.last_success_at, job.last_failed = record.last_success_at, record.has_failed
     job.paused_at, job.pause_note = record.paused_at, record.pause_note
     state.jobs[record.job_id] = job
+    turn.define(job)
     for row in rows:
         _restore(state, turn, job, row, to_ask)
     if definition is None:
@@ -106,7 +107,7 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     run = OpenRun(row.key, row.trigger, row.decided_at)
     run.state, run.attempt, run.fence = row.state, row.attempt, row.fence
     run.params, run.executor, run.started_at, run.retry_at = row.params, row.executor, row.started_at, row.retry_at
-    run.steps = row.steps
+    run.steps, run.definition, run.earlier = row.steps, row.definition, row.earlier
     run.in_ledger = True
     # From now on only this owner's word counts: what the one before still has on its way is refused.
     fence = state.epochs[job.bucket] << FENCE_BITS

@@ -36,4 +36,6 @@ def row_of(
         exit_code=exit_code,
         changed_at=now,
         steps=run.steps,
+        definition=run.definition,
+        earlier=run.earlier,
     )

@@ -20,7 +20,8 @@ from evertick.loop.messages import (
 )
 from evertick.loop.state import JobState, OpenRun, State
 from evertick.loop.turn import Turn
-from evertick.model.instant import MINUTE, to_text
+from evertick.model.attempts import AttemptRecord, with_attempt
+from evertick.model.instant import MINUTE, Instant, to_text
 from evertick.model.lifecycle import (
     CANCELLED,
     FAILED,
@@ -39,6 +40,7 @@ from evertick.model.lifecycle import (
 from evertick.model.policy import OnExecutorLost
 from evertick.model.report import AttemptReport, AttemptSeen
 from evertick.model.run import RunKey
+from evertick.model.steps import read_steps
 from evertick.planning.retry import retry_at
 
 LOSSES_MAX = 3
@@ -193,7 +195,7 @@ def finished(state: State, turn: Turn, message: RunFinished) -> None:
         return
     if run.stop_detail is not None and outcome is not SUCCEEDED:
         _end(state, turn, job, run, CANCELLED, run.stop_detail, message)
-    elif outcome in (FAILED, TIMED_OUT) and _try_again(state, turn, job, run, message.detail):
+    elif outcome in (FAILED, TIMED_OUT) and _try_again(state, turn, job, run, message):
         return
     else:
         _end(state, turn, job, run, outcome, message.detail, message)
@@ -208,6 +210,7 @@ def lose(state: State, turn: Turn, job: JobState, run: OpenRun, detail: str) -> 
     elif job.job.policy.on_executor_lost is OnExecutorLost.RETRY and run.losses < LOSSES_MAX:
         run.lease_until = None
         run.retry_at = turn.now
+        _note_attempt(run, LOST, turn.now, None, detail)
         turn.move(run, RETRYING, detail=detail)
         state.ring.put(turn.now, run)
     else:
@@ -288,13 +291,21 @@ def refused(state: State, turn: Turn, message: LaunchRefused) -> None:
     turn.log("run.launch_refused", run=run.key.run_id, detail=message.detail, tries=run.refusals)
 
 
-def _try_again(state: State, turn: Turn, job: JobState, run: OpenRun, detail: str) -> bool:
+def _note_attempt(run: OpenRun, outcome: RunState, at: Instant, exit_code: int | None, detail: str) -> None:
+    """What became of an attempt that another one follows; the line of the ledger tells only of the newest."""
+    own = tuple(step for step in read_steps(run.steps) if step.attempt == run.attempt)
+    told = AttemptRecord(run.attempt, outcome, run.started_at, at, exit_code, detail, run.executor, run.definition, own)
+    run.earlier = with_attempt(run.earlier, told)
+
+
+def _try_again(state: State, turn: Turn, job: JobState, run: OpenRun, message: RunFinished) -> bool:
     at = retry_at(job.job.policy.retry, run.attempt - run.losses, turn.now, run.key.run_id)
     if at is None:
         return False
     run.retry_at = at
     run.lease_until = None
-    turn.move(run, RETRYING, detail=detail)
+    _note_attempt(run, message.state, message.at, message.exit_code, message.detail)
+    turn.move(run, RETRYING, detail=message.detail)
     turn.log("run.retrying", run=run.key.run_id, attempt=run.attempt, retry_at=to_text(at))
     state.ring.put(at, run)
     return True

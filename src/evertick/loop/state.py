@@ -27,6 +27,8 @@ class OpenRun:
     __slots__ = (
         "attempt",
         "decided_at",
+        "definition",
+        "earlier",
         "early_change",
         "executor",
         "expected_at",
@@ -74,6 +76,10 @@ class OpenRun:
         self.losses = 0
         self.steps = ""
         """How its steps stand, as its executor says."""
+        self.definition = ""
+        """What its job was when the attempt was launched, by its digest."""
+        self.earlier = ""
+        """What became of the attempts before, as `model.attempts` writes it."""
         self.has_unsaid_steps = False
         """Whether the ledger has yet to be told."""
         self.was_asked = False
@@ -165,6 +171,7 @@ class JobState:
         "retired_at",
         "since",
         "skip_next",
+        "told",
         "watermark",
     )
 
@@ -197,6 +204,8 @@ class JobState:
         self.last_failed = False
         self.skip_next = 0
         """Coming occurrences that a broken constraint takes away."""
+        self.told = ""
+        """The digest of the definition that the ledger was told last."""
         # Made when first needed: a million idle jobs have none.
         self.placements: tuple[str, ...] | None = None
         """The members it ran on last, newest last; None: the ledger has not said yet."""

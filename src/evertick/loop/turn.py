@@ -10,9 +10,10 @@ from evertick.loop.effects import Commit, Effect, Launch, Log, Record, Reply, St
 from evertick.loop.messages import ReplySlot
 from evertick.loop.state import EndedRun, JobState, OpenRun, PendingBatch, State
 from evertick.model.bucket import bucket_of
+from evertick.model.definition import definition_text
 from evertick.model.instant import Instant
-from evertick.model.ledger import Batch, JobRecord, Request, RequestKind, ScheduleLine, short_id
-from evertick.model.lifecycle import PLANNED, RETRYING, SKIPPED, TERMINAL, RunState, SkipReason, may_move
+from evertick.model.ledger import Batch, DefinitionLine, JobRecord, Request, RequestKind, ScheduleLine, short_id
+from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, SKIPPED, TERMINAL, RunState, SkipReason, may_move
 from evertick.model.policy import Missed
 from evertick.model.report import RunFinished
 from evertick.model.run import Change, Entry, RunKey
@@ -36,6 +37,7 @@ class Turn:
         "_answers",
         "_batch_changes",
         "_changes",
+        "_definitions",
         "_effects",
         "_entered",
         "_entries",
@@ -73,6 +75,7 @@ class Turn:
         self._withdrawn: list[RunKey] = []
         self._batch_changes: list[Change] = []
         self._schedules: list[ScheduleLine] = []
+        self._definitions: list[DefinitionLine] = []
         self._answers: dict[str, str] = {}
         self._request_jobs: dict[str, str] = {}
         self._requests: list[Request] = []
@@ -123,6 +126,16 @@ class Turn:
         job.since = since = max(since, job.since)
         self._schedules.append(ScheduleLine(job.job.id, since, specs))
 
+    def define(self, job: JobState) -> None:
+        """Tell the ledger what a job is now, unless it was told: its runs name that by a digest."""
+        digest = job.job.definition
+        if not digest or digest == job.told:
+            return
+        job.told = digest
+        text = definition_text(job.job)
+        self._definitions.append(DefinitionLine(job.job.id, digest, self.state.furthest_now, text))
+        self.keep_job(job)
+
     def answer(self, request_id: str, job_id: str, answer: str) -> None:
         self._answers[request_id] = answer
         self._request_jobs[request_id] = job_id
@@ -143,6 +156,7 @@ class Turn:
         self._batch_changes = [change for change in self._batch_changes if _is_kept(change.key.job_id, buckets)]
         self._changes += [change for change in lost if change.state in TERMINAL and change.state is not SKIPPED]
         self._schedules = [line for line in self._schedules if _is_kept(line.job_id, buckets)]
+        self._definitions = [line for line in self._definitions if _is_kept(line.job_id, buckets)]
         self._launches = [run for run in self._launches if _is_kept(run.key.job_id, buckets)]
         for request_id, job_id in list(self._request_jobs.items()):
             if not _is_kept(job_id, buckets):
@@ -182,6 +196,8 @@ class Turn:
             exit_code,
             detail,
             self._news_of_steps(run, all_of_it=is_with_batch),
+            run.definition if state is LAUNCHING else None,
+            run.earlier if state is RETRYING else None,
         )
         if is_with_batch:
             # It holds all that the earlier ones of this turn say, and they must not come after it.
@@ -294,6 +310,7 @@ class Turn:
             or self._withdrawn
             or self._batch_changes
             or self._schedules
+            or self._definitions
             or self._requests
             or self._answers
         )
@@ -312,6 +329,7 @@ class Turn:
             withdrawn=self._withdrawn,
             changes=self._batch_changes,
             schedules=self._schedules,
+            definitions=self._definitions,
             floors={bucket: state.index.horizon for bucket in state.epochs if bucket not in unplanned},
             epochs=dict(state.epochs),
             requests=self._requests,
@@ -351,6 +369,7 @@ class Turn:
             withdrawn=[key for key in old.withdrawn if _is_kept(key.job_id, lost)],
             changes=changes,
             schedules=[line for line in old.schedules if _is_kept(line.job_id, lost)],
+            definitions=[line for line in old.definitions if _is_kept(line.job_id, lost)],
             floors={
                 bucket: floor for bucket, floor in old.floors.items() if bucket in state.epochs and bucket not in lost
             },
@@ -384,6 +403,7 @@ class Turn:
             has_failed=job.last_failed,
             since=job.since,
             skip_next=job.skip_next,
+            definition=job.told,
         )
 
 

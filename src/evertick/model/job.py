@@ -52,6 +52,8 @@ class Job:
     file: str | None = None
     origins: Mapping[str, str] = field(default_factory=lambda: _NO_ORIGINS, compare=False, repr=False)
     """Where each effective value came from: `file:line`, a default of its form, or a setting."""
+    definition: str = field(default="", compare=False, repr=False)
+    """The digest of `model.definition`'s text of it; empty: the ledger does not keep that."""
 
     @property
     def steps(self) -> tuple[Step, ...]:

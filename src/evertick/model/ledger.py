@@ -37,6 +37,8 @@ class JobRecord(NamedTuple):
     """From when on its present schedule line counts."""
     skip_next: int = 0
     """Coming occurrences that a broken constraint takes away."""
+    definition: str = ""
+    """The digest of the definition that the ledger was told last."""
 
 
 class ScheduleLine(NamedTuple):
@@ -45,6 +47,15 @@ class ScheduleLine(NamedTuple):
     job_id: str
     since: Instant
     specs: str
+
+
+class DefinitionLine(NamedTuple):
+    """From `since` on, a job was what `text` says, and its runs name it by `digest`. Said again, it moves up."""
+
+    job_id: str
+    digest: str
+    since: Instant
+    text: str
 
 
 class RequestKind(StrEnum):
@@ -101,6 +112,7 @@ class Batch:
     changes: Sequence[Change] = ()
     """Changes that must be there together with the entries."""
     schedules: Sequence[ScheduleLine] = ()
+    definitions: Sequence[DefinitionLine] = ()
     floors: Mapping[int, Instant] = field(default_factory=dict)
     """Per bucket: planned through this instant; only moves forward."""
     epochs: Mapping[int, int] = field(default_factory=dict)

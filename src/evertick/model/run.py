@@ -75,6 +75,10 @@ class Change(NamedTuple):
     detail: str | None = None
     steps: str | None = None
     """As `model.steps` writes them."""
+    definition: str | None = None
+    """The digest of what its job was when the attempt was launched."""
+    earlier: str | None = None
+    """The attempts before the present one, as `model.attempts` writes them."""
 
 
 class LedgerRow(NamedTuple):
@@ -100,3 +104,7 @@ class LedgerRow(NamedTuple):
     changed_at: Instant = 0
     steps: str = ""
     """How its steps stand, as `model.steps` writes it; of the newest attempt that has said so."""
+    definition: str = ""
+    """The digest under which the ledger keeps what its job was when the newest attempt was launched."""
+    earlier: str = ""
+    """What became of the attempts before the newest, as `model.attempts` writes it."""

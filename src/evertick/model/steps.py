@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from evertick.model.instant import Instant
@@ -59,7 +59,7 @@ _FIGURES: Final = ("user_us", "system_us", "max_rss_bytes", "started_at", "finis
 
 def steps_text(records: Iterable[StepRecord]) -> str:
     """JSON that is never longer than `TEXT_MAX` by much, whatever the steps print and say."""
-    plain = [_plain(record) for record in records]
+    plain = [step_plain(record) for record in records]
     text = _dumps(plain)
     for shorten in (_without_outputs, _without_details, _without_figures):
         if len(text) <= TEXT_MAX:
@@ -76,7 +76,14 @@ def read_steps(text: str) -> tuple[StepRecord, ...]:
     except ValueError:
         return ()
     found = plain if isinstance(plain, list) else []
-    return tuple(_record(step) for step in found if isinstance(step, dict) and {"name", "state"} <= step.keys())
+    return tuple(record for step in found if (record := read_step(step)) is not None)
+
+
+def read_step(plain: object) -> StepRecord | None:
+    """One record of them; None: it cannot be one."""
+    if not isinstance(plain, dict) or not {"name", "state"} <= plain.keys():
+        return None
+    return StepRecord(**{name: value for name, value in plain.items() if name in _DEFAULTS})
 
 
 def digest_of(step: Step) -> str:
@@ -89,17 +96,13 @@ def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
-def _plain(record: StepRecord) -> dict[str, Any]:
+def step_plain(record: StepRecord) -> dict[str, Any]:
     plain = {name: value for name, value in record._asdict().items() if value != _DEFAULTS[name]}
     if "detail" in plain:
         plain["detail"] = cut(record.detail, DETAIL_MAX)
     if record.output is not None and len(record.output) > OUTPUT_MAX:
         plain["output"], plain["is_output_cut"] = record.output[:OUTPUT_MAX], True
     return plain
-
-
-def _record(plain: Mapping[str, Any]) -> StepRecord:
-    return StepRecord(**{name: value for name, value in plain.items() if name in _DEFAULTS})
 
 
 def _without_outputs(plain: dict[str, Any]) -> dict[str, Any]:

@@ -106,6 +106,9 @@ class FilesStore:
     def schedules(self, job_ids: Collection[str] | None = None) -> Sequence[ScheduleLine]:
         return self._memory.schedules(job_ids)
 
+    def definition(self, job_id: str, digest: str) -> str | None:
+        return self._memory.definition(job_id, digest)
+
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         return self._memory.requests(ids)
 

@@ -11,7 +11,7 @@ from evertick.errors import SchemaTooNew
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
-from evertick.store import Batch, JobRecord, Lease, Request, RequestKind, ScheduleLine
+from evertick.store import Batch, DefinitionLine, JobRecord, Lease, Request, RequestKind, ScheduleLine
 from evertick.stores.memory import Contents
 
 VERSION = 1
@@ -95,6 +95,7 @@ def encode_write(write: Write) -> dict[str, Json]:
                 "withdrawn": list(write.withdrawn),
                 "changes": list(write.changes),
                 "schedules": list(write.schedules),
+                "definitions": list(write.definitions),
                 "floors": list(write.floors.items()),
                 "epochs": list(write.epochs.items()),
                 "requests": list(write.requests),
@@ -120,6 +121,7 @@ def decode_write(document: dict[str, Json]) -> Write:
                 withdrawn=tuple(RunKey(*key) for key in parts.get("withdrawn", ())),
                 changes=tuple(map(_change, parts.get("changes", ()))),
                 schedules=tuple(ScheduleLine(*line) for line in parts.get("schedules", ())),
+                definitions=tuple(DefinitionLine(*line) for line in parts.get("definitions", ())),
                 floors=dict(parts.get("floors", ())),
                 epochs=dict(parts.get("epochs", ())),
                 requests=tuple(map(_request, parts.get("requests", ()))),
@@ -141,6 +143,7 @@ def decode_contents(document: dict[str, Json]) -> Contents:
         leases=tuple(Lease(*lease) for lease in document["leases"]),
         requests=tuple(map(_request, document["requests"])),
         counters=document["counters"],
+        definitions=tuple(DefinitionLine(*line) for line in document.get("definitions", ())),
     )
 
 

@@ -18,6 +18,7 @@ from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import (
     Batch,
     Committed,
+    DefinitionLine,
     JobRecord,
     Lease,
     Page,
@@ -70,6 +71,8 @@ def changed(row: LedgerRow, change: Change) -> LedgerRow:
         row.exit_code if change.exit_code is None else change.exit_code,
         change.at,
         row.steps if change.steps is None else change.steps,
+        row.definition if change.definition is None else change.definition,
+        row.earlier if change.earlier is None else change.earlier,
     )
 
 
@@ -83,6 +86,7 @@ class Contents(NamedTuple):
     leases: Sequence[Lease] = ()
     requests: Sequence[Request] = ()
     counters: Mapping[str, int] = MappingProxyType({})
+    definitions: Sequence[DefinitionLine] = ()
 
 
 class MemoryStore:
@@ -94,6 +98,7 @@ class MemoryStore:
         self._jobs = {job.job_id: job for job in contents.jobs}
         self._floors = dict(contents.floors)
         self._schedules: dict[str, dict[Instant, ScheduleLine]] = {}
+        self._definitions: dict[str, dict[str, DefinitionLine]] = {}
         self._leases = {lease.name: lease for lease in contents.leases}
         self._requests: dict[str, Request] = {}
         self._unanswered: set[str] = set()
@@ -102,6 +107,8 @@ class MemoryStore:
             self._keep(row)
         for line in contents.schedules:
             self._schedules.setdefault(line.job_id, {})[line.since] = line
+        for told in contents.definitions:
+            self._definitions.setdefault(told.job_id, {})[told.digest] = told
         for request in contents.requests:
             self._submit(request)
 
@@ -115,6 +122,7 @@ class MemoryStore:
                 leases=tuple(self._leases.values()),
                 requests=tuple(self._requests.values()),
                 counters=dict(self._counters),
+                definitions=tuple(line for lines in self._definitions.values() for line in lines.values()),
             )
 
     def line(self, key: RunKey) -> LedgerRow | None:
@@ -176,6 +184,10 @@ class MemoryStore:
                 self._floors[bucket] = max(floor, self._floors.get(bucket, floor))
             for line in batch.schedules:
                 self._schedules.setdefault(line.job_id, {})[line.since] = line
+            for told in batch.definitions:
+                known_as = self._definitions.setdefault(told.job_id, {})
+                since = max(told.since, known_as[told.digest].since) if told.digest in known_as else told.since
+                known_as[told.digest] = told._replace(since=since)
             for request in batch.requests:
                 self._submit(request)
             for request_id, answer in batch.answers.items():
@@ -223,6 +235,11 @@ class MemoryStore:
         with self._lock:
             known = self._schedules if job_ids is None else self._schedules.keys() & set(job_ids)
             return sorted(line for job_id in known for line in self._schedules[job_id].values())
+
+    def definition(self, job_id: str, digest: str) -> str | None:
+        with self._lock:
+            found = self._definitions.get(job_id, {}).get(digest)
+        return None if found is None else found.text
 
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         with self._lock:
@@ -276,6 +293,7 @@ class MemoryStore:
                 bound = before.get(job_id, default_before)
                 assert bound is not None
                 self._move_up(job_id, bound)
+                self._forget_definitions(job_id, bound)
         return len(old)
 
     def close(self) -> None:
@@ -365,6 +383,15 @@ class MemoryStore:
             for since in passed:
                 del lines[since]
             lines[bound] = current._replace(since=bound)
+
+    def _forget_definitions(self, job_id: str, bound: Instant) -> None:
+        """What the job was before the definition in force at the bound: no run that is left names it."""
+        told = self._definitions.get(job_id, {})
+        passed = sorted((line.since, digest) for digest, line in told.items() if line.since <= bound)
+        in_force = self._jobs[job_id].definition if job_id in self._jobs else ""
+        for _, digest in passed[:-1]:
+            if digest != in_force:  # it is the older one only where a clock was set back
+                del told[digest]
 
 
 def ends_at(row: LedgerRow) -> Instant:

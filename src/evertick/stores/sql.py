@@ -79,6 +79,10 @@ class SqlStore(ABC):
         with self._naming_errors(), self._reader.connect() as connection:
             return sql_reads.schedules(connection, job_ids)
 
+    def definition(self, job_id: str, digest: str) -> str | None:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return sql_reads.definition(connection, job_id, digest)
+
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         with self._naming_errors(), self._reader.connect() as connection:
             return sql_reads.requests(connection, ids)
@@ -189,6 +193,8 @@ class SqlStore(ABC):
         self._many(connection, sql.upsert_floor, sorted(batch.floors.items()))
         lines = [(line.job_id, line.since, storable(line.specs)) for line in batch.schedules]
         self._many(connection, sql.upsert_schedule, lines)
+        told = [(line.job_id, line.digest, line.since, storable(line.text)) for line in batch.definitions]
+        self._many(connection, sql.upsert_definition, told)
         self._many(connection, sql.insert_request, [request_row(request) for request in batch.requests])
         answers = [(storable(answer), request_id) for request_id, answer in batch.answers.items()]
         self._many(connection, sql.answer, answers)

@@ -1,4 +1,4 @@
-"""What leaves the ledger when it is old: ended lines, and the schedule lines that only spoke of them."""
+"""What leaves the ledger when it is old: ended lines, and the schedules and definitions that only spoke of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evertick.model.instant import Instant
 from evertick.model.run import RunKey
 from evertick.stores.sql_reads import follows, schedules
 from evertick.stores.sql_rows import chunks
-from evertick.stores.sql_schema import RUNS
+from evertick.stores.sql_schema import DEFINITIONS, JOBS, RUNS
 from evertick.stores.sql_statements import Statements
 
 Old: TypeAlias = tuple[Instant, str, str, Instant | None]
@@ -37,7 +37,9 @@ def compact(
     gaps = [(job_id, through, first, origin) for first, job_id, origin, through in old if through is not None]
     if gaps:
         connection.exec_driver_sql(statements.delete_gap, gaps)
-    _move_up(connection, statements, sorted({line[1] for line in old}), before, default_before)
+    job_ids = sorted({line[1] for line in old})
+    _move_up(connection, statements, job_ids, before, default_before)
+    _forget_definitions(connection, statements, job_ids, before, default_before)
     return len(old)
 
 
@@ -98,3 +100,28 @@ def _move_up(
     if gone:
         connection.exec_driver_sql(statements.delete_schedule, gone)
         connection.exec_driver_sql(statements.upsert_schedule, moved)
+
+
+def _forget_definitions(
+    connection: sa.Connection,
+    statements: Statements,
+    job_ids: Sequence[str],
+    before: Mapping[str, Instant],
+    default_before: Instant | None,
+) -> None:
+    """What these jobs were before the definition that was in force at their bound: no run that is left names it."""
+    told: dict[str, list[tuple[Instant, str]]] = defaultdict(list)
+    in_force: set[tuple[str, str]] = set()
+    columns = (DEFINITIONS.c.job_id, DEFINITIONS.c.since, DEFINITIONS.c.digest, JOBS.c.definition)
+    joined = sa.select(*columns).join_from(DEFINITIONS, JOBS, DEFINITIONS.c.job_id == JOBS.c.job_id, isouter=True)
+    for some in chunks(job_ids, JOBS_PER_QUERY):
+        for job_id, since, digest, present in connection.execute(joined.where(DEFINITIONS.c.job_id.in_(some))):
+            bound = before.get(job_id, default_before)
+            if bound is not None and since <= bound:
+                told[job_id].append((since, digest))
+            if digest == present:
+                in_force.add((job_id, digest))  # it is the older one only where a clock was set back
+    passed = [(job_id, digest) for job_id, lines in told.items() for _, digest in sorted(lines)[:-1]]
+    gone = [one for one in passed if one not in in_force]
+    if gone:
+        connection.exec_driver_sql(statements.delete_definition, gone)

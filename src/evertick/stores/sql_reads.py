@@ -16,6 +16,7 @@ from evertick.stores.sql_rows import chunks, to_job, to_line, to_request
 from evertick.stores.sql_schema import (
     BY_END,
     COUNTERS,
+    DEFINITIONS,
     DIALECTS_BY_END,
     ENDED_AS,
     FLOORS,
@@ -89,6 +90,12 @@ def schedules(connection: sa.Connection, job_ids: Collection[str] | None) -> Seq
         for some in chunks(set(job_ids), NAMES_PER_QUERY)
         for row in connection.execute(sa.select(*columns).where(SCHEDULES.c.job_id.in_(some)))
     )
+
+
+def definition(connection: sa.Connection, job_id: str, digest: str) -> str | None:
+    named = (DEFINITIONS.c.job_id == job_id, DEFINITIONS.c.digest == digest)
+    found = connection.execute(sa.select(DEFINITIONS.c.text).where(*named)).scalar()
+    return None if found is None else str(found)
 
 
 def counters(connection: sa.Connection) -> Mapping[str, int]:

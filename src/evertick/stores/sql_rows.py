@@ -64,7 +64,7 @@ def entry_row(entry: Entry, by: str) -> Params:
 def change_row(change: Change) -> Params:
     """In the order of `CHANGE_COLUMNS`."""
     (job_id, scheduled_for, origin), state, at, fence, attempt, reason, trigger = change[:7]
-    executor, started_at, finished_at, retry_at, exit_code, detail, steps = change[7:]
+    executor, started_at, finished_at, retry_at, exit_code, detail, steps, definition, earlier = change[7:]
     word = state._value_
     return (
         word,
@@ -81,6 +81,8 @@ def change_row(change: Change) -> Params:
         exit_code,
         detail and storable(detail),
         steps and storable(steps),
+        definition,
+        earlier and storable(earlier),
         scheduled_for,
         job_id,
         origin,
@@ -89,11 +91,11 @@ def change_row(change: Change) -> Params:
 
 def job_row(job: JobRecord) -> Params:
     job_id, watermark, held, fingerprint, paused_at, pause_note, retired_at, last_success_at, error = job[:9]
-    failed, since, skip_next = job[9:]
+    failed, since, skip_next, definition = job[9:]
     times = (retired_at, last_success_at)
     note, error = storable(pause_note), storable(error)
     known = (job_id, watermark, int(held), fingerprint, paused_at, note, *times, error, int(failed), since, skip_next)
-    return (*known, _bucket_of(job_id))
+    return (*known, definition, _bucket_of(job_id))
 
 
 def request_row(request: Request) -> Params:
@@ -110,15 +112,15 @@ def key_row(key: RunKey) -> Params:
 def to_line(row: Sequence[Any]) -> LedgerRow:
     """From a row in the order of `LINE_COLUMNS`."""
     job_id, scheduled_for, origin, state, trigger, decided_at, decided_by, reason, *rest = row
-    rest[-1] = rest[-1] or ""  # lines from before there were steps have none
+    rest[-3:] = [text or "" for text in rest[-3:]]  # lines from before there were steps, or definitions, have none
     key = RunKey(job_id, scheduled_for, origin)
     return LedgerRow(key, _STATES[state], _TRIGGERS[trigger], decided_at, decided_by, _REASONS[reason], *rest)
 
 
 def to_job(row: Sequence[Any]) -> JobRecord:
     """From a row in the order of `JOB_COLUMNS`."""
-    job_id, watermark, held, *rest, has_failed, since, skip_next = row
-    return JobRecord._make((job_id, watermark, bool(held), *rest, bool(has_failed), since, skip_next))
+    job_id, watermark, held, *rest, has_failed, since, skip_next, definition = row
+    return JobRecord._make((job_id, watermark, bool(held), *rest, bool(has_failed), since, skip_next, definition or ""))
 
 
 def to_request(row: Sequence[Any]) -> Request:

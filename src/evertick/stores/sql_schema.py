@@ -54,6 +54,8 @@ RUNS: Final = sa.Table(
     sa.Column("exit_code", sa.Integer),
     sa.Column("changed_at", INSTANT, nullable=False),
     sa.Column("steps", TEXT),
+    sa.Column("definition", WORD),
+    sa.Column("earlier", TEXT),
     **_CLUSTERED,
 )
 sa.Index("evertick_runs_by_job", RUNS.c.job_id, RUNS.c.scheduled_for, RUNS.c.origin)
@@ -99,6 +101,7 @@ JOBS: Final = sa.Table(
     sa.Column("has_failed", sa.SmallInteger, nullable=False),
     sa.Column("since", INSTANT, nullable=False),
     sa.Column("skip_next", sa.SmallInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("definition", WORD),
     **_CLUSTERED,
 )
 sa.Index("evertick_jobs_by_bucket", JOBS.c.bucket)
@@ -109,6 +112,16 @@ SCHEDULES: Final = sa.Table(
     sa.Column("job_id", KEY, primary_key=True),
     sa.Column("since", INSTANT, primary_key=True, autoincrement=False),
     sa.Column("specs", TEXT, nullable=False),
+    **_CLUSTERED,
+)
+
+DEFINITIONS: Final = sa.Table(
+    "evertick_definitions",
+    METADATA,
+    sa.Column("job_id", KEY, primary_key=True),
+    sa.Column("digest", WORD, primary_key=True),
+    sa.Column("since", INSTANT, nullable=False),
+    sa.Column("text", TEXT, nullable=False),
     **_CLUSTERED,
 )
 

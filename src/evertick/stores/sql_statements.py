@@ -13,7 +13,8 @@ ENTRY_COLUMNS: Final = (
 )
 CHANGE_COLUMNS: Final = (
     *("state", "is_open", "fence", "changed_at", "attempt", "reason", "trigger_kind", "executor", "started_at"),
-    *("finished_at", "retry_at", "exit_code", "detail", "steps", "scheduled_for", "job_id", "origin"),
+    *("finished_at", "retry_at", "exit_code", "detail", "steps", "definition", "earlier"),
+    *("scheduled_for", "job_id", "origin"),
 )
 _ALWAYS_SET: Final = frozenset({"state", "is_open", "fence", "changed_at"})
 _SET: Final = CHANGE_COLUMNS[:-3]
@@ -21,12 +22,12 @@ KEY_COLUMNS: Final = CHANGE_COLUMNS[-3:]
 LINE_COLUMNS: Final = (
     *("job_id", "scheduled_for", "origin", "state", "trigger_kind", "decided_at", "decided_by", "reason", "through"),
     *("occurrences", "detail", "params", "fence", "attempt", "executor", "started_at", "finished_at", "retry_at"),
-    *("exit_code", "changed_at", "steps"),
+    *("exit_code", "changed_at", "steps", "definition", "earlier"),
 )
 """In the order of `LedgerRow`, its key spread out."""
 JOB_COLUMNS: Final = (
     *("job_id", "watermark", "held", "fingerprint", "paused_at", "pause_note", "retired_at", "last_success_at"),
-    *("error", "has_failed", "since", "skip_next"),
+    *("error", "has_failed", "since", "skip_next", "definition"),
 )
 REQUEST_COLUMNS: Final = ("id", "kind", "job_id", "payload", "submitted_at", "submitted_by", "answer")
 
@@ -145,6 +146,9 @@ class Statements:
             "evertick_floors", ["bucket"], ["bucket", "planned_through"], planned_through=grow
         )
         self.upsert_schedule = tongue.insert_or("evertick_schedules", ["job_id", "since"], ["job_id", "since", "specs"])
+        self.upsert_definition = tongue.insert_or(
+            "evertick_definitions", ["job_id", "digest"], ["job_id", "digest", "since", "text"], since=grow
+        )
         self.insert_request = tongue.insert_new("evertick_requests", ["id"], [*REQUEST_COLUMNS, "bucket", "is_open"])
         self.answer = f"UPDATE evertick_requests SET answer = {mark}, is_open = 0 WHERE id = {mark} AND is_open = 1"
         self.add_to_counter = tongue.insert_or(
@@ -160,6 +164,7 @@ class Statements:
             f" AND scheduled_for = {mark} AND origin = {mark}"
         )
         self.delete_schedule = f"DELETE FROM evertick_schedules WHERE job_id = {mark} AND since = {mark}"
+        self.delete_definition = f"DELETE FROM evertick_definitions WHERE job_id = {mark} AND digest = {mark}"
         self.existing = cache(self._existing)
         self.gaps_reaching = cache(self._gaps_reaching)
         self.lines_inside = cache(self._lines_inside)

@@ -95,6 +95,9 @@ class StoreHandle:
     def schedules(self, job_ids: Collection[str] | None = None) -> Sequence[ScheduleLine]:
         return self.call(lambda: self._backend.store.schedules(job_ids))
 
+    def definition(self, job_id: str, digest: str) -> str | None:
+        return self.call(lambda: self._backend.store.definition(job_id, digest))
+
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         return self.call(lambda: self._backend.store.requests(ids))
 

@@ -26,6 +26,7 @@ from evertick.stores.migrations import (
     step_004_places,
     step_005_serves,
     step_006_ends,
+    step_007_definitions,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ STEPS: Final[tuple[Step, ...]] = (
     Step(step_004_places.apply),
     Step(step_005_serves.apply),
     Step(step_006_ends.apply),
+    Step(step_007_definitions.apply),
 )
 """Step n makes version n. A step that was released is never edited; another one is added."""
 
