@@ -24,6 +24,7 @@ from evertick.model.lifecycle import (
 )
 from tests.cli.pages import commands_page, exit_codes_page
 from tests.definitions.fields_page import fields_page
+from tests.generate_types import types_text
 from tests.settings.settings_page import settings_page
 from tests.truth_tables import catchup_page, dst_page, errors_page
 
@@ -138,6 +139,11 @@ def openapi_page() -> str:
     return json.dumps(describe(make_routes()), indent=1, ensure_ascii=False) + "\n"
 
 
+def types_page() -> str:
+    """web/src/api/schema.ts: the API, for the page."""
+    return types_text(json.loads(openapi_page()))
+
+
 GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/lifecycle.md": lifecycle,
     "docs/reference/catchup-table.md": catchup_page,
@@ -148,13 +154,14 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/reference/fields.md": fields_page,
     "docs/reference/openapi.json": openapi_page,
     "docs/settings.md": settings_page,
+    "web/src/api/schema.ts": types_page,
 }
 
 
 def page(path: str) -> str:
     """The whole text of a generated page; a file for programs has no banner."""
     text = GENERATED[path]()
-    return text if path.endswith(".json") else f"{BANNER}\n\n{text}"
+    return text if path.endswith((".json", ".ts")) else f"{BANNER}\n\n{text}"
 
 
 def stale_pages(root: Path = ROOT) -> list[str]:

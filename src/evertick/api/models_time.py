@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evertick.api.models import DefinitionProblem, Moment, Run, Shape
+from evertick.api.models import DefinitionProblem, Moment, Percentiles, Run, Shape
 from evertick.model.lifecycle import JobStatus, RunState, SkipReason, Trigger
 
 
@@ -174,13 +174,42 @@ class Hour(Outcomes):
     at: Moment
 
 
+class JobCounts(Shape):
+    total: int
+    idle: int
+    running: int
+    paused: int
+    error: int
+    disabled: int
+    finished: int
+
+
+class DayFigures(Shape):
+    """The last day: how many occurrences stand or ended how."""
+
+    planned: int
+    waiting: int
+    launching: int
+    running: int
+    retrying: int
+    succeeded: int
+    failed: int
+    timed_out: int
+    cancelled: int
+    lost: int
+    skipped: int
+    caught_up: int
+    success_rate: float | None
+    skips: dict[str, int]
+
+
 class Overview(Shape):
     now: Moment
     timezone: str
     node: str
     version: str
     scheduler: SchedulerState
-    jobs: dict[str, int]
+    jobs: JobCounts
     running: list[Run]
     running_count: int
     waiting: list[Run]
@@ -188,9 +217,9 @@ class Overview(Shape):
     failed: list[Run]
     missed: list[Run]
     next: list[Fire]
-    day: dict[str, Any]
+    day: DayFigures
     hours: list[Hour]
-    lateness: dict[str, float | None]
+    lateness: Percentiles
     problems: list[DefinitionProblem]
 
 

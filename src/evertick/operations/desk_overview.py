@@ -70,7 +70,8 @@ class OverviewDesk(JobsDesk, TimeDesk):
         told = None if status is None else status.get("lateness_seconds")
         if isinstance(told, Mapping) and told.get("count"):
             known = {f"p{percent}": seconds for percent, seconds in (told.get("percentiles") or {}).items()}
-            return {**percentiles([]), **known, "max": told.get("max")}
+            known["max"] = told.get("max")
+            return {name: known.get(name) for name in percentiles([])}
         where = RunFilter(states=ENDED, triggers=[Trigger.SCHEDULER], since=since, until=now + 1)
         rows = self.store.query(where, limit=LATENESS_OF).rows
         return percentiles(

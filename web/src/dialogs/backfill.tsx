@@ -97,7 +97,7 @@ function Candidates({ preview }: { preview: Backfill }) {
         {(preview.candidates ?? []).slice(0, 200).map((one) => (
           <li key={one.scheduled_for} class="row">
             <Glyph look={one.is_chosen ? STATES.planned : STATES.skipped} size={11} />
-            <time dateTime={one.scheduled_for} data-tip={everywhere(Date.parse(one.scheduled_for), LOCAL_ZONE, preview.timezone).join("\n")}>
+            <time dateTime={one.scheduled_for} data-tip={everywhere(Date.parse(one.scheduled_for), LOCAL_ZONE, preview.timezone ?? undefined).join("\n")}>
               {one.local}
             </time>
             <span class="quiet small">
