@@ -10,10 +10,11 @@ import pytest
 from evertick.definitions.source import load_folder
 from evertick.executors.logs import FOLDER
 from evertick.executors.names import run_folder
+from evertick.model.definition import definition_text
 from evertick.model.instant import HOUR
-from evertick.model.ledger import RequestKind
-from evertick.model.lifecycle import Trigger
-from evertick.model.run import RunKey
+from evertick.model.ledger import Batch, DefinitionLine, RequestKind
+from evertick.model.lifecycle import LAUNCHING, Trigger
+from evertick.model.run import Change, RunKey
 from evertick.operations import message_of
 from evertick.settings import Settings
 from evertick.stores import open_store
@@ -248,6 +249,43 @@ def test_explain_tells_each_rule_with_its_place(folder):
     rules = {rule["name"]: rule for rule in json.loads(run("explain", "etl", "--folder", folder, "-o", "json").stdout)}
     assert rules["start.0"]["origin"] == f"{folder}/etl.yaml:1"
     assert "RULE" in run("explain", "etl", "--folder", folder).stdout
+
+
+@pytest.fixture
+def defined(folder):
+    """The run that failed names what its job was."""
+    job = load_folder(folder, Settings()).jobs["etl"]
+    store = open_store(f"sqlite:///{folder}/.evertick/ledger.db")
+    key = RunKey("etl", hour(0))
+    told = DefinitionLine("etl", job.definition, hour(24), definition_text(job))
+    store.commit(Batch(by="a1", definitions=[told]))
+    store.record([Change(key, LAUNCHING, hour(0), 1, 1, definition=job.definition)])
+    store.close()
+    return key.run_id
+
+
+def test_explain_of_a_run_tells_what_its_job_was(folder, defined):
+    result = run("explain", defined, "--folder", folder)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[-1].strip() == "command: x"
+
+
+def test_explain_of_a_run_marks_what_has_changed_since(folder, defined):
+    (folder / "etl.yaml").write_text("schedule: '0 * * * *'\ntimezone: UTC\ncommand: y\n", encoding="utf-8")
+    result = run("explain", defined, "--folder", folder)
+    assert [line for line in result.stdout.splitlines() if line[0] in "+-"] == [
+        "-       command: x",
+        "+       command: y",
+    ]
+    assert "has changed since" in result.stderr
+    told = json.loads(run("explain", defined, "--folder", folder, "-o", "json").stdout)
+    assert (told["is_current"], "command: x" in told["text"]) == (False, True)
+
+
+def test_explain_of_a_run_that_names_none_says_why(folder):
+    result = run("explain", failed_run(), "--folder", folder)
+    assert code_of(result) == 3
+    assert "not written down" in str(result.exception)
 
 
 @pytest.fixture

@@ -47,7 +47,8 @@ JOBS: Mapping[str, str] = {
         schedule: "30 4 * * *"
         timezone: America/New_York
         tags: [ops]
-        command: echo renewed
+        retryPolicy: {maxRetries: 1, retryDelay: 1s}
+        command: test "$EVERTICK_ATTEMPT" -gt 1 && echo renewed
     """,
     "etl": """
         description: Fetch, check, enrich and publish the orders

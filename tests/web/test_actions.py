@@ -80,6 +80,28 @@ def test_a_run_is_followed_cancelled_and_retried(job):
     expect(page.locator("h1").get_by_text("Cancelled")).to_be_visible()
 
 
+def test_a_run_shows_every_attempt_and_what_its_job_was(job, house):
+    page = job("certificates")
+    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now").click()
+    page.wait_for_url("**/runs/**")
+    expect(page.locator("h1").get_by_text("Succeeded")).to_be_visible()
+    expect(page.get_by_role("heading", name="Attempt 1 Failed")).to_contain_text("exit code 1")
+    expect(page.get_by_role("heading", name="Attempt 2 Succeeded")).to_be_visible()
+    expect(page.locator(".gantt-bar")).to_have_count(2)
+    expect(page.get_by_text("the same as today")).to_be_visible()
+    file = house.folder / "certificates.yaml"
+    before = file.read_text()
+    file.write_text(before.replace("echo renewed", "echo changed"))
+    try:
+        expect(page.get_by_text("changed since")).to_be_visible()
+        definition = page.get_by_role("region", name="Definition at start")
+        expect(definition.locator(".is-before")).to_contain_text("echo renewed")
+        expect(definition.locator(".is-after")).to_contain_text("echo changed")
+    finally:
+        file.write_text(before)
+
+
 def test_a_job_is_paused_with_a_note_and_resumed_with_a_choice(job, house):
     page = job("sync-crm")
     page.get_by_role("button", name="Pause").click()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -57,9 +57,8 @@ class Run(RunBase):
     timezone: str
 
 
-class Step(Shape):
+class StepBase(Shape):
     name: str
-    state: str
     attempt: int
     tries: int
     started_at: Moment | None
@@ -76,13 +75,12 @@ class Step(Shape):
     max_rss_bytes: int | None
 
 
-class AttemptStep(BaseModel):
-    """A step of an attempt; of earlier attempts only the name and the log are known."""
+class Step(StepBase):
+    state: str
 
-    model_config = ConfigDict(extra="allow")
 
-    name: str
-    state: str | None
+class AttemptStep(StepBase):
+    state: str | None = Field(description="null: all that is known of it is its log.")
     log_bytes: int | None
 
 
@@ -93,6 +91,8 @@ class Attempt(Shape):
     finished_at: Moment | None
     exit_code: int | None
     detail: str
+    executor: str
+    definition: str | None
     steps: list[AttemptStep]
 
 
@@ -108,10 +108,29 @@ class RunDetail(Run):
     attempts: list[Attempt]
     depends: dict[str, list[str]]
     logs: list[LogFile]
+    definition: str | None = Field(description="The digest of what its job was; /runs/{run}/definition has the text.")
+    is_definition_current: bool | None = Field(description="null: its job is gone, or what it was is not known.")
     can_cancel: bool
     can_retry: bool
     can_retry_failed: bool
     blocked_by: list[str]
+
+
+class DefinitionChange(Shape):
+    side: Literal["both", "before", "after"] = Field(description="Where the line is: then, now, or both.")
+    text: str
+
+
+class RunDefinition(Shape):
+    """What a job was when an attempt of a run was launched, without values that may be secrets."""
+
+    run: str
+    job: str
+    attempt: int
+    digest: str
+    text: str
+    is_current: bool | None = Field(description="null: the job is gone.")
+    changes: list[DefinitionChange] = Field(description="Every line, then and now; empty where the job is gone.")
 
 
 class RunPage(Shape):

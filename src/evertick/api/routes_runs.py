@@ -62,6 +62,14 @@ def get_run(at: At, run: RunId) -> Any:
     return at.desk.run(run)
 
 
+@routes.get("/runs/{run}/definition", Role.VIEWER, models.RunDefinition)
+def get_run_definition(
+    at: At, run: RunId, attempt: Annotated[int | None, Query(ge=1, le=1_000_000, description="The newest.")] = None
+) -> Any:
+    """What the job was when the run was launched, and how that differs from now."""
+    return at.desk.run_definition(run, attempt)
+
+
 @routes.get("/runs/{run}/why", Role.VIEWER, models.Why)
 def explain_run(at: At, run: RunId) -> Any:
     """What became of a run, and why."""

@@ -157,6 +157,9 @@ class RemoteDesk:
     def run(self, run_id: str) -> Data:
         return self._get(f"/runs/{_part(run_id)}")
 
+    def run_definition(self, run_id: str, attempt: int | None = None) -> Data:
+        return self._get(f"/runs/{_part(run_id)}/definition", {"attempt": attempt})
+
     def list_logs(self, run_id: str) -> list[Data]:
         return self._items(f"/runs/{_part(run_id)}/logs")
 

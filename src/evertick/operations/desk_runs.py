@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 
 from evertick.errors import Conflict, NotFound
-from evertick.model.lifecycle import TERMINAL, WAITING, RunState, SkipReason, Trigger
+from evertick.model.attempts import AttemptRecord, read_attempts
+from evertick.model.definition import definition_text
+from evertick.model.lifecycle import RETRYING, TERMINAL, WAITING, RunState, SkipReason, Trigger
 from evertick.model.run import LedgerRow
-from evertick.model.steps import read_steps
+from evertick.model.steps import StepRecord, read_steps
 from evertick.operations.asking import read_run_id, require_run
 from evertick.operations.data import step_data, text_or_none
 from evertick.operations.desk_jobs import word_of
@@ -82,12 +85,36 @@ class RunsDesk(Scene):
             "attempts": attempts_data(row, steps, logs),
             "depends": {} if job is None else {step.name: list(step.depends) for step in job.steps},
             "logs": logs,
+            "definition": row.definition or None,
+            "is_definition_current": None if job is None or not row.definition else job.definition == row.definition,
             "can_cancel": not is_over,
             "can_retry": is_over and is_one,
             "can_retry_failed": is_over and is_one and any(step["state"] in ("failed", "lost") for step in steps),
             "blocked_by": list(why(self.store, row.key.job_id, row.key, self.jobs, self.now()).sentences[1:])
             if waits
             else [],
+        }
+
+    def run_definition(self, run_id: str, attempt: int | None = None) -> Data:
+        """What the job of a run was when an attempt of it was launched, and how that differs from what it is now."""
+        row = require_run(self.store, read_run_id(run_id))
+        number = row.attempt if attempt is None else attempt
+        bounded("attempt", number, 0, 1 << 30)
+        earlier = {one.attempt: one.definition for one in read_attempts(row.earlier)}
+        digest = row.definition if number == row.attempt else earlier.get(number, "")
+        text = self.store.definition(row.key.job_id, digest) if digest else None
+        if text is None:
+            raise NotFound(_why_no_definition(run_id, row, number, digest))
+        job = self.jobs.get(row.key.job_id)
+        current = None if job is None else definition_text(job)
+        return {
+            "run": row.key.run_id,
+            "job": row.key.job_id,
+            "attempt": number,
+            "digest": digest,
+            "text": text,
+            "is_current": None if job is None else job.definition == digest,
+            "changes": [] if current is None else line_changes(text, current),
         }
 
     def list_logs(self, run_id: str) -> list[Data]:
@@ -181,29 +208,58 @@ class RunsDesk(Scene):
 
 
 def attempts_data(row: LedgerRow, steps: Sequence[Data], logs: Sequence[Data]) -> list[Data]:
-    """The attempts of a run; of those before the newest only their logs are left."""
+    """The attempts of a run, oldest first; of those that the ledger no longer tells of, only their logs are left."""
     sizes = {(log["attempt"], log["step"]): log["size"] for log in logs}
+    known = {one.attempt: one for one in read_attempts(row.earlier)}
     found = []
     for attempt in range(1, row.attempt + 1):
-        is_newest = attempt == row.attempt
         own = [step for step in steps if step["attempt"] == attempt]
+        if attempt != row.attempt or (row.state is RETRYING and attempt in known):
+            told = known.get(attempt, AttemptRecord(attempt, "ended"))
+            own = own or [step_data(step) for step in told.steps]
+        else:
+            times = (row.started_at, row.finished_at, row.exit_code, row.detail, row.executor, row.definition)
+            told = AttemptRecord(attempt, str(row.state), *times)
+            if told.started_at == (known[attempt - 1].started_at if attempt - 1 in known else None):
+                told = told._replace(started_at=None)  # until it starts, the line has the start of the one before
         names = [step["name"] for step in own]
         only_logged = [name for number, name in sizes if number == attempt and name not in names]
+        own += [{**step_data(StepRecord(name, "", attempt)), "state": None} for name in only_logged]
         found.append(
             {
                 "attempt": attempt,
-                "state": str(row.state) if is_newest else "ended",
-                "started_at": text_or_none(row.started_at) if is_newest else None,
-                "finished_at": text_or_none(row.finished_at) if is_newest else None,
-                "exit_code": row.exit_code if is_newest else None,
-                "detail": row.detail if is_newest else "",
-                "steps": [
-                    *({**step, "log_bytes": sizes.get((attempt, step["name"]))} for step in own),
-                    *({"name": name, "state": None, "log_bytes": sizes[attempt, name]} for name in only_logged),
-                ],
+                "state": told.state,
+                "started_at": text_or_none(told.started_at),
+                "finished_at": text_or_none(told.finished_at),
+                "exit_code": told.exit_code,
+                "detail": told.detail,
+                "executor": told.executor,
+                "definition": told.definition or None,
+                "steps": [{**step, "log_bytes": sizes.get((attempt, step["name"]))} for step in own],
             }
         )
     return found
+
+
+def line_changes(before: str, after: str) -> list[Data]:
+    """Two texts as one list of lines, each kept, only before, or only after."""
+    old, new = before.splitlines(), after.splitlines()
+    found: list[Data] = []
+    for what, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if what == "equal":
+            found += [{"side": "both", "text": line} for line in old[first:last]]
+        else:
+            found += [{"side": "before", "text": line} for line in old[first:last]]
+            found += [{"side": "after", "text": line} for line in new[begin:end]]
+    return found
+
+
+def _why_no_definition(run_id: str, row: LedgerRow, attempt: int, digest: str) -> str:
+    if not row.attempt:
+        return f"the run {run_id} was never launched, so there is no definition that it was launched with."
+    if digest:
+        return f"what the job of {run_id} was in attempt {attempt} is no longer kept."
+    return f"what the job of {run_id} was in attempt {attempt} was not written down."
 
 
 def _of_jobs(where: RunFilter, job_ids: Collection[str]) -> RunFilter:

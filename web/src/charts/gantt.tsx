@@ -1,6 +1,6 @@
 /** The steps of a run in time, attempt by attempt. */
 
-import type { StepState } from "../api/types";
+import type { Attempt, AttemptStep } from "../api/types";
 import { now } from "../state/now";
 import { runPath } from "../state/route";
 import { span } from "../time/words";
@@ -13,38 +13,38 @@ export interface Chosen {
 }
 
 interface Props {
-  steps: StepState[];
-  began: number | null;
+  attempts: Attempt[];
   /** null: it is still running. */
   ended: number | null;
   chosen: Chosen | null;
   onPick: (chosen: Chosen) => void;
 }
 
-export function Gantt({ steps, began, ended, chosen, onPick }: Props) {
-  const times = steps.flatMap((step) => [step.started_at, step.finished_at]).flatMap((text) => (text ? [Date.parse(text)] : []));
-  // A second attempt begins anew: the first one's steps lie before what the run calls its start.
-  const first = Math.min(began ?? Infinity, ...times);
+/** Those of which more is known than that they were. */
+const told = (attempt: Attempt) => attempt.started_at !== null || attempt.steps.length > 0;
+
+export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
+  const attempts = all.filter(told);
+  const times = attempts.flatMap((one) => [one, ...one.steps]).flatMap((one) => [one.started_at, one.finished_at]).flatMap((text) => (text ? [Date.parse(text)] : []));
+  const first = Math.min(...times);
   // Only a run that goes on listens to the clock.
   const last = Math.max(ended ?? now.value, first + 1, ...times);
-  const attempts = [...new Set(steps.map((step) => step.attempt))].sort((one, other) => one - other);
   return (
     <div class="gantt">
+      {attempts.length < all.length && <p class="small quiet">Of {all.length - attempts.length} earlier attempts the ledger keeps only that they were.</p>}
       {attempts.map((attempt) => (
-        <div key={attempt} class="gantt-attempt">
-          {attempts.length > 1 && <h3>Attempt {attempt}</h3>}
-          {steps
-            .filter((step) => step.attempt === attempt)
-            .map((step) => (
-              <GanttRow
-                key={step.name}
-                step={step}
-                first={first}
-                last={last}
-                isChosen={chosen?.attempt === attempt && chosen.step === step.name}
-                onPick={() => onPick({ attempt, step: step.name })}
-              />
-            ))}
+        <div key={attempt.attempt} class="gantt-attempt">
+          {all.length > 1 && <AttemptHead attempt={attempt} />}
+          {attempt.steps.map((step) => (
+            <GanttRow
+              key={step.name}
+              step={step}
+              first={first}
+              last={last}
+              isChosen={chosen?.attempt === attempt.attempt && chosen.step === step.name}
+              onPick={() => onPick({ attempt: attempt.attempt, step: step.name })}
+            />
+          ))}
         </div>
       ))}
       <div class="gantt-axis small quiet" aria-hidden="true">
@@ -58,8 +58,21 @@ export function Gantt({ steps, began, ended, chosen, onPick }: Props) {
   );
 }
 
+function AttemptHead({ attempt }: { attempt: Attempt }) {
+  const took = attempt.started_at && attempt.finished_at ? span(Date.parse(attempt.finished_at) - Date.parse(attempt.started_at)) : "";
+  return (
+    <h3 class="row">
+      Attempt {attempt.attempt}
+      <StateBadge state={attempt.state} />
+      <span class="small quiet cut">
+        {[took, attempt.exit_code ? `exit code ${attempt.exit_code}` : "", attempt.state === "succeeded" ? "" : attempt.detail].filter(Boolean).join(" · ")}
+      </span>
+    </h3>
+  );
+}
+
 interface RowProps {
-  step: StepState;
+  step: AttemptStep;
   first: number;
   last: number;
   isChosen: boolean;
@@ -69,14 +82,14 @@ interface RowProps {
 function GanttRow({ step, first, last, isChosen, onPick }: RowProps) {
   const start = step.started_at ? Date.parse(step.started_at) : null;
   const end = step.finished_at ? Date.parse(step.finished_at) : last;
-  const look = lookOf(step.state);
+  const look = lookOf(step.state ?? "unknown");
   const share = (at: number) => ((at - first) / (last - first)) * 100;
   const took = start === null ? "" : span(end - start);
   return (
     <div class={isChosen ? "gantt-row is-chosen" : "gantt-row"}>
       <button type="button" class="gantt-name" aria-pressed={isChosen} onClick={onPick} data-tip={step.detail || undefined}>
         <span class="cut grow">{step.name}</span>
-        <StateBadge state={step.state} />
+        {step.state && <StateBadge state={step.state} />}
       </button>
       <div class="gantt-track" onClick={onPick}>
         {start !== null && (

@@ -7,6 +7,7 @@ import { PageBody } from "../app";
 import { Gantt, type Chosen } from "../charts/gantt";
 import { LogView } from "../log/view";
 import { whyPath } from "../ribbon/input";
+import { DefinitionAtStart } from "./run-definition";
 import { go, jobPath, runPath, setQuery } from "../state/route";
 import { may } from "../state/session";
 import { bytes } from "../time/words";
@@ -52,6 +53,7 @@ export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
       ))}
       <RunFacts run={run} />
       <Course run={run} query={query} />
+      {run.definition && <DefinitionAtStart run={run} />}
     </PageBody>
   );
 }
@@ -141,11 +143,10 @@ function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
   }
   return (
     <>
-      {steps.length > 0 && (
+      {run.attempts.some((one) => one.steps.length > 0) && (
         <Card title="Steps">
           <Gantt
-            steps={steps}
-            began={run.started_at ? Date.parse(run.started_at) : null}
+            attempts={run.attempts}
             ended={run.finished_at ? Date.parse(run.finished_at) : null}
             chosen={chosen}
             onPick={pick}

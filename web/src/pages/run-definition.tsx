@@ -1,0 +1,55 @@
+/** What a job was when its run was launched, and what of that is another today. */
+
+import { path } from "../api/client";
+import type { DefinitionChange, RunDefinition, RunDetail } from "../api/types";
+import { useApi } from "../api/use";
+import { jobPath } from "../state/route";
+import { Card, Loading, Problem } from "../ui/parts";
+
+export function DefinitionAtStart({ run }: { run: RunDetail }) {
+  // Asked for again when the next attempt begins, or the job changes: both may make it another.
+  const { data, error, reload } = useApi<RunDefinition>(`${path`/runs/${run.run}/definition`}?attempt=${run.attempt}`, (event) => event.type === "job" && event.job === run.job);
+  const hasChanged = data?.is_current === false && data.changes.some((one) => one.side !== "both");
+  return (
+    <Card
+      title="Definition at start"
+      aside={
+        <span class="row small">
+          {run.is_definition_current === true && <span class="quiet">the same as today</span>}
+          {run.is_definition_current === false && <span class="row-tag is-changed">changed since</span>}
+          {run.is_definition_current === null && <span class="quiet">its job is gone</span>}
+          <a href={`${jobPath(run.job)}?tab=rules`}>Today</a>
+        </span>
+      }
+    >
+      {error && !data && <Problem error={error} onRetry={reload} />}
+      {!data && !error && <Loading />}
+      {data && (
+        <>
+          {hasChanged && (
+            <p class="definition-legend small">
+              <span class="is-before">− as it ran</span> <span class="is-after">+ as it is today</span>
+            </p>
+          )}
+          <pre class="code definition" tabIndex={0} role="region" aria-label="Definition at start">
+            {hasChanged ? data.changes.map((one, index) => <Line key={index} line={one} />) : data.text}
+          </pre>
+        </>
+      )}
+    </Card>
+  );
+}
+
+const MARKS = { both: " ", before: "−", after: "+" };
+const WORDS = { both: "", before: "then: ", after: "now: " };
+
+function Line({ line }: { line: DefinitionChange }) {
+  return (
+    <span class={`definition-line is-${line.side}`}>
+      <span aria-hidden="true">{MARKS[line.side]} </span>
+      {line.side !== "both" && <span class="hidden-text">{WORDS[line.side]}</span>}
+      {line.text}
+      {"\n"}
+    </span>
+  );
+}
