@@ -71,6 +71,29 @@ def test_a_page_that_does_not_listen_loses_events_and_is_told_so():
     assert RESET in asyncio.run(scene())
 
 
+def test_what_happens_in_a_burst_goes_to_a_page_in_handfuls_and_is_written_once():
+    async def scene():
+        feed = Feed()
+        pages = [feed.gather(), feed.gather()]
+        first = [asyncio.ensure_future(anext(page)) for page in pages]
+        while feed.listeners < 2:
+            await asyncio.sleep(0)
+        for number in range(300):
+            feed.tell(event(number))
+        heard = [
+            [told for some in [await one, await anext(page)] for told in some]
+            for one, page in zip(first, pages, strict=True)
+        ]
+        return feed, heard
+
+    # Whether the first of them went alone or with others is the scheduler's choice; two handfuls hold all of them.
+    feed, (one, other) = asyncio.run(scene())
+    assert [told.number for told in one] == [told.number for told in other] == list(range(1, 301))
+    assert all(
+        mine.text is yours.text and mine.text == feed.written(mine) for mine, yours in zip(one, other, strict=True)
+    )
+
+
 def test_a_quiet_time_brings_a_sign_of_life(monkeypatch):
     monkeypatch.setattr(feed_module, "HEARTBEAT_SECONDS", 0.01)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import secrets
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 log = logging.getLogger("evertick.api")
@@ -22,6 +23,8 @@ QUEUE_MAX: Final = 1_000
 LISTENERS_MAX: Final = 200
 HEARTBEAT_SECONDS: Final = 15.0
 AWAY_SECONDS: Final = 1.0
+GATHER_SECONDS: Final = 0.05
+"""What happens within this time goes to a page together: in a storm it hears twenty times a second, not a thousand."""
 
 Follow = Callable[[threading.Event], Iterable[Mapping[str, Any]]]
 """The scheduler's events from now on; it ends when the scheduler goes away or the event is set."""
@@ -31,6 +34,8 @@ class Told(NamedTuple):
     number: int
     kind: str
     data: Mapping[str, Any]
+    text: bytes = b""
+    """As it goes over the wire; written once, however many pages hear it. Empty: nobody listened when it happened."""
 
 
 RESET: Final = "reset"
@@ -73,6 +78,8 @@ class Feed:
         with self._lock:
             self._number += 1
             told = Told(self._number, str(event.get("kind", "message")), event)
+            if self._listeners:
+                told = told._replace(text=self.written(told))
             self._kept.append(told)
             for listener in self._listeners:
                 listener.put(told)
@@ -82,11 +89,28 @@ class Feed:
             except Exception:
                 log.exception("feed.watcher_failed")
 
+    def written(self, told: Told) -> bytes:
+        """An event as pages read it."""
+        if told.text:
+            return told.text
+        known = {"id": told.number, "type": told.kind, **told.data}
+        data = json.dumps(known, ensure_ascii=False, separators=(",", ":"))
+        return f"id: {self.name}-{told.number}\nevent: {told.kind}\ndata: {data}\n\n".encode("utf-8", "replace")
+
     async def listen(self, after: int | None = None) -> AsyncIterator[Told | None]:
         """Events as they come, from behind a number where it is still known; None when it is time for a sign of life.
 
         A number that is too old, or of another start of this server, begins with a reset.
         """
+        async with contextlib.aclosing(self.gather(after)) as gathering:
+            async for some in gathering:
+                for told in some:
+                    yield told
+                if not some:
+                    yield None
+
+    async def gather(self, after: int | None = None) -> AsyncGenerator[list[Told], None]:
+        """The same in handfuls: all that happened since the last one. Empty when it is time for a sign of life."""
         listener = _Listener(asyncio.get_running_loop())
         with self._lock:
             missed = [] if after is None else [told for told in self._kept if told.number > after]
@@ -97,9 +121,10 @@ class Feed:
             number = self._number
         try:
             if not is_known:
-                yield Told(number, RESET, {})
+                yield [Told(number, RESET, {})]
             while not self._stop.is_set():
-                yield await listener.get()
+                yield await listener.take()
+                await asyncio.sleep(GATHER_SECONDS)
         finally:
             with self._lock:
                 self._listeners.discard(listener)
@@ -134,26 +159,30 @@ class _Listener:
             if len(self._waiting) >= QUEUE_MAX:
                 self._waiting.clear()
                 self._has_lost = True
+            is_first = not self._waiting
             self._waiting.append(told)
-        self.wake()
+        if is_first:  # of the others it will hear when it looks
+            self.wake()
 
     def wake(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and with it the page's connection
             self._loop.call_soon_threadsafe(self._more.set)
 
-    async def get(self) -> Told | None:
-        """The next event; None when nothing has happened for a while."""
-        while True:
-            with self._lock:
-                if self._has_lost:
-                    self._has_lost = False
-                    return Told(self._waiting[-1].number if self._waiting else 0, RESET, {})
-                if self._waiting:
-                    return self._waiting.popleft()
-                self._more.clear()
-            try:
+    async def take(self) -> list[Told]:
+        """All events since the last time; none when nothing has happened for a while."""
+        found = self._take()
+        if not found:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._more.wait(), HEARTBEAT_SECONDS)
-            except TimeoutError:
-                return None
-            if not self._waiting and not self._has_lost:
-                return None
+            found = self._take()
+        return found
+
+    def _take(self) -> list[Told]:
+        with self._lock:
+            found = list(self._waiting)
+            self._waiting.clear()
+            self._more.clear()
+            if self._has_lost:
+                self._has_lost = False
+                return [Told(found[-1].number if found else 0, RESET, {}), *found]
+            return found

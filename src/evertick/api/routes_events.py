@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import Header
 from starlette.responses import Response, StreamingResponse
 
-from evertick.api.feed import LISTENERS_MAX, Feed, Told
+from evertick.api.feed import LISTENERS_MAX, Feed
 from evertick.api.problems import problem
 from evertick.api.routing import At, Routes
 from evertick.operations.tokens import Role
@@ -42,10 +41,5 @@ async def _lines(feed: Feed, last_event_id: str | None) -> AsyncIterator[bytes]:
     # A number of another start of this server is none that is known here.
     after = int(number) if is_ours else -1 if last_event_id else None
     yield b"retry: 3000\n\n"
-    async for told in feed.listen(after):
-        yield b": still here\n\n" if told is None else _event(feed.name, told)
-
-
-def _event(name: str, told: Told) -> bytes:
-    data = json.dumps({"id": told.number, "type": told.kind, **told.data}, ensure_ascii=False, separators=(",", ":"))
-    return f"id: {name}-{told.number}\nevent: {told.kind}\ndata: {data}\n\n".encode("utf-8", "replace")
+    async for some in feed.gather(after):
+        yield b"".join(map(feed.written, some)) or b": still here\n\n"
