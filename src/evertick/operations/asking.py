@@ -23,6 +23,9 @@ from evertick.store import RunFilter, Store
 
 log = logging.getLogger("evertick")
 
+LINES_AT_ONCE = 8
+"""Few requests are made for one instant of a job."""
+
 
 def submit(store: Store, *requests: Request) -> None:
     """Put requests into the ledger; whoever owns the job carries them out and answers there."""
@@ -100,7 +103,11 @@ def read_run_id(text: str) -> RunKey:
 
 
 def find_run(store: Store, key: RunKey) -> LedgerRow | None:
-    return next((row for row in lines_at(store, key.job_id, key.scheduled_for) if row.key == key), None)
+    # The line itself begins at its instant: gaps that began before and reach it need not be looked for.
+    rows = store.query(RunFilter(job_ids=[key.job_id], until=key.scheduled_for + 1), limit=LINES_AT_ONCE).rows
+    if len(rows) == LINES_AT_ONCE and rows[-1].key.scheduled_for == key.scheduled_for:
+        rows = lines_at(store, key.job_id, key.scheduled_for)
+    return next((row for row in rows if row.key == key), None)
 
 
 def require_run(store: Store, key: RunKey) -> LedgerRow:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from evertick.errors import DefinitionError
 from evertick.model.instant import DAY, Instant, to_text
 from evertick.model.lifecycle import ACTIVE, JobStatus, RunState
-from evertick.model.run import LedgerRow
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations.data import text_or_none
 from evertick.operations.desk_jobs import JobsDesk, word_of
@@ -18,7 +17,7 @@ from evertick.operations.desk_scene import View, bounded
 from evertick.operations.desk_shapes import Data, gap_data, mark_data, outcome_counts
 from evertick.operations.jobs import is_held, zone_of
 from evertick.planning.schedules import compile_all, count_of, occurrences
-from evertick.store import RunFilter, Tally
+from evertick.store import Page, RunFilter, Tally
 
 LANES_MAX = 200
 CELLS_MAX = 2_000
@@ -116,17 +115,19 @@ class RibbonDesk(JobsDesk):
         if not lanes:
             return marks, found
         where = RunFilter(job_ids=lanes, since=since, until=until, gaps=False, oldest_first=True)
-        width_us = max(-(-(until - since) // cells), 1)
-        page = self.store.query(where, limit=ROWS_MAX)
-        rows: dict[str, list[LedgerRow]] = defaultdict(list)
+        # Counted before they are read: of lanes too full to draw, lines by the thousand would be read for nothing.
+        lines: Counter[str] = Counter()
+        for one in self.store.tally(where, until - since, by_job=True):
+            lines[one.job_id] += one.lines
+        few = _drawn(lines, cells)
+        page = self.store.query(replace(where, job_ids=few), limit=ROWS_MAX) if few else Page((), None)
+        if page.after is not None:  # more came meanwhile
+            few, page = [], Page((), None)
         for row in page.rows:
-            rows[row.key.job_id].append(row)
-        # What does not fit into a page is counted where it lies, and so is what is too dense to draw.
-        few = [] if page.after is not None else [job_id for job_id, some in rows.items() if len(some) <= cells]
-        for job_id in few:
-            marks[job_id] = [mark_data(row) for row in rows[job_id]]
-        many = lanes if page.after is not None else sorted(rows.keys() - set(few))
+            marks[row.key.job_id].append(mark_data(row))
+        many = sorted(lines.keys() - set(few))
         if many:
+            width_us = max(-(-(until - since) // cells), 1)
             by_lane: dict[str, dict[int, list[Tally]]] = defaultdict(lambda: defaultdict(list))
             for one in self.store.tally(replace(where, job_ids=many), width_us, by_job=True):
                 by_lane[one.job_id][one.cell].append(one)
@@ -148,6 +149,17 @@ class RibbonDesk(JobsDesk):
             for row in reversed(self.store.query(where, limit=GAPS_MAX).rows):
                 found[row.key.job_id].append(gap_data(row))
         return found
+
+
+def _drawn(lines: Mapping[str, int], cells: int) -> list[str]:
+    """The lanes whose lines are told one by one, the emptiest first, as long as all of them fit into a page."""
+    found, total = [], 0
+    for job_id, count in sorted(lines.items(), key=lambda item: item[1]):
+        total += count
+        if count > cells or total > ROWS_MAX:
+            break
+        found.append(job_id)
+    return found
 
 
 def _future(view: View, job_id: str, specs: Sequence[ScheduleSpec], after: Instant, end: Instant, cells: int) -> Data:

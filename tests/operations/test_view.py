@@ -1,0 +1,75 @@
+"""Is what many ask of all jobs worked out once, and never older than it may be?"""
+
+from __future__ import annotations
+
+import pytest
+
+from evertick.definitions.source import Folder
+from evertick.model.instant import SECOND
+from evertick.model.ledger import Snapshot
+from evertick.operations.desk import Desk
+from evertick.operations.desk_scene import CHANGED_US, REST, View
+from tests.operations.ledger import at, entry, fill, job, key, ran
+
+
+def test_what_many_ask_of_all_jobs_is_worked_out_once(store):
+    clock = [at(4.5)]
+    fill(store, entry(4), watermark=4)
+    folder = Folder(jobs={"etl": job()})
+    desk = Desk(store, lambda: folder, now=lambda: clock[0], keep_us=SECOND)
+    assert desk.list_jobs() is desk.list_jobs()
+    assert desk.list_jobs(search="etl") is not desk.list_jobs(search="e")
+    overview = desk.overview()
+    ran(store, key(4), at(4), None)
+    assert desk.overview() == overview
+    clock[0] += SECOND
+    assert desk.overview()["running_count"] == 1
+
+
+def test_what_is_kept_is_kept_for_less_once_something_has_happened(store):
+    clock = [at(4.5)]
+    fill(store, entry(4), watermark=4)
+    folder = Folder(jobs={"etl": job()})
+    desk = Desk(store, lambda: folder, now=lambda: clock[0], keep_us=60 * SECOND)
+    view = desk.view()
+    view.took_us = 1
+    desk.stir()
+    clock[0] += CHANGED_US - 1
+    assert desk.view() is view
+    clock[0] += 1
+    assert desk.view() is not view
+
+
+def test_what_was_dear_to_make_rests_for_longer(store):
+    clock = [at(4.5)]
+    fill(store, entry(4), watermark=4)
+    folder = Folder(jobs={"etl": job()})
+    desk = Desk(store, lambda: folder, now=lambda: clock[0], keep_us=60 * SECOND)
+    view = desk.view()
+    view.took_us = SECOND
+    desk.stir()
+    clock[0] += REST * SECOND - 1
+    assert desk.view() is view
+    clock[0] += 1
+    assert desk.view() is not view
+
+
+def test_an_answer_that_failed_is_worked_out_anew():
+    view = View(Folder(jobs={}), Snapshot(jobs=(), open_runs=(), floors={}))
+    with pytest.raises(ZeroDivisionError):
+        view.kept("question", lambda: 1 // 0)
+    assert view.kept("question", lambda: 7) == view.kept("question", lambda: 8) == 7
+
+
+def test_a_lane_is_drawn_as_long_as_it_has_no_more_lines_than_cells(store):
+    folder = Folder(jobs={"etl": job()})
+    fill(store, *(entry(minute / 60) for minute in range(120)), watermark=4)
+    lanes = Desk(store, lambda: folder, now=lambda: at(4.5)).ribbon("2026-03-02T00:00Z", "2026-03-02T02:00Z", cells=50)[
+        "lanes"
+    ]
+    assert [len(lane["marks"]) for lane in lanes] == [0]
+    assert sum(cell["count"] for cell in lanes[0]["cells"]) == 120
+    lanes = Desk(store, lambda: folder, now=lambda: at(4.5)).ribbon(
+        "2026-03-02T00:00Z", "2026-03-02T02:00Z", cells=120
+    )["lanes"]
+    assert [(len(lane["marks"]), lane["cells"]) for lane in lanes] == [(120, [])]
