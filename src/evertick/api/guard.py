@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import anyio.to_thread
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.routing import BaseRoute, Match
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from evertick.api.headers import security_headers
@@ -41,10 +41,12 @@ _SAME_SITE: Final = ("", "same-origin", "none")
 
 
 class Guard:
-    def __init__(self, app: App, office: Office, routes: list[BaseRoute]) -> None:
+    def __init__(self, app: App, office: Office, routes: Sequence[BaseRoute]) -> None:
         self._app = app
         self._office = office
-        self._routes = routes
+        self._routes = [
+            (route, role) for route in routes if isinstance(route, Route) and (role := role_of(route)) is not None
+        ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -149,10 +151,11 @@ class Guard:
 
     def _route(self, scope: Scope) -> tuple[str, Role | str | None]:
         """The route that would answer, and the role it asks for; None where there is none, and nobody may pass."""
-        for route in self._routes:
-            role = role_of(route)
-            if role is not None and route.matches(scope)[0] is Match.FULL:
-                return str(getattr(route, "path", "")), role
+        path = scope["path"]
+        for route, role in self._routes:
+            # Its pattern first: what a route has to say beyond that is asked of the one that may be meant.
+            if route.path_regex.match(path) and route.matches(scope)[0] is Match.FULL:
+                return route.path, role
         # The page's own files hold no data. Of the rest nothing is told to those who are not known.
         is_page = not scope["path"].startswith("/api") and scope["method"] in SAFE
         return "", OPEN if is_page else None

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from evertick.api.guard import OPEN
 from evertick.api.office import Caller, Office
+from evertick.operations.desk_scene import Shared
 from evertick.operations.tokens import Role
 
 PREFIX = "/api/v1"
@@ -134,8 +135,15 @@ def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
 def written(data: Any) -> Response:
     if isinstance(data, Response):
         return data
-    content = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Response(content.encode("utf-8", "replace"), media_type="application/json")
+    if not isinstance(data, Shared):
+        return Response(_as_json(data), media_type="application/json")
+    if data.text is None:
+        data.text = _as_json(data)
+    return Response(data.text, media_type="application/json")
+
+
+def _as_json(data: Any) -> bytes:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
 
 
 def items(found: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from evertick.model.policy import Missed
 from evertick.model.run import LedgerRow
 from evertick.operations.asking import read_run_id
 from evertick.operations.data import text_or_none
-from evertick.operations.desk_scene import Scene, View, bounded
+from evertick.operations.desk_scene import Scene, Shared, View, bounded
 from evertick.operations.desk_shapes import (
     Data,
     definition_data,
@@ -60,7 +60,7 @@ class JobsDesk(Scene):
         wanted = frozenset(word_of("status", word, list(JobStatus)) for word in states)
         view = self.view()
         asked = ("jobs", search, frozenset(tags), wanted, limit, after, with_gone, recent)
-        return view.kept(asked, lambda: self._list(view, search, tags, wanted, limit, after, with_gone, recent))
+        return view.kept(asked, lambda: Shared(self._list(view, search, tags, wanted, limit, after, with_gone, recent)))
 
     def _list(
         self,

@@ -26,8 +26,8 @@ from evertick.store import Store
 
 CHANGED_US = 100 * MILLISECOND
 """How old an answer about all jobs may be once something has happened."""
-REST = 10
-"""What took a while is kept so many times as long: looking at all jobs takes a tenth of a processor at most."""
+REST = 20
+"""What took a while is kept so many times as long: however many look at all jobs, it takes a small part of the time."""
 ANSWERS_MAX = 50
 """So many answers are kept with a view; what people search for must not fill the memory."""
 
@@ -55,6 +55,16 @@ def now_by_the_clock() -> Instant:
 def folder_of(jobs: Mapping[str, Job]) -> Folder:
     """Jobs that no files define, as a folder of them."""
     return Folder(jobs=jobs)
+
+
+class Shared(dict[str, Any]):
+    """An answer that many get as it is: whoever writes it out leaves the text with it for the next."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        super().__init__(data)
+        self.text: bytes | None = None
 
 
 class _Answer:

@@ -14,7 +14,7 @@ from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_date
 from evertick.model.job import Job
 from evertick.model.lifecycle import SKIPPED, SkipReason
 from evertick.operations.asking import no_such_job
-from evertick.operations.desk_scene import Scene, bounded
+from evertick.operations.desk_scene import Scene, Shared, bounded
 from evertick.operations.desk_shapes import Data, fire_data, outcome_counts
 from evertick.operations.horizon import Due
 from evertick.operations.jobs import watermark_of, zone_of
@@ -54,8 +54,8 @@ class TimeDesk(Scene):
         end = self.moment(until, job_id)
         if job_id is None:
             view = self.view()
-            fires = lambda: list(islice(self._fires(None, end, with_held=False, most=count), count))  # noqa: E731
-            return {"items": view.kept(("upcoming", count, end), fires)}
+            fires = self._fires(None, end, with_held=False, most=count)
+            return view.kept(("upcoming", count, end), lambda: Shared({"items": list(islice(fires, count))}))
         found = list(islice(self._fires(job_id, end, with_held=False), count))
         notes, meaning = _clock_changes(self.definition_of(job_id), self.now())
         told = {note["at"]: note["text"] for note in notes}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,7 +22,7 @@ _ENDED = sorted(state.value for state in ENDED)
 def newest(connection: sa.Connection, job_ids: Collection[str], count: int) -> Mapping[str, Sequence[LedgerRow]]:
     found: dict[str, list[LedgerRow]] = {}
     for some in chunks(sorted(set(job_ids)), NAMES_PER_QUERY):
-        for row in map(to_line, connection.execute(select_newest(some, count))):
+        for row in map(to_line, connection.execute(_select_newest(count), {"jobs": some})):
             found.setdefault(row.key.job_id, []).append(row)
     for job_id, rows in found.items():
         # Several may be for one instant, told apart by who asked for them.
@@ -29,7 +30,8 @@ def newest(connection: sa.Connection, job_ids: Collection[str], count: int) -> M
     return found
 
 
-def select_newest(job_ids: Sequence[str], count: int) -> sa.Select[Any]:
+@lru_cache(maxsize=64)  # putting it together takes longer than asking it of one job
+def _select_newest(count: int) -> sa.Select[Any]:
     """For each job a look at the end of its part of the index: where the last so many begin, and all from there."""
     runs = RUNS.alias()
     first = (
@@ -44,7 +46,7 @@ def select_newest(job_ids: Sequence[str], count: int) -> sa.Select[Any]:
     return (
         sa.select(*LINE)
         .join_from(JOBS, RUNS, sa.and_(RUNS.c.job_id == JOBS.c.job_id, since))
-        .where(JOBS.c.job_id.in_(job_ids), RUNS.c.state.in_(_ENDED))
+        .where(JOBS.c.job_id.in_(sa.bindparam("jobs", expanding=True)), RUNS.c.state.in_(_ENDED))
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -11,7 +12,7 @@ import sqlalchemy as sa
 
 from evertick.model.lifecycle import OPEN, SUCCEEDED, TERMINAL, RunState
 from evertick.model.run import LedgerRow, RunKey
-from evertick.store import JobRecord, Page, Request, RequestKind, RunFilter, ScheduleLine, Snapshot
+from evertick.store import Page, Request, RequestKind, RunFilter, ScheduleLine, Snapshot
 from evertick.stores.sql_rows import chunks, to_job, to_line, to_request
 from evertick.stores.sql_schema import (
     BY_END,
@@ -37,15 +38,34 @@ _REQUEST = [REQUESTS.c[name] for name in REQUEST_COLUMNS]
 
 
 def load(connection: sa.Connection, buckets: Collection[int] | None) -> Snapshot:
-    wanted = None if buckets is None else sorted(set(buckets))
-    jobs = sa.select(*(JOBS.c[name] for name in JOB_COLUMNS)).where(_in(JOBS.c.bucket, wanted))
-    # No order by the database: sorting a million lines there would read the open ones through the key instead.
-    open_runs = select_open_runs(wanted)
-    floors = sa.select(FLOORS.c.bucket, FLOORS.c.planned_through).where(_in(FLOORS.c.bucket, wanted))
+    jobs, open_runs, floors = _select_all() if buckets is None else _select_some()
+    wanted = {} if buckets is None else {"buckets": sorted(set(buckets))}
     return Snapshot(
-        jobs=_jobs(connection, jobs),
-        open_runs=sorted(map(to_line, connection.execute(open_runs)), key=_place_of),
-        floors={int(row[0]): int(row[1]) for row in connection.execute(floors)},
+        jobs=[to_job(row) for row in connection.execute(jobs, wanted)],
+        open_runs=sorted(map(to_line, connection.execute(open_runs, wanted)), key=_place_of),
+        floors={int(row[0]): int(row[1]) for row in connection.execute(floors, wanted)},
+    )
+
+
+@cache
+def _select_all() -> tuple[sa.Select[Any], sa.Select[Any], sa.Select[Any]]:
+    """The jobs, the open runs and the floors; put together once, because that takes longer than asking for a few."""
+    return (
+        sa.select(*(JOBS.c[name] for name in JOB_COLUMNS)),
+        # No order by the database: sorting a million lines there would read the open ones through the key instead.
+        select_open_runs(None),
+        sa.select(FLOORS.c.bucket, FLOORS.c.planned_through),
+    )
+
+
+@cache
+def _select_some() -> tuple[sa.Select[Any], sa.Select[Any], sa.Select[Any]]:
+    jobs, open_runs, floors = _select_all()
+    buckets: sa.BindParameter[int] = sa.bindparam("buckets", expanding=True)
+    return (
+        jobs.where(JOBS.c.bucket.in_(buckets)),
+        open_runs.where(RUNS.c.bucket.in_(buckets)),
+        floors.where(FLOORS.c.bucket.in_(buckets)),
     )
 
 
@@ -53,10 +73,6 @@ def select_open_runs(buckets: Sequence[int] | None) -> sa.Select[Any]:
     statement = sa.select(*LINE).where(RUNS.c.is_open == sa.literal_column("1"), _in(RUNS.c.bucket, buckets))
     # MySQL's statistics lag behind the share of runs that are open, which falls from all to few within a minute.
     return statement.with_hint(RUNS, "FORCE INDEX (evertick_runs_open)", "mysql")
-
-
-def _jobs(connection: sa.Connection, statement: sa.Select[Any]) -> Sequence[JobRecord]:
-    return [to_job(row) for row in connection.execute(statement)]
 
 
 def claim(connection: sa.Connection, buckets: Collection[int] | None, limit: int) -> Sequence[Request]:
