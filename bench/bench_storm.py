@@ -141,11 +141,11 @@ def _evertick(size: int, seconds: int, folder: str) -> dict[str, Any]:
         await running
 
     asyncio.run(storm())
-    _verify(f"sqlite:///{folder}/ledger.db")
+    verified(f"sqlite:///{folder}/ledger.db")
     return shots.report(size)
 
 
-def _verify(url: str) -> None:
+def verified(url: str) -> None:
     """A figure for a ledger that lost something would be worth nothing."""
     from evertick.operations import verify
     from evertick.stores import open_store
