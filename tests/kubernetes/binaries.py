@@ -13,12 +13,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.provision import CACHE
 
 HERE = Path(__file__).parent / "sources"
+TOOLS = Path(__file__).parent / "tools"
+"""What no cluster consists of: another version of these does not make a cluster be built anew."""
 BINARIES = CACHE / "kubernetes"
 KUBERNETES = "v1.34.4"
 GO_AT_LEAST = (1, 24)
@@ -37,7 +40,14 @@ class Source(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        return tuple("etcd" if one.endswith("server/v3") else one.rpartition("/")[2] for one in self.packages)
+        return tuple(self._program(one) for one in self.packages)
+
+    def _program(self, package: str) -> str:
+        """The last word of its address; a version is no name."""
+        if package.endswith("server/v3"):
+            return "etcd"
+        words = package.split("/")
+        return words[-2] if re.fullmatch(r"v\d+", words[-1]) else words[-1]
 
 
 def _under(prefix: str, *names: str) -> tuple[str, ...]:
@@ -69,26 +79,37 @@ SOURCES = (
 )
 
 
+KUSTOMIZE = Source("kustomize", ("sigs.k8s.io/kustomize/kustomize/v5",))
+
+
 class Unobtainable(Exception):
     """A program could not be had: names it, the reason and the next step."""
 
 
 def folder_of_binaries() -> Path:
     """A folder that holds all of them; built when they are not there yet."""
-    folder = BINARIES / digest()
-    missing = [source for source in SOURCES if not all((folder / program).is_file() for program in source.programs)]
+    return _built(SOURCES, HERE, BINARIES / digest(HERE))
+
+
+def kustomize() -> Path:
+    """The program that makes one text of a folder of manifests; built when it is not there yet."""
+    return _built((KUSTOMIZE,), TOOLS, BINARIES / f"tools-{digest(TOOLS)}") / "kustomize"
+
+
+def _built(sources: Sequence[Source], modules: Path, folder: Path) -> Path:
+    missing = [source for source in sources if not all((folder / program).is_file() for program in source.programs)]
     if missing:
         go = _go()
         folder.mkdir(parents=True, exist_ok=True)
         for source in missing:
-            _build(go, source, folder)
+            _build(go, source, modules / source.folder, folder)
     return folder
 
 
-def digest() -> str:
+def digest(modules: Path) -> str:
     """Of what is built: another version is built anew, beside the old one."""
     text = hashlib.sha256()
-    for path in sorted(HERE.glob("*/go.*")):
+    for path in sorted(modules.glob("*/go.*")):
         text.update(path.read_bytes())
     return text.hexdigest()[:12]
 
@@ -106,7 +127,7 @@ def _go() -> str:
     return go
 
 
-def _build(go: str, source: Source, folder: Path) -> None:
+def _build(go: str, source: Source, module: Path, folder: Path) -> None:
     print(f"building {', '.join(source.programs)} ...", file=sys.stderr, flush=True)  # noqa: T201
     if source.cgo == "1" and not shutil.which("gcc"):
         raise Unobtainable(f"{source.programs[0]} needs a C compiler. Install gcc, then run this command again.")
@@ -116,7 +137,7 @@ def _build(go: str, source: Source, folder: Path) -> None:
         options = ("-mod=readonly", "-trimpath", "-tags", source.tags, "-ldflags", flags)
         command = [go, "build", *options, "-o", f"{target}.part", package]
         done = subprocess.run(
-            command, cwd=HERE / source.folder, env={**os.environ, "CGO_ENABLED": source.cgo}, stderr=subprocess.PIPE
+            command, cwd=module, env={**os.environ, "CGO_ENABLED": source.cgo}, stderr=subprocess.PIPE
         )
         if done.returncode:
             end = done.stderr.decode("utf-8", "replace")[-2000:]
@@ -126,6 +147,6 @@ def _build(go: str, source: Source, folder: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        print(folder_of_binaries())  # noqa: T201
+        print(folder_of_binaries(), kustomize())  # noqa: T201
     except Unobtainable as error:
         sys.exit(f"error: {error}")

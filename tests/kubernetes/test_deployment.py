@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from evertick.kinds.kubernetes.cluster import ApiError
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED
 from tests.executors.contract import KEY
 from tests.executors.kubernetes.pods import PodPlace
+from tests.kubernetes.binaries import kustomize
 from tests.kubernetes.images import SHELL
 
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -24,6 +27,8 @@ PATHS = {
     "Service": "/api/v1/namespaces/default/services",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
     "Namespace": "/api/v1/namespaces",
+    "ConfigMap": "/api/v1/namespaces/default/configmaps",
+    "Secret": "/api/v1/namespaces/default/secrets",
 }
 
 
@@ -43,6 +48,43 @@ def test_a_cluster_takes_every_object_without_a_field_it_does_not_know(real_clus
         assert real_cluster.ask("POST", strictly, found)["metadata"]["name"] == found["metadata"]["name"]
 
 
+@pytest.fixture(scope="module")
+def namespace(real_cluster):
+    """As docs/kubernetes.md has it made, with the marks of the one that comes with a database."""
+    (made,) = objects(ROOT / "with-postgres" / "namespace.yaml")
+    real_cluster.ask("POST", PATHS["Namespace"], made)
+    return made["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "kinds"),
+    [
+        pytest.param(
+            "base",
+            {"ConfigMap", "PodDisruptionBudget", "Role", "RoleBinding", "Service", "ServiceAccount", "StatefulSet"},
+            id="with a database of yours",
+        ),
+        pytest.param("with-postgres", {"Namespace", "Secret", "StatefulSet"}, id="with one of its own"),
+    ],
+)
+def test_a_cluster_takes_what_kustomize_makes_of_it(real_cluster, namespace, tmp_path, folder, kinds):
+    shutil.copytree(ROOT, tmp_path / "deploy")
+    here = tmp_path / "deploy" / folder
+    (tmp_path / "deploy" / "with-postgres" / "password.env").write_text("password=geheim\n")
+    (tmp_path / "deploy" / "with-postgres" / "store.env").write_text("url=postgresql://evertick:geheim@db/evertick\n")
+    built = subprocess.run([str(kustomize()), "build", str(here)], capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    made = [one for one in yaml.safe_load_all(built.stdout) if one]
+    assert kinds <= {one["kind"] for one in made}
+    for found in made:
+        if found["kind"] == "Namespace":
+            continue  # it is there: we work in it
+        found["metadata"].setdefault("namespace", namespace)  # kubectl -n
+        path = PATHS[found["kind"]].replace("/default/", f"/{namespace}/")
+        answer = real_cluster.ask("POST", f"{path}?dryRun=All&fieldValidation=Strict", found)
+        assert answer["metadata"]["name"] == found["metadata"]["name"]
+
+
 def test_the_kustomizations_name_all_there_is():
     for folder in (ROOT / "base", ROOT / "with-postgres"):
         (listed,) = objects(folder / "kustomization.yaml")
@@ -60,8 +102,6 @@ def test_the_job_that_comes_with_it_is_one():
 def token(real_cluster):
     """Of the account that the manifests make."""
     for found in objects(ROOT / "base" / "account.yaml"):
-        if found["kind"] == "RoleBinding":
-            found["subjects"][0]["namespace"] = "default"
         real_cluster.ask("POST", PATHS[found["kind"]], found)
     path = f"{PATHS['ServiceAccount']}/evertick/token"
     answer = real_cluster.ask("POST", path, {"spec": {"expirationSeconds": 3600}})
