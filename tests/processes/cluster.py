@@ -24,11 +24,13 @@ PATIENCE_SECONDS = 60
 class Node:
     """One scheduler; what it says is heard by a thread, so that it never waits for us."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, version: Path | None = None) -> None:
+        """`version` is where another Evertick than the present one is imported from."""
         self.config = config
         self.attempts = Path(config.attempts)
         command = [sys.executable, "-m", "tests.processes.node", config.to_text()]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        env = {**os.environ, "PYTHONPATH": str(version)} if version else None
+        self._process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._said: list[str] = []
         self._heard = threading.Condition()
         self._is_silent = False
@@ -115,6 +117,10 @@ class Node:
         self.signal(signal.SIGTERM)
         code = self._end()
         assert code == 0, f"{self.config.node} ended with {code}: {self._said[-3:]} {self._errors()}"
+
+    def last_words(self) -> str:
+        """What it complained of, once it has ended."""
+        return self._errors()
 
     def wait(self) -> int:
         """Until it ends by itself."""

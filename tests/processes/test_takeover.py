@@ -6,7 +6,6 @@ import signal
 import time
 from collections import Counter
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
@@ -22,35 +21,15 @@ from evertick.service import open_store
 from evertick.testing.disk_executor import launches_in
 from tests.processes import proof
 from tests.processes.cluster import PATIENCE_SECONDS, Node, cluster, launched
-from tests.processes.node import Config, jobs_of
+from tests.processes.load import JOBS, SERVERS, configs, prove, wait_until_shared
 
-JOBS = 48
 TAKEOVER_US = 10 * SECOND
 """What is promised: a dead node's jobs fire again on the others within this, under the default lease."""
-SERVERS = [pytest.param("fresh_postgres", id="PostgreSQL"), pytest.param("fresh_mysql", id="MariaDB")]
-ALL = {job.id for job in jobs_of(Config("", "", seconds=JOBS))}
 
 
 @pytest.fixture(params=SERVERS)
 def url(request):
     return request.getfixturevalue(request.param)()
-
-
-def configs(url: str, folder: Path, count: int, **known: object) -> list[Config]:
-    return [
-        replace(Config(url, str(folder / f"attempts-{number}"), f"node-{number}", seconds=JOBS), **known)
-        for number in range(count)
-    ]
-
-
-def wait_until_shared(nodes: list[Node]) -> None:
-    """Until each has its share of the jobs, and none is anybody else's too."""
-
-    def is_shared() -> bool:
-        shares = [node.owned() for node in nodes]
-        return all(shares) and set.union(*shares) == ALL and sum(map(len, shares)) == JOBS
-
-    nodes[0].wait_until(is_shared)
 
 
 def put_to_sleep_with_jobs(node: Node) -> set[str]:
@@ -63,18 +42,6 @@ def put_to_sleep_with_jobs(node: Node) -> set[str]:
         node.wake()
         node.wait_a_moment()
         assert monotonic() < deadline, f"{node.config.node} has no jobs"
-
-
-def prove(url: str, nodes: list[Node]) -> None:
-    proof.verified(url)
-    files = [node.attempts for node in nodes]
-    launches = proof.launches_of(*files)
-    rows = proof.rows_of(url)
-    assert proof.unknown_to_the_ledger(rows, launches) == []
-    assert proof.launched_behind_an_owner(launches) == []
-    assert proof.unfinished(rows) == []
-    for file in files:
-        assert proof.started_twice(launches_in(file)) == []
 
 
 @pytest.mark.slow
