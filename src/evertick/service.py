@@ -31,6 +31,7 @@ from evertick.dispatch.own_folder import own_folder
 from evertick.dispatch.sweeper import Sweeper
 from evertick.dispatch.systemd import ServiceManager
 from evertick.dispatch.writer import Ask, Writer
+from evertick.errors import SchedulerLockError
 from evertick.executor import Executor
 from evertick.executors.local import private_folder
 from evertick.executors.logs import Logs
@@ -245,7 +246,14 @@ class Service:
     async def _keep_lock(self) -> None:
         while self._lock is not None:
             await asyncio.sleep(HEARTBEAT_US / SECOND)
-            await asyncio.to_thread(self._lock.heartbeat, self._clock.now())
+            try:
+                await asyncio.to_thread(self._lock.heartbeat, self._clock.now())
+            except SchedulerLockError as error:
+                log.error("lock.%s reason=%s", "unwritten" if self._lock.is_held else "lost", error)
+                if not self._lock.is_held:
+                    assert self.dispatcher is not None
+                    self.dispatcher.abort(error)  # another process schedules these jobs by now
+                    return
 
     def _close(self, timeout: float) -> None:
         assert self._writer is not None

@@ -172,6 +172,22 @@ def test_a_port_that_is_taken_is_told(tmp_path):
     assert (done.returncode, "--port takes another one" in done.stderr) == (1, True)
 
 
+def test_a_server_by_itself_looks_where_the_settings_say(tmp_path):
+    """As it does beside a scheduler, which names the place."""
+    import socket
+
+    jobs, state = tmp_path / "jobs", tmp_path / "elsewhere"
+    jobs.mkdir()
+    state.mkdir(mode=0o700)
+    (jobs / "evertick.toml").write_text(f'state = "{state}"\n')
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # so that it ends by itself
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "evertick.api", str(jobs), "--port", port]
+        subprocess.run(command, capture_output=True, timeout=LIMIT_SECONDS, check=False)
+    assert (state / "ledger.db").exists()
+    assert not (jobs / ".evertick").exists()
+
+
 def test_nothing_listens_elsewhere_in_the_clear(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "evertick.api", str(tmp_path), "--host", "0.0.0.0"],

@@ -38,6 +38,19 @@ def test_every_check_is_carried_out_and_changes_nothing(folder):
     assert sorted(folder.rglob("*")) == before
 
 
+@pytest.mark.parametrize("mode", [0o700, 0o755], ids=["closed", "open to others"])
+def test_a_state_folder_under_any_name_is_looked_at(tmp_path, mode):
+    jobs, state = tmp_path / "jobs", tmp_path / "elsewhere"
+    jobs.mkdir()
+    state.mkdir(mode=mode)
+    state.chmod(mode)
+    (state / "ledger.db").touch(0o644)
+    (jobs / "evertick.toml").write_text(f'state = "{state}"\n', encoding="utf-8")
+    (found,) = {row["level"] for row in findings(jobs)["permissions"]}
+    assert found == (OK if mode == 0o700 else FAIL)
+    assert str(state) in findings(jobs)["disk"][0]["finding"]
+
+
 def test_a_folder_that_no_scheduler_has_run_in_is_fit(tmp_path):
     (tmp_path / "a.yaml").write_text("command: x\n", encoding="utf-8")
     result = run("doctor", "--folder", tmp_path)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from dataclasses import replace
+
 import pytest
 
+from evertick.errors import SchedulerLockError
 from evertick.service import Service, open_store
+from evertick.stores import lock, lock_path
 from tests.processes import proof
 from tests.processes.cluster import Node, cluster
 from tests.processes.node import REFUSED, Config, jobs_of
@@ -51,3 +57,61 @@ def test_whoever_owns_the_ledger_next_has_newer_epochs(tmp_path, name):
     store.close()
     assert before.keys() == after.keys()
     assert all(after[bucket] > before[bucket] for bucket in before)
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """Heartbeats every 10 ms in place of every 10 s."""
+    for module in ("evertick.service", "evertick.stores.lock"):
+        monkeypatch.setattr(f"{module}.HEARTBEAT_US", 10_000)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_scheduler_whose_ledger_was_taken_over_stops_and_says_by_whom(tmp_path, caplog):
+    url = f"sqlite:///{tmp_path}/evertick.db"
+    path = lock_path(url)
+
+    async def live() -> None:
+        running = asyncio.create_task(Service(url, list, {}, node="node").run())
+        while not path.exists() and not running.done():
+            await asyncio.sleep(0.01)
+        mine = lock.Owner.from_bytes(path.read_bytes())
+        lock.write_atomically(path, replace(mine, pid=mine.pid + 1, hostname="elsewhere").to_bytes())
+        await asyncio.wait_for(running, 60)
+
+    with pytest.raises(SchedulerLockError, match=r"taken over by process \d+ on elsewhere"):
+        asyncio.run(live())
+    assert "lock.lost" in caplog.text
+    assert b"elsewhere" in path.read_bytes(), "it has removed a lock that was not its own"
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_heartbeat_that_cannot_be_written_is_told_and_stops_nobody(tmp_path, monkeypatch, caplog):
+    full = 3
+    written = asyncio.Event()
+
+    def write(path, content) -> None:
+        nonlocal full
+        if full:
+            full -= 1
+            raise OSError(28, os.strerror(28))
+        loop.call_soon_threadsafe(written.set)
+        write_atomically(path, content)
+
+    async def live() -> None:
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        service = Service(f"sqlite:///{tmp_path}/evertick.db", list, {}, node="node")
+        running = asyncio.create_task(service.run())
+        while service.dispatcher is None and not running.done():
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(lock, "write_atomically", write)
+        await asyncio.wait_for(written.wait(), 60)
+        service.shut_down()
+        await asyncio.wait_for(running, 60)
+
+    loop: asyncio.AbstractEventLoop
+    write_atomically = lock.write_atomically
+    asyncio.run(live())
+    assert "lock.unwritten" in caplog.text
+    assert "No space left" in caplog.text

@@ -17,7 +17,6 @@ from evertick.errors import EvertickError
 from evertick.settings import Settings
 from evertick.stores import open_store
 
-STATE_FOLDER = ".evertick"
 NICENESS = 10
 """Behind the scheduler: where both want a processor, jobs fire first and answers come a little later."""
 
@@ -33,7 +32,7 @@ def main() -> int:
     os.nice(NICENESS)
     try:
         settings = Settings.load(chosen.folder, overrides=named)
-        state_folder = Path(chosen.state_folder or chosen.folder / STATE_FOLDER)
+        state_folder = Path(chosen.state_folder or settings.state_folder(chosen.folder))
         run(chosen.folder, settings, state_folder, _tell)
     except EvertickError as error:
         _tell(str(error))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from evertick.operations import Store
     from evertick.operations.desk import Desk, Live
 
-STATE_FOLDER = ".evertick"
 LEDGER = "ledger.db"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -192,8 +191,7 @@ class Place:
         if lock is None:
             return None
         # Its leases never run out: the lock file is what tells a scheduler at work from one that is gone.
-        owner = FolderLock(lock)._owner() if lock.exists() else None
-        return owner is not None and owner.is_live(times.now())
+        return bool(FolderLock(lock).is_held_by_anyone(times.now()))
 
     def logs_if_there(self) -> Logs | None:
         from evertick.executors.logs import Logs as LocalLogs

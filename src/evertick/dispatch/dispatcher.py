@@ -73,6 +73,8 @@ class Dispatcher:
         self._observe = observe
         self._leave_at_us: int | None = None
         """When to stop waiting for runs that go on; whoever comes next finds them."""
+        self._failure: Exception | None = None
+        """Why this node must stop at once."""
         self._ends_runs = False
         """Whether runs that have not ended by then are ended, and waited for a while longer."""
         self._replies: dict[ReplySlot, asyncio.Future[object]] = {}
@@ -88,6 +90,8 @@ class Dispatcher:
         for executor in self._executors.values():
             executor.open(self._inbox.report)
         while True:
+            if self._failure is not None:
+                raise self._failure
             if self._writer.failure is not None:
                 raise RuntimeError("the ledger's writer has failed; stopping before anything is lost") from (
                     self._writer.failure
@@ -124,6 +128,11 @@ class Dispatcher:
         self._leave_at_us = self._clock.monotonic_us() + int(patience_seconds * SECOND)
         self._ends_runs = ends_runs
         self._inbox.report(Shutdown())
+
+    def abort(self, failure: Exception) -> None:
+        """Decide nothing more, not even what an orderly end needs; `run` raises it. From the loop's own thread."""
+        self._failure = failure
+        self._inbox.wake()
 
     def _waits_for_runs(self) -> bool:
         if self._leave_at_us is None:

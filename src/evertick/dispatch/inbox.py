@@ -53,6 +53,10 @@ class Inbox:
         self._messages.extend(messages)
         self._wake()
 
+    def wake(self) -> None:
+        """Let the loop turn though there is no message for it."""
+        self._wake()
+
     def drain(self) -> list[Message]:
         """Everything that waits."""
         self._is_signalled = False

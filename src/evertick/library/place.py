@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evertick.errors import SettingsError
+from evertick.settings.parts import STATE_FOLDER
 from evertick.store import Store
 from evertick.stores import lock_path, open_store
 from evertick.stores.lock import FolderLock
 
 __all__ = ["MEMORY", "Place", "Seat", "find_place", "open_store"]
 
-STATE_FOLDER = ".evertick"
 MEMORY = "memory:"
 SEATS_MAX = 256
 

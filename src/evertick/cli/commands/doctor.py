@@ -10,7 +10,7 @@ import click
 
 from evertick.cli.exits import FAILED
 from evertick.cli.output import Column, Table, note, output_option, show
-from evertick.cli.place import STATE_FOLDER, Place, find_place
+from evertick.cli.place import Place, find_place
 
 if TYPE_CHECKING:
     from evertick.cli.health.finding import Check
@@ -66,7 +66,7 @@ def _checks(place: Place) -> Iterator[Check]:
     yield "limits", lambda: machine.check_limits(place.folder)
     yield "jobs", lambda: ledger.check_jobs(place)
     folder = place.folder or Path()
-    state = place.state or folder / STATE_FOLDER
+    state = place.state or settings.state_folder(folder)
     yield "disk", lambda: disk.check_file_system(state if state.is_dir() else folder)
     if state.is_dir():
         yield "permissions", lambda: disk.check_permissions(state)

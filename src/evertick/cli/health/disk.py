@@ -92,17 +92,17 @@ def check_permissions(state: Path) -> Told:
     found = state.stat()
     if found.st_uid != os.geteuid():
         yield WARN, f"{state} belongs to user {found.st_uid}, not to you ({os.geteuid()})", "run as that user"
-    open_ones = [path for path in (state, *state.iterdir()) if _is_open(path)]
+    open_ones = [path for path in (state, *state.iterdir()) if _is_open(path, state)]
     for path in open_ones[:5]:
         yield FAIL, f"others may use {path} (mode {stat.S_IMODE(path.lstat().st_mode):o})", f"chmod go= {path}"
     if not open_ones:
         yield OK, f"nobody else can read {state}"
 
 
-def _is_open(path: Path) -> bool:
+def _is_open(path: Path, state: Path) -> bool:
     mode = path.lstat().st_mode
     # Inside a folder that is closed, what lies in it is closed too; links have no mode of their own.
-    return not stat.S_ISLNK(mode) and bool(mode & 0o077) and (path.name == ".evertick" or _is_open(path.parent))
+    return not stat.S_ISLNK(mode) and bool(mode & 0o077) and (path == state or _is_open(path.parent, state))
 
 
 def check_set_aside(*folders: Path) -> Told:
