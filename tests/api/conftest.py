@@ -9,13 +9,15 @@ import pytest
 from evertick.api.app import make_app
 from evertick.api.opening import open_office
 from evertick.definitions.source import Folder
+from evertick.model.definition import definition_text
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.lifecycle import FAILED, SKIPPED, SkipReason
+from evertick.model.ledger import Batch, DefinitionLine
+from evertick.model.lifecycle import FAILED, RUNNING, SKIPPED, SkipReason
 from evertick.operations.tokens import Role
 from evertick.settings import Settings
 from evertick.stores import open_store
 from tests.api.door import TestClient
-from tests.operations.ledger import TEXT, at, entry, fill, job, key, ran
+from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
 ORIGIN = "http://localhost"
 JOB_TEXT = TEXT + "tags: [sales]\nqueue: db\nparams: {FORMAT: {default: csv, enum: [csv, json]}}\n"
@@ -62,6 +64,10 @@ def store(tmp_path):
     ran(store, key(1), at(1) + SECOND, at(1) + MINUTE)
     ran(store, key(2), at(2), at(2) + 2 * MINUTE, FAILED, exit_code=3)
     ran(store, key(4), at(4), None)
+    one = job(JOB_TEXT)
+    told = DefinitionLine("etl", one.definition, at(0), definition_text(one))
+    store.commit(Batch(by="a1", definitions=[told]))
+    change(store, key(4), RUNNING, at(4), definition=one.definition)
     yield store
     store.close()
 

@@ -59,6 +59,8 @@ QUESTIONS = {
     "/load": {"/load?to=2026-03-03T00:00Z"},
     "/cron": {"/cron?expression=30 2 * * *&timezone=Europe/Berlin"},
     "/zones": {"/zones"},
+    "/runs/{run}/definition": {"/runs/etl@2026-03-02T04:00:00Z/definition"},
+    "/jobs/{job}/backfill": {"/jobs/etl/backfill?limit=3"},
     "/executors": {"/executors"},
     "/queues": {"/queues"},
     "/nodes": {"/nodes"},

@@ -134,6 +134,43 @@ def test_a_backfill_is_looked_at_before_it_is_asked_for(job, house):
     wait_for(lambda: house.get("/runs?job=cache-warm&trigger=backfill&state=succeeded")["items"])
 
 
+def test_a_backfill_is_followed_and_what_is_left_of_it_cancelled(job, house):
+    page = job("long-haul")
+    page.get_by_role("button", name="Backfill").click()
+    dialog = page.get_by_role("dialog", name="Backfill long-haul")
+    dialog.get_by_label("From").fill("2020-01-01T00:00")
+    dialog.get_by_label("To, not included").fill("2023-06-01T00:00")
+    dialog.get_by_role("button", name="Run 4 occurrences").click()
+    progress = page.get_by_role("progressbar", name="Backfill of 4 occurrences")
+    expect(progress).to_be_visible()
+    expect(page.get_by_text("1 running")).to_be_visible()
+    page.get_by_role("button", name="Cancel the backfill").click()
+    expect(page.get_by_text("4 of 4 over")).to_be_visible()
+    wait_for(lambda: not house.get("/runs?job=long-haul&state=running&state=waiting")["items"])
+
+
+def test_a_token_is_made_shown_once_and_revoked(page, browser, house, complaints):
+    page.goto(f"{house.url}/settings")
+    page.get_by_role("button", name="New token").click()
+    dialog = page.get_by_role("dialog", name="New token")
+    dialog.get_by_label("Name").fill("night-shift")
+    dialog.get_by_label("Role").select_option("operator")
+    dialog.get_by_role("button", name="Make it").click()
+    text = page.locator(".token-made code").inner_text()
+    other = open_page(browser, house, complaints, text)
+    other.goto(f"{house.url}/jobs/etl")
+    expect(other.get_by_role("button", name="Run now")).to_be_visible()
+    page.get_by_role("button", name="Done").click()
+    expect(page.locator(".token-made")).to_have_count(0)
+    page.get_by_role("button", name="Revoke night-shift").click()
+    page.get_by_role("dialog", name="Revoke night-shift").get_by_role("button", name="Revoke").click()
+    expect(page.get_by_role("row", name="night-shift")).to_have_count(0)
+    other.reload()
+    expect(other.get_by_label("Token")).to_be_visible()
+    other.context.close()
+    complaints.clear()  # the 401 that it was refused with
+
+
 def test_a_skip_says_why(job, house):
     skip = house.get("/runs?job=sync-crm&state=skipped&reason=overlap&limit=1")["items"][0]
     page = job("sync-crm", f"?tab=ledger&at={skip['scheduled_for']}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 
 import pytest
 from playwright.sync_api import expect
@@ -44,6 +45,22 @@ def drawn(page, token):
         }""",
         token,
     )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "span"),
+    [pytest.param(5, 900_000, id="of five minutes"), pytest.param(40, 3_600_000, id="of forty")],
+)
+def test_a_young_ledger_is_shown_from_its_beginning(page, house, minutes, span):
+    def younger(route):
+        answer = route.fetch().json()
+        since = datetime.fromisoformat(answer["now"]) - timedelta(minutes=minutes)
+        route.fulfill(json={**answer, "since": since.isoformat()})
+
+    page.route("**/api/v1/ribbon?*", younger)
+    page.goto(house.url)
+    wait_for(lambda: span_of(page) == span)
+    page.unroute_all(behavior="wait")
 
 
 def test_outcomes_have_their_colours(ribbon):

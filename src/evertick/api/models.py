@@ -391,11 +391,19 @@ class Backfill(Shape):
 class BackfillProgress(Shape):
     request: str
     job: str
+    submitted_at: Moment
+    submitted_by: str
+    first: Moment
+    last: Moment
     is_answered: bool
     total: int
     ended: int
     is_over: bool
     states: dict[str, int]
+
+
+class Backfills(Shape):
+    items: list[BackfillProgress]
 
 
 class CancelledBackfill(Asked):

@@ -91,7 +91,7 @@ class Day(Outcomes):
     start: Moment
     dst: str | None = Field(description="`forward` or `back` where the clocks change that day.")
     skips: dict[str, int]
-    planned: int
+    planned: int | None = Field(description="How often something is still due; null: there is too much to count.")
 
 
 class Calendar(Shape):
@@ -160,6 +160,7 @@ class Ribbon(BaseModel):
     now: Moment
     start: Moment = Field(alias="from")
     end: Moment = Field(alias="to")
+    since: Moment | None = Field(description="The time of the oldest line of the ledger.")
     total: int
     offset: int
     lanes: list[Lane]

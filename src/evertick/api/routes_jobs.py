@@ -193,6 +193,12 @@ def backfill_job(
     )
 
 
+@routes.get("/jobs/{job}/backfill", Role.VIEWER, models.Backfills)
+def list_backfills(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=50)] = 10) -> Any:
+    """The backfills of a job: those that go on, then the newest."""
+    return items(at.desk.backfills(job, limit))
+
+
 @routes.get("/jobs/{job}/backfill/{request}", Role.VIEWER, models.BackfillProgress)
 def get_backfill(at: At, job: JobId, request: str) -> Any:
     """How far a backfill has come."""

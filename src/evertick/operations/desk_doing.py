@@ -15,7 +15,7 @@ from evertick.model.policy import Missed
 from evertick.operations.asking import answer_to, params_text, read_run_id, require_run, submit
 from evertick.operations.backfill import cancel_backfill, find_backfill, plan_backfill, progress_of, read_overlap
 from evertick.operations.desk_jobs import word_of
-from evertick.operations.desk_scene import Scene
+from evertick.operations.desk_scene import Scene, bounded
 from evertick.operations.desk_shapes import Data, counts_of
 from evertick.operations.requests import (
     backfill_request,
@@ -27,6 +27,7 @@ from evertick.operations.requests import (
 )
 from evertick.operations.words import local_text, read_moment
 from evertick.planning.schedules import compile_all
+from evertick.store import RunFilter
 
 POLL_SECONDS = 0.05
 WAITERS_MAX = 24
@@ -34,6 +35,8 @@ WAITERS_MAX = 24
 BACKFILL_US = 10 * 366 * DAY
 _waiters = threading.BoundedSemaphore(WAITERS_MAX)
 RATE_MAX = 86_400.0
+BACKFILLS_MAX = 50
+LINES_LOOKED_AT = 1_000
 
 
 class DoingDesk(Scene):
@@ -153,11 +156,30 @@ class DoingDesk(Scene):
 
     def backfill_progress(self, job_id: str, request: str) -> Data:
         """How far a backfill has come."""
-        found = find_backfill(self.store, job_id, request)
+        return self._progress(find_backfill(self.store, job_id, request))
+
+    def backfills(self, job_id: str, limit: int = 10) -> list[Data]:
+        """The backfills of a job, those that go on first, then the newest; as far back as its newest lines tell."""
+        bounded("limit", limit, 1, BACKFILLS_MAX)
+        self.require(job_id)
+        lines = self.store.query(RunFilter(job_ids=[job_id], triggers=[Trigger.BACKFILL]), limit=LINES_LOOKED_AT).rows
+        going_on = [row for row in self.view().open_runs.get(job_id, ()) if row.trigger is Trigger.BACKFILL]
+        asked = [one.id for one in self.store.claim(None, LINES_LOOKED_AT) if one.job_id == job_id]
+        ids = dict.fromkeys([*asked, *(row.key.origin for row in (*going_on, *lines))])
+        found = [one for one in self.store.requests(list(ids)) if one.kind is RequestKind.BACKFILL]
+        newest = sorted(found, key=lambda one: -one.submitted_at)[: 2 * limit]
+        return sorted(map(self._progress, newest), key=lambda one: bool(one["is_over"]))[:limit]
+
+    def _progress(self, found: Request) -> Data:
         progress = progress_of(self.store, found)
+        instants = json.loads(found.payload).get("instants") or [found.submitted_at]
         return {
-            "request": request,
-            "job": job_id,
+            "request": found.id,
+            "job": found.job_id,
+            "submitted_at": to_text(found.submitted_at),
+            "submitted_by": found.submitted_by,
+            "first": to_text(min(instants)),
+            "last": to_text(max(instants)),
             "is_answered": found.answer is not None,
             "total": progress.total,
             "ended": progress.ended,

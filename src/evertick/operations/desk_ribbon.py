@@ -23,7 +23,7 @@ LANES_MAX = 200
 CELLS_MAX = 2_000
 GAPS_MAX = 2_000
 FUTURE_US = 400 * DAY
-"""What is to come is told this far: counting several schedules of a job takes as long as they have occurrences."""
+"""What is to come of several schedules of one job is told this far: counting them takes as long as they are due."""
 ROWS_MAX = 10_000
 """Lines of all lanes together that are told one by one."""
 
@@ -67,6 +67,7 @@ class RibbonDesk(JobsDesk):
             "now": to_text(now),
             "from": to_text(since),
             "to": to_text(until),
+            "since": text_or_none(self._since()),
             "total": len(statuses),
             "offset": offset,
             "lanes": [
@@ -75,11 +76,16 @@ class RibbonDesk(JobsDesk):
                     "marks": marks[job_id],
                     "cells": counted[job_id],
                     "gaps": gaps[job_id],
-                    **_future(view, job_id, specs[job_id], max(since - 1, now), min(until - 1, now + FUTURE_US), cells),
+                    **_future(view, job_id, specs[job_id], max(since - 1, now), until - 1, cells),
                 }
                 for job_id in lanes
             ],
         }
+
+    def _since(self) -> Instant | None:
+        """From when on there is anything in the ledger."""
+        first = self.store.query(RunFilter(oldest_first=True), limit=1).rows
+        return first[0].key.scheduled_for if first else None
 
     def _lane(
         self,
@@ -168,6 +174,8 @@ def _future(view: View, job_id: str, specs: Sequence[ScheduleSpec], after: Insta
         return {"future": [], "future_cells": []}
     start = max(after, view.watermark(job_id) or 0)
     schedules = compile_all(specs)
+    if len(schedules) > 1:
+        end = min(end, after + FUTURE_US)
     count = count_of(schedules, start, end) if start < end else 0
     if count <= cells:
         return {

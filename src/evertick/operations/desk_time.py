@@ -14,7 +14,7 @@ from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_date
 from evertick.model.job import Job
 from evertick.model.lifecycle import SKIPPED, SkipReason
 from evertick.operations.asking import no_such_job
-from evertick.operations.desk_scene import Scene, Shared, bounded
+from evertick.operations.desk_scene import Scene, Shared, View, bounded
 from evertick.operations.desk_shapes import Data, fire_data, outcome_counts
 from evertick.operations.horizon import Due
 from evertick.operations.jobs import watermark_of, zone_of
@@ -28,6 +28,8 @@ from evertick.store import RunFilter, Tally
 
 FIRES_MAX = 10_000
 DAYS_MAX = 400
+AHEAD_MAX = 60_000
+"""Schedules times days that are counted for the days to come of all jobs: about a second's work."""
 YEAR_US = 366 * DAY
 SETTLED_US = 2 * DAY
 """Of a day that is over for this long nearly everything is known."""
@@ -118,7 +120,7 @@ class TimeDesk(Scene):
     def calendar(
         self, job_id: str | None = None, start: str | None = None, end: str | None = None, zone: str | None = None
     ) -> Data:
-        """How each day was on the clocks of a zone, and for one job how often it is still to come.
+        """How each day was on the clocks of a zone, and how often something is still to come.
 
         `start` and `end` are dates; without them it is the year up to today and the four weeks behind it.
         """
@@ -212,16 +214,34 @@ class TimeDesk(Scene):
                 found[tally.cell].append(tally)
         return found
 
-    def _ahead(self, job_id: str | None, days: Sequence[Day], now: Instant) -> list[int]:
-        """How often one job is due on each day after now. Of all jobs nobody can count it in a moment."""
+    def _ahead(self, job_id: str | None, days: Sequence[Day], now: Instant) -> Sequence[int | None]:
+        """How often one job, or all of them, are due on each day after now."""
         if job_id is None:
-            return [0] * len(days)
+            coming = [day for day in days if day.end > now]
+            view, kept_for = self.view(), (days[0].start, days[-1].end, now // REMEMBERED_US)
+            counted = view.kept(("ahead", *kept_for), lambda: self._ahead_of_all(view, coming, now))
+            return [*([0] * (len(days) - len(coming))), *counted]
         record = self.require(job_id)
         if why_held(self.jobs.get(job_id), record)[0] is not None:
             return [0] * len(days)
         schedules = compile_all(self.specs(job_id))
         planned = max(now, watermark_of(record, self.view().snapshot.floors) or 0)
         return [count_of(schedules, max(day.start - 1, planned), day.end - 1) for day in days]
+
+    def _ahead_of_all(self, view: View, days: Sequence[Day], now: Instant) -> list[int | None]:
+        """Jobs that share their schedules are counted once; the first days only where even that is too much."""
+        shared = Counter(
+            compile_all(job.schedules)
+            for job in view.jobs.values()
+            if job.schedules and why_held(job, view.records.get(job.id))[0] is None
+        )
+        told = days[: max(AHEAD_MAX // max(len(shared), 1), 1)]
+        planned = max([now, *view.snapshot.floors.values()])
+        found: list[int | None] = [
+            sum(count_of(one, max(day.start - 1, planned), day.end - 1) * jobs for one, jobs in shared.items())
+            for day in told
+        ]
+        return found + [None] * (len(days) - len(told))
 
 
 def _specs_of(job: Job) -> dict[str, Any]:
@@ -246,7 +266,7 @@ def _days(first: date, last: date, zone: str) -> list[Day]:
     return [Day(first + timedelta(days=number), start, end) for number, (start, end) in enumerate(pairwise(midnights))]
 
 
-def _day_data(day: Day, tallies: Sequence[Tally], ahead: int) -> Data:
+def _day_data(day: Day, tallies: Sequence[Tally], ahead: int | None) -> Data:
     skips: Counter[SkipReason] = Counter()
     for tally in tallies:
         if tally.state is SKIPPED and tally.reason is not None:

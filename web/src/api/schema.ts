@@ -98,11 +98,19 @@ export interface BackfillBody {
 export interface BackfillProgress {
   request: string;
   job: string;
+  submitted_at: string;
+  submitted_by: string;
+  first: string;
+  last: string;
   is_answered: boolean;
   total: number;
   ended: number;
   is_over: boolean;
   states: Record<string, number>;
+}
+
+export interface Backfills {
+  items: BackfillProgress[];
 }
 
 export interface Badge {
@@ -195,7 +203,8 @@ export interface Day {
   /** `forward` or `back` where the clocks change that day. */
   dst: string | null;
   skips: Record<string, number>;
-  planned: number;
+  /** How often something is still due; null: there is too much to count. */
+  planned: number | null;
 }
 
 /** The last day: how many occurrences stand or ended how. */
@@ -720,6 +729,8 @@ export interface Ribbon {
   now: string;
   from: string;
   to: string;
+  /** The time of the oldest line of the ledger. */
+  since: string | null;
   total: number;
   offset: number;
   lanes: Lane[];

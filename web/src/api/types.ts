@@ -9,6 +9,7 @@ export type {
   Backfill,
   BackfillProgress,
   Calendar,
+  CancelledBackfill,
   Cell,
   ClockNote,
   CronAnswer,

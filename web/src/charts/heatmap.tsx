@@ -16,7 +16,7 @@ export function tellDay(day: Day): string {
     [day.other, "other"],
     [day.caught_up, "caught up"],
     [day.backfilled, "backfilled"],
-    [day.planned, "to come"],
+    [day.planned ?? 0, "to come"],
   ];
   const said = parts.filter(([count]) => count).map(([count, word]) => `${number(count)} ${word}`);
   const clock = day.dst ? `the clocks go ${day.dst}` : "";
@@ -84,7 +84,7 @@ function DayBox({ day, x, y, most, isToday, isChosen, onPick }: BoxProps) {
   const level = total ? Math.max(1, Math.ceil((4 * Math.log1p(total)) / Math.log1p(most))) : 0;
   const caught = day.caught_up + day.backfilled;
   const kind = bad ? `heat-bad-${bad / total > 0.2 ? 2 : 1}` : total && skipped / total > 0.5 ? "heat-skipped" : `heat-${level}`;
-  const isFuture = !total && day.planned > 0;
+  const isFuture = !total && (day.planned ?? 0) > 0;
   return (
     <g
       class="heat-day"

@@ -9,12 +9,10 @@ import { JOB_STATES } from "../ui/outcomes";
 import { Search } from "../ui/search";
 import { Strip } from "./strip";
 
-const DAY = 86_400_000;
-
 export function Home({ query }: { query: URLSearchParams }) {
   const { data } = useApi<Overview>("/overview", (event) => event.type !== "step");
   const at = Date.parse(query.get("at") ?? "");
-  const span = Number(query.get("span")) || DAY / 4;
+  const span = Number(query.get("span")) || null;
   const filter = { search: query.get("search") ?? "", tag: query.get("tag") ?? "", state: query.get("state") ?? "" };
   return (
     <PageBody isFull>

@@ -11,6 +11,7 @@ import { Card, Empty, Fact, Facts, Loading } from "../ui/parts";
 import { Fires } from "../ui/fires";
 import { RunList } from "../ui/runs";
 import { Span, Time } from "../ui/time";
+import { JobBackfills } from "./job-backfills";
 import { percent } from "./strip";
 
 export function JobSummary({ job }: { job: JobDetail }) {
@@ -63,6 +64,7 @@ export function JobSummary({ job }: { job: JobDetail }) {
           </Facts>
         </div>
       </Card>
+      <JobBackfills job={job} />
       <Steps job={job} />
       <div class="columns">
         <Card title="How long runs took" class="is-wide-card">

@@ -4,9 +4,11 @@ import { session } from "../api/client";
 import type { Setting } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
+import { may } from "../state/session";
 import { theme } from "../state/theme";
 import { LOCAL_ZONE, zoneChoice } from "../state/zone";
 import { Card, Choice, Fact, Head, Loading, Problem } from "../ui/parts";
+import { Tokens } from "./settings-tokens";
 
 export function SettingsPage() {
   const { data, error, reload } = useApi<Setting[] | { items: Setting[] }>("/settings");
@@ -48,6 +50,7 @@ export function SettingsPage() {
           </dl>
         </div>
       </Card>
+      {may("admin") && <Tokens />}
       {error && <Problem error={error} onRetry={reload} />}
       {!settings && !error && <Loading />}
       {settings && (

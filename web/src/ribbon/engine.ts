@@ -3,7 +3,8 @@
 import { signal } from "@preact/signals";
 import { nowMs } from "../state/now";
 import { shownZone } from "../state/zone";
-import { around, NOW_PLACE, shift, spanOf, zoom, type Window } from "../time/window";
+import type { Ribbon } from "../api/types";
+import { around, DEFAULT_SPAN, fittingSpan, NOW_PLACE, shift, spanOf, zoom, type Window } from "../time/window";
 import { drawLane, toX, type Scene } from "./draw";
 import { AXIS_HEIGHT, drawAxis, drawGround, drawNow } from "./frame";
 import type { DrawnLane, Item } from "./items";
@@ -40,16 +41,20 @@ export class Engine {
   private glide: { from: Window; to: Window; since: number } | null = null;
   private clock: number;
   private isGone = false;
+  /** Whether nobody has said yet how much time to show. */
+  private isUnasked: boolean;
 
   constructor(
     private parts: Parts,
     filter: Filter,
-    span: number,
+    span: number | null,
     at: number | null,
   ) {
     this.isFollowing.value = at === null;
-    this.window = at === null ? around(nowMs(), span) : around(at, span, 0.5);
-    this.lanes = new Lanes(filter, () => this.changed());
+    this.isUnasked = span === null;
+    const wide = span ?? DEFAULT_SPAN;
+    this.window = at === null ? around(nowMs(), wide) : around(at, wide, 0.5);
+    this.lanes = new Lanes(filter, () => this.changed(), (answer) => this.settle(answer));
     this.clock = window.setInterval(() => !document.hidden && this.request(), 1_000);
     this.resize();
   }
@@ -115,7 +120,23 @@ export class Engine {
     else this.request();
   }
 
+  /** The first answer tells what there is to see. */
+  private settle(answer: Ribbon): void {
+    if (!this.isUnasked || !this.isFollowing.value) return;
+    this.isUnasked = false;
+    const { from, to } = this.window;
+    const isShown = (text: string) => Date.parse(text) >= from && Date.parse(text) <= to;
+    const shown = answer.lanes.reduce(
+      (sum, lane) => sum + lane.gaps.length + [...lane.marks, ...lane.cells].filter((one) => isShown(one.at)).length + lane.future.filter(isShown).length + lane.future_cells.length,
+      0,
+    );
+    const age = answer.since === null ? null : Date.parse(answer.now) - Date.parse(answer.since);
+    const span = fittingSpan(age, answer.lanes.length, shown);
+    if (span !== this.span) this.steer(around(nowMs(), span), false);
+  }
+
   private steer(to: Window, isGliding: boolean): void {
+    this.isUnasked = false;
     const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
     if (isGliding && !isStill) this.glide = { from: this.window, to, since: performance.now() };
     else [this.glide, this.window] = [null, to];

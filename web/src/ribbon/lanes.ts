@@ -46,6 +46,7 @@ export class Lanes {
   constructor(
     private filter: Filter,
     private onChange: () => void,
+    private onAnswer: (answer: Ribbon) => void,
   ) {}
 
   lane(index: number): DrawnLane | undefined {
@@ -149,6 +150,7 @@ export class Lanes {
       this.blocks.set(number, { window: wide, span: spanOf(view.window), width: view.width, lanes, isStale: false, restsUntil });
       this.total = answer.total;
       this.error = null;
+      this.onAnswer(answer);
     } catch (error) {
       if (abort.signal.aborted) return;
       this.error = error as Error;

@@ -20,7 +20,8 @@ import { tellShort } from "./words";
 
 interface Props {
   filter: Filter;
-  span: number;
+  /** null: what fits. */
+  span: number | null;
   at: number | null;
   view: "ribbon" | "table";
   /** What else stands in the toolbar. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { around, shift, spanOf, SPAN_MAX, SPAN_MIN, widened, zoom, holds } from "./window";
+import { around, fittingSpan, shift, spanOf, SPAN_MAX, SPAN_MIN, widened, zoom, holds } from "./window";
 
 const NOW = Date.UTC(2026, 2, 2);
 
@@ -26,4 +26,15 @@ test("nobody gets lost before 1970 or after 2200", () => {
 test("what is asked for holds what is shown", () => {
   const shown = around(NOW, 3_600_000);
   assert.ok(holds(widened(shown), shown));
+});
+
+test("one begins with what there is to see", () => {
+  const [minute, hour, day] = [60_000, 3_600_000, 86_400_000];
+  assert.equal(fittingSpan(null, 0, 0), 15 * minute);
+  assert.equal(fittingSpan(5 * minute, 10, 500), 15 * minute);
+  assert.equal(fittingSpan(20 * minute, 10, 500), hour);
+  assert.equal(fittingSpan(2 * hour, 10, 500), 6 * hour);
+  assert.equal(fittingSpan(9 * day, 10, 500), 6 * hour);
+  assert.equal(fittingSpan(9 * day, 10, 4), day);
+  assert.equal(fittingSpan(9 * day, 10, 1), 7 * day);
 });

@@ -24,6 +24,16 @@ export const PRESETS = [
 /** Of what is shown, three quarters are past: most questions are about it. */
 export const NOW_PLACE = 0.72;
 
+/** Which stretch to begin with: no longer than the ledger is old, no shorter than it takes to see something. */
+export function fittingSpan(ageMs: number | null, lanes: number, shown: number): number {
+  const young = PRESETS.find((preset) => preset.span >= 900_000 && preset.span * NOW_PLACE >= (ageMs ?? 0));
+  if (young && young.span <= DEFAULT_SPAN) return young.span;
+  if (shown >= lanes) return DEFAULT_SPAN;
+  return shown * 4 >= lanes ? 4 * DEFAULT_SPAN : 28 * DEFAULT_SPAN;
+}
+
+export const DEFAULT_SPAN = 21_600_000;
+
 export const spanOf = (window: Window): number => window.to - window.from;
 
 export function around(now: number, span: number, place = NOW_PLACE): Window {

@@ -1,0 +1,78 @@
+/** The backfills of a job: how far those that go on have come, and a way to end them. */
+
+import { path, send } from "../api/client";
+import type { BackfillProgress, CancelledBackfill, JobDetail } from "../api/types";
+import { useApi } from "../api/use";
+import { may } from "../state/session";
+import { counted, number } from "../time/words";
+import { lookOf } from "../ui/outcomes";
+import { Glyph } from "../ui/icon";
+import { Button, Card } from "../ui/parts";
+import { Time } from "../ui/time";
+import { attempt } from "../ui/toast";
+
+const SHOWN = 5;
+
+export function JobBackfills({ job }: { job: JobDetail }) {
+  const { data, reload } = useApi<{ items: BackfillProgress[] }>(`${path`/jobs/${job.job}/backfill`}?limit=${SHOWN}`, (event) => event.job === job.job);
+  if (!data?.items.length) return null;
+  return (
+    <Card title="Backfills">
+      <ul class="backfills">
+        {data.items.map((one) => (
+          <Progress key={one.request} job={job} one={one} onChange={reload} />
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function Progress({ job, one, onChange }: { job: JobDetail; one: BackfillProgress; onChange: () => void }) {
+  const cancel = () =>
+    attempt(async () => {
+      const done = await send<CancelledBackfill>(`${path`/jobs/${job.job}/backfill/${one.request}`}?wait=5`, {}, "DELETE");
+      onChange();
+      return done.cancelled ? `${counted(done.cancelled, "run")} of it will not run.` : "Nothing of it was left.";
+    });
+  return (
+    <li class="backfill">
+      <div class="grow">
+        <div class="row wrap">
+          <span class="strong">
+            <Time at={one.first} zone={job.timezone} /> – <Time at={one.last} zone={job.timezone} />
+          </span>
+          <span class="quiet small">
+            asked for <Time at={one.submitted_at} zone={job.timezone} as="ago" /> {one.submitted_by && `by ${one.submitted_by}`}
+          </span>
+        </div>
+        <div
+          class="backfill-bar"
+          role="progressbar"
+          aria-label={`Backfill of ${counted(one.total, "occurrence")}`}
+          aria-valuemin={0}
+          aria-valuemax={one.total}
+          aria-valuenow={one.ended}
+        >
+          {ORDER.filter((state) => one.states[state]).map((state) => (
+            <span key={state} class={`is-${lookOf(state).color}`} style={{ width: `${(100 * (one.states[state] ?? 0)) / Math.max(one.total, 1)}%` }} />
+          ))}
+        </div>
+        <div class="row wrap small quiet">
+          {number(one.ended)} of {number(one.total)} over
+          {Object.entries(one.states).map(([state, count]) => (
+            <span key={state} class="row backfill-state">
+              <Glyph look={lookOf(state)} size={9} /> {number(count)} {lookOf(state).word.toLowerCase()}
+            </span>
+          ))}
+        </div>
+      </div>
+      {!one.is_over && may("operator") && (
+        <Button isSmall kind="dangerous" label={`Cancel the backfill asked for at ${one.submitted_at}`} onClick={cancel}>
+          Cancel the rest
+        </Button>
+      )}
+    </li>
+  );
+}
+
+const ORDER = ["succeeded", "failed", "timed_out", "lost", "cancelled", "skipped", "running", "launching", "retrying", "waiting"];

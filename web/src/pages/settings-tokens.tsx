@@ -1,0 +1,137 @@
+/** Who may use this server: tokens, made and revoked by those who may. */
+
+import { useState } from "preact/hooks";
+import { path, send, session } from "../api/client";
+import type { NewToken, Role, TokenState } from "../api/types";
+import { useApi } from "../api/use";
+import { FormDialog } from "../ui/dialog";
+import { Button, Card, Field, Loading, Problem } from "../ui/parts";
+import { Time } from "../ui/time";
+import { say } from "../ui/toast";
+
+const ROLES: { role: Role; may: string }[] = [
+  { role: "viewer", may: "look" },
+  { role: "operator", may: "run, cancel, retry, pause, backfill" },
+  { role: "editor", may: "change definitions, where that is allowed" },
+  { role: "admin", may: "everything, and tokens" },
+];
+
+export function Tokens() {
+  const { data, error, reload } = useApi<{ items: TokenState[] }>("/tokens");
+  const [isMaking, setMaking] = useState(false);
+  const [made, setMade] = useState<NewToken | null>(null);
+  const [leaving, setLeaving] = useState<TokenState | null>(null);
+  return (
+    <Card title="Tokens" aside={<Button isSmall onClick={() => setMaking(true)}>New token</Button>}>
+      {error && <Problem error={error} onRetry={reload} />}
+      {!data && !error && <Loading />}
+      {made && <Made token={made} onDone={() => setMade(null)} />}
+      {data && (
+        <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
+          <table>
+            <caption class="hidden-text">Tokens and what they may do</caption>
+            <thead>
+              <tr>
+                <th scope="col">Name</th>
+                <th scope="col">Role</th>
+                <th scope="col">Made</th>
+                <th scope="col">Until</th>
+                <th scope="col">
+                  <span class="hidden-text">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.items.map((token) => (
+                <tr key={token.id}>
+                  <td class="strong">
+                    {token.name} {token.name === session.value?.user && <span class="row-tag">you</span>}
+                  </td>
+                  <td>{token.role}</td>
+                  <td>
+                    <Time at={token.created_at} /> <span class="quiet small">{token.created_by && `by ${token.created_by}`}</span>
+                  </td>
+                  <td>{token.expires_at ? <Time at={token.expires_at} /> : "it is revoked"}</td>
+                  <td class="right">
+                    <Button isSmall kind="dangerous" label={`Revoke ${token.name}`} onClick={() => setLeaving(token)}>
+                      Revoke
+                    </Button>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {isMaking && <MakeDialog onClose={() => setMaking(false)} onMade={(token) => (setMade(token), reload())} />}
+      {leaving && (
+        <FormDialog
+          title={`Revoke ${leaving.name}`}
+          action="Revoke"
+          isDangerous
+          onClose={() => setLeaving(null)}
+          onSubmit={async () => {
+            await send(path`/tokens/${leaving.id}`, {}, "DELETE");
+            reload();
+            return `${leaving.name} is worth nothing from now on.`;
+          }}
+        >
+          <p>
+            Whatever uses it is refused at once, and so are the pages that were signed in with it
+            {leaving.name === session.value?.user ? ": this one too" : ""}.
+          </p>
+        </FormDialog>
+      )}
+    </Card>
+  );
+}
+
+function Made({ token, onDone }: { token: NewToken; onDone: () => void }) {
+  const copy = () => navigator.clipboard?.writeText(token.token).then(() => say("Copied."), () => say("Copy it by hand.", true));
+  return (
+    <div class="note token-made" role="status">
+      <p>
+        <span class="strong">{token.name}</span> may be used from now on. This is shown once: only a hash of it is kept.
+      </p>
+      <p class="row wrap">
+        <code class="grow">{token.token}</code>
+        <Button isSmall onClick={copy}>
+          Copy
+        </Button>
+        <Button isSmall onClick={onDone}>
+          Done
+        </Button>
+      </p>
+    </div>
+  );
+}
+
+function MakeDialog({ onClose, onMade }: { onClose: () => void; onMade: (token: NewToken) => void }) {
+  const [name, setName] = useState("");
+  const [role, setRole] = useState<Role>("viewer");
+  const [days, setDays] = useState(90);
+  const submit = async () => {
+    const until = days > 0 ? new Date(Date.now() + days * 86_400_000).toISOString() : null;
+    onMade(await send<NewToken>("/tokens", { name, role, expires_at: until }));
+    return `${name} was made.`;
+  };
+  return (
+    <FormDialog title="New token" action="Make it" isReady={name.trim() !== ""} onClose={onClose} onSubmit={submit}>
+      <Field label="Name" hint="for whom or what it is">
+        <input required maxLength={64} value={name} onInput={(event) => setName(event.currentTarget.value)} />
+      </Field>
+      <Field label="Role" hint={ROLES.find((one) => one.role === role)?.may}>
+        <select value={role} onChange={(event) => setRole(event.currentTarget.value as Role)}>
+          {ROLES.map((one) => (
+            <option key={one.role} value={one.role}>
+              {one.role}
+            </option>
+          ))}
+        </select>
+      </Field>
+      <Field label="Days that it is good for" hint="0: until it is revoked">
+        <input type="number" min={0} max={3650} value={days} onInput={(event) => setDays(Number(event.currentTarget.value) || 0)} />
+      </Field>
+    </FormDialog>
+  );
+}
