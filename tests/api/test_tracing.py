@@ -8,12 +8,14 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from evertick.api.tracing import Traces, traces_of
+from evertick.model.attempts import AttemptRecord, with_attempt
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.lifecycle import FAILED, SKIPPED, SkipReason
+from evertick.model.ledger import Batch
+from evertick.model.lifecycle import FAILED, RETRYING, SKIPPED, SUCCEEDED, SkipReason
 from evertick.model.steps import StepRecord, steps_text
 from evertick.operations.desk import Desk, folder_of
 from evertick.stores import open_store
-from tests.operations.ledger import at, entry, fill, job, key, ran
+from tests.operations.ledger import at, change, entry, fill, job, key, ran
 
 
 class Exporter(InMemorySpanExporter):
@@ -72,6 +74,19 @@ def test_a_run_is_a_trace_from_its_occurrence_to_its_steps(desk):
     assert spans["step load"].end_time == (at(1) + MINUTE) * 1_000
     assert [spans[name].status.is_ok for name in ("step fetch", "step load", "run")] == [True, False, False]
     assert spans["run"].attributes["evertick.run"] == key(1).run_id
+
+
+def test_every_attempt_is_a_span_inside_its_run(desk):
+    earlier = AttemptRecord(1, "failed", at(3), at(3) + SECOND, 1, "no", "local@b2", "d1")
+    desk.store.commit(Batch(by="a1", entries=[entry(3)]))
+    change(desk.store, key(3), RETRYING, at(3) + SECOND, attempt=1, earlier=with_attempt("", earlier))
+    later = {"attempt": 2, "started_at": at(3) + MINUTE, "finished_at": at(3) + 2 * MINUTE}
+    change(desk.store, key(3), SUCCEEDED, at(3) + 2 * MINUTE, **later)
+    spans = traced(desk, {"kind": "run", "run": key(3).run_id, "state": "succeeded"})
+    assert set(spans) == {"occurrence etl", "run", "attempt 1", "attempt 2"}
+    assert spans["run"].start_time == spans["attempt 1"].start_time == at(3) * 1_000
+    assert spans["attempt 1"].attributes["evertick.executor"] == "local@b2"
+    assert (spans["attempt 1"].status.is_ok, spans["attempt 2"].status.is_ok) == (False, True)
 
 
 def test_a_skip_is_an_occurrence_and_no_run(desk):

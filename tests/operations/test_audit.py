@@ -46,7 +46,7 @@ def test_it_is_read_backwards_by_pages(audit):
         if before is None:
             break
     assert found == list(range(2_000, 0, -1))
-    assert audit.verify() == (True, 2_000, audit.page(limit=1)[0][0]["hash"], None)
+    assert audit.verify() == (True, 2_000, audit.page(limit=1)[0][0]["hash"], None, 1)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,94 @@ def test_several_write_at_once_and_the_chain_holds(tmp_path):
     for thread in threads:
         thread.join(60)
     assert Audit(tmp_path).verify()[:2] == (True, 100)
+
+
+# --- files that were put beside
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Begins a next file after a few lines."""
+    return Audit(tmp_path, lambda: MIDNIGHT, part_bytes=2_000)
+
+
+def parts(folder):
+    return sorted(folder.glob("audit.*.log"))
+
+
+def test_a_long_log_goes_on_in_a_next_file_and_the_chain_with_it(small, tmp_path):
+    fill(small, 30)
+    assert len(parts(tmp_path)) > 2
+    assert max(part.stat().st_size for part in parts(tmp_path)) < 2_000 + LINE_MAX
+    verdict = small.verify()
+    assert (verdict.is_whole, verdict.lines, verdict.first) == (True, 30 + len(parts(tmp_path)), 1)
+    assert {part.stat().st_mode & 0o777 for part in parts(tmp_path)} == {0o600}
+
+
+def test_pages_go_through_all_files(small):
+    fill(small, 30)
+    found, before = [], None
+    while True:
+        page, before = small.page(before, 4)
+        found += [line["number"] for line in page]
+        if before is None:
+            break
+    assert found == list(range(small.verify().lines, 0, -1))
+
+
+def test_a_change_in_a_file_that_was_put_beside_shows(small, tmp_path):
+    fill(small, 30)
+    part = parts(tmp_path)[1]
+    part.write_text(part.read_text().replace("ann", "bob", 1))
+    assert not small.verify().is_whole
+
+
+def test_a_file_from_the_middle_is_missed(small, tmp_path):
+    fill(small, 30)
+    parts(tmp_path)[1].unlink()
+    verdict = small.verify()
+    assert (verdict.is_whole, verdict.first) == (False, 1)
+
+
+def test_old_files_may_be_moved_away_and_the_rest_tells_from_where_on_it_is_whole(small, tmp_path):
+    fill(small, 30)
+    lines = small.verify().lines
+    for part in parts(tmp_path)[:2]:
+        part.unlink()
+    verdict = small.verify()
+    assert verdict.is_whole
+    assert verdict.first > 1
+    assert verdict.lines == lines + 1 - verdict.first
+    for part in parts(tmp_path):
+        part.unlink()
+    fill(small, 1)
+    assert small.verify().is_whole
+    assert small.page(limit=1)[0][0]["number"] == lines + 1
+
+
+def test_a_crash_right_after_a_file_was_put_beside_loses_nothing(small, tmp_path):
+    fill(small, 3)
+    small.path.rename(tmp_path / "audit.000000000001.log")
+    fill(small, 1)
+    verdict = small.verify()
+    assert (verdict.is_whole, verdict.lines) == (True, 5)
+    (tmp_path / "audit.000000000001.log").unlink()
+    verdict = small.verify()
+    assert (verdict.is_whole, verdict.lines, verdict.first) == (True, 2, 4)
+
+
+def test_several_write_at_once_while_files_are_put_beside(tmp_path):
+    writers = [Audit(tmp_path, part_bytes=3_000) for _ in range(4)]
+    threads = [threading.Thread(target=fill, args=(one, 25)) for one in writers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    verdict = Audit(tmp_path).verify()
+    assert verdict.is_whole
+    assert verdict.lines >= 100 + len(parts(tmp_path))
+    everything, _ = Audit(tmp_path).page(limit=10_000)
+    assert sum(line["by"] == "ann" for line in everything) == 100
 
 
 @given(st.text(), st.recursive(st.none() | st.text() | st.integers(), lambda one: st.lists(one, max_size=3)))

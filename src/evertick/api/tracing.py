@@ -94,17 +94,20 @@ def trace_run(tracer: Tracer, run: Mapping[str, Any]) -> None:
     known = {name: run[name] for name in ("job", "run", "state", "reason", "trigger", "executor", "occurrences")}
     occurrence = _span(tracer, f"occurrence {run['job']}", began, None, known)
     if run["state"] != str(SKIPPED) and run["started_at"] is not None:
-        whole = _span(tracer, "run", run["started_at"], occurrence, {**known, "attempt": run["attempt"]})
+        # The line has the start of the newest attempt; the run began with the first one that is known.
+        starts = [attempt["started_at"] for attempt in run["attempts"] if attempt["started_at"] is not None]
+        first = min([run["started_at"], *starts], key=from_text)
+        whole = _span(tracer, "run", first, occurrence, {**known, "attempt": run["attempt"]})
         for attempt in run["attempts"]:
-            _trace_attempt(tracer, attempt, run, whole)
+            _trace_attempt(tracer, attempt, whole)
         _end(whole, ended, run["state"], run["detail"])
     _end(occurrence, ended, run["state"], run["detail"])
 
 
-def _trace_attempt(tracer: Tracer, attempt: Mapping[str, Any], run: Mapping[str, Any], parent: Span) -> None:
+def _trace_attempt(tracer: Tracer, attempt: Mapping[str, Any], parent: Span) -> None:
     if attempt["started_at"] is None:
-        return  # an earlier one, of which the ledger keeps no times
-    known = {"attempt": attempt["attempt"], "exit_code": attempt["exit_code"], "executor": run["executor"]}
+        return  # an early one of many, of which the ledger keeps no times
+    known = {name: attempt[name] for name in ("attempt", "exit_code", "executor", "definition")}
     span = _span(tracer, f"attempt {attempt['attempt']}", attempt["started_at"], parent, known)
     for step in attempt["steps"]:
         if step.get("started_at") is not None:

@@ -3,6 +3,10 @@
 A file and not a table: it is written also when the ledger is away, it is the same for every store, and an operator can
 make it append-only in the file system or ship it elsewhere line by line. The chain tells whether a line was changed,
 removed or put in; it cannot tell that the last ones were cut off, which is why `head` may be noted elsewhere.
+
+When the file is long it is put beside, under a name that tells its first line, and the next one begins with a line that
+says so; the chain goes on through all of them. Those put beside may be moved away, oldest first: what is left still
+follows from its first line.
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,57 +25,68 @@ from evertick.model.instant import Instant, to_text
 from evertick.operations.desk_scene import now_by_the_clock
 
 FILE: Final = "audit.log"
+PART_BYTES: Final = 16 << 20
+"""How long the file becomes before the next one begins: some forty thousand lines."""
+CONTINUED: Final = "audit.continued"
+"""What the first line of a file that is not the first says was done."""
 GENESIS: Final = "0" * 64
 LINE_MAX: Final = 16_384
 TEXT_MAX: Final = 500
 _BLOCK: Final = 65_536
+_PART: Final = re.compile(r"audit\.[0-9]{12}\.log")
+_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Verdict(NamedTuple):
     is_whole: bool
     lines: int
+    """How many follow from each other."""
     head: str
     """The seal of the last line: noted elsewhere, it shows that nothing was cut off since."""
     broken_at: int | None = None
     """The number of the first line that does not follow from the one before."""
+    first: int = 1
+    """The number of the first line that is there; what was before it was moved away."""
+
+
+class _Link(NamedTuple):
+    """Where a chain stands: the last line, and the seal that the next one must name."""
+
+    number: int = 0
+    seal: str = GENESIS
 
 
 class Audit:
     """The audit log of a state folder. Several processes may write to it."""
 
-    def __init__(self, state_folder: Path, now: Callable[[], Instant] = now_by_the_clock) -> None:
+    def __init__(
+        self, state_folder: Path, now: Callable[[], Instant] = now_by_the_clock, part_bytes: int = PART_BYTES
+    ) -> None:
         self.path = state_folder / FILE
         self._now = now
+        self._part_bytes = part_bytes
 
     def write(
         self, by: str, action: str, target: str = "", *, origin: str = "", outcome: str = "", detail: Any = None
     ) -> None:
         """Add a line; it is on the disk when this returns."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            number, previous = _last(fd)
-            line = {
-                "number": number + 1,
-                "at": to_text(self._now()),
-                "by": _short(by),
-                "from": _short(origin),
-                "action": _short(action),
-                "target": _short(target),
-                "outcome": _short(outcome),
-                "detail": _bounded(detail),
-                "previous": previous,
-            }
-            os.write(fd, _encode({**line, "hash": seal(line)}))
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        while True:
+            with self._locked() as fd:
+                size = os.fstat(fd).st_size
+                if size < self._part_bytes:
+                    link = self._last(fd)
+                    if not size and link.number:
+                        link = self._append(fd, link, "evertick", CONTINUED, f"line {link.number}", "", "", None)
+                    self._append(fd, link, by, action, target, origin, outcome, detail)
+                    return
+                os.rename(self.path, self.path.with_name(f"audit.{_first_number(fd):012}.log"))
+                _sync(self.path.parent)
 
     def page(self, before: int | None = None, limit: int = 100) -> tuple[list[Mapping[str, Any]], int | None]:
         """Lines, newest first, from behind `before`; and where the next page begins, None when this was the last."""
         found: list[Mapping[str, Any]] = []
-        for line in self._backwards():
+        for line in self._backwards(before):
             if before is not None and line.get("number", 0) >= before:
                 continue
             if len(found) == limit:
@@ -78,32 +95,111 @@ class Audit:
         return found, None
 
     def verify(self) -> Verdict:
-        """Follow the chain from its beginning."""
-        number, previous = 0, GENESIS
-        try:
-            file = self.path.open("rb")
-        except FileNotFoundError:
-            return Verdict(True, 0, GENESIS)
-        with file:
-            for text in file:
-                line = _decode(text)
-                if "broken" in line:
-                    continue  # torn by a crash: a whole line in its place would be missed by its number
-                number += 1
-                claimed = line.pop("hash", None)
-                if claimed != seal(line) or line.get("previous") != previous or line.get("number") != number:
-                    return Verdict(False, number - 1, previous, number)
-                previous = str(claimed)
-        return Verdict(True, number, previous)
+        """Follow the chain from its beginning, or from the first file that was not moved away."""
+        link: _Link | None = None
+        first = 1
+        for fd in self._files():
+            with open(os.dup(fd), "rb") as file:
+                for text in file:
+                    line = _decode(text)
+                    if "broken" in line:
+                        continue  # torn by a crash: a whole line in its place would be missed by its number
+                    if link is None:
+                        link = _beginning(line)
+                        first = link.number + 1
+                    claimed = line.pop("hash", None)
+                    follows = line.get("previous") == link.seal and line.get("number") == link.number + 1
+                    if claimed != seal(line) or not follows:
+                        return Verdict(False, link.number + 1 - first, link.seal, link.number + 1, first)
+                    link = _Link(link.number + 1, str(claimed))
+        link = link or _Link()
+        return Verdict(True, link.number + 1 - first, link.seal, None, first)
 
-    def _backwards(self) -> Iterator[Mapping[str, Any]]:
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The file that is written to, and nobody else writes to."""
+        while True:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                if _is_at(fd, self.path):
+                    yield fd
+                    return
+                # While we waited it was put beside: what is written now belongs into the next one.
+            finally:
+                os.close(fd)
+
+    def _append(
+        self, fd: int, link: _Link, by: str, action: str, target: str, origin: str, outcome: str, detail: Any
+    ) -> _Link:
+        line = {
+            "number": link.number + 1,
+            "at": to_text(self._now()),
+            "by": _short(by),
+            "from": _short(origin),
+            "action": _short(action),
+            "target": _short(target),
+            "outcome": _short(outcome),
+            "detail": _bounded(detail),
+            "previous": link.seal,
+        }
+        sealed = seal(line)
+        os.write(fd, _encode({**line, "hash": sealed}))
+        os.fsync(fd)
+        return _Link(link.number + 1, sealed)
+
+    def _last(self, fd: int) -> _Link:
+        """The last line: of this file, or where it has none yet, of the one that was put beside before it."""
+        found = _last_of(fd)
+        if found is None:
+            for name in sorted(self._parts(), reverse=True):
+                part = os.open(name, os.O_RDONLY | _FLAGS)
+                try:
+                    found = found or _last_of(part, may_write=False)
+                finally:
+                    os.close(part)
+        return found or _Link()
+
+    def _parts(self) -> list[Path]:
+        if not self.path.parent.is_dir():
+            return []
+        return sorted(one for one in self.path.parent.iterdir() if _PART.fullmatch(one.name))
+
+    def _files(self) -> Iterator[int]:
+        """All files, oldest first. The newest is opened first: it may be put beside while the others are looked for."""
+        newest = _open(self.path)
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return
-        with open(fd, "rb") as file:
-            for text in _lines_backwards(file.fileno(), os.fstat(fd).st_size):
-                yield _decode(text)
+            known = None if newest is None else os.fstat(newest).st_ino
+            for part in self._parts():
+                fd = _open(part)
+                if fd is None:
+                    continue
+                try:
+                    if os.fstat(fd).st_ino != known:
+                        yield fd
+                finally:
+                    os.close(fd)
+            if newest is not None:
+                yield newest
+        finally:
+            if newest is not None:
+                os.close(newest)
+
+    def _backwards(self, before: int | None) -> Iterator[Mapping[str, Any]]:
+        """Newest first; files that hold nothing before a line are not read."""
+        newest = _open(self.path)
+        known = None if newest is None else os.fstat(newest).st_ino
+        if newest is not None:
+            with open(newest, "rb") as file:
+                yield from map(_decode, _lines_backwards(file.fileno(), os.fstat(newest).st_size))
+        for part in reversed(self._parts()):
+            fd = _open(part)
+            if fd is None:
+                continue
+            with open(fd, "rb"):
+                is_other = os.fstat(fd).st_ino != known
+                if is_other and (before is None or int(part.name.split(".")[1]) < before):
+                    yield from map(_decode, _lines_backwards(fd, os.fstat(fd).st_size))
 
 
 def seal(line: Mapping[str, Any]) -> str:
@@ -112,19 +208,56 @@ def seal(line: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _last(fd: int) -> tuple[int, str]:
-    """The number and the seal of the last line. One that was cut short by a crash is ended."""
+def _beginning(line: Mapping[str, Any]) -> _Link:
+    """What the first line that is there must follow: nothing, or what it says was moved away."""
+    number, previous = line.get("number"), line.get("previous")
+    if line.get("action") == CONTINUED and isinstance(number, int) and isinstance(previous, str):
+        return _Link(number - 1, previous)
+    return _Link()
+
+
+def _open(path: Path) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | _FLAGS)
+    except FileNotFoundError:
+        return None
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+def _first_number(fd: int) -> int:
+    """The number of the first whole line; 0 where there is none."""
+    head = os.pread(fd, 4 * LINE_MAX, 0).split(b"\n")
+    return next((line["number"] for line in map(_decode, head) if isinstance(line.get("number"), int)), 0)
+
+
+def _last_of(fd: int, *, may_write: bool = True) -> _Link | None:
+    """The last whole line. One that was cut short by a crash is ended."""
     size = os.fstat(fd).st_size
     if not size:
-        return 0, GENESIS
-    if os.pread(fd, 1, size - 1) != b"\n":
+        return None
+    if may_write and os.pread(fd, 1, size - 1) != b"\n":
         os.write(fd, b"\n")
         size += 1
     for text in _lines_backwards(fd, size):
         line = _decode(text)
         if isinstance(line.get("number"), int) and isinstance(line.get("hash"), str):
-            return line["number"], line["hash"]
-    return 0, GENESIS
+            return _Link(line["number"], line["hash"])
+    return None
 
 
 def _lines_backwards(fd: int, size: int) -> Iterator[bytes]:
