@@ -40,7 +40,7 @@ from evertick.loop.messages import BucketsGained, DefinitionsChanged, Definition
 from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
-from evertick.model.instant import DAY, SECOND
+from evertick.model.instant import DAY, MILLISECOND, SECOND
 from evertick.model.job import Job
 from evertick.operations import messages_of
 from evertick.parts import executors_of, loop_settings
@@ -59,6 +59,8 @@ CLAIM_SECONDS = 1.0
 MAINTENANCE_SECONDS = 600.0
 SHOW_SECONDS = 5.0
 """How often the files for people learn when pipelines are due next."""
+SOON_US = 20 * MILLISECOND
+"""Whoever begins something so shortly before the loop's next turn is still at it when jobs are due."""
 FOR_EVER_US = 36_500 * DAY
 
 
@@ -143,6 +145,12 @@ class Service:
         if self.dispatcher is None:
             return 0.0
         return (self._clock.monotonic_us() - self.dispatcher.turned_at_us) / SECOND
+
+    def is_firing(self) -> bool:
+        """Whether the loop is at work, or about to be; from any thread."""
+        if self.dispatcher is None:
+            return False
+        return self.dispatcher.turns_at_us < self._clock.monotonic_us() + SOON_US
 
     def _open(self) -> None:
         path = lock_path(self._store_url)

@@ -89,6 +89,7 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, sending)
         else:
+            await office.courtesy.wait()
             await self._app(scope, _bounded(receive), sending)
         if _is_noted(method, route, status, request):
             found: Caller | None = scope["state"]["caller"]

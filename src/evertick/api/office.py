@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from evertick.api.courtesy import Courtesy, Nobody
 from evertick.api.feed import Feed
 from evertick.api.limiter import Limiter
 from evertick.api.sessions import Sessions
@@ -64,6 +65,7 @@ class Office:
     hosts: frozenset[str] = frozenset()
     """The names this server answers to, in lower case."""
     drain: Member | None = None
+    courtesy: Courtesy = field(default_factory=Nobody)
     site: Any = None
     """The page's files; None where they were not built."""
 

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from evertick.api.courtesy import AfterTheLoop, Nobody
 from evertick.api.feed import RESET, Feed
 from evertick.api.limiter import Limiter
 from evertick.api.office import Member, Office, signing_key
@@ -80,8 +81,9 @@ def open_office(
     folder: Path | None = None,
     control: Control | None = None,
     node: str = "",
+    is_firing: Callable[[], bool] | None = None,
 ) -> Office:
-    """Everything the routes need, on a ledger that is open."""
+    """Everything the routes need, on a ledger that is open; `is_firing` where the loop is in this process too."""
     check_place(settings)
     live = None if control is None else RememberedStatus(control)
     now = now_by_the_clock
@@ -118,6 +120,7 @@ def open_office(
         folder=folder,
         hosts=names_of(settings),
         drain=draining(settings),
+        courtesy=Nobody() if is_firing is None else AfterTheLoop(is_firing),
         site=find_site() if settings.web else None,
     )
 

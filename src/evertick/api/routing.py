@@ -98,7 +98,7 @@ class Routes:
             self._routes.append(
                 {
                     "path": self._prefix + path,
-                    "endpoint": _answering(handler),
+                    "endpoint": _answering(handler, is_quick=method == "GET"),
                     "methods": [method],
                     "response_model": model,
                     "tags": [self._tag],
@@ -114,9 +114,12 @@ class Routes:
         return add
 
 
-def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
+def _answering(handler: Callable[..., Any], *, is_quick: bool) -> Callable[..., Any]:
     """The handler with its data written out here: validating thousands of marks on their way out costs more than
     reading them, and that they have the shape that is told is what tests are for."""
+    names = inspect.signature(handler).parameters
+    # Who waits for the scheduler must not take the place of who could go on.
+    is_courteous = is_quick and "at" in names and "wait" not in names
     if asyncio.iscoroutinefunction(handler):
 
         @functools.wraps(handler)
@@ -127,7 +130,11 @@ def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(handler)
     def answer(*args: Any, **known: Any) -> Any:
-        return written(handler(*args, **known))
+        if not is_courteous:
+            return written(handler(*args, **known))
+        office: Office = known["at"]
+        with office.courtesy:
+            return written(handler(*args, **known))
 
     return answer
 

@@ -49,6 +49,7 @@ class WebThread:
                 service.state_folder,
                 folder=service.folder,
                 control=scheduler_of(service.folder, service.settings),
+                is_firing=service.service.is_firing,
             )
             self._server = ApiServer(office)
         except EvertickError as error:

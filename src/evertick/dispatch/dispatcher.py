@@ -83,6 +83,8 @@ class Dispatcher:
         """How long each iteration took, carrying out included."""
         self.turned_at_us = clock.monotonic_us()
         """When the last one ended, by the monotonic clock: a loop that hangs is told by it."""
+        self.turns_at_us = self.turned_at_us
+        """When the next one is due, or 0 while one goes on; any thread may look."""
 
     async def run(self) -> None:
         """Until it is told to shut down, and nothing more is active or its patience is over."""
@@ -97,6 +99,7 @@ class Dispatcher:
                     self._writer.failure
                 )
             began_us = self._clock.monotonic_us()
+            self.turns_at_us = 0
             messages = self._inbox.drain()
             messages.append(TimePassed(self._clock.monotonic_us()))
             decision = decide(self._state, messages, self._clock.now())
@@ -109,6 +112,7 @@ class Dispatcher:
             if self._state.is_stopping and not self._state.batches and not self._waits_for_runs():
                 return
             wait = (decision.wake_at - self._clock.now()) / SECOND
+            self.turns_at_us = self._clock.monotonic_us() + int(wait * SECOND)
             await self._inbox.wait(min(wait, SLEEP_MAX_SECONDS))
 
     async def ask(self, build: Callable[[ReplySlot], Message]) -> object:

@@ -1,0 +1,87 @@
+"""Does a server in the scheduler's process let it go first, and still answer when it is always busy?"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from evertick.api import courtesy as courtesy_module
+from evertick.api.app import make_app
+from evertick.api.courtesy import AT_ONCE, AfterTheLoop
+from evertick.api.opening import open_office
+from evertick.definitions.source import Folder
+from evertick.operations.tokens import Role
+from evertick.settings import Settings
+from tests.api.door import TestClient
+
+
+def looks(*answers):
+    """A loop that is seen at these moments, and is at rest from then on."""
+    left = list(answers)
+    return lambda: left.pop(0) if left else False
+
+
+def test_a_question_begins_when_the_loop_has_fired():
+    seen = []
+    busy = looks(True, True)
+    courtesy = AfterTheLoop(lambda: seen.append(busy()) or seen[-1])
+    with courtesy:
+        assert seen == [True, True, False]
+    asyncio.run(courtesy.wait())
+    assert seen == [True, True, False, False]
+
+
+def test_a_loop_that_is_always_busy_does_not_close_the_door(monkeypatch):
+    monkeypatch.setattr(courtesy_module, "LONGEST_SECONDS", 0.01)
+    courtesy = AfterTheLoop(lambda: True)
+    with courtesy:
+        asyncio.run(courtesy.wait())
+
+
+def test_few_work_at_once():
+    courtesy = AfterTheLoop(lambda: False)
+    inside, most, lock, met = 0, 0, threading.Lock(), threading.Barrier(AT_ONCE)
+
+    def work():
+        nonlocal inside, most
+        with courtesy:
+            with lock:
+                inside += 1
+                most = max(most, inside)
+            met.wait(60)  # until as many are in as may be: they would let more in if more could come
+            with lock:
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4 * AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert (most, inside) == (AT_ONCE, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_polite"),
+    [
+        pytest.param("/api/v1/jobs", True, id="a look at the ledger takes a place"),
+        pytest.param("/api/v1/requests/nobody", False, id="who may wait for the scheduler takes none"),
+    ],
+)
+def test_only_what_goes_on_by_itself_takes_a_place(store, tmp_path, path, is_polite):
+    taken = []
+
+    class Counting(AfterTheLoop):
+        def __enter__(self):
+            taken.append(path)
+            super().__enter__()
+
+    folder = Folder(jobs={})
+    settings = Settings.load(None, {}, {})
+    office = open_office(store, "files:///x", lambda: folder, settings, tmp_path, is_firing=lambda: False)
+    object.__setattr__(office, "courtesy", Counting(lambda: False))
+    token = office.tokens.create("somebody", Role.ADMIN)[1]
+    with TestClient(make_app(office), base_url="http://localhost") as client:
+        client.get(path, headers={"authorization": f"Bearer {token}"})
+    assert bool(taken) is is_polite
