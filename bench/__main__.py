@@ -13,6 +13,7 @@ from bench import (
     bench_api_pages,
     bench_cli,
     bench_cron_next,
+    bench_first_paint,
     bench_fleet,
     bench_hour_window,
     bench_import,
@@ -34,6 +35,7 @@ class Benchmark(Protocol):
 BENCHMARKS: dict[str, Benchmark] = {
     "api_load": bench_api_load.run,
     "api_pages": bench_api_pages.run,
+    "first_paint": bench_first_paint.run,
     "import": bench_import.run,
     "cli": bench_cli.run,
     "cron_next": bench_cron_next.run,

@@ -16,18 +16,31 @@ from evertick.model.schedule import CronSpec, specs_to_text
 from evertick.stores import open_store
 
 STATES = ("succeeded",) * 93 + ("failed",) * 4 + ("skipped",) * 3
+LOST = 5
+"""So many runs are lost, evenly spread: what is rare must be found too."""
 
 
 def make_folder(jobs: int) -> Folder:
     """Jobs of many shapes; most share their schedule with others, as people's do."""
     found = {}
+    for job_id, text, zone, tag in _shapes(jobs):
+        found[job_id] = Job(job_id, job_id, (CronSpec(text, zone, job_id),), timezone=zone, tags=(tag,))
+    return Folder(jobs=found)
+
+
+def write_folder(folder: Path, jobs: int) -> Folder:
+    """The same jobs as files."""
+    for job_id, text, zone, tag in _shapes(jobs):
+        lines = (f'schedule: "{text}"', f"timezone: {zone}", f"tags: [{tag}]", "command: [/bin/true]")
+        (folder / f"{job_id}.yaml").write_text("\n".join((*lines, "")))
+    return make_folder(jobs)
+
+
+def _shapes(jobs: int) -> Iterator[tuple[str, str, str, str]]:
     for number in range(jobs):
-        job_id = f"job-{number:05}"
         text = f"{number % 60} {number // 60 % 24} * * *" if number % 4 else f"{number % 60} * * * *"
         zone = ("UTC", "Europe/Berlin", "America/New_York")[number % 3]
-        tags = (f"team-{number % 20}",)
-        found[job_id] = Job(job_id, job_id, (CronSpec(text, zone, job_id),), timezone=zone, tags=tags)
-    return Folder(jobs=found)
+        yield f"job-{number:05}", text, zone, f"team-{number % 20}"
 
 
 def make_ledger(path: Path, folder: Folder, runs: int, now: Instant) -> str:
@@ -51,9 +64,10 @@ def make_ledger(path: Path, folder: Folder, runs: int, now: Instant) -> str:
     def lines() -> Iterator[tuple[object, ...]]:
         for slot in range(each):
             start = now - span + slot * (span // each)
-            for job in jobs:
+            for number, job in enumerate(jobs):
                 at = (start + dice.randrange(span // each)) // MINUTE * MINUTE
-                state = dice.choice(STATES)
+                is_lost = (slot * len(jobs) + number) % (runs // LOST) == runs // LOST // 2
+                state = "lost" if is_lost else dice.choice(STATES)
                 ran = state != "skipped"
                 began = at + dice.randrange(50_000) if ran else None
                 ended = began + dice.randrange(HOUR // 60) if began is not None else None

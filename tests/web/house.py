@@ -93,7 +93,7 @@ def _environment() -> dict[str, str]:
 
 def _is_over(process: subprocess.Popen[str]) -> bool:
     if process.poll() is not None:
-        raise AssertionError(f"{' '.join(map(str, process.args))} ended with {process.returncode}")
+        raise AssertionError(f"{process.args!r} ended with {process.returncode}")
     return False
 
 
