@@ -6,6 +6,7 @@ Started and started again by `supervising`; ends when that does, which it notice
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -53,7 +54,7 @@ async def be_scheduler(settings: Part, stopping: asyncio.Event) -> int:
     )
     async with scheduler:
         await scheduler.register_scheduler_plugin(Switchboard(), idempotent=True)
-        _say(f"ready {scheduler.address}")
+        _say_ready(scheduler.address)
         ended = asyncio.create_task(scheduler.finished())
         stop = asyncio.create_task(stopping.wait())
         await asyncio.wait([ended, stop], return_when=asyncio.FIRST_COMPLETED)
@@ -78,7 +79,7 @@ async def be_member(settings: Part, stopping: asyncio.Event) -> int:
         death_timeout=settings.patience_seconds,
     )
     async with worker:
-        _say(f"ready {worker.address}")
+        _say_ready(worker.address)
         ended = asyncio.create_task(worker.finished())
         stop = asyncio.create_task(stopping.wait())
         await asyncio.wait([ended, stop], return_when=asyncio.FIRST_COMPLETED)
@@ -86,8 +87,11 @@ async def be_member(settings: Part, stopping: asyncio.Event) -> int:
     return LEFT if plugin.has_left or stopping.is_set() else 1
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
+def _say_ready(address: str) -> None:
+    # What Dask consists of stays for good: to look through it for garbage would hold an order up now and then.
+    gc.collect()
+    gc.freeze()
+    sys.stdout.write(f"ready {address}\n")
     sys.stdout.flush()
 
 

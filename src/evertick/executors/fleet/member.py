@@ -60,6 +60,8 @@ class MemberPlugin(WorkerPlugin):
         self._calls: dict[tuple[Ticket, str, int], bytes] = {}
         """Runs of other jobs that steps wait for: by attempt, step and its try."""
         self._incarnation = ""
+        self.is_cordoned = False
+        """As its folder remembers; asked with every order, and so not of the disk."""
         self.has_left = False
         """Whether it was told to go for good."""
 
@@ -70,6 +72,7 @@ class MemberPlugin(WorkerPlugin):
         logs = private_folder(self._folder / "logs")
         keeper = private_folder(self._folder / "keeper-0")
         self._logs = Logs(self._folder)
+        self.is_cordoned = (self._folder / _CORDONED).exists()
         settings = KeeperSettings(orphaned_us=self._lease_us)
         told = (self._connected, self._heard, self._failed, lambda: False, lambda _: True)
         self._link = Link(keeper, logs, settings, inherited(os.environ), *told)
@@ -93,10 +96,6 @@ class MemberPlugin(WorkerPlugin):
         if removed:
             log.info("member.logs_removed runs=%d", removed)
 
-    @property
-    def is_cordoned(self) -> bool:
-        return (self._folder / _CORDONED).exists()
-
     # From the schedulers
 
     def _hear(self, lines: bytes) -> None:
@@ -105,6 +104,7 @@ class MemberPlugin(WorkerPlugin):
         except ValueError as error:
             log.warning("member.not_understood reason=%s", error)
             return
+        passed_on: list[bytes] = []
         for words in rows:
             if words[0] == wire.LAUNCH and self.is_cordoned:
                 self._refuse(words, "the member is cordoned")
@@ -117,7 +117,9 @@ class MemberPlugin(WorkerPlugin):
                     self._ask_again(words[1])
                 elif words[0] == wire.SUB_RUN:
                     self._calls.pop((_ticket(words), words[5], words[6]), None)
-                self._link.send(wire.line(*words))
+                passed_on.append(wire.line(*words))
+        if passed_on:
+            self._link.send_now(b"".join(passed_on))
 
     def _ask_again(self, asked: list[list[Any]]) -> None:
         """Whoever asks after an attempt may not know which runs of other jobs its steps wait for."""
@@ -141,6 +143,7 @@ class MemberPlugin(WorkerPlugin):
                     (self._folder / _CORDONED).touch()
                 else:
                     (self._folder / _CORDONED).unlink(missing_ok=True)
+                self.is_cordoned = bool(words[1])
                 self._show()
             case talk.LEAVE:
                 self.has_left = True
