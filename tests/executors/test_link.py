@@ -1,0 +1,87 @@
+"""Does every line reach the keeper whole and in its order, whoever sends it and however slowly it reads?"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+
+import pytest
+
+from evertick.executors import wire
+from evertick.executors.link import Link
+from evertick.executors.settings import KeeperSettings
+from tests.executors.contract import PATIENCE_SECONDS
+
+SENDERS, LINES = 4, 12
+LONG = "x" * 300_000
+"""More than a socket takes at once: of some lines only a part is written, and the rest must follow it."""
+
+
+class SlowKeeper:
+    """Greets, and reads nothing until it is told to."""
+
+    def __init__(self, folder) -> None:
+        self._listening = wire.listen(folder)
+        self._listening.setblocking(True)
+        self.may_read = threading.Event()
+        self.rows: list[list[object]] = []
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        peer, _ = self._listening.accept()
+        with peer:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            peer.sendall(wire.line(wire.HELLO, wire.PROTOCOL, os.getpid(), "one"))
+            self.may_read.wait(PATIENCE_SECONDS)
+            rest = b""
+            while data := peer.recv(65_536):
+                *rows, rest = (rest + data).split(b"\n")
+                self.rows += [wire.words_of(row) for row in rows]
+
+    def wait(self) -> None:
+        """Until whoever spoke has gone."""
+        self._thread.join(PATIENCE_SECONDS)
+        self._listening.close()
+
+
+@pytest.fixture
+def keeper(tmp_path):
+    return SlowKeeper(tmp_path)
+
+
+@pytest.fixture
+def link(tmp_path):
+    greeted = threading.Event()
+    told = (lambda *_: greeted.set(), lambda *_: None, lambda *_: None, lambda: False, lambda _: True)
+    link = Link(tmp_path, tmp_path, KeeperSettings(), {}, *told)
+    link.start()
+    link.wake()
+    return link, greeted
+
+
+@pytest.mark.parametrize("when", ["at once", "when it has filled up"])
+def test_lines_of_many_threads_arrive_whole_and_in_order(keeper, link, when):
+    link, greeted = link
+    assert greeted.wait(PATIENCE_SECONDS)
+    if when == "at once":
+        keeper.may_read.set()
+
+    def send(number: int) -> None:
+        for count in range(LINES):
+            # Both ways to send, mixed: neither may overtake or cut into the other.
+            (link.send_now if (number + count) % 3 else link.send)(wire.line("told", number, count, LONG))
+
+    senders = [threading.Thread(target=send, args=(number,)) for number in range(SENDERS)]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join(PATIENCE_SECONDS)
+    keeper.may_read.set()
+    link.close(PATIENCE_SECONDS)
+    keeper.wait()
+    told = [row for row in keeper.rows if row[0] == "told"]
+    assert len(told) == SENDERS * LINES
+    for number in range(SENDERS):
+        assert [row[2] for row in told if row[1] == number] == list(range(LINES))
