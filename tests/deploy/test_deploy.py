@@ -13,6 +13,7 @@ import click
 import pytest
 import yaml
 
+from evertick.api.opening import check_place, names_of
 from evertick.cli.app import evertick
 from evertick.dispatch.dispatcher import ENDING_SECONDS
 from evertick.model.duration import parse_duration
@@ -23,6 +24,7 @@ from evertick.settings.catalogue import catalogue
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "deploy" / "evertick.service"
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
+CLUSTER = ROOT / "deploy" / "kubernetes" / "base" / "evertick.yaml"
 COMPOSE = ROOT / "deploy" / "compose.yaml"
 STOP_SECONDS = Settings().stop.patience_us / SECOND + ENDING_SECONDS
 """How long a stop may take with the settings as they are."""
@@ -122,6 +124,21 @@ class TestTheContainer:
             [sys.executable, "-m", module[1], "/nowhere"], capture_output=True, text=True, check=False
         )
         assert (ended.returncode, ended.stdout) == (1, "no scheduler answers in /nowhere\n")
+
+    def test_its_page_and_its_api_may_listen_as_it_says(self):
+        told = dict(re.findall(r"(EVERTICK_[A-Z_]+)=(\S+)", CONTAINERFILE.read_text()))
+        settings = Settings.load(None, environ=told)
+        assert settings.host == "0.0.0.0"
+        check_place(settings)
+
+    def test_on_a_cluster_it_answers_to_the_names_of_its_service(self):
+        (scheduler,) = [one for one in yaml.safe_load_all(CLUSTER.read_text()) if one["kind"] == "StatefulSet"]
+        env = {
+            one["name"]: one.get("value", "") for one in scheduler["spec"]["template"]["spec"]["containers"][0]["env"]
+        }
+        told = env["EVERTICK_API_ALLOWED_HOSTS"].replace("$(NAMESPACE)", "jobs")
+        names = names_of(Settings.load(None, environ={"EVERTICK_API_ALLOWED_HOSTS": told, "EVERTICK_HOST": "0.0.0.0"}))
+        assert {"evertick", "evertick.jobs", "evertick.jobs.svc"} <= names
 
     def test_its_lock_is_that_of_the_program_with_some_of_its_extras(self):
         run, dev, container = (entries(ROOT / "requirements" / f"{name}.lock") for name in ("run", "dev", "container"))
