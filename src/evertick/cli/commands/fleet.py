@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,21 @@ certs_option = click.option(
     metavar="FOLDER",
     help="A folder with ca.pem, cert.pem and key.pem. EVERTICK_FLEET_CERTS sets it too.",
 )
-url_argument = click.argument("url", metavar="URL")
+URL_VARIABLE = "EVERTICK_FLEET_URL"
+url_argument = click.argument("url", metavar="[URL]")
+
+
+class FleetCommand(click.Command):
+    """One that is told which fleet before anything else, or finds it in the environment."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not any("://" in word or word in ("-h", "--help") for word in args):
+            known = os.environ.get(URL_VARIABLE, "")
+            if not known:
+                reason = f"Which fleet? Write its address first, as tcp://127.0.0.1:8786, or set {URL_VARIABLE}."
+                raise click.UsageError(reason, ctx)
+            args = [known, *args]
+        return super().parse_args(ctx, args)
 
 
 @click.group(cls=SuggestingGroup)
@@ -57,7 +72,7 @@ def start(url: str, certs: Path | None) -> None:
     _supervise("scheduler", Part(settings.url, settings.certificates))
 
 
-@fleet.command()
+@fleet.command(cls=FleetCommand)
 @url_argument
 @click.option("--name", required=True, help="What it is called, for ever; no two may have one name.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="What jobs may ask for. Repeatable.")
@@ -100,7 +115,7 @@ def join(
     _supervise("member", part)
 
 
-@fleet.command("list")
+@fleet.command("list", cls=FleetCommand)
 @url_argument
 @certs_option
 @output_option
@@ -116,7 +131,11 @@ def list_(url: str, certs: Path | None, output: str) -> None:
     _show(output, list_members(_settings(url, certs)))
 
 
-@fleet.command()
+# What it shows are members; who asks for those by that name is understood.
+fleet.add_command(FleetCommand("members", callback=list_.callback, params=list_.params, help=list_.help, hidden=True))
+
+
+@fleet.command(cls=FleetCommand)
 @url_argument
 @click.argument("member")
 @certs_option
@@ -133,7 +152,7 @@ def cordon(url: str, member: str, certs: Path | None, output: str) -> None:
     _show(output, [set_cordon(_settings(url, certs), member, is_closed=True)])
 
 
-@fleet.command()
+@fleet.command(cls=FleetCommand)
 @url_argument
 @click.argument("member")
 @certs_option
@@ -150,7 +169,7 @@ def uncordon(url: str, member: str, certs: Path | None, output: str) -> None:
     _show(output, [set_cordon(_settings(url, certs), member, is_closed=False)])
 
 
-@fleet.command()
+@fleet.command(cls=FleetCommand)
 @url_argument
 @click.argument("member")
 @click.option("--timeout", default=3600.0, show_default=True, help="Seconds to wait.")
@@ -167,12 +186,13 @@ def drain(url: str, member: str, timeout: float, certs: Path | None, output: str
 
     def said(seen: Member) -> None:
         if seen.running:
-            note(f"{seen.name} takes nothing more; {seen.running} attempts run there.")
+            runs = "1 attempt runs" if seen.running == 1 else f"{seen.running} attempts run"
+            note(f"{seen.name} takes nothing more; {runs} there.")
 
     _show(output, [asking.drain(_settings(url, certs), member, timeout, said)])
 
 
-@fleet.command()
+@fleet.command(cls=FleetCommand)
 @url_argument
 @click.argument("member")
 @click.option("--force", is_flag=True, help="Also when it runs something, which is lost then.")

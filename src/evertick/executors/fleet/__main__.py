@@ -128,6 +128,8 @@ def main(arguments: list[str]) -> int:
     settings = Part.from_text(text)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
     logging.getLogger("evertick").setLevel(logging.INFO)
+    # Dask has set up its own, for those who look after Dask.
+    logging.getLogger("distributed").setLevel(logging.WARNING)
     with dask.config.set(CONFIG):
         return asyncio.run(_main(role, settings))
 
