@@ -14,7 +14,7 @@ PAGE   := src/evertick/web/static/index.html
 PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune -o -type f -print 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-kubernetes check format bench soak soak-nodes docs pictures lock clean
+.PHONY: help run web test test-kubernetes check format bench soak soak-nodes growth docs pictures lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,10 @@ soak: $(RUN) ## simulate seed after seed until told to stop; SOAK_START names th
 soak-nodes: $(DEV) ## three nodes on one database under 1,000 occurrences a second, one of them killed
 	@$(BIN)/python -m tests.provision
 	$(BIN)/python -m tests.processes.soak_nodes
+
+growth: $(DEV) ## how the rate grows from one node to three on one PostgreSQL: a table; GROWTH_RATE for each node
+	@$(BIN)/python -m tests.provision
+	$(BIN)/python -m tests.processes.soak_nodes --store postgres --growth 1 2 3 --rate $(or $(GROWTH_RATE),1000)
 
 docs: $(DEV) ## rewrite the generated parts of docs/
 	$(BIN)/python -m tests.generate_docs

@@ -14,10 +14,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from typing import NamedTuple
 
 import psutil
+import psycopg
 
 from evertick.model.instant import SECOND
 from evertick.model.run import RunKey
@@ -27,7 +28,7 @@ from evertick.testing.disk_executor import Launched, launches_in
 from tests.processes import proof
 from tests.processes.cluster import PATIENCE_SECONDS, Node, cluster
 from tests.processes.node import Config, jobs_of
-from tests.services import MysqlServer, PostgresServer
+from tests.services import MysqlServer, PostgresServer, Server
 
 TAKEOVER_SECONDS = 10.0
 SERVERS = {"postgres": PostgresServer, "mariadb": MysqlServer}
@@ -43,6 +44,10 @@ class Figures(NamedTuple):
     cpu_us: float
     """Of the nodes, for each launch: what another machine can be judged by."""
     takeover_seconds: float | None
+    database_us: float
+    """Of a core that the database used for each launch."""
+    transactions_per_second: float | None
+    """That it committed; None where it does not count them."""
 
     def __str__(self) -> str:
         median, late, latest = self.late_ms
@@ -54,7 +59,8 @@ class Figures(NamedTuple):
         return text if self.takeover_seconds is None else f"{text}; takeover {self.takeover_seconds:.1f} s"
 
 
-def soak(store: str, url: str, nodes: int, rate: int, seconds: float, *, is_killing: bool) -> Figures:
+def soak(store: str, server: Server, nodes: int, rate: int, seconds: float, *, is_killing: bool) -> Figures:
+    url = server.fresh()
     with tempfile.TemporaryDirectory(dir=_memory()) as folder, ExitStack() as stack:
         configs = [
             Config(
@@ -72,9 +78,11 @@ def soak(store: str, url: str, nodes: int, rate: int, seconds: float, *, is_kill
         _wait_until_shared(running, jobs)
         _wait_until_all_fire(running, jobs)
         began = time.time_ns() // 1_000
-        used = _cpu_us(running)
+        pids = [node.pid for node in running]
+        used, served, written = _cpu_us(pids), _cpu_us([server.pid]), _transactions(server, url)
         time.sleep(seconds)
-        ended, used = time.time_ns() // 1_000, _cpu_us(running) - used
+        ended, used, served = time.time_ns() // 1_000, _cpu_us(pids) - used, _cpu_us([server.pid]) - served
+        written = None if written is None else (_transactions(server, url) or 0) - written
         takeover = _kill(url, running) if is_killing else None
         alive = running[1:] if is_killing else running
         for node in alive:
@@ -87,8 +95,11 @@ def soak(store: str, url: str, nodes: int, rate: int, seconds: float, *, is_kill
         assert proof.unknown_to_the_ledger(proof.rows_of(url), everything) == []
         assert proof.launched_behind_an_owner(everything) == []
         calm = [one for one in everything if began <= one.at < ended]
-        per_second = len(calm) / ((ended - began) / SECOND)
-        return Figures(store, nodes, rate, per_second, _lateness(calm), used / max(len(calm), 1), takeover)
+        lasted, count = (ended - began) / SECOND, max(len(calm), 1)
+        return Figures(
+            *(store, nodes, rate, len(calm) / lasted, _lateness(calm), used / count, takeover),
+            *(served / count, None if written is None else written / lasted),
+        )
 
 
 def _wait_until_shared(nodes: Sequence[Node], jobs: set[str]) -> None:
@@ -134,8 +145,45 @@ def _memory() -> str | None:
     return "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
-def _cpu_us(nodes: Sequence[Node]) -> float:
-    return sum(sum(psutil.Process(node.pid).cpu_times()[:2]) for node in nodes) * SECOND
+def _cpu_us(pids: Sequence[int | None]) -> float:
+    """What these processes and their children have used."""
+    roots = [psutil.Process(pid) for pid in pids if pid is not None]
+    used = 0.0
+    for process in (one for root in roots for one in (root, *root.children(recursive=True))):
+        with suppress(psutil.NoSuchProcess):
+            used += sum(process.cpu_times()[:2])
+    return used * SECOND
+
+
+def _transactions(server: Server, url: str) -> int | None:
+    """That this database has committed so far."""
+    if not isinstance(server, PostgresServer):
+        return None
+    with closing(psycopg.connect(url.replace("+psycopg", ""))) as connection:
+        row = connection.execute(
+            "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+        ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def grow(store: str, server: Server, sizes: Sequence[int], rate: int, seconds: float) -> None:
+    """Each number of nodes in turn, with as many occurrences for each node, against one server: a table."""
+    print(  # noqa: T201
+        f"{store}, {rate:,} occurrences per second and node, {seconds:g} s each, {os.cpu_count()} cores\n\n"
+        "| nodes | due per second | launched per second | per node | late: median, 99 % | CPU of nodes, of database, "
+        "for each | transactions per second |\n|---|---|---|---|---|---|---|",
+        flush=True,
+    )
+    for nodes in sizes:
+        found = soak(store, server, nodes, nodes * rate, seconds, is_killing=False)
+        median, late, _ = found.late_ms
+        written = "" if found.transactions_per_second is None else f"{found.transactions_per_second:,.0f}"
+        print(  # noqa: T201
+            f"| {nodes} | {nodes * rate:,} | {found.launched_per_second:,.0f} | "
+            f"{found.launched_per_second / nodes:,.0f} | {median:,.0f} ms, {late:,.0f} ms | "
+            f"{found.cpu_us:,.0f} us, {found.database_us:,.0f} us | {written} |",
+            flush=True,
+        )
 
 
 def _left(url: str, jobs: set[str], count: int) -> str:
@@ -157,13 +205,22 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--rate", type=int, default=1_000, help="occurrences per second")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long before a node is killed")
     parser.add_argument("--no-kill", action="store_true")
+    parser.add_argument(
+        "--growth",
+        type=int,
+        nargs="+",
+        metavar="NODES",
+        help="so many nodes in turn, the rate for each; nobody is killed",
+    )
     chosen = parser.parse_args(words)
     is_well = True
     for store in chosen.store or SERVERS:
         with SERVERS[store]() as server:
-            url = server.fresh()
+            if chosen.growth:
+                grow(store, server, chosen.growth, chosen.rate, chosen.seconds)
+                continue
             is_killing = not chosen.no_kill and chosen.nodes > 1
-            figures = soak(store, url, chosen.nodes, chosen.rate, chosen.seconds, is_killing=is_killing)
+            figures = soak(store, server, chosen.nodes, chosen.rate, chosen.seconds, is_killing=is_killing)
         print(figures, flush=True)  # noqa: T201
         if figures.takeover_seconds is not None and figures.takeover_seconds > TAKEOVER_SECONDS:
             print(f"the takeover took longer than {TAKEOVER_SECONDS:.0f} s", file=sys.stderr)  # noqa: T201

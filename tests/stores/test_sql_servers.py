@@ -9,11 +9,12 @@ import pytest
 
 from evertick.errors import SettingsError, StoreError, StoreUnavailable
 from evertick.model.instant import DAY, MINUTE
-from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED
+from evertick.model.lifecycle import FAILED, LOST, RUNNING, SUCCEEDED
 from evertick.model.run import RunKey
 from evertick.store import Batch, JobRecord, RunFilter
 from evertick.stores import open_store
 from evertick.stores.mysql import refuse_old
+from evertick.stores.postgres import COPY_FROM
 from evertick.stores.sql_reads import select_open_runs, select_pages
 from tests.stores.building import NINE, SECOND, asked, became, enter, gap, occurrence, planned, row
 
@@ -172,6 +173,26 @@ def test_text_that_no_database_takes_is_kept_readable(store):
     )
     store.record([became(occurrence(), FAILED, detail=broken)])
     assert row(store, occurrence()).detail == "a\ufffdb?c é" == store.load().jobs[0].error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["postgres"])
+@pytest.mark.parametrize("changes", [1, COPY_FROM], ids=["one", "many"])
+def test_a_change_finds_its_line_by_its_key_however_many_are_open(store, changes):
+    """The planner counts when few are open; then a burst is entered, and each change looked through all of it."""
+    burst = [occurrence(NINE, f"job-{number:04}") for number in range(1_000)]
+    enter(store, *(planned(occurrence(NINE + at * SECOND, "before"), SUCCEEDED) for at in range(2_000)))
+    with store._writer.begin() as connection:
+        connection.exec_driver_sql("ANALYZE evertick_runs")
+    enter(store, *map(planned, burst))
+
+    with store._writer.begin() as connection:
+        assert store._record(connection, [became(key, RUNNING) for key in burst[:changes]]) == frozenset()
+        looked_at = connection.exec_driver_sql(
+            "SELECT coalesce(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_xact_user_tables "
+            "WHERE relname = 'evertick_runs'"
+        ).scalar_one()
+    assert changes <= looked_at < 10 * changes
 
 
 def plan_of(store, statement) -> str:

@@ -16,7 +16,7 @@ from evertick.errors import SettingsError, StoreError, StoreUnavailable
 from evertick.model.instant import Instant
 from evertick.stores.sql_rows import Params, chunks
 from evertick.stores.sql_servers import CONNECT_SECONDS, IDLE_SECONDS, ServerStore
-from evertick.stores.sql_statements import CHANGE_COLUMNS, CHUNK, KEY_COLUMNS, MYSQL
+from evertick.stores.sql_statements import CHANGE_COLUMNS, CHUNK, IS_OPEN, KEY_COLUMNS, MYSQL
 
 NEEDED: Final = {"MySQL": (8, 0, 17), "MariaDB": (10, 6)}
 """The first with byte-wise collations that do not pad, and with row locks that can be relied on."""
@@ -63,7 +63,7 @@ class MysqlStore(ServerStore):
         table = self.tongue.literal_table("c", len(rows), **dict.fromkeys(CHANGE_COLUMNS, "text"))
         statement = (
             f"UPDATE {table} STRAIGHT_JOIN evertick_runs r ON {_SAME_KEY} SET {_SETS} "
-            "WHERE r.is_open = 1 AND r.fence <= c.fence"
+            f"WHERE r.{IS_OPEN} AND r.fence <= c.fence"
         )
         return connection.exec_driver_sql(statement, tuple(value for row in rows for value in row)).rowcount
 

@@ -14,7 +14,7 @@ from evertick.errors import StoreUnavailable
 from evertick.model.instant import Instant
 from evertick.stores.sql_rows import Params
 from evertick.stores.sql_servers import CONNECT_SECONDS, IDLE_SECONDS, ServerStore
-from evertick.stores.sql_statements import CHANGE_COLUMNS, ENTRY_COLUMNS, KEY_COLUMNS, POSTGRES
+from evertick.stores.sql_statements import CHANGE_COLUMNS, ENTRY_COLUMNS, IS_OPEN, KEY_COLUMNS, POSTGRES
 
 COPY_FROM: Final = 100
 """Rows from which COPY is faster than one statement each."""
@@ -52,7 +52,7 @@ _APPLY_CHANGES: Final = (
     )
     + " FROM evertick_changes c WHERE "
     + " AND ".join(f"r.{name} = c.{name}" for name in KEY_COLUMNS)
-    + " AND r.is_open = 1 AND r.fence <= c.fence"
+    + f" AND r.{IS_OPEN} AND r.fence <= c.fence"
 )
 # Every join here is a few keys against a long history. Lists of parameters have no statistics: left alone, the planner
 # may read the whole history to join them.
