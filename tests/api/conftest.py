@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,7 @@ from evertick.operations.tokens import Role
 from evertick.settings import Settings
 from evertick.stores import open_store
 from tests.api.door import TestClient
+from tests.ledgers import new_ledger
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
 ORIGIN = "http://localhost"
@@ -51,25 +55,37 @@ def histogram():
 
 @pytest.fixture
 def store(tmp_path):
-    store = open_store(f"sqlite:///{tmp_path}/ledger.db")
-    fill(
-        store,
-        entry(1),
-        entry(2),
-        entry(3, state=SKIPPED, reason=SkipReason.OVERLAP, detail="busy"),
-        entry(4),
-        entry(-5, state=SKIPPED, reason=SkipReason.MISSED, through=at(-1), occurrences=5),
-        watermark=4,
-    )
-    ran(store, key(1), at(1) + SECOND, at(1) + MINUTE)
-    ran(store, key(2), at(2), at(2) + 2 * MINUTE, FAILED, exit_code=3)
-    ran(store, key(4), at(4), None)
-    one = job(JOB_TEXT)
-    told = DefinitionLine("etl", one.definition, at(0), definition_text(one))
-    store.commit(Batch(by="a1", definitions=[told]))
-    change(store, key(4), RUNNING, at(4), definition=one.definition)
+    path = tmp_path / "ledger.db"
+    path.write_bytes(_history())
+    store = open_store(f"sqlite:///{path}")
     yield store
     store.close()
+
+
+@cache
+def _history() -> bytes:
+    """A ledger with a success, a failure, a skip, a gap and a run that goes on; written once, copied for each test."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        store = open_store(new_ledger(path))
+        fill(
+            store,
+            entry(1),
+            entry(2),
+            entry(3, state=SKIPPED, reason=SkipReason.OVERLAP, detail="busy"),
+            entry(4),
+            entry(-5, state=SKIPPED, reason=SkipReason.MISSED, through=at(-1), occurrences=5),
+            watermark=4,
+        )
+        ran(store, key(1), at(1) + SECOND, at(1) + MINUTE)
+        ran(store, key(2), at(2), at(2) + 2 * MINUTE, FAILED, exit_code=3)
+        ran(store, key(4), at(4), None)
+        one = job(JOB_TEXT)
+        told = DefinitionLine("etl", one.definition, at(0), definition_text(one))
+        store.commit(Batch(by="a1", definitions=[told]))
+        change(store, key(4), RUNNING, at(4), definition=one.definition)
+        store.close()
+        return path.read_bytes()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from evertick.stores import open_store
+from tests.ledgers import new_ledger
 from tests.stores import contract, contract_entries, contract_overview, contract_reads
 from tests.stores.differential import compare
 
@@ -33,7 +34,7 @@ def url(request, tmp_path, databases):
         case "files":
             return f"files://{tmp_path}/pipelines"
         case "sqlite":
-            return f"sqlite:///{tmp_path}/evertick.db"
+            return new_ledger(tmp_path / "evertick.db")
         case server if server not in databases:
             databases[server] = request.getfixturevalue(SERVERS[server]).fresh()
             return databases[server]
