@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT
+from evertick.model.lifecycle import CANCELLED, FAILED, LOST, PLANNED, SKIPPED, SUCCEEDED, TIMED_OUT, Trigger
 from evertick.store import Batch, RunFilter, ScheduleLine
 from evertick.stores import open_store
 from evertick.stores.memory import MemoryStore
@@ -56,6 +56,8 @@ def enders(tmp_path):
         ends = itertools.cycle([SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, FAILED, SKIPPED])
         enter(store, *(planned(occurrence(at, name), next(ends)) for name in NAMES[:31] for at in (NINE, TEN, NOON)))
         enter(store, *(gap(NINE - DAY, NINE - 1, 9, job=name) for name in NAMES[:31:10]))
+        asked = itertools.cycle([Trigger.CATCHUP, Trigger.SCHEDULER, Trigger.MANUAL, Trigger.CATCHUP])
+        enter(store, *(planned(occurrence(ELEVEN, name), trigger=next(asked)) for name in NAMES[:50]))
     yield stores
     for store in stores:
         store.close()
@@ -63,10 +65,24 @@ def enders(tmp_path):
 
 @pytest.mark.parametrize("oldest_first", [True, False], ids=["oldest first", "newest first"])
 @pytest.mark.parametrize("since", [None, NINE - 1, TEN])
-@pytest.mark.parametrize("states", [[SKIPPED], [FAILED, SKIPPED], [FAILED, LOST, CANCELLED], [SUCCEEDED, FAILED]])
-def test_pages_of_runs_that_ended_in_one_of_some_states(enders, states, since, oldest_first):
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"states": [SKIPPED]},
+        {"states": [FAILED, SKIPPED]},
+        {"states": [FAILED, LOST, CANCELLED]},
+        {"states": [SUCCEEDED, FAILED]},
+        {"triggers": [Trigger.CATCHUP]},
+        {"triggers": [Trigger.CATCHUP, Trigger.MANUAL, Trigger.RETRY]},
+        {"triggers": [Trigger.CATCHUP, Trigger.SCHEDULER]},
+        {"triggers": [Trigger.SCHEDULER], "states": [FAILED]},
+        {"triggers": [Trigger.MANUAL], "states": [PLANNED]},
+    ],
+    ids=str,
+)
+def test_pages_of_what_is_rare_are_those_of_a_walk(enders, wanted, since, oldest_first):
     database, memory = enders
-    where = RunFilter(states=states, since=since, until=NOON + DAY, oldest_first=oldest_first)
+    where = RunFilter(**wanted, since=since, until=NOON + DAY, oldest_first=oldest_first)
     after, pages = None, 0
     while pages == 0 or after is not None:
         page, expected = database.query(where, after, 30), memory.query(where, after, 30)

@@ -67,6 +67,18 @@ sa.Index(
     sqlite_where=RUNS.c.is_open == 1,
     postgresql_where=RUNS.c.is_open == 1,
 )
+# Most runs are the schedule's own; of the others a page is found without walking those.
+BY_TRIGGER: Final = "evertick_runs_by_trigger"
+NOT_SCHEDULED: Final = RUNS.c.trigger_kind != sa.literal_column("'scheduler'")
+sa.Index(
+    BY_TRIGGER,
+    RUNS.c.trigger_kind,
+    RUNS.c.scheduled_for,
+    RUNS.c.job_id,
+    RUNS.c.origin,
+    sqlite_where=NOT_SCHEDULED,
+    postgresql_where=NOT_SCHEDULED,
+)
 # Worked out by SQLite and MySQL themselves, and not there on PostgreSQL: the state of a run that ended other than well.
 ENDED_AS: Final = sa.literal_column("evertick_runs.ended_as", WORD)
 BY_END: Final = "evertick_runs_by_end"

@@ -27,6 +27,7 @@ from evertick.stores.migrations import (
     step_005_serves,
     step_006_ends,
     step_007_definitions,
+    step_008_triggers,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ STEPS: Final[tuple[Step, ...]] = (
     Step(step_005_serves.apply),
     Step(step_006_ends.apply),
     Step(step_007_definitions.apply),
+    Step(step_008_triggers.apply),
 )
 """Step n makes version n. A step that was released is never edited; another one is added."""
 
