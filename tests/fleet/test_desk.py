@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,7 @@ from evertick.executors.fleet.crew import Crew
 from evertick.executors.fleet.desk import AGAIN_SECONDS, FleetDesk
 from evertick.executors.fleet.joining import NotEnded, PartEnd, joined
 from evertick.executors.fleet.settings import FleetSettings
+from evertick.executors.fleet.switchboard import Switchboard
 from evertick.executors.logs import Logs
 from evertick.executors.shards import shard_key, split_key, split_run_id
 from evertick.executors.wire import Order
@@ -228,6 +230,39 @@ def test_what_nobody_asked_for_is_only_mentioned(line):
     assert line.verbs("ex-a") == []
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "two words"),
+        ("name", 7),
+        ("labels", ["gpu"]),
+        ("slots", "many"),
+        ("slots", -1),
+        ("running", None),
+        ("clock", "noon"),
+        ("is_open", "yes"),
+        ("version", 1),
+    ],
+)
+def test_a_member_that_makes_no_sense_is_not_there_and_harms_nobody(line, field, value):
+    line.connect()
+    good = talk.Card("ex-a", (), True, 0, 0, "1", "1", 0.0, 0, NINE).to_plain()
+    bad = {**good, "name": "ex-b", field: value}
+    line.desk.cards([{"card": card, "address": "tcp://x", "age": 0.0} for card in (bad, {}, good)], line.now, NINE)
+    assert [member.name for member in line.desk.members] == ["ex-a"]
+
+
+def test_nobody_is_taken_for_another(monkeypatch):
+    told = []
+    board = Switchboard()
+    board._scheduler = SimpleNamespace(workers={"tcp://a": SimpleNamespace(name="ex-a")})
+    monkeypatch.setattr(board, "_tell", told.append)
+    for name, address in (("ex-b", "tcp://a"), ("ex-a", "tcp://nobody"), ("ex-a", "tcp://a")):
+        board._shown({"name": name}, address)
+        board._said(b"word", address)
+    assert told == [{"card": {"name": "ex-a"}, "address": "tcp://a"}, {"member": "ex-a", "lines": b"word"}]
+
+
 def test_a_shard_that_nobody_asked_for_can_be_ended(line):
     line.connect("ex-a")
     line.say("ex-a", wire.STARTED, NINE, key=shard_key(KEY, 1, 3))
@@ -286,13 +321,31 @@ class TestAfterARestart:
         assert line.news() == [RunStarted(KEY, 1, NINE)] * 2
 
 
+def said(verb: str, *rest: object) -> bytes:
+    return json.dumps([verb, *KEY, 1, *rest]).encode() + b"\n"
+
+
 @pytest.mark.parametrize(
     "garbage",
     [
         pytest.param(b'["started"]\n', id="too short"),
         pytest.param(b'["finished","report",1,"",1,1,"exploded",0,"",1,null]\n', id="a state that is none"),
         pytest.param(b'["log","report",1,"",1,"main",0,"%%%",true]\n', id="a log that is no base64"),
-        pytest.param(json.dumps(["started", "report", NINE, "", 1]).encode(), id="a start without its time"),
+        pytest.param(said("started"), id="a start without its time"),
+        pytest.param(said("started", "soon"), id="a start at no time"),
+        pytest.param(said("started", 2**70), id="a start beyond all times"),
+        pytest.param(said("finished", 1.5, "succeeded", 0, "", 1, None), id="an end at half an instant"),
+        pytest.param(said("finished", NINE, "succeeded", "0", "", 1, None), id="an exit code that is a text"),
+        pytest.param(said("finished", NINE, "succeeded", 2**40, "", 1, None), id="an exit code that is none"),
+        pytest.param(said("finished", NINE, "succeeded", 0, {"a": 1}, 1, None), id="a detail that is no text"),
+        pytest.param(said("finished", NINE, "succeeded", 0, "a\0b", 1, None), id="a detail that no store can keep"),
+        pytest.param(said("finished", NINE, "succeeded", 0, "\ud800", 1, None), id="a detail that is no Unicode"),
+        pytest.param(said("finished", NINE, "succeeded", 0, "x" * 10**6, 1, None), id="a detail without end"),
+        pytest.param(said("finished", NINE, "succeeded", 0, "", 1, [1]), id="steps that are no text"),
+        pytest.param(said("steps", 7), id="steps that are a number"),
+        pytest.param(said("call", "a", 1, ["b"], "", True), id="a run of no job"),
+        pytest.param(said("hang_up", "a", "1", "b"), id="no try of a step"),
+        pytest.param(json.dumps(["started", "other", "now", "", 1, NINE]).encode(), id="a stranger without a time"),
     ],
 )
 def test_nonsense_is_passed_over(line, garbage):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from evertick.loop.messages import RunFinished, RunLost, SubRunUnwanted, SubRunWanted
+from evertick.loop.messages import MembersSeen, RunFinished, RunLost, SubRunUnwanted, SubRunWanted
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.job import Job
-from evertick.model.lifecycle import CANCELLED, FAILED, PLANNED, SKIPPED, SUCCEEDED, Trigger
+from evertick.model.lifecycle import CANCELLED, FAILED, PLANNED, RUNNING, SKIPPED, SUCCEEDED, Trigger
+from evertick.model.member import Member
 from evertick.model.policy import OnExecutorLost
+from evertick.model.routing import FLEET, Routing
 from evertick.model.run import RunKey
 from evertick.model.steps import StepRecord, steps_text
 from evertick.model.subrun import SubRunEnd, sub_run_key
+from evertick.model.work import Step, SubJob, Work
 from evertick.operations import message_of
 from tests.loop.executor import Act
 from tests.loop.harness import FOREVER, World, at, job, world
@@ -182,6 +187,58 @@ def test_a_parent_that_is_lost_after_a_restart_takes_its_run_with_it_by_what_its
     here.say(RunLost(PARENT, 1, "its keeper was killed", steps))
     here.run_for(2 * SECOND)
     assert here.ledger("b") == ["09:00 cancelled subjob"]
+
+
+class TestAMemberOfTheFleet:
+    """It is believed about the runs that it was given, and about nothing else."""
+
+    @pytest.fixture
+    def here(self):
+        work = Work((Step("call", SubJob("b")),))
+        away = replace(job("a", on_executor_lost=OnExecutorLost.FAIL), routing=Routing(FLEET), work=work)
+        here = world(away, Job("b"), Job("c"))
+        here.executor.name = ""  # it was said where the run was put
+        here.say(MembersSeen(FLEET, (Member("ex-a", True, 0),)))
+        here.act("a", FOREVER)
+        here.act("b", LONG)
+        here.run_until("09:00:01")
+        assert [row.executor for row in here.rows("a")] == ["fleet:ex-a"]
+        return here
+
+    def test_the_run_that_its_step_is_is_made(self, here):
+        here.say(WANTED)
+        assert here.started("b") == ["09:00"]
+
+    @pytest.mark.parametrize(
+        "wanted",
+        [
+            pytest.param(WANTED._replace(job_id="c"), id="another job"),
+            pytest.param(WANTED._replace(step="other"), id="by a step that there is not"),
+        ],
+    )
+    def test_it_cannot_have_any_other_run_made(self, here, wanted):
+        here.say(wanted)
+        here.run_for(5 * SECOND)
+        assert here.rows("b") == here.rows("c") == []
+        assert [end.state for end in told(here)] == [FAILED]
+
+    def test_it_can_say_after_a_restart_which_run_it_waits_for(self, here):
+        here.say(WANTED._replace(number=3))
+        here.restart(after=SECOND)
+        child = sub_run_key("b", PARENT, 1, "call", 3)
+        here.say(RunLost(PARENT, 1, "gone", steps_text([StepRecord("call", "lost", sub_run=child.run_id)])))
+        here.run_for(2 * SECOND)
+        assert here.ledger("b") == ["09:00 cancelled subjob"]
+
+    @pytest.mark.parametrize("named", ["c@2026-03-02T09:00:00Z~own", "nonsense", "@~", ""])
+    def test_it_cannot_have_any_other_run_ended(self, here, named):
+        here.act("c", FOREVER)
+        here.trigger("c")
+        (other,) = here.rows("c")
+        named = other.key.run_id if named.startswith("c@") else named
+        here.say(RunLost(PARENT, 1, "gone", steps_text([StepRecord("call", "lost", sub_run=named)])))
+        here.run_for(5 * SECOND)
+        assert [row.state for row in here.rows("c")] == [RUNNING]
 
 
 def test_the_end_of_a_run_for_a_cancelled_parent_survives_a_crash():

@@ -16,18 +16,40 @@ from evertick.loop.state import Awaited, Hold, OpenRun, State
 from evertick.loop.turn import Turn
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import FAILED, PLANNED, TERMINAL, RunState, Trigger
+from evertick.model.routing import FLEET
 from evertick.model.run import RunKey
 from evertick.model.steps import FAILED as STEP_FAILED
 from evertick.model.steps import SUCCEEDED as STEP_SUCCEEDED
 from evertick.model.steps import read_steps
 from evertick.model.subrun import SubRunEnd, sub_run_key
+from evertick.model.work import SubJob
+from evertick.routing.placement import executor_of
+
+TRIES_MAX = 1_000
+"""Tries of one step of which a member of the fleet is believed that they wait for a run."""
 
 
 def wanted(state: State, turn: Turn, message: SubRunWanted) -> None:
     """A step asks for a run, for the first time or again."""
     key = sub_run_key(message.job_id, message.key, message.attempt, message.step, message.number)
-    state.sub_runs[key] = awaited = Awaited(message, key)
+    awaited = Awaited(message, key)
+    if not _may_ask(state, message):
+        _tell(state, turn, awaited, SubRunEnd(FAILED, f"no step {message.step!r} of its job is a run of that job"))
+        return
+    state.sub_runs[key] = awaited
     _submit(state, turn, awaited)
+
+
+def _may_ask(state: State, message: SubRunWanted) -> bool:
+    """A member of the fleet is believed about the runs it was given; it may not start others by their name."""
+    parent = state.jobs.get(message.key.job_id)
+    if parent is None or not parent.job.routing.has_members:
+        return True
+    work = parent.job.work
+    around = work.handlers
+    steps = (*work.steps, around.on_success, around.on_failure, around.on_cancel, around.on_exit)
+    asked = (message.step, message.job_id)
+    return any(step and isinstance(step.kind, SubJob) and (step.name, step.kind.job_id) == asked for step in steps)
 
 
 def _submit(state: State, turn: Turn, awaited: Awaited) -> None:
@@ -107,9 +129,18 @@ def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
     found = {one.key for one in state.sub_runs.values() if one.wanted.key == run.key and one.wanted.waits}
     if '"sub_run"' in run.steps:
         for step in read_steps(run.steps):
-            if step.sub_run and step.state not in (STEP_SUCCEEDED, STEP_FAILED):
+            if not step.sub_run or step.state in (STEP_SUCCEEDED, STEP_FAILED):
+                continue
+            if executor_of(run.executor) != FLEET or _is_its_own(step.sub_run, run, step.name):
                 found.add(RunKey.from_run_id(step.sub_run))
     return sorted(found)
+
+
+def _is_its_own(run_id: str, run: OpenRun, step: str) -> bool:
+    """Whether the run was asked for by that step: a member might name any other, to have it ended with its own."""
+    job_id = run_id.partition("@")[0]
+    asked = (sub_run_key(job_id, run.key, run.attempt, step, number) for number in range(1, TRIES_MAX + 1))
+    return any(key.run_id == run_id for key in asked)
 
 
 def _cancel(state: State, turn: Turn, key: RunKey, parent: RunKey) -> None:

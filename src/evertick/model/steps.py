@@ -54,6 +54,13 @@ class StepRecord(NamedTuple):
 
 
 _DEFAULTS: Final = {**StepRecord("", "")._asdict(), "name": None, "state": None}
+_KINDS: Final = {
+    name: str if name in ("name", "state", "detail", "sub_run", "reused_from", "digest") else int for name in _DEFAULTS
+} | {
+    "output": str | None,
+    **dict.fromkeys(("started_at", "finished_at", "exit_code"), int | None),
+}
+"""What each must be: the text may come from another machine."""
 _FIGURES: Final = ("user_us", "system_us", "max_rss_bytes", "started_at", "finished_at")
 
 
@@ -83,7 +90,8 @@ def read_step(plain: object) -> StepRecord | None:
     """One record of them; None: it cannot be one."""
     if not isinstance(plain, dict) or not {"name", "state"} <= plain.keys():
         return None
-    return StepRecord(**{name: value for name, value in plain.items() if name in _DEFAULTS})
+    found = {name: value for name, value in plain.items() if name in _DEFAULTS}
+    return StepRecord(**found) if all(isinstance(found[name], _KINDS[name]) for name in found) else None
 
 
 def digest_of(step: Step) -> str:

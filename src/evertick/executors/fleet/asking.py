@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 from evertick.errors import Conflict, ExecutorUnavailable, NotFound
 from evertick.executors import wire
 from evertick.executors.fleet import talk
+from evertick.executors.fleet.checking import card_of
 from evertick.executors.fleet.crew import Crew
 from evertick.executors.fleet.settings import FleetSettings
 from evertick.model.member import Member
@@ -78,7 +80,8 @@ class _View:
         now, instant = time.monotonic(), time.time_ns() // 1_000
         for message in await self._control.read():
             for one in message.get("cards", [message] if "card" in message else []):
-                self._crew.shown(one["card"], one["address"], now, instant, one.get("age", 0.0))
+                with contextlib.suppress(ValueError):  # one that makes no sense is not there
+                    self._crew.shown(card_of(one["card"]), one["address"], now, instant, one.get("age", 0.0))
             if "gone" in message:
                 self._crew.left(message["gone"])
 

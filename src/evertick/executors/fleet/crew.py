@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.fleet.talk import Card
@@ -63,9 +62,8 @@ class Crew:
         for seat in self._seats.values():
             seat.is_there = False
 
-    def shown(self, plain: Mapping[str, Any], address: str, now: float, instant: int, age: float = 0.0) -> str | None:
+    def shown(self, card: Card, address: str, now: float, instant: int, age: float = 0.0) -> str | None:
         """A member says that it is there; answers its name when what it knows must be asked for anew."""
-        card = Card.from_plain(plain)
         before = self._seats.get(card.name)
         seen_at = instant - int(age * SECOND)
         ahead = ((*(before.ahead if before else ()), card.clock - seen_at))[-CARDS_KEPT:]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from evertick.executors import wire
-from evertick.executors.fleet import talk
+from evertick.executors.fleet import checking, talk
 from evertick.executors.fleet.copying import LogCopies
 from evertick.executors.fleet.crew import Crew
 from evertick.executors.fleet.fetching import LogFetcher
@@ -43,6 +43,7 @@ log = logging.getLogger("evertick.fleet")
 AGAIN_SECONDS = 10.0
 """How often what is not settled is asked for again, whether or not there is a reason to."""
 GIVEN_UP_MAX = 10_000
+STRANGERS_MAX = 10_000
 
 
 class FleetDesk:
@@ -150,7 +151,12 @@ class FleetDesk:
         self._show(now)
 
     def _take_card(self, plain: Mapping[str, Any], address: str, now: float, instant: int, age: float) -> None:
-        back = self.crew.shown(plain, address, now, instant, age)
+        try:
+            card = checking.card_of(plain)
+        except ValueError as error:
+            log.warning("fleet.card_not_understood address=%s reason=%s", address, error)
+            return
+        back = self.crew.shown(card, address, now, instant, age)
         if back is not None:
             self._welcome(back, now)
 
@@ -186,8 +192,7 @@ class FleetDesk:
     # One line
 
     def _hear(self, member: str, words: list[Any], now: float) -> None:
-        verb, job_id, scheduled_for, origin, attempt, *rest = words
-        ticket = Ticket(RunKey(job_id, scheduled_for, origin), attempt)
+        verb, ticket, rest = checking.ticket_of(words)
         if verb in (talk.LOG, talk.LOGS_END):
             self._logs.take(verb, member, ticket, rest, self._holder_of(ticket))
             return
@@ -200,21 +205,21 @@ class FleetDesk:
         if part.member and part.member != member:
             # Given to another one since: only that one's word counts, and what this one has must end.
             if verb == wire.STARTED:
-                self._tell(member, wire.line(wire.STOP, *ticket.key, attempt, "it was given to another member"))
+                self._tell(member, wire.line(wire.STOP, *ticket.key, ticket.attempt, "it was given to another member"))
             return
         part.since = now
         match verb:
             case wire.STARTED:
-                self._started(task, part, self.crew.ours(member, rest[0]))
+                self._started(task, part, self.crew.ours(member, checking.instant_of(rest[0])))
             case wire.STEPS if part.number is None:
-                self._report(StepsSeen(task.key, task.attempt, rest[0]))
+                self._report(StepsSeen(task.key, task.attempt, checking.steps_of(rest[0])))
             case wire.CALL:
                 # The shards of a broadcast ask for the same run: it is made once for all of them.
-                self._report(SubRunWanted(task.key, task.attempt, *rest))
+                self._report(SubRunWanted(task.key, task.attempt, *checking.call_of(rest)))
             case wire.HANG_UP:
-                self._report(SubRunUnwanted(task.key, task.attempt, *rest))
+                self._report(SubRunUnwanted(task.key, task.attempt, *checking.hang_up_of(rest)))
             case wire.FINISHED:
-                said = wire.Finished(*rest)
+                said = checking.finished_of(rest)
                 state, at = RunState(said.state), self.crew.ours(member, said.at)
                 end = PartEnd(member, state, at, said.exit_code, said.detail, said.steps, said.broken)
                 self._logs.ended(ticket, member, now)
@@ -223,7 +228,7 @@ class FleetDesk:
                     self._tell(member, wire.line(wire.DELIVERED, said.serial))
             case wire.REFUSED:
                 if part.phase is Phase.SENT:
-                    self._ended(task, part, PartEnd(member, NotEnded.REFUSED, 0, None, rest[0]))
+                    self._ended(task, part, PartEnd(member, NotEnded.REFUSED, 0, None, checking.text_of(rest[0])))
             case wire.UNKNOWN:
                 self._unknown(task, part, member)
 
@@ -267,10 +272,12 @@ class FleetDesk:
             elif verb == wire.FINISHED:
                 log.warning("attempt.result_refused member=%s run=%s", member, ticket.key.run_id)
                 del self._given_up[ticket]
-                self._tell(member, wire.line(wire.DELIVERED, wire.Finished(*rest).serial))
+                self._tell(member, wire.line(wire.DELIVERED, checking.finished_of(rest).serial))
         elif verb == wire.STARTED:
             # Perhaps another node's; if it is ours, the loop knows whether it is still wanted.
             whole = Ticket(split_key(ticket.key)[0], ticket.attempt)
+            if whole not in self._strangers and len(self._strangers) >= STRANGERS_MAX:
+                return
             self._strangers.setdefault(whole, {})[ticket] = member
             self._report(AttemptSeen(*whole))
         elif verb == wire.FINISHED:

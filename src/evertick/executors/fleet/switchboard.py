@@ -45,6 +45,11 @@ class Switchboard(SchedulerPlugin):
 
     def _shown(self, card: dict[str, Any], worker: str) -> None:
         name = card.get("name")
+        known = self._scheduler.workers.get(worker)
+        if known is None or str(known.name) != name:
+            # Dask lets no two come under one name; so nobody is given, or speaks for, what another was given.
+            log.warning("member.not_itself address=%s says=%s", worker, name)
+            return
         is_news = worker not in self._cards
         self._cards[worker], self._seen[worker] = card, time.monotonic()
         self._addresses[str(name)] = worker
