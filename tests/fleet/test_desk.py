@@ -192,6 +192,19 @@ def test_silence_does_not_count_while_the_fleet_cannot_be_heard(line):
     assert isinstance(line.news()[-1], RunLost)
 
 
+def test_silence_does_not_count_while_we_stood_still_ourselves(line):
+    line.connect("ex-a").launch()
+    line.say("ex-a", wire.STARTED, NINE)
+    line.pass_by(3, "ex-a")
+    line.now += 10 * LEASE  # frozen, or without a turn on a busy machine
+    line.desk.tick(line.now)
+    assert [type(one) for one in line.news()] == [RunStarted]
+    line.pass_by(LEASE - 1)
+    assert [type(one) for one in line.news()] == [RunStarted]
+    line.pass_by(2)
+    assert [type(one) for one in line.news()] == [RunStarted, RunLost]
+
+
 def test_the_late_word_of_a_member_is_refused_and_its_process_ended(line):
     line.connect("ex-a", "ex-b").launch()
     line.say("ex-a", wire.STARTED, NINE)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +18,7 @@ from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.report import AttemptSeen, RunFinished, RunLost, RunStarted
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.cable import Cable
-from tests.fleet.yard import SHORT_US, Heard, Yard, children_of, kill, wait_for
+from tests.fleet.yard import ROOT, SHORT_US, Heard, Process, Yard, children_of, kill, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -76,11 +81,15 @@ def test_a_member_whose_machine_died_loses_its_attempt(yard, reports, trace):
     executor.launch(trace.order)
     pid, keeper = trace.pid(), yard.keeper_of("ex-a")
     started(reports)
+    wait_for(lambda: yard.logs().read_log(trace.key, 1, "main").data == b"here\n", "its log to be here")
     yard.members.pop("ex-a")
     member.kill()
     kill(keeper)
     kill(pid)
     assert "ex-a has been silent for" in lost(reports).detail
+    # Its log is here, though nothing is left of its machine.
+    shutil.rmtree(yard.folder / "ex-a")
+    assert yard.logs().read_log(trace.key, 1, "main").data == b"here\n"
     # When it is back, what it says of that attempt counts no more.
     yard.join("ex-a")
     yard.wait_until_ready(executor, "ex-a")
@@ -216,6 +225,39 @@ class TestTheNetwork:
         wait_for(lambda: trace.times() == (1, 1), "it to end unheard")
         cable.mend()
         assert reports.end_of(trace.key).state is SUCCEEDED
+
+
+def test_a_scheduler_that_was_frozen_gives_nobody_up(tmp_path, yard):
+    yard.join("ex-a")
+    jobs, go, began = tmp_path / "jobs", tmp_path / "go", tmp_path / "began"
+    jobs.mkdir()
+    (jobs / "report.yaml").write_text(
+        f"onExecutorLost: fail\nexecutor: fleet\ncommand: echo $$ >> {began}; until test -e {go}; do sleep 0.05; done\n"
+    )
+    (jobs / "evertick.toml").write_text(f'[fleet]\nurl = "{yard.url}"\nlease = "10s"\n')
+    node = Process("serve", str(jobs), "--no-web", "--quiet", log=tmp_path / "serve.log")
+    try:
+        wait_for(lambda: command("trigger", "report", "--folder", str(jobs)).returncode == 0, "the scheduler")
+        wait_for(began.exists, "it to begin")
+        os.kill(node.pid, signal.SIGSTOP)
+        time.sleep(12)  # beyond the lease: there is nothing to be seen of one that runs out unseen
+        os.kill(node.pid, signal.SIGCONT)
+        go.touch()
+        wait_for(lambda: history(jobs)[0]["finished_at"], "its end")
+        assert [(run["state"], run["attempt"]) for run in history(jobs)] == [("succeeded", 1)]
+    finally:
+        os.kill(node.pid, signal.SIGCONT)
+        node.stop()
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "evertick", *words], cwd=ROOT, capture_output=True, text=True)
+
+
+def history(folder: Path) -> list[dict]:
+    found = command("history", "report", "--folder", str(folder), "-o", "json")
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout)["items"]
 
 
 class TestAnotherScheduler:

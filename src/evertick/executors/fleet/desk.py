@@ -44,6 +44,8 @@ AGAIN_SECONDS = 10.0
 """How often what is not settled is asked for again, whether or not there is a reason to."""
 GIVEN_UP_MAX = 10_000
 STRANGERS_MAX = 10_000
+DEAF_SECONDS = 2.0
+"""A tick that comes later than this was held up with everything else here, so that nobody could be heard."""
 
 
 class FleetDesk:
@@ -61,6 +63,7 @@ class FleetDesk:
         self._strangers: dict[Ticket, dict[Ticket, str]] = {}
         """Attempts that members have and that nobody here asked for: the loop may want them ended."""
         self._strangers_told_at = 0.0
+        self._ticked_at: float | None = None
         self._shown: tuple[Member, ...] | None = None
         self.members: Sequence[Member] = ()
 
@@ -173,6 +176,10 @@ class FleetDesk:
 
     def tick(self, now: float) -> None:
         """What must be looked at although nobody said anything."""
+        if self._ticked_at is not None and now - self._ticked_at > DEAF_SECONDS and self.crew.is_connected:
+            # It was we who stood still: what members said meanwhile is still to be read.
+            self.crew.connected(now)
+        self._ticked_at = now
         for task, part in tuple(self._parts.values()):
             if part.phase is Phase.ENDED:
                 continue
