@@ -44,7 +44,7 @@ library      errors model settings planning loop definitions store stores execut
 web          errors model settings operations
 api          errors model settings definitions store stores executors dispatch operations parts web
 cli          errors model settings planning loop definitions operations service once api stores executors
-testing      errors model settings planning routing loop definitions store stores executor dispatch operations
+testing      errors model settings planning routing loop definitions store stores executor executors dispatch operations
 evertick     errors model settings planning definitions store executor operations service library
 __main__     cli
 """
@@ -57,7 +57,8 @@ MAY_NAME = {
     "service": ("evertick.",),
     "parts": ("evertick.executors.",),
     "once": ("evertick.executors.",),
-    "testing": ("evertick.stores.memory.",),
+    # How the shards of a broadcast become one outcome is a function of values.
+    "testing": ("evertick.stores.memory.", "evertick.executors.fleet.joining."),
     # A program's own composition root: it adds its functions to what the service is put together from.
     "library": ("evertick.stores.", "evertick.executors."),
     # A server in a process of its own opens its own ledger, and reads logs where they lie.

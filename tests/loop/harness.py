@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import Any
 
-from evertick.dispatch.dispatcher import recall
-from evertick.dispatch.lookup import look_up
+from evertick.dispatch.lookup import look_up, recall
 from evertick.dispatch.writer import commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide

@@ -161,6 +161,25 @@ def tries_the_lost_again(state: State, messages: Sequence[Message], now: Instant
     return Decision(effects, decision.wake_at)
 
 
+def repeats_every_shard(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """A retry of a broadcast is the whole broadcast again."""
+    decision = decide(state, messages, now)
+    effects = [
+        effect._replace(executor=effect.executor.replace("+", "")) if isinstance(effect, Launch) else effect
+        for effect in decision.effects
+    ]
+    return Decision(effects, decision.wake_at)
+
+
+def forgets_where_it_put_them(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    decision = decide(state, messages, now)
+    effects = [
+        effect._replace(executor="fleet") if isinstance(effect, Launch) and effect.attempt > 1 else effect
+        for effect in decision.effects
+    ]
+    return Decision(effects, decision.wake_at)
+
+
 def _told(message: Message) -> Message:
     if isinstance(message, DefinitionsChanged | DefinitionsResynced):
         return message._replace(jobs=[_with_loss(job, OnExecutorLost.RETRY) for job in message.jobs])

@@ -53,6 +53,24 @@ BROKEN = [
     pytest.param(
         {"decide": broken.tries_the_lost_again}, Faults(death=0.3), "runs at most once", id="at most once becomes twice"
     ),
+    pytest.param(
+        {"decide": broken.tries_the_lost_again, "jobs": 8},
+        Faults(failure=0.0, member_outages_per_hour=12.0),
+        "runs at most once, and nobody knows",
+        id="at most once becomes twice on the fleet",
+    ),
+    pytest.param(
+        {"decide": broken.repeats_every_shard, "jobs": 8},
+        Faults(failure=0.4),
+        "had succeeded and were started again",
+        id="a shard is done twice",
+    ),
+    pytest.param(
+        {"decide": broken.forgets_where_it_put_them},
+        Faults(failure=0.5),
+        "is for the fleet, and was launched on",
+        id="nobody chose a member",
+    ),
 ]
 
 

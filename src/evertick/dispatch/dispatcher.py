@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evertick.dispatch.clock import Clock
 from evertick.dispatch.inbox import Inbox
-from evertick.dispatch.lookup import look_up
+from evertick.dispatch.lookup import look_up, recall
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor, HearsOfSubRuns, PlacedExecutor
 from evertick.loop.decide import decide
@@ -29,7 +29,7 @@ from evertick.loop.effects import (
     Stop,
     TellStep,
 )
-from evertick.loop.messages import LaunchRefused, Message, PlacementsRecalled, ReplySlot, RunLost, Shutdown, TimePassed
+from evertick.loop.messages import LaunchRefused, Message, ReplySlot, RunLost, Shutdown, TimePassed
 from evertick.loop.state import State
 from evertick.loop.statistics import Histogram
 from evertick.model.instant import SECOND
@@ -37,8 +37,6 @@ from evertick.model.lifecycle import RETRYING
 from evertick.model.routing import LOCAL
 from evertick.model.run import RunKey
 from evertick.routing.placement import executor_of
-from evertick.routing.strategies import HISTORY
-from evertick.store import RunFilter, Store
 
 log = logging.getLogger("evertick")
 
@@ -232,9 +230,3 @@ class Dispatcher:
                 continue
             for key, attempt, _ in attempts:
                 self._inbox.report(RunLost(key, attempt, f"its executor {name!r} is not here any more"))
-
-
-def recall(store: Store, job_id: str) -> Message:
-    """Where the job ran last, by the ledger."""
-    rows = store.query(RunFilter(job_ids=[job_id]), limit=HISTORY).rows
-    return PlacementsRecalled(job_id, [row.executor for row in reversed(rows) if row.executor])

@@ -1,11 +1,12 @@
-"""What the ledger has about runs that steps wait for."""
+"""What the ledger has about runs that steps wait for, and about where a job ran."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evertick.loop.messages import Message, SubRunFound, SubRunsSeen
+from evertick.loop.messages import Message, PlacementsRecalled, SubRunFound, SubRunsSeen
 from evertick.model.run import LedgerRow, RunKey
+from evertick.routing.strategies import HISTORY
 from evertick.store import RunFilter, Store
 
 
@@ -24,3 +25,9 @@ def _row(store: Store, key: RunKey) -> LedgerRow | None:
         if found is not None or page.after is None:
             return found
         after = page.after
+
+
+def recall(store: Store, job_id: str) -> Message:
+    """Where the job ran last, by the ledger."""
+    rows = store.query(RunFilter(job_ids=[job_id]), limit=HISTORY).rows
+    return PlacementsRecalled(job_id, [row.executor for row in reversed(rows) if row.executor])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from random import Random
-from typing import NamedTuple
 
 from evertick.loop.effects import Launch
 from evertick.model.instant import HOUR, MILLISECOND, MINUTE, SECOND, Instant
@@ -14,7 +13,9 @@ from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT, Ru
 from evertick.model.policy import OnExecutorLost
 from evertick.model.report import LaunchRefused, Report, RunFinished, RunHeartbeat, RunLost, RunStarted, RunUnknown
 from evertick.model.run import RunKey
+from evertick.testing.caller import Caller
 from evertick.testing.faults import Faults
+from evertick.testing.fleet import SimulatedFleet
 from evertick.testing.invariants import Violation
 from evertick.testing.timeline import Timeline
 
@@ -23,13 +24,6 @@ LEASE_US = 2 * MINUTE
 BEATS_PER_LEASE = 3
 RETOLD_US = 2 * HOUR
 """How long a machine keeps the outcome of a run, for a process that has not heard of it."""
-
-
-class Caller(NamedTuple):
-    """A process of a node; an answer to a question dies with whoever asked it."""
-
-    node: str
-    incarnation: int
 
 
 class _Attempt:
@@ -68,6 +62,8 @@ class SimulatedExecutors:
         *,
         is_shared: bool,
         is_overlap_kept: bool,
+        fleet: SimulatedFleet | None = None,
+        routed: Collection[str] = (),
     ) -> None:
         self._timeline = timeline
         self._random = random
@@ -77,6 +73,9 @@ class SimulatedExecutors:
         self._run_max_us = run_max_us
         self._is_shared = is_shared
         self._is_overlap_kept = is_overlap_kept
+        self._fleet = fleet
+        self._routed = routed
+        """The jobs whose runs go to a member that the loop has chosen."""
         self._here: defaultdict[str, list[_Attempt]] = defaultdict(list)
         self._running: defaultdict[tuple[str, str], dict[_Attempt, None]] = defaultdict(dict)
         self._attempts: dict[tuple[str, RunKey, int], _Attempt] = {}
@@ -90,20 +89,37 @@ class SimulatedExecutors:
 
     def open(self, caller: Caller) -> None:
         """A process begins: it is told what ended on its machine lately, because nobody may have heard it."""
+        if self._fleet is not None and self._routed:
+            self._fleet.open(caller)
         for attempt in self._here[self._place(caller)]:
             is_recent = attempt.started_at > self._timeline.now - RETOLD_US
             if not self._is_shared and is_recent and (attempt.end is not None or attempt.is_dead):
                 self._answer(caller, attempt.key, attempt.number)
 
     def launch(self, caller: Caller, launch: Launch) -> None:
+        fleet = self._fleet_of(launch.key)
+        if fleet is not None:
+            fleet.launch(caller, launch)
+            return
         self._send(launch.key, self._arrive, caller, launch)
 
     def stop(self, caller: Caller, key: RunKey, attempt: int) -> None:
+        fleet = self._fleet_of(key)
+        if fleet is not None:
+            fleet.stop(key, attempt)
+            return
         self._send(key, self._stop, caller, key, attempt)
 
     def reconcile(self, caller: Caller, runs: Sequence[tuple[RunKey, int, str]]) -> None:
         for key, attempt, _ in runs:
-            self._send(key, self._answer, caller, key, attempt)
+            fleet = self._fleet_of(key)
+            if fleet is not None:
+                fleet.reconcile(caller, key, attempt)
+            else:
+                self._send(key, self._answer, caller, key, attempt)
+
+    def _fleet_of(self, key: RunKey) -> SimulatedFleet | None:
+        return self._fleet if key.job_id in self._routed else None
 
     def _send(self, key: RunKey, action: Callable[..., None], *args: object) -> None:
         """What is said about one run arrives in the order it was said."""

@@ -42,6 +42,8 @@ class Faults:
     silence: float = 0.0
     """The attempt is heard of no more; half of the time it returns with a result when nobody waits for it."""
     refusal: float = 0.0
+    member_outages_per_hour: float = 0.0
+    """A member of the fleet is away for a while, and given up if that is too long."""
     late_report: float = 0.0
     report_delay_max_us: int = 3 * MINUTE
     duplicate_report: float = 0.0

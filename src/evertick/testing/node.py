@@ -7,7 +7,7 @@ from random import Random
 from typing import Protocol
 
 from evertick.dispatch.leadership import NODE_PREFIX, RENEWALS_PER_LEASE, Leadership, bucket_lease
-from evertick.dispatch.lookup import look_up
+from evertick.dispatch.lookup import look_up, recall
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.effects import (
     Commit,
@@ -16,6 +16,7 @@ from evertick.loop.effects import (
     Launch,
     Log,
     LookUp,
+    Recall,
     Reconcile,
     Record,
     Release,
@@ -36,8 +37,9 @@ from evertick.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, to
 from evertick.model.job import Job
 from evertick.model.run import RunKey
 from evertick.operations import message_of
+from evertick.testing.caller import Caller
 from evertick.testing.clock import SimulatedClock
-from evertick.testing.executors import Caller, SimulatedExecutors
+from evertick.testing.executors import SimulatedExecutors
 from evertick.testing.faults import Faults
 from evertick.testing.invariants import Violation
 from evertick.testing.scenario import Ownership, Scenario
@@ -299,6 +301,8 @@ class Node:
                 self._executors.reconcile(self.caller, runs)
             case LookUp(keys):
                 self._writer.write(lambda: look_up(self._store, keys))
+            case Recall(job_id):
+                self._writer.write(lambda: [recall(self._store, job_id)])
             case Release(buckets):
                 self._writer.write(lambda: self._release(buckets))
             case Resync():

@@ -85,7 +85,8 @@ class People:
         if job is None:
             missing = [name for name in self._names() if name not in self.jobs]
             if missing:
-                self._write(draw_job(random, random.choice(missing), start, length_us, period_us))
+                drawn = draw_job(random, random.choice(missing), start, length_us, period_us)
+                self._write(self._scenario.routed(drawn))
             return
         match random.randrange(6):
             case 0 | 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 
@@ -10,6 +11,7 @@ from evertick.loop.settings import LoopSettings
 from evertick.model.instant import HOUR, MINUTE, SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
+from evertick.model.routing import FLEET, Routing, Strategy
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.testing.faults import Faults
 
@@ -45,9 +47,18 @@ class Scenario:
     """How long a run takes at most."""
     is_fleet_shared: bool
     """Whether all nodes launch on one fleet, instead of each on its own machine."""
+    members: tuple[str, ...] = ()
+    """Of the fleet that the loop itself chooses from."""
+    routings: Mapping[str, Routing] = field(default_factory=dict)
+    """How, by job; the others run where they are launched."""
+
+    def routed(self, job: Job) -> Job:
+        """A job stays with the fleet, or away from it, for all its life, as its runs do."""
+        return replace(job, routing=self.routings[job.id]) if job.id in self.routings else job
 
     def __str__(self) -> str:
         fleet = ", one fleet" if self.is_fleet_shared else ""
+        fleet += f", {len(self.members)} members for {len(self.routings)} of the jobs" if self.members else ""
         return (
             f"{self.nodes} nodes ({self.ownership}{fleet}), {len(self.jobs)} jobs, {self.length_us / HOUR:g} h from "
             f"{to_text(self.start)}, planning {self.settings.preread_us // SECOND} s ahead; {self.faults}"
@@ -92,7 +103,13 @@ def draw_scenario(
         # Each node would take back what another has entered: who may edit is the one thing they must agree on.
         drawn_faults = replace(drawn_faults, edits_per_hour=0.0)
     count = random.randint(3, 8)
-    return Scenario(
+    names = [f"job-{number}" for number in range(count if jobs is None else jobs)]
+    # By luck of its own, so that the worlds without a fleet stay as they were.
+    members, routings = draw_fleet(Random(f"fleet {seed}"), names, ownership)
+    if members and faults is None:
+        luck = Random(f"outages {seed}")
+        drawn_faults = replace(drawn_faults, member_outages_per_hour=luck.choice((0.0, 1.0, 6.0)))
+    scenario = Scenario(
         seed=seed,
         start=start,
         length_us=length_us,
@@ -107,14 +124,26 @@ def draw_scenario(
         ),
         lease_us=6 * SECOND if is_brisk else 5 * MINUTE,
         faults=drawn_faults if faults is None else faults,
-        jobs=tuple(
-            draw_job(random, f"job-{number}", start, length_us, period_us)
-            for number in range(count if jobs is None else jobs)
-        ),
+        jobs=tuple(draw_job(random, name, start, length_us, period_us) for name in names),
         run_max_us=period_us * 2,
         # Without any agreement two nodes launch the same attempt, and only a fleet in common can tell.
         is_fleet_shared=ownership is Ownership.NONE or random.random() < 0.5,
+        members=members,
+        routings=routings,
     )
+    return replace(scenario, jobs=tuple(map(scenario.routed, scenario.jobs)))
+
+
+def draw_fleet(
+    random: Random, names: Sequence[str], ownership: Ownership
+) -> tuple[tuple[str, ...], Mapping[str, Routing]]:
+    """A fleet in some worlds, for some of their jobs; without owners nobody could say what a member was given."""
+    if ownership is Ownership.NONE or random.random() < 0.6:
+        return (), {}
+    members = tuple(f"ex-{number}" for number in range(random.randint(2, 4)))
+    labels = random.choice(((), (("kind", "even"),)))
+    routings = {name: Routing(FLEET, random.choice(tuple(Strategy)), labels) for name in names if random.random() < 0.6}
+    return (members, routings) if routings else ((), {})
 
 
 def draw_job(random: Random, job_id: str, start: Instant, length_us: int, period_us: int) -> Job:

@@ -14,8 +14,10 @@ from evertick.model.job import Job
 from evertick.model.report import Report as RunReport
 from evertick.planning.verify import Report, verify_ledger
 from evertick.stores.memory import MemoryStore
-from evertick.testing.executors import Caller, SimulatedExecutors
+from evertick.testing.caller import Caller
+from evertick.testing.executors import SimulatedExecutors
 from evertick.testing.faults import Faults
+from evertick.testing.fleet import SimulatedFleet
 from evertick.testing.invariants import LedgerWatch, Violation
 from evertick.testing.node import Decide, Node
 from evertick.testing.people import People
@@ -93,6 +95,15 @@ class World:
         is_agreed = scenario.ownership is not Ownership.NONE
         watch = LedgerWatch(store.line)
         self.backend = Backend(store, watch, timeline, are_epochs_checked=is_agreed)
+        self.fleet = SimulatedFleet(
+            timeline,
+            Random(f"fleet of world {scenario.seed}"),
+            self._faults,
+            self._tell,
+            self._answer,
+            scenario.members,
+            scenario.run_max_us,
+        )
         self.executors = SimulatedExecutors(
             timeline,
             random,
@@ -103,6 +114,8 @@ class World:
             is_shared=scenario.is_fleet_shared,
             # With several nodes, what one launched may be unknown to the one that takes over.
             is_overlap_kept=scenario.nodes == 1,
+            fleet=self.fleet,
+            routed=scenario.routings,
         )
         self.nodes = [
             Node(
@@ -129,6 +142,7 @@ class World:
         for node in self.nodes:
             timeline.after(self.random.randrange(10 * SECOND), node.boot)
         self.people.begin()
+        self.fleet.begin()
         for per_hour, action in (
             (self.faults.outages_per_hour, self._go_away),
             *((self.faults.crashes_per_hour, lambda node=node: self._crash(node)) for node in self.nodes),
@@ -192,6 +206,7 @@ class World:
         self.trace.add("world", "calms down")
         self.faults = self.scenario.faults.calm()
         self.executors.is_calm = True
+        self.fleet.calm_down()
         self.backend.away_until = 0
         for node in self.nodes:
             node.clock.settle()
@@ -253,7 +268,7 @@ class World:
             simulated_us=self.timeline.now - self.scenario.start,
             events=self.timeline.happened,
             turns=sum(node.turns for node in self.nodes),
-            attempts=self.executors.started,
+            attempts=self.executors.started + self.fleet.started,
             happened=dict(self.happened),
             digest=crc32(repr((rows, self.timeline.happened)).encode()),
         )
