@@ -128,7 +128,8 @@ class Driver:
         match effect:
             case Commit(number):
                 try:
-                    self._inbox.append(BatchCommitted(number, commit_around(self.store, effect).refused))
+                    done = commit_around(self.store, effect)
+                    self._inbox.append(BatchCommitted(number, done.refused, done.crowded))
                 except Fenced as fenced:
                     self._inbox.append(BatchFenced(number, fenced.buckets))
             case Record(changes):

@@ -300,7 +300,8 @@ class World:
                 case Commit(number) as commit:
                     batches = None if batches is None else batches - 1
                     try:
-                        self.inbox.append(BatchCommitted(number, commit_around(self.store, commit).refused))
+                        done = commit_around(self.store, commit)
+                        self.inbox.append(BatchCommitted(number, done.refused, done.crowded))
                     except Fenced as fenced:
                         self.inbox.append(BatchFenced(number, fenced.buckets))
                 case LookUp(keys):

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from evertick.loop.chain import is_held_back
+from evertick.loop.effects import Record
+from evertick.loop.messages import CancelRun, RunFinished
 from evertick.loop.settings import LoopSettings
+from evertick.loop.state import JobState, OpenRun
+from evertick.model.chain import After
 from evertick.model.instant import MINUTE, SECOND
+from evertick.model.lifecycle import LAUNCHING, SUCCEEDED, Trigger
+from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
+from evertick.stores.memory import MemoryStore
 from tests.loop.harness import Act, World, job, world
+from tests.simulator.desk import NINE, Desk
 
 ONE_AT_A_TIME = LoopSettings(queues=(("database", 1),))
 MINUTELY = EverySpec(MINUTE)
@@ -69,3 +80,57 @@ def test_a_run_that_outlived_a_restart_keeps_its_place():
     assert here.started("b") == []
     here.run_until("08:31:50")
     assert here.started("b") == ["08:31"]
+
+
+# --- several nodes
+
+
+@pytest.fixture
+def nodes() -> list[Desk]:
+    """Two nodes with one job each, both in the queue, which has one place; the job of the first has taken it."""
+    jobs, store = [queued("a"), queued("b")], MemoryStore()
+    both = [Desk(*jobs, store=store, node=name, settings=ONE_AT_A_TIME) for name in "ab"]
+    for desk in both:
+        desk.own_as_one_of_several(desk.node)
+        desk.write()
+    for desk in both:
+        desk.run_until(NINE + MINUTE)
+    return both
+
+
+def test_the_limit_of_a_queue_is_that_of_all_nodes_together(nodes):
+    first, second = nodes
+    assert [key.job_id for key, _ in first.launched] == ["a"]
+    assert second.launched == []
+    assert second.ledger("b") == ["09:01 waiting"]
+    assert {row.key.job_id: row.detail for row in second.store.contents().rows}["b"].startswith("the queue 'database'")
+
+
+def test_who_found_a_queue_full_asks_again_until_there_is_a_place(nodes):
+    first, second = nodes
+    second.run_until(NINE + MINUTE + 10 * SECOND)
+    assert second.launched == []
+    (run, attempt) = first.launched[0]
+    first.say(RunFinished(run, attempt, first.now, SUCCEEDED, 0))
+    first.write()
+    second.run_until(NINE + MINUTE + 12 * SECOND)
+    assert second.launched == [(RunKey("b", NINE + MINUTE), 1)]
+
+
+def test_a_run_that_is_cancelled_while_the_ledger_is_asked_for_a_place_never_had_one(nodes):
+    _, second = nodes
+    second.say(after_us=SECOND)  # it asks again
+    second.say(CancelRun("c", "b"))
+    asked = [change for write in second.writes if isinstance(write, Record) for change in write.changes]
+    assert [change for change in asked if change.key.job_id == "b" and change.state is LAUNCHING] == []
+    second.write()
+    assert second.ledger("b") == ["09:01 cancelled"]
+    assert second.launched == []
+
+
+def test_the_successes_that_a_run_has_used_need_not_come_again_because_its_queue_was_full():
+    run = OpenRun(RunKey("b", NINE), Trigger.SCHEDULER, NINE)
+    after = JobState(replace(queued("b"), after=After(("a",))), NINE)
+    assert is_held_back(after, run)
+    run.has_used_successes = True
+    assert not is_held_back(after, run)

@@ -32,6 +32,7 @@ from pathlib import Path
 from evertick.dispatch.leadership import LEASE_US
 from evertick.errors import SchedulerLockError
 from evertick.executor import Attempt
+from evertick.loop.settings import LoopSettings
 from evertick.model.instant import HOUR, SECOND, Instant
 from evertick.model.job import Job
 from evertick.model.lifecycle import FAILED, SUCCEEDED, RunState
@@ -69,6 +70,8 @@ class Config:
     look_seconds: float = 0.02
     """How often it says how it stands."""
     tells_launches: bool = True
+    queue_limit: int | None = None
+    """All jobs are in one queue, of which so many runs may be active."""
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))
@@ -84,6 +87,7 @@ def jobs_of(config: Config) -> list[Job]:
             f"{kind}-{number:03}",
             schedules=(EverySpec(period),),
             policy=replace(POLICIES[number % 3], on_executor_lost=lost, retry=retry),
+            queue=None if config.queue_limit is None else "database",
         )
         for number, (kind, period) in enumerate(periods)
     ]
@@ -199,7 +203,13 @@ async def _serve(config: Config, tell: Tell) -> None:
         return TellingStore(store, tell) if config.tells_calls else store
 
     service = Service(
-        config.url, lambda: jobs, {"local": executor}, node=config.node, lease_us=config.lease_us, opener=opener
+        config.url,
+        lambda: jobs,
+        {"local": executor},
+        node=config.node,
+        settings=LoopSettings(queues=() if config.queue_limit is None else (("database", config.queue_limit),)),
+        lease_us=config.lease_us,
+        opener=opener,
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, service.shut_down)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, _sleep, service, tell)

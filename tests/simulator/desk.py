@@ -14,11 +14,12 @@ from evertick.loop.messages import (
     BucketsGained,
     ChangesRecorded,
     DefinitionsResynced,
+    LeaseRenewed,
     Message,
 )
 from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
-from evertick.model.bucket import BUCKETS
+from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import HOUR, SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.run import RunKey
@@ -31,11 +32,18 @@ NINE = from_text("2026-05-12T09:00:00Z")
 class Desk:
     """One node; several may share a store."""
 
-    def __init__(self, *jobs: Job, store: MemoryStore | None = None, node: str = "a", now: Instant = NINE) -> None:
+    def __init__(
+        self,
+        *jobs: Job,
+        store: MemoryStore | None = None,
+        node: str = "a",
+        now: Instant = NINE,
+        settings: LoopSettings | None = None,
+    ) -> None:
         self.store = store or MemoryStore()
         self.node = node
         self.now = now
-        self.state = State(LoopSettings(), node, "1", now)
+        self.state = State(settings or LoopSettings(), node, "1", now)
         self.writes: deque[Commit | Record] = deque()
         self.effects: list[Effect] = []
         """Everything that was wanted, oldest first, except writes."""
@@ -63,6 +71,13 @@ class Desk:
         self.say(BucketsGained(epochs, self.store.load()))
         return epochs
 
+    def own_as_one_of_several(self, *jobs: str) -> None:
+        """Take the buckets of these jobs, for an hour, beside others who have the rest."""
+        names = [lease_name(bucket_of(job)) for job in jobs]
+        held = self.store.lease(names, self.node, HOUR, self.now)
+        epochs = {int(one.name.partition(":")[2]): one.epoch for one in held if one.name in names}
+        self.say(LeaseRenewed(self.now + HOUR), BucketsGained(epochs, self.store.load(epochs)))
+
     def own_without_lease(self) -> None:
         """Plan every job although nobody agreed to it; all epochs are those of leases that were never taken."""
         self.say(BucketsGained(dict.fromkeys(range(BUCKETS), 0), self.store.load()))
@@ -78,7 +93,8 @@ class Desk:
         if isinstance(write, Record):
             return ChangesRecorded(len(write.changes), self.store.record(write.changes))
         try:
-            return BatchCommitted(write.number, commit_around(self.store, write).refused)
+            done = commit_around(self.store, write)
+            return BatchCommitted(write.number, done.refused, done.crowded)
         except Fenced as fenced:
             return BatchFenced(write.number, fenced.buckets)
 

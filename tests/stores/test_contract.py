@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from evertick.stores import open_store
 from tests.ledgers import new_ledger
-from tests.stores import contract, contract_entries, contract_overview, contract_reads
+from tests.stores import contract, contract_claims, contract_entries, contract_overview, contract_reads
 from tests.stores.differential import compare
 
 SERVERS = {"postgres": "postgres_server", "mysql": "mysql_server"}
@@ -88,6 +88,10 @@ class TestCommit(contract.CommitContract):
 
 
 class TestRecord(contract.RecordContract):
+    pass
+
+
+class TestClaims(contract_claims.ClaimContract):
     pass
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from evertick.errors import SettingsError, StoreError, StoreUnavailable
 from evertick.model.instant import DAY, MINUTE
+from evertick.model.ledger import Claim
 from evertick.model.lifecycle import FAILED, LOST, RUNNING, SUCCEEDED, Trigger
 from evertick.model.run import RunKey
 from evertick.store import Batch, JobRecord, RunFilter
@@ -60,6 +62,28 @@ def test_a_node_that_freezes_with_leases_locked_does_not_keep_them_from_others(u
         frozen.invalidate()
         frozen.close()
         other.close()
+
+
+@pytest.mark.parametrize("kind", slow_servers)
+def test_of_nodes_that_ask_for_the_last_place_at_once_one_gets_it(url, store):
+    stores = [store, *(open_store(url) for _ in range(3))]
+    try:
+        for round_number in range(10):
+            keys = [occurrence(NINE + round_number * SECOND, f"job-{number}") for number in range(len(stores))]
+            jobs = [key.job_id for key in keys]
+            enter(store, *map(planned, keys))
+
+            def launch(one, key, jobs=jobs):
+                batch = Batch(by="x", changes=[became(key, RUNNING)], claims=[Claim("database", 1, jobs, [key])])
+                return one.commit(batch).crowded
+
+            with ThreadPoolExecutor(len(stores)) as threads:
+                crowded = frozenset().union(*threads.map(launch, stores, keys))
+            assert len(crowded) == len(stores) - 1
+            store.record([became(key, SUCCEEDED) for key in keys])
+    finally:
+        for one in stores[1:]:
+            one.close()
 
 
 @pytest.mark.parametrize("kind", slow_servers)

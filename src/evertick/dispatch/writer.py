@@ -115,7 +115,7 @@ class Writer:
             self._report(BatchFenced(commit.number, fenced.buckets))
             return
         if committed is not None:
-            self._report(BatchCommitted(commit.number, committed.refused))
+            self._report(BatchCommitted(commit.number, committed.refused, committed.crowded))
 
     def _insist(self, call: Callable[[], _Result]) -> _Result | None:
         """Do it until it is done; None only when the writer was told to give up."""

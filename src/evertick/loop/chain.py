@@ -19,7 +19,8 @@ IGNORED = '{"ignored": true}'
 
 
 def link(state: State, old: Job | None, new: Job | None) -> None:
-    """Keep track of who runs after whom, whoever owns them."""
+    """Keep track of who runs after whom, and of who is in a queue with whom, whoever owns them."""
+    state.queue_jobs.clear()
     if old is not None and old.after is not None:
         for upstream in old.after.jobs:
             state.downstream.get(upstream, set()).discard(old.id)
@@ -67,7 +68,8 @@ def is_satisfied(job: JobState) -> bool:
 
 def is_held_back(job: JobState, run: OpenRun) -> bool:
     """Whether an occurrence must wait for the jobs that its job runs after."""
-    return job.job.after is not None and not run.key.origin and run.attempt == 0 and not is_satisfied(job)
+    is_first = not run.key.origin and run.attempt == 0 and not run.has_used_successes
+    return job.job.after is not None and is_first and not is_satisfied(job)
 
 
 def use(turn: Turn, job: JobState) -> None:

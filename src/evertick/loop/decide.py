@@ -215,7 +215,10 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
         return
     for run in pending.launches:
         job = state.jobs.get(run.key.job_id)
-        if job is not None and job.active_run(run.key) is run:
+        run.awaits_ledger = False
+        if run.key in message.crowded:
+            settle.crowded(state, turn, run)
+        elif job is not None and job.active_run(run.key) is run:
             turn.launch(run, job)
         elif state.orphans.pop(run.key, None) is run:
             # Its job went to another node before this answer came: nobody will start it, and its owner must know.

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from evertick.loop.chain import is_held_back, use
+from evertick.loop.claims import needs_claim
 from evertick.loop.constraints import check_behind, missing_success, too_many
 from evertick.loop.enter import drop, settle_catchup, settle_job
 from evertick.loop.placing import find_place, neighbours, next_to_go, note_placed, whom_it_meets
@@ -229,6 +230,7 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
         queue.active.add(run.key)
     if job.arrivals and not run.key.origin and run.attempt == 0:
         use(turn, job)
+        run.has_used_successes = True
     run.attempt += 1
     run.fence = state.epochs.get(job.bucket, 0) << FENCE_BITS | run.attempt
     run.retry_at = None
@@ -237,7 +239,8 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     job.last_started_at = turn.now
     # The shards of a broadcast cannot be asked for by whoever does not know how many there are.
     is_broadcast = job.job.routing.strategy is Strategy.SHARDING_BROADCAST
-    if is_broadcast or job.job.policy.on_executor_lost is OnExecutorLost.FAIL:
+    is_once = is_broadcast or job.job.policy.on_executor_lost is OnExecutorLost.FAIL
+    if is_once or needs_claim(state, job.job.queue):
         turn.move(run, LAUNCHING, is_with_batch=True)
         turn.launch_once_written(run)
     else:

@@ -151,6 +151,7 @@ class OrphansFound(NamedTuple):
 class BatchCommitted(NamedTuple):
     number: int
     refused: frozenset[RunKey] = frozenset()
+    crowded: frozenset[RunKey] = frozenset()
 
 
 class BatchFenced(NamedTuple):

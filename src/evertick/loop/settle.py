@@ -275,6 +275,24 @@ def refused(state: State, turn: Turn, message: LaunchRefused) -> None:
     if found is None:
         return
     job, run = found
+    wait_us = min(state.settings.launch_retry_us << min(run.refusals, 10), MINUTE)
+    run.refusals += 1
+    if _wait_again(state, turn, job, run, turn.now + wait_us, message.detail):
+        turn.log("run.launch_refused", run=run.key.run_id, detail=message.detail, tries=run.refusals)
+
+
+def crowded(state: State, turn: Turn, run: OpenRun) -> None:
+    """Runs of other nodes have all the places of its queue: it asks again, because nobody tells when one is free."""
+    job = state.jobs.get(run.key.job_id)
+    if job is None or job.active_run(run.key) is not run:
+        state.orphans.pop(run.key, None)  # its next owner knows it as it was before
+        return
+    detail = f"the queue {job.job.queue!r} is full, here and on other nodes"
+    _wait_again(state, turn, job, run, turn.now + state.settings.launch_retry_us, detail)
+
+
+def _wait_again(state: State, turn: Turn, job: JobState, run: OpenRun, not_before: Instant, detail: str) -> bool:
+    """Put a run that was not started in front of those that wait; False: it was asked to end, and has."""
     lane = job.lane_of(run.key)
     del lane.active[run.key]
     leave_queue(state, run)
@@ -282,13 +300,12 @@ def refused(state: State, turn: Turn, message: LaunchRefused) -> None:
     if run.stop_detail is not None:
         cancel(state, turn, job, run, run.stop_detail)
         drain(state, turn, job, lane)
-        return
-    run.not_before = turn.now + min(state.settings.launch_retry_us << min(run.refusals, 10), MINUTE)
-    run.refusals += 1
-    turn.move(run, WAITING, detail=message.detail)
+        return False
+    run.not_before = not_before
+    turn.move(run, WAITING, detail=detail)
     enqueue(lane, run)
-    state.ring.put(run.not_before, run)
-    turn.log("run.launch_refused", run=run.key.run_id, detail=message.detail, tries=run.refusals)
+    state.ring.put(not_before, run)
+    return True
 
 
 def _note_attempt(run: OpenRun, outcome: RunState, at: Instant, exit_code: int | None, detail: str) -> None:

@@ -26,6 +26,7 @@ class OpenRun:
 
     __slots__ = (
         "attempt",
+        "awaits_ledger",
         "decided_at",
         "definition",
         "earlier",
@@ -34,6 +35,7 @@ class OpenRun:
         "expected_at",
         "fence",
         "has_unsaid_steps",
+        "has_used_successes",
         "in_ledger",
         "key",
         "lease_until",
@@ -82,6 +84,10 @@ class OpenRun:
         """What became of the attempts before, as `model.attempts` writes it."""
         self.has_unsaid_steps = False
         """Whether the ledger has yet to be told."""
+        self.awaits_ledger = False
+        """Whether it is launched when the ledger has it that it is, which has not said so yet."""
+        self.has_used_successes = False
+        """Whether those of the jobs before it were used for it; if it could not be started, it needs no others."""
         self.was_asked = False
         """Whether its executor was asked what became of it and has not answered yet."""
         self.early_change: Change | None = None
@@ -337,6 +343,8 @@ class State:
         self.ring: Ring[OpenRun] = Ring()
         self.queues: dict[str, Queue] = {name: Queue(limit) for name, limit in settings.queues}
         self.freed_queues: set[str] = set()
+        self.queue_jobs: dict[str, tuple[str, ...]] = {}
+        """Which jobs are in each queue, of all definitions there are; empty: nobody has looked."""
         self.downstream: dict[str, set[str]] = {}
         """Which jobs run after a job, of all definitions there are."""
         self.to_plan: dict[str, None] = {}

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection
 from typing import NamedTuple
 
+from evertick.loop.claims import claims_of
 from evertick.loop.effects import Commit, Effect, Launch, Log, Record, Reply, Stop
 from evertick.loop.messages import ReplySlot
 from evertick.loop.state import EndedRun, JobState, OpenRun, PendingBatch, State
@@ -214,6 +215,8 @@ class Turn:
 
     def note(self, run: OpenRun, detail: str | None) -> None:
         """Add words, or only our fence, to a run that goes on as it is."""
+        if run.awaits_ledger:
+            return  # whether it is launched is for the ledger to say; that it would be must not be said behind its back
         steps = self._news_of_steps(run)
         self._changes.append(Change(run.key, run.state, self.now, run.fence, run.attempt, detail=detail, steps=steps))
 
@@ -238,6 +241,7 @@ class Turn:
 
     def launch_once_written(self, run: OpenRun) -> None:
         """Launch a run when the ledger has it that it is: for those that must not be started twice by two nodes."""
+        run.awaits_ledger = True
         self._launches.append(run)
 
     def launch(self, run: OpenRun, job: JobState) -> None:
@@ -334,6 +338,7 @@ class Turn:
             epochs=dict(state.epochs),
             requests=self._requests,
             answers=self._answers,
+            claims=claims_of(state, self._launches),
         )
         state.batches[number] = PendingBatch(batch, self._entered, self._request_jobs, tuple(self._launches))
         return Commit(number, batch, self._schedules_of_gaps(batch))
@@ -360,6 +365,7 @@ class Turn:
                 dropped.add(run.key)  # withdrawn since
                 continue
             runs.append(run)
+        launches = tuple(run for run in pending.launches if _is_kept(run.key.job_id, lost))
         jobs = [job for record in old.jobs if (job := state.jobs.get(record.job_id))]
         batch = Batch(
             by=self._by(number),
@@ -380,8 +386,8 @@ class Turn:
                 for request_id, answer in old.answers.items()
                 if _is_kept(pending.request_jobs.get(request_id, ""), lost)
             },
+            claims=claims_of(state, launches),
         )
-        launches = tuple(run for run in pending.launches if _is_kept(run.key.job_id, lost))
         state.batches[number] = PendingBatch(batch, runs, pending.request_jobs, launches)
         return Commit(number, batch, self._schedules_of_gaps(batch))
 

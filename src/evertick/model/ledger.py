@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -96,6 +96,22 @@ class Request(NamedTuple):
     """JSON, once it was carried out; None until then."""
 
 
+class Claim(NamedTuple):
+    """Places in a queue whose runs several nodes start: counted and taken in one transaction."""
+
+    queue: str
+    limit: int
+    job_ids: Sequence[str]
+    """Of all jobs in the queue: their runs that are active by the ledger have a place."""
+    keys: Sequence[RunKey]
+    """The runs that want one, in this order; one that has a place keeps it."""
+
+    def without_place(self, active: Collection[RunKey]) -> Sequence[RunKey]:
+        """Those that get none: whoever is active keeps its place, then the first come."""
+        wanted = [key for key in self.keys if key not in active]
+        return wanted[max(self.limit - len(active), 0) :]
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What one `commit` writes."""
@@ -121,12 +137,16 @@ class Batch:
     """Requests submitted; one that is there already is left as it is."""
     answers: Mapping[str, str] = field(default_factory=dict)
     """Per request id: its answer, JSON."""
+    claims: Sequence[Claim] = ()
+    """Places that runs among `changes` need; each gets one, or its changes are not written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
     refused: frozenset[RunKey] = frozenset()
     """Entries that somebody else had decided already: theirs stand, ours were not written."""
+    crowded: frozenset[RunKey] = frozenset()
+    """Runs that found no place in their queue: the changes of the batch to them were not written."""
 
 
 class Lease(NamedTuple):

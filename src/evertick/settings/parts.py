@@ -227,7 +227,7 @@ class Values:
     port: int = _a(count(0, 65_535), 8765, "Their port; 0 takes a free one.")
     web: bool = _a(FLAG, True, "Whether there are pages and an API at all.")
     queues: tuple[tuple[str, int], ...] = _a(
-        LIMITS, (), "How many runs of the jobs in each named queue may be active at once on a node."
+        LIMITS, (), "How many runs of the jobs in each named queue may be active at once, on all nodes together."
     )
     loop: LoopPart = _part(LoopPart, "How the loop is paced, and what it holds at most.")
     jobs: JobsPart = _part(JobsPart, "What holds for jobs that do not say otherwise.")

@@ -9,6 +9,7 @@ from zlib import crc32
 
 from evertick.errors import SchemaTooNew
 from evertick.model.instant import Instant
+from evertick.model.ledger import Claim
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import Batch, DefinitionLine, JobRecord, Lease, Request, RequestKind, ScheduleLine
@@ -100,6 +101,7 @@ def encode_write(write: Write) -> dict[str, Json]:
                 "epochs": list(write.epochs.items()),
                 "requests": list(write.requests),
                 "answers": dict(write.answers),
+                "claims": list(write.claims),
             }
             return {"commit": {name: part for name, part in parts.items() if part}}
 
@@ -126,6 +128,7 @@ def decode_write(document: dict[str, Json]) -> Write:
                 epochs=dict(parts.get("epochs", ())),
                 requests=tuple(map(_request, parts.get("requests", ()))),
                 answers=parts.get("answers", {}),
+                claims=tuple(map(_claim, parts.get("claims", ()))),
             )
     raise ValueError(f"a line of the journal says nothing known: {sorted(document)}")
 
@@ -169,6 +172,11 @@ def _change(values: Json) -> Change:
 def _row(values: Json) -> LedgerRow:
     key, state, trigger, decided_at, decided_by, reason, *rest = values
     return LedgerRow(RunKey(*key), RunState(state), Trigger(trigger), decided_at, decided_by, _reason(reason), *rest)
+
+
+def _claim(values: Json) -> Claim:
+    queue, limit, job_ids, keys = values
+    return Claim(queue, limit, job_ids, [RunKey(*key) for key in keys])
 
 
 def _request(values: Json) -> Request:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from evertick.errors import Fenced, GapRefused
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import Instant
-from evertick.model.lifecycle import ENDED, PLANNED, SKIPPED, TERMINAL
+from evertick.model.ledger import Claim
+from evertick.model.lifecycle import ACTIVE, ENDED, PLANNED, SKIPPED, TERMINAL
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import (
     Batch,
@@ -172,7 +173,8 @@ class MemoryStore:
             for key in batch.withdrawn:
                 self._withdraw(key)
             refused = frozenset([entry.key for entry in batch.entries if not self._enter(entry, batch.by)])
-            self._apply([change for change in batch.changes if change.key not in refused])
+            crowded = self._crowded(batch.claims)
+            self._apply([change for change in batch.changes if change.key not in refused | crowded])
             for job in batch.jobs:
                 known = self._jobs.get(job.job_id)
                 backward = known is not None and known.watermark > job.watermark
@@ -192,7 +194,16 @@ class MemoryStore:
                 self._submit(request)
             for request_id, answer in batch.answers.items():
                 self._answer(request_id, answer)
-        return Committed(refused)
+        return Committed(refused, crowded)
+
+    def _crowded(self, claims: Sequence[Claim]) -> frozenset[RunKey]:
+        found: set[RunKey] = set()
+        for claim in claims:
+            mates = frozenset(claim.job_ids)
+            keys = (key for bucket in {_bucket_of(job_id) for job_id in mates} for key in self._open[bucket])
+            active = {key for key in keys if key.job_id in mates and self._rows[key].state in ACTIVE}
+            found.update(claim.without_place(active))
+        return frozenset(found)
 
     def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
         with self._lock:

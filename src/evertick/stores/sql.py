@@ -22,7 +22,16 @@ from evertick.errors import EvertickError, Fenced, GapRefused, StoreError, Store
 from evertick.model.instant import Instant
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot, Tally
-from evertick.stores import migrations, sql_changes, sql_compact, sql_entries, sql_leases, sql_overview, sql_reads
+from evertick.stores import (
+    migrations,
+    sql_changes,
+    sql_claims,
+    sql_compact,
+    sql_entries,
+    sql_leases,
+    sql_overview,
+    sql_reads,
+)
 from evertick.stores.sql_rows import Params, entry_row, job_row, key_row, request_row, storable
 from evertick.stores.sql_statements import Statements, Tongue
 
@@ -184,9 +193,10 @@ class SqlStore(ABC):
         self._check_epochs(connection, batch.epochs)
         self._many(connection, sql.withdraw, sorted(map(key_row, batch.withdrawn)))
         entered = self._enter(connection, batch.entries, batch.by)
+        crowded = sql_claims.crowded(connection, sql, batch.claims)
         changes = batch.changes
-        if entered.refused:
-            changes = [change for change in changes if change.key not in entered.refused]
+        if entered.refused or crowded:
+            changes = [change for change in changes if change.key not in entered.refused | crowded]
         recorded = sql_changes.apply(connection, sql, changes, self._update)
         self._many(connection, sql.upsert_job, [job_row(job) for job in batch.jobs])
         self._many(connection, sql.rewind, [(watermark, job_id) for job_id, watermark in batch.rewinds.items()])
@@ -201,7 +211,7 @@ class SqlStore(ABC):
         if batch.requests:
             self._announce_requests(connection)
         self._count(connection, entered.counts() + recorded.ended)
-        return Committed(frozenset(entered.refused))
+        return Committed(frozenset(entered.refused), crowded)
 
     def _check_epochs(self, connection: sa.Connection, epochs: Mapping[int, int]) -> None:
         """Hold the leases as they are until the transaction ends, so that nobody takes one over meanwhile."""

@@ -36,6 +36,15 @@ def lease(
     return sorted(held for held in seen.values() if held.expires_at > now)
 
 
+def lock(connection: sa.Connection, statements: Statements, names: Sequence[str]) -> None:
+    """Let nobody else pass here until the transaction ends; the rows are leases that nobody ever holds."""
+    wanted = sorted(set(names))
+    there = {held.name for held in _all(connection)}
+    _make(connection, statements, [name for name in wanted if name not in there])
+    statement = statements.lease_rows(len(wanted), statements.tongue.row_lock.format(alias="evertick_leases"))
+    connection.exec_driver_sql(statement, tuple(wanted)).all()
+
+
 def after(held: Lease, holder: str, ttl_us: int, now: Instant) -> Lease | None:
     """The lease after the holder asked for it; None where it stays as it is."""
     if held.expires_at <= now:

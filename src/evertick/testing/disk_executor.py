@@ -228,6 +228,13 @@ def launches_in(path: Path) -> list[Launched]:
     ]
 
 
+def ends_in(path: Path) -> dict[tuple[str, int], Instant]:
+    """When each attempt ended that a file tells of."""
+    return {
+        (line["run"], line["attempt"]): line["at"] for line in _lines(path.read_bytes()) if line["event"] == "finished"
+    }
+
+
 def _lines(content: bytes) -> Iterator[dict[str, Any]]:
     return (json.loads(line) for line in content[: content.rfind(b"\n") + 1].splitlines())
 

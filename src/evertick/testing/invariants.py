@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant, to_text
 from evertick.model.ledger import Batch, Committed, JobRecord, ScheduleLine
-from evertick.model.lifecycle import PLANNED, TERMINAL
+from evertick.model.lifecycle import ACTIVE, PLANNED, TERMINAL
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.planning.schedules import next_of
 from evertick.planning.verify import Cover, stretches, uncovered, watermark_of
@@ -25,8 +25,16 @@ class LedgerWatch:
     ahead of the entries, nothing is decided twice, what has ended stays as it is, and no fence goes back.
     """
 
-    def __init__(self, line: Callable[[RunKey], LedgerRow | None]) -> None:
+    def __init__(
+        self,
+        line: Callable[[RunKey], LedgerRow | None],
+        queue_limit: int | None = None,
+        is_queued: Callable[[str], bool] = lambda _job_id: False,
+    ) -> None:
         self._line = line
+        self._queue_limit = queue_limit
+        self._is_queued = is_queued
+        self._in_queue: set[RunKey] = set()
         self.rows: dict[RunKey, LedgerRow] = {}
         self._by_job: defaultdict[str, dict[Instant, LedgerRow]] = defaultdict(dict)
         self._gaps: defaultdict[str, list[tuple[Instant, Instant]]] = defaultdict(list)
@@ -115,6 +123,18 @@ class LedgerWatch:
         self.rows[key] = row
         if not key.origin:
             self._by_job[key.job_id][key.scheduled_for] = row
+        if self._queue_limit is not None and self._is_queued(key.job_id):
+            self._note_place(row, self._queue_limit)
+
+    def _note_place(self, row: LedgerRow, limit: int) -> None:
+        """However many nodes start runs of a queue, no more are active than it allows."""
+        if row.state not in ACTIVE:
+            self._in_queue.discard(row.key)
+            return
+        self._in_queue.add(row.key)
+        if len(self._in_queue) > limit:
+            names = ", ".join(sorted(key.run_id for key in self._in_queue))
+            raise Violation(f"{len(self._in_queue)} runs are active in a queue of {limit}: {names}")
 
     # How far planning has come
 

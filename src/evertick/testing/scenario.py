@@ -17,6 +17,7 @@ from evertick.testing.faults import Faults
 
 # An ordinary day, a spring and an autumn night in Europe, and one in a zone of half hours.
 STARTS = ("2026-05-12T08:00:00Z", "2026-03-29T00:00:00Z", "2026-10-25T00:00:00Z", "2026-04-04T14:30:00Z")
+QUEUE = "shared"
 ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe")
 
 
@@ -99,8 +100,10 @@ def draw_scenario(
     length_us = int((drawn_hours if hours is None else hours) * HOUR)
     period_us = 20 * SECOND if is_brisk else 5 * MINUTE
     drawn_faults = Faults.drawn(random)
-    if ownership is Ownership.NONE:
-        # Each node would take back what another has entered: who may edit is the one thing they must agree on.
+    has_limit = ownership is Ownership.LEASED and seed % 3 == 1
+    if ownership is Ownership.NONE or has_limit:
+        # Each node would take back what another has entered: who may edit is the one thing they must agree on. And who
+        # is in a queue is what the files say, which each node reads at a time of its own.
         drawn_faults = replace(drawn_faults, edits_per_hour=0.0)
     count = random.randint(3, 8)
     names = [f"job-{number}" for number in range(count if jobs is None else jobs)]
@@ -121,6 +124,7 @@ def draw_scenario(
             flush_interval_us=pace_us * 4,
             grace_us=max(30 * SECOND, pace_us),
             stall_us=pace_us * 5,
+            queues=((QUEUE, 1 + seed % 2),) if has_limit else (),
         ),
         lease_us=6 * SECOND if is_brisk else 5 * MINUTE,
         faults=drawn_faults if faults is None else faults,
@@ -154,7 +158,13 @@ def draw_job(random: Random, job_id: str, start: Instant, length_us: int, period
         priority=random.choice((0, 0, 5)),
         stops=(EverySpec(period_us * 7),) if random.random() < 0.1 else (),
         restarts=(EverySpec(period_us * 5),) if random.random() < 0.1 else (),
+        queue=QUEUE if is_queued(job_id) else None,
     )
+
+
+def is_queued(job_id: str) -> bool:
+    """Every other job is in the queue, for all its life; whether that limits anything is up to the scenario."""
+    return int(job_id.rpartition("-")[2]) % 2 == 1
 
 
 def is_at_most_once(job_id: str) -> bool:

@@ -21,7 +21,7 @@ from evertick.testing.fleet import SimulatedFleet
 from evertick.testing.invariants import LedgerWatch, Violation
 from evertick.testing.node import Decide, Node
 from evertick.testing.people import People
-from evertick.testing.scenario import Ownership, Scenario, draw_scenario
+from evertick.testing.scenario import QUEUE, Ownership, Scenario, draw_scenario, is_queued
 from evertick.testing.timeline import Timeline
 from evertick.testing.trace import Trace
 from evertick.testing.unreliable import Backend
@@ -93,7 +93,7 @@ class World:
         self.happened: Counter[str] = Counter()
         self.trace = Trace(timeline)
         is_agreed = scenario.ownership is not Ownership.NONE
-        watch = LedgerWatch(store.line)
+        watch = LedgerWatch(store.line, dict(scenario.settings.queues).get(QUEUE), is_queued)
         self.backend = Backend(store, watch, timeline, are_epochs_checked=is_agreed)
         self.fleet = SimulatedFleet(
             timeline,

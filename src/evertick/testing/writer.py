@@ -86,7 +86,7 @@ class SimulatedWriter:
             committed = commit_around(self._store, commit)
         except Fenced as fenced:
             return [BatchFenced(commit.number, fenced.buckets)]
-        return [BatchCommitted(commit.number, committed.refused)]
+        return [BatchCommitted(commit.number, committed.refused, committed.crowded)]
 
     def _send(self, call: Call, wait_us: int) -> None:
         self._timeline.after(self._latency_us(), self._arrive, call, wait_us)

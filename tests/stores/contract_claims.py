@@ -1,0 +1,79 @@
+"""What every store must do about places in a queue: count and give them in the transaction that takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from evertick.model.ledger import Claim
+from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, RUNNING, SUCCEEDED, WAITING
+from evertick.model.run import RunKey
+from evertick.store import Batch, Committed
+from tests.stores.building import NINE, SECOND, became, enter, occurrence, planned, row
+
+QUEUED = ["a", "b", "c"]
+RUNS = [occurrence(NINE, job) for job in QUEUED]
+A, B, C = RUNS
+
+
+def launch(store, limit: int, *keys: RunKey, jobs: Sequence[str] = QUEUED) -> Committed:
+    changes = [became(key, LAUNCHING) for key in keys]
+    return store.commit(Batch(by="node-1", changes=changes, claims=[Claim("database", limit, jobs, keys)]))
+
+
+class ClaimContract:
+    @pytest.fixture
+    def queue(self, store):
+        enter(store, *map(planned, RUNS))
+        return store
+
+    def test_as_many_are_launched_as_there_are_places_the_first_first(self, queue):
+        assert launch(queue, 2, B, A, C).crowded == {C}
+        assert [row(queue, key).state for key in RUNS] == [LAUNCHING, LAUNCHING, PLANNED]
+
+    @pytest.mark.parametrize("state", [LAUNCHING, RUNNING, RETRYING])
+    def test_a_run_that_has_not_ended_keeps_its_place_whoever_started_it(self, queue, state):
+        queue.record([became(A, state)])
+        assert launch(queue, 1, B).crowded == {B}
+        assert row(queue, B).state is PLANNED
+
+    @pytest.mark.parametrize("state", [WAITING, SUCCEEDED])
+    def test_one_that_waits_or_has_ended_has_none(self, queue, state):
+        queue.record([became(A, state)])
+        assert launch(queue, 1, B).crowded == frozenset()
+
+    def test_whoever_has_a_place_is_not_asked_for_another(self, queue):
+        """A retry, or a call that is repeated because its answer was lost."""
+        assert launch(queue, 1, A).crowded == frozenset()
+        assert launch(queue, 1, A).crowded == frozenset()
+        assert launch(queue, 1, A, B).crowded == {B}
+
+    def test_runs_of_other_jobs_do_not_count(self, queue):
+        other = occurrence(NINE + SECOND, "other")
+        enter(queue, planned(other))
+        queue.record([became(other, RUNNING)])
+        assert launch(queue, 1, A).crowded == frozenset()
+
+    def test_two_queues_are_counted_each_by_itself(self, queue):
+        changes = [became(key, LAUNCHING) for key in (A, B)]
+        claims = [Claim("one", 1, ["a"], [A]), Claim("two", 0, ["b"], [B])]
+        assert queue.commit(Batch(by="node-1", changes=changes, claims=claims)).crowded == {B}
+
+    def test_the_rest_of_the_batch_is_written_whoever_finds_no_place(self, queue):
+        later = occurrence(NINE + SECOND, "a")
+        batch = Batch(
+            by="node-1",
+            entries=[planned(later)],
+            changes=[became(A, LAUNCHING), became(C, SUCCEEDED)],
+            claims=[Claim("database", 0, QUEUED, [A])],
+        )
+        assert queue.commit(batch).crowded == {A}
+        assert row(queue, later).state is PLANNED
+        assert row(queue, C).state is SUCCEEDED
+
+    def test_a_queue_of_many_jobs_is_counted_whole(self, queue):
+        many = [f"job-{number}" for number in range(1_200)]
+        enter(queue, *(planned(occurrence(NINE, job)) for job in many))
+        queue.record([became(occurrence(NINE, job), RUNNING) for job in (many[0], many[-1])])
+        assert launch(queue, 3, A, B, jobs=[*QUEUED, *many]).crowded == {B}
