@@ -34,7 +34,7 @@ executor     errors model
 kinds        errors model executor
 executors    errors model planning executor kinds routing
 dispatch     errors model settings planning routing loop definitions store executor
-operations   errors model settings planning loop definitions store dispatch
+operations   errors model settings planning routing loop definitions store dispatch
 parts        errors model settings routing loop executor executors kinds
 service      errors model settings planning routing loop definitions store stores executor executors kinds \
              dispatch operations parts

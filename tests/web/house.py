@@ -40,10 +40,10 @@ class House:
         self.token = ""
         self._processes: list[subprocess.Popen[str]] = []
 
-    def start(self, *, with_scheduler: bool = True) -> None:
+    def start(self, *more: str, with_scheduler: bool = True) -> None:
         module = ["evertick", "serve"] if with_scheduler else ["evertick.api"]
         told = self.folder / "serve.log"
-        process = self._run("-m", *module, str(self.folder), "--port", str(self.port), log=told)
+        process = self._run("-m", *module, str(self.folder), "--port", str(self.port), *more, log=told)
 
         def has_said_it() -> bool:
             found = re.search(r"#token=(\S+)", told.read_text())
@@ -55,6 +55,12 @@ class House:
 
     def get(self, path: str) -> Any:
         request = urllib.request.Request(f"{self.url}/api/v1{path}", headers={"authorization": f"Bearer {self.token}"})
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+            return json.load(answer)
+
+    def post(self, path: str, body: Any = None) -> Any:
+        headers = {"authorization": f"Bearer {self.token}", "content-type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/api/v1{path}", json.dumps(body or {}).encode(), headers)
         with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
             return json.load(answer)
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.house import open_page, wait_for
+from tests.web.house import NARROW, open_page, wait_for
 
 STAGE = "Ribbon of time"
 
@@ -61,6 +61,33 @@ def test_a_young_ledger_is_shown_from_its_beginning(page, house, minutes, span):
     page.goto(house.url)
     wait_for(lambda: span_of(page) == span)
     page.unroute_all(behavior="wait")
+
+
+def test_two_fingers_zoom(browser, house, complaints):
+    page = open_page(browser, house, complaints, viewport=NARROW, has_touch=True, is_mobile=True)
+    page.goto(f"{house.url}/?span=21600000")
+    page.get_by_role("link", name="etl").wait_for()
+    box = page.locator(".ribbon-stage").bounding_box()
+    y, middle = box["y"] + 60, box["x"] + box["width"] / 2
+    fingers = page.context.new_cdp_session(page)
+
+    def touch(kind, apart):
+        points = [{"x": middle + sign * apart / 2, "y": y, "id": number} for number, sign in ((0, -1), (1, 1))]
+        touched = [] if kind == "touchEnd" else points
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touched})
+
+    def pinch(first, last):
+        touch("touchStart", first)
+        for step in range(1, 9):
+            touch("touchMove", first + (last - first) * step / 8)
+        touch("touchEnd", last)
+
+    pinch(60, 240)
+    wait_for(lambda: 0 < span_of(page) < 8_000_000)
+    near = span_of(page)
+    pinch(240, 60)
+    wait_for(lambda: span_of(page) > 2 * near)
+    page.context.close()
 
 
 def test_outcomes_have_their_colours(ribbon):

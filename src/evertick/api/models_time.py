@@ -224,6 +224,21 @@ class Overview(Shape):
     problems: list[DefinitionProblem]
 
 
+class MemberState(Shape):
+    """One of those that run attempts for a place, as it was last seen."""
+
+    name: str
+    is_healthy: bool
+    is_open: bool = Field(description="Whether it takes new attempts; not while it is drained.")
+    running: int | None
+    slots: int | None
+    labels: dict[str, str]
+    version: str | None
+    address: str | None
+    seen_at: Moment | None
+    runs: list[str]
+
+
 class ExecutorState(BaseModel):
     """A place that runs attempts; what the scheduler tells of it beside these depends on its kind."""
 
@@ -233,6 +248,7 @@ class ExecutorState(BaseModel):
     is_known: bool
     active: int
     runs: list[Run]
+    members: list[MemberState]
 
 
 class Executors(Shape):

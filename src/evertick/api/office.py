@@ -23,10 +23,11 @@ from evertick.settings import Settings
 KEY_FILE = "api.key"
 
 
-class Member(Protocol):
+class Members(Protocol):
     """What can be done to a place that runs attempts, by whoever knows it."""
 
-    def __call__(self, executor: str, member: str, *, is_draining: bool) -> Mapping[str, Any]: ...
+    def drain(self, executor: str, member: str, *, is_draining: bool) -> Mapping[str, Any]: ...
+    def remove(self, executor: str, member: str, *, by_force: bool) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ class Office:
     """Of job files."""
     hosts: frozenset[str] = frozenset()
     """The names this server answers to, in lower case."""
-    drain: Member | None = None
+    members: Members | None = None
+    """None: there is nobody who could be drained."""
     courtesy: Courtesy = field(default_factory=Nobody)
     site: Any = None
     """The page's files; None where they were not built."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from evertick.api.courtesy import AfterTheLoop, Nobody
 from evertick.api.feed import RESET, Feed
 from evertick.api.limiter import Limiter
-from evertick.api.office import Member, Office, signing_key
+from evertick.api.office import Members, Office, signing_key
 from evertick.api.sessions import Sessions
 from evertick.api.site import find_site
 from evertick.definitions.source import Folder
@@ -119,7 +119,7 @@ def open_office(
         key=signing_key(state_folder),
         folder=folder,
         hosts=names_of(settings),
-        drain=draining(settings),
+        members=members_of(settings),
         courtesy=Nobody() if is_firing is None else AfterTheLoop(is_firing),
         site=find_site() if settings.web else None,
     )
@@ -146,22 +146,36 @@ def following(control: Control) -> Callable[[threading.Event], Iterator[Mapping[
     return follow
 
 
-def draining(settings: Settings) -> Member | None:
-    """How a member of the fleet is given nothing more; None where there is no fleet."""
-    if not settings.fleet.url:
-        return None
+def members_of(settings: Settings) -> Members | None:
+    """How members of the fleet are looked after; None where there is no fleet."""
+    return FleetMembers(settings) if settings.fleet.url else None
 
-    def drain(executor: str, member: str, *, is_draining: bool) -> Mapping[str, Any]:
-        from evertick.executors.fleet.asking import set_cordon
-        from evertick.parts import fleet_settings
 
-        fleet = fleet_settings(settings)
-        if executor != FLEET or fleet is None:
-            raise NotFound(f"the executor '{executor}' has no members that could be drained.", (FLEET,))
-        seen = set_cordon(fleet, member, is_closed=is_draining)
+class FleetMembers:
+    """Asks the fleet itself, as the commands do: it remembers, whatever becomes of the scheduler."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def drain(self, executor: str, member: str, *, is_draining: bool) -> Mapping[str, Any]:
+        from evertick.executors.fleet import asking
+
+        seen = asking.set_cordon(self._fleet(executor), member, is_closed=is_draining)
         return {"member": seen.name, "is_open": seen.is_open, "running": seen.running}
 
-    return drain
+    def remove(self, executor: str, member: str, *, by_force: bool) -> Mapping[str, Any]:
+        from evertick.executors.fleet import asking
+
+        asking.remove(self._fleet(executor), member, by_force=by_force)
+        return {"member": member, "is_open": False, "running": 0}
+
+    def _fleet(self, executor: str) -> Any:
+        from evertick.parts import fleet_settings
+
+        fleet = fleet_settings(self._settings)
+        if executor != FLEET or fleet is None:
+            raise NotFound(f"the executor '{executor}' has no members that could be drained.", (FLEET,))
+        return fleet
 
 
 def check_place(settings: Settings) -> None:

@@ -7,8 +7,11 @@ from typing import Annotated, Any
 from zoneinfo import available_timezones
 
 from fastapi import Path, Query
+from pydantic import Field
 
 from evertick.api import models_time as shapes
+from evertick.api.models import Shape
+from evertick.api.office import Members
 from evertick.api.routing import At, Moment, Routes, Text, Words, items
 from evertick.errors import Conflict
 from evertick.operations.tokens import Role
@@ -105,7 +108,8 @@ def drain_member(
     at: At, executor: Annotated[str, Path(max_length=255)], member: Annotated[str, Path(max_length=255)]
 ) -> Any:
     """Give a member nothing more to run; what runs there goes on."""
-    return _drain(at, executor, member, is_draining=True)
+    told = _members(at, executor).drain(executor, member, is_draining=True)
+    return {"is_scheduler_running": True, "status": dict(told)}
 
 
 @machinery.post("/executors/{executor}/members/{member}/undrain", Role.OPERATOR, shapes.Status)
@@ -113,7 +117,24 @@ def undrain_member(
     at: At, executor: Annotated[str, Path(max_length=255)], member: Annotated[str, Path(max_length=255)]
 ) -> Any:
     """Let a member run things again."""
-    return _drain(at, executor, member, is_draining=False)
+    told = _members(at, executor).drain(executor, member, is_draining=False)
+    return {"is_scheduler_running": True, "status": dict(told)}
+
+
+class RemoveBody(Shape):
+    force: bool = Field(False, description="Also when it runs something, which is lost then.")
+
+
+@machinery.post("/executors/{executor}/members/{member}/remove", Role.ADMIN, shapes.Status)
+def remove_member(
+    at: At,
+    executor: Annotated[str, Path(max_length=255)],
+    member: Annotated[str, Path(max_length=255)],
+    body: RemoveBody | None = None,
+) -> Any:
+    """Let a member leave for good: its process ends, and does not start again."""
+    told = _members(at, executor).remove(executor, member, by_force=body.force if body else False)
+    return {"is_scheduler_running": True, "status": dict(told)}
 
 
 @machinery.get("/queues", Role.VIEWER, shapes.Queues)
@@ -141,10 +162,10 @@ def verify_ledger(at: At) -> Any:
     return at.desk.verify()
 
 
-def _drain(at: At, executor: str, member: str, *, is_draining: bool) -> Any:
-    if at.drain is None:
+def _members(at: At, executor: str) -> Members:
+    if at.members is None:
         raise Conflict(f"the executor '{executor}' has no members that could be drained.")
-    return {"is_scheduler_running": True, "status": dict(at.drain(executor, member, is_draining=is_draining))}
+    return at.members
 
 
 @cache

@@ -21,7 +21,9 @@ def add_web(service: FolderService, options: Mapping[str, str | int | None]) -> 
     from evertick.service import Companion, module_command
 
     # Options travel as variables: a password in a URL must not stand where everybody can list it.
-    chosen = {f"EVERTICK_{name.upper()}": str(value) for name, value in options.items() if value is not None}
+    chosen = {
+        f"EVERTICK_{name.upper().replace('.', '_')}": str(value) for name, value in options.items() if value is not None
+    }
     command = module_command("evertick.api", str(service.folder), "--state-folder", str(service.state_folder))
     service.accompany(Companion("web", command, {**os.environ, **chosen}))
 

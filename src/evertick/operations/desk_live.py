@@ -12,6 +12,7 @@ from evertick.model.lifecycle import ACTIVE, WAITING
 from evertick.model.run import LedgerRow
 from evertick.operations.desk_scene import Scene
 from evertick.operations.desk_shapes import Data
+from evertick.routing.placement import executor_of, parse_placement
 
 SHOWN = 20
 
@@ -23,18 +24,22 @@ class LiveDesk(Scene):
         return None if told is None else dict(told)
 
     def executors(self) -> Data:
-        """The places that run attempts, as the scheduler knows them, and what runs there now."""
+        """The places that run attempts, as the scheduler knows them, and what runs there now.
+
+        Those with members of their own, such as a fleet, are one place.
+        """
         told = self.status()
+        known = _places(_named(None if told is None else told.get("executors")))
         running: dict[str, list[LedgerRow]] = defaultdict(list)
         for row in self.view().snapshot.open_runs:
             if row.state in ACTIVE and row.executor:
-                running[row.executor].append(row)
-        known = _named(None if told is None else told.get("executors"))
+                running[_place_of(row.executor, known)].append(row)
         return {
             "is_scheduler_running": self.is_scheduler_running(),
             "items": [
                 {
                     **known.get(name, {}),
+                    "members": _members(known.get(name, {}).get("members", {}), running[name]),
                     "executor": name,
                     "is_known": name in known,
                     "active": len(running[name]),
@@ -114,6 +119,51 @@ def _of_node(told: Mapping[str, Any]) -> Data:
         "lag_seconds": (told.get("planner") or {}).get("lag_seconds"),
         "jobs": (told.get("jobs") or {}).get("owned"),
     }
+
+
+def _places(told: Mapping[str, Data]) -> dict[str, Data]:
+    """What the scheduler tells, by place: what belongs to a node stands for itself, members stand together."""
+    found: dict[str, Data] = {}
+    for name, one in told.items():
+        kind, member = one.get("kind"), one.get("member")
+        if kind is None or member in (None, kind):
+            found[name] = one
+            continue
+        place = found.setdefault(kind, {"kind": kind, "is_healthy": False, "members": {}})
+        place["members"][member] = one
+        place["is_healthy"] = place["is_healthy"] or bool(one.get("is_healthy"))
+    return found
+
+
+def _place_of(executor: str, known: Mapping[str, Data]) -> str:
+    """The place that a run is at: `local@a1` as it is, `fleet:ex-a` with the fleet, a cluster with who reaches it."""
+    kind = executor_of(executor)
+    same = [executor, kind, *(name for name, one in known.items() if one.get("kind") == kind and "@" not in executor)]
+    return next((name for name in same if name in known), executor if "@" in executor else kind)
+
+
+def _members(told: Mapping[str, Data], rows: Sequence[LedgerRow]) -> list[Data]:
+    """The members of a place; one that is gone and that runs still name is told of too."""
+    runs: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        for member in parse_placement(row.executor).members:
+            runs[member].append(row.key.run_id)
+    return [
+        {
+            "name": name,
+            "is_healthy": bool(one.get("is_healthy")),
+            "is_open": bool(one.get("is_open")),
+            "running": one.get("running"),
+            "slots": one.get("slots"),
+            "labels": dict(one.get("labels") or {}),
+            "version": one.get("version"),
+            "address": one.get("address"),
+            "seen_at": one.get("seen_at"),
+            "runs": runs[name][:SHOWN],
+        }
+        for name in sorted({*told, *runs})
+        for one in [told.get(name, {})]
+    ]
 
 
 def _named(told: Any) -> dict[str, Data]:

@@ -291,6 +291,7 @@ export interface ExecutorState {
   is_known: boolean;
   active: number;
   runs: Run[];
+  members: MemberState[];
   [other: string]: unknown;
 }
 
@@ -550,6 +551,21 @@ export interface Mark {
   attempt: number;
 }
 
+/** One of those that run attempts for a place, as it was last seen. */
+export interface MemberState {
+  name: string;
+  is_healthy: boolean;
+  /** Whether it takes new attempts; not while it is drained. */
+  is_open: boolean;
+  running: number | null;
+  slots: number | null;
+  labels: Record<string, string>;
+  version: string | null;
+  address: string | null;
+  seen_at: string | null;
+  runs: string[];
+}
+
 export interface Minute {
   at: string;
   count: number;
@@ -714,6 +730,11 @@ export interface QueuedRun {
 export interface Queues {
   is_scheduler_running: boolean;
   items: Queue[];
+}
+
+export interface RemoveBody {
+  /** Also when it runs something, which is lost then. */
+  force?: boolean;
 }
 
 export interface ResumeBody {

@@ -49,6 +49,7 @@ export type {
   LaneGap as Gap,
   ListedJob as Job,
   LogText as LogChunk,
+  MemberState as Member,
   Node as GraphNode,
   NodeState as Node,
   SettingLine as Setting,
@@ -96,22 +97,10 @@ export interface Live<T> {
   items: T[];
 }
 
-export interface Member {
-  name: string;
-  state?: string;
-  address?: string | null;
-  load?: number | null;
-  running?: number | null;
-  capacity?: number | null;
-  labels?: string[] | Record<string, string> | null;
-  is_draining?: boolean;
-}
-
 /** What a scheduler tells of a place depends on its kind. */
 export type Executor = api.ExecutorState & {
   is_healthy?: boolean;
   lanes?: Record<string, { under_way: number; size: number; waiting: number }>;
-  members?: Member[] | Record<string, Omit<Member, "name">>;
 };
 
 export type AuditLine = api.AuditLine;

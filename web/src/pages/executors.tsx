@@ -1,20 +1,30 @@
 /** Where runs go, and who schedules them. */
 
+import { useEffect, useState } from "preact/hooks";
 import { path, send } from "../api/client";
 import type { Executor, Live, Member, Node } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
+import { runPath } from "../state/route";
 import { may } from "../state/session";
-import { number } from "../time/words";
+import { counted, number } from "../time/words";
+import { FormDialog } from "../ui/dialog";
 import { Button, Card, Empty, Head, Loading, Problem } from "../ui/parts";
 import { RunList } from "../ui/runs";
 import { Span, Time } from "../ui/time";
 import { attempt } from "../ui/toast";
 
+const LOOK_MS = 3_000;
+
 export function ExecutorsPage() {
   const executors = useApi<Live<Executor>>("/executors", (event) => event.type === "run" || event.type === "node");
   const nodes = useApi<Live<Node>>("/nodes", (event) => event.type === "node");
   const problem = executors.error ?? nodes.error;
+  // Members come and go without an event: they are asked after while somebody looks.
+  useEffect(() => {
+    const timer = window.setInterval(() => !document.hidden && executors.reload(), LOOK_MS);
+    return () => clearInterval(timer);
+  }, []);
   return (
     <PageBody>
       <Head title="Executors and nodes" about="Where runs go, and who schedules them" />
@@ -39,12 +49,12 @@ export function ExecutorsPage() {
 }
 
 function ExecutorCard({ executor, onChange }: { executor: Executor; onChange: () => void }) {
-  const told = executor.members ?? [];
-  const members: Member[] = Array.isArray(told) ? told : Object.entries(told).map(([name, one]) => ({ name, ...one }));
+  const { members } = executor;
   return (
     <Card title={executor.executor} aside={
         <span class="row small quiet">
           {executor.is_healthy !== undefined && <span class={`state-lamp ${executor.is_healthy ? "is-succeeded" : "is-failed"}`}>{executor.is_healthy ? "healthy" : "in trouble"}</span>}
+          {members.length > 0 && <span>{counted(members.length, "member")}</span>}
           {number(executor.active)} running
         </span>
       }>
@@ -57,7 +67,10 @@ function ExecutorCard({ executor, onChange }: { executor: Executor; onChange: ()
                 <th scope="col">Member</th>
                 <th scope="col">State</th>
                 <th scope="col">Load</th>
+                <th scope="col">Runs</th>
                 <th scope="col">Labels</th>
+                <th scope="col">Version</th>
+                <th scope="col">Seen</th>
                 <th scope="col">
                   <span class="hidden-text">Actions</span>
                 </th>
@@ -93,12 +106,16 @@ function Lanes({ lanes }: { lanes: Executor["lanes"] | undefined }) {
   );
 }
 
-const LAMPS: Record<string, string> = { alive: "is-succeeded", draining: "is-timed-out", lost: "is-failed", dead: "is-failed" };
+/** In a word how a member stands, and the colour of it. */
+function stateOf(member: Member): [string, string] {
+  if (!member.is_healthy) return ["away", "is-failed"];
+  if (member.is_open) return ["takes runs", "is-succeeded"];
+  return member.running ? ["draining", "is-timed-out"] : ["drained", "is-cancelled"];
+}
 
 function MemberRow({ executor, member, onChange }: { executor: string; member: Member; onChange: () => void }) {
-  const state = member.is_draining ? "draining" : (member.state ?? "alive");
-  const labels = Array.isArray(member.labels) ? member.labels : Object.entries(member.labels ?? {}).map(([name, value]) => `${name}=${value}`);
-  const load = member.load ?? member.running ?? null;
+  const [isLeaving, setLeaving] = useState(false);
+  const [word, lamp] = stateOf(member);
   const change = (verb: "drain" | "undrain") =>
     attempt(async () => {
       await send(path`/executors/${executor}/members/${member.name}/${verb}`);
@@ -112,24 +129,65 @@ function MemberRow({ executor, member, onChange }: { executor: string; member: M
         {member.address && <div class="quiet small">{member.address}</div>}
       </td>
       <td>
-        <span class={`state-lamp ${LAMPS[state] ?? "is-planned"}`}>{state}</span>
+        <span class={`state-lamp ${lamp}`}>{word}</span>
       </td>
-      <td>{load === null ? "–" : <Load load={load} capacity={member.capacity ?? null} />}</td>
+      <td>{member.running === null ? "–" : <Load load={member.running} capacity={member.slots} />}</td>
       <td>
-        {labels.map((label) => (
-          <span key={label} class="row-tag">
-            {label}
+        {member.runs.map((run) => (
+          <div key={run}>
+            <a href={runPath(run)} class="small">
+              {run.split("@")[0]}
+            </a>
+          </div>
+        ))}
+        {!member.runs.length && "–"}
+      </td>
+      <td>
+        {Object.entries(member.labels).map(([name, value]) => (
+          <span key={name} class="row-tag">
+            {name}={value}
           </span>
         ))}
       </td>
+      <td>{member.version ?? "–"}</td>
+      <td>
+        <Time at={member.seen_at} as="ago" />
+      </td>
       <td class="right">
-        {may("operator") && state !== "lost" && (
-          <Button isSmall onClick={() => change(state === "draining" ? "undrain" : "drain")}>
-            {state === "draining" ? "Take back" : "Drain"}
-          </Button>
-        )}
+        <span class="row row-actions">
+          {may("operator") && member.is_healthy && (
+            <Button isSmall label={`${member.is_open ? "Drain" : "Take back"} ${member.name}`} onClick={() => change(member.is_open ? "drain" : "undrain")}>
+              {member.is_open ? "Drain" : "Take back"}
+            </Button>
+          )}
+          {may("admin") && member.is_healthy && (
+            <Button isSmall label={`Remove ${member.name}`} onClick={() => setLeaving(true)}>
+              Remove
+            </Button>
+          )}
+        </span>
+        {isLeaving && <RemoveDialog executor={executor} member={member} onClose={() => setLeaving(false)} onDone={onChange} />}
       </td>
     </tr>
+  );
+}
+
+function RemoveDialog({ executor, member, onClose, onDone }: { executor: string; member: Member; onClose: () => void; onDone: () => void }) {
+  const [isForced, setForced] = useState(false);
+  const submit = async () => {
+    await send(path`/executors/${executor}/members/${member.name}/remove`, { force: isForced });
+    onDone();
+    return `${member.name} has left.`;
+  };
+  return (
+    <FormDialog title={`Remove ${member.name}`} action="Remove" isDangerous isReady={!member.running || isForced} onClose={onClose} onSubmit={submit}>
+      <p>Its process ends, and does not start again by itself. It can join again later.</p>
+      {!!member.running && (
+        <label class="row">
+          <input type="checkbox" checked={isForced} onChange={(event) => setForced(event.currentTarget.checked)} /> End the {counted(member.running, "attempt")} that it runs, which are lost then
+        </label>
+      )}
+    </FormDialog>
   );
 }
 

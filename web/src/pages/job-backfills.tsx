@@ -67,7 +67,7 @@ function Progress({ job, one, onChange }: { job: JobDetail; one: BackfillProgres
         </div>
       </div>
       {!one.is_over && may("operator") && (
-        <Button isSmall kind="dangerous" label={`Cancel the backfill asked for at ${one.submitted_at}`} onClick={cancel}>
+        <Button isSmall label={`Cancel the backfill asked for at ${one.submitted_at}`} onClick={cancel}>
           Cancel the rest
         </Button>
       )}

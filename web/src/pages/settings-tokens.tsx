@@ -53,7 +53,7 @@ export function Tokens() {
                   </td>
                   <td>{token.expires_at ? <Time at={token.expires_at} /> : "it is revoked"}</td>
                   <td class="right">
-                    <Button isSmall kind="dangerous" label={`Revoke ${token.name}`} onClick={() => setLeaving(token)}>
+                    <Button isSmall label={`Revoke ${token.name}`} onClick={() => setLeaving(token)}>
                       Revoke
                     </Button>
                   </td>

@@ -44,16 +44,18 @@ export function listenToHands(engine: Engine, { scroll, canvas, axis }: Parts): 
   on(axis, "wheel", (event) => wheel(event, true));
   on(scroll, "scroll", () => (hideTip(), engine.changed()));
 
-  for (const surface of [canvas, axis]) {
+  // All of the lanes, not only what is drawn: on a narrow screen names lie over it, and a finger may land on one.
+  for (const surface of [scroll, axis]) {
+    const isDrawn = (event: PointerEvent | MouseEvent) => surface === scroll && event.target === canvas;
     on(surface, "pointerdown", (event) => {
-      if (event.button !== 0) return;
+      if (event.button !== 0 || (event.pointerType === "mouse" && event.target !== canvas && surface !== axis)) return;
       fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
       isDragging = true;
       travelled = 0;
     });
     on(surface, "pointermove", (event) => {
       const before = fingers.get(event.pointerId);
-      if (!isDragging || !before) return surface === canvas ? hover(event) : undefined;
+      if (!isDragging || !before) return isDrawn(event) ? hover(event) : undefined;
       const here = { x: event.clientX, y: event.clientY };
       const others = [...fingers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
       const other = others[0];
@@ -65,7 +67,7 @@ export function listenToHands(engine: Engine, { scroll, canvas, axis }: Parts): 
       } else if (travelled > CLICK_PX) {
         hideTip();
         engine.pan(before.x - here.x);
-        if (event.pointerType === "mouse" && surface === canvas) scroll.scrollTop += before.y - here.y;
+        if (event.pointerType === "mouse" && surface === scroll) scroll.scrollTop += before.y - here.y;
       }
       fingers.set(event.pointerId, here);
     });
@@ -74,13 +76,13 @@ export function listenToHands(engine: Engine, { scroll, canvas, axis }: Parts): 
       isDragging = fingers.size > 0;
     };
     on(surface, "pointerup", (event) => {
-      const found = surface === canvas && travelled <= CLICK_PX ? spotAt(event) : null;
+      const found = isDrawn(event) && travelled <= CLICK_PX ? spotAt(event) : null;
       release(event);
       const lane = found && engine.lanes.lane(found.lane);
       if (found && lane) open(lane, found.item);
     });
     on(surface, "pointercancel", release);
-    on(surface, "dblclick", (event) => engine.zoomBy(0.4, placeOf(event.clientX)));
+    on(surface, "dblclick", (event) => (isDrawn(event) || surface === axis) && engine.zoomBy(0.4, placeOf(event.clientX)));
   }
   on(canvas, "pointerleave", hideTip);
 

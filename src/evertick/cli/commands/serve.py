@@ -76,14 +76,15 @@ def serve(
         )
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     web = False if no_web else None
-    chosen = {**options, **_fleet(fleet, fleet_certs), "web": web, "stop.runs": stop_runs}
+    shared = {**options, **_fleet(fleet, fleet_certs)}
+    chosen = {**shared, "web": web, "stop.runs": stop_runs}
     settings = Settings.load(folder, overrides=chosen)
     for warning in settings.warnings:
         note(warning)
     _offer_a_first_job(folder)
     service = FolderService(folder, settings, observe=None if quiet else Teller())
     if settings.web:
-        add_web(service, options)
+        add_web(service, shared)
     asyncio.run(_run(service, settings.stop.patience_us / 1_000_000 if patience is None else patience))
 
 

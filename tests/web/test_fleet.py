@@ -1,0 +1,76 @@
+"""Whether a fleet can be looked after on the page: a real one, with members that run, are drained and leave."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.fleet.yard import Yard
+from tests.web.house import PATIENCE_SECONDS, House, open_page, wait_for
+
+pytestmark = pytest.mark.slow
+LONG_MS = 2 * PATIENCE_SECONDS * 1_000
+
+
+@pytest.fixture(scope="module")
+def yard(tmp_path_factory):
+    """Two members, and the fleet they are in."""
+    made = Yard(tmp_path_factory.mktemp("yard"))
+    try:
+        made.start()
+        for name in ("ex-a", "ex-b"):
+            made.join(name, "--slots", "3", "--label", "disk=ssd")
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def house(yard, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("jobs")
+    (folder / "render.yaml").write_text("executor: fleet\ncommand: echo rendering; exec sleep 600\n")
+    made = House(folder)
+    try:
+        made.start("--fleet", yard.url)
+        wait_for(lambda: len(members(made)) == 2, 2 * PATIENCE_SECONDS)
+        yield made
+    finally:
+        made.close()
+
+
+def members(house):
+    found = [one for one in house.get("/executors")["items"] if one["executor"] == "fleet"]
+    return {one["name"]: one for place in found for one in place["members"] if one["is_healthy"]}
+
+
+def test_members_are_seen_drained_taken_back_and_let_go(browser, house, complaints):
+    page = open_page(browser, house, complaints)
+    page.set_default_timeout(LONG_MS)
+    page.goto(f"{house.url}/executors")
+    rows = {name: page.get_by_role("row", name=name) for name in ("ex-a", "ex-b")}
+    for row in rows.values():
+        expect(row).to_contain_text("takes runs", timeout=LONG_MS)
+        expect(row).to_contain_text("0 of 3")
+        expect(row).to_contain_text("disk=ssd")
+    run = house.post("/jobs/render/trigger?wait=60")["run"]
+    wait_for(lambda: any(run in one["runs"] for one in members(house).values()))
+    (busy,) = [name for name, one in members(house).items() if run in one["runs"]]
+    (idle,) = rows.keys() - {busy}
+    expect(rows[busy].get_by_role("link", name="render")).to_be_visible(timeout=LONG_MS)
+    rows[busy].get_by_role("button", name=f"Drain {busy}").click()
+    expect(rows[busy]).to_contain_text("draining", timeout=LONG_MS)
+    rows[busy].get_by_role("button", name=f"Remove {busy}").click()
+    dialog = page.get_by_role("dialog", name=f"Remove {busy}")
+    expect(dialog.get_by_role("button", name="Remove")).to_be_disabled()
+    dialog.get_by_role("button", name="Close").first.click()
+    house.post(f"/runs/{quote(run, safe='')}/cancel")
+    expect(rows[busy]).to_contain_text("drained", timeout=LONG_MS)
+    rows[busy].get_by_role("button", name=f"Take back {busy}").click()
+    expect(rows[busy]).to_contain_text("takes runs", timeout=LONG_MS)
+    rows[idle].get_by_role("button", name=f"Remove {idle}").click()
+    page.get_by_role("dialog", name=f"Remove {idle}").get_by_role("button", name="Remove").click()
+    expect(page.get_by_text(f"{idle} has left.")).to_be_visible(timeout=LONG_MS)
+    wait_for(lambda: set(members(house)) == {busy}, 2 * PATIENCE_SECONDS)
+    page.context.close()
