@@ -59,13 +59,16 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
 }
 
 function AttemptHead({ attempt }: { attempt: Attempt }) {
-  const took = attempt.started_at && attempt.finished_at ? span(Date.parse(attempt.finished_at) - Date.parse(attempt.started_at)) : "";
+  // A step may have begun a moment before its attempt was told to have.
+  const starts = [attempt, ...attempt.steps].flatMap((one) => (one.started_at ? [Date.parse(one.started_at)] : []));
+  const took = attempt.finished_at && starts.length ? span(Date.parse(attempt.finished_at) - Math.min(...starts)) : "";
+  const code = attempt.exit_code && !attempt.detail.includes("exit code") ? `exit code ${attempt.exit_code}` : "";
   return (
     <h3 class="row">
       Attempt {attempt.attempt}
       <StateBadge state={attempt.state} />
       <span class="small quiet cut">
-        {[took, attempt.exit_code ? `exit code ${attempt.exit_code}` : "", attempt.state === "succeeded" ? "" : attempt.detail].filter(Boolean).join(" · ")}
+        {[took, code, attempt.state === "succeeded" ? "" : attempt.detail].filter(Boolean).join(" · ")}
       </span>
     </h3>
   );

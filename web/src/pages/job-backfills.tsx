@@ -39,7 +39,7 @@ function Progress({ job, one, onChange }: { job: JobDetail; one: BackfillProgres
       <div class="grow">
         <div class="row wrap">
           <span class="strong">
-            <Time at={one.first} zone={job.timezone} /> – <Time at={one.last} zone={job.timezone} />
+            <Time at={one.first} zone={job.timezone} as="full" /> – <Time at={one.last} zone={job.timezone} as="full" />
           </span>
           <span class="quiet small">
             asked for <Time at={one.submitted_at} zone={job.timezone} as="ago" /> {one.submitted_by && `by ${one.submitted_by}`}

@@ -113,7 +113,7 @@ function RunFacts({ run }: { run: RunDetail }) {
               <code>{JSON.stringify(run.params)}</code>
             </Fact>
           )}
-          <Fact name="Run id">
+          <Fact name="Run id" isWide>
             <code class="small">{run.run}</code>
           </Fact>
         </Facts>

@@ -143,9 +143,9 @@ export function Facts({ children }: { children: ComponentChildren }) {
   return <dl class="facts">{children}</dl>;
 }
 
-export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+export function Fact({ name, isWide, children }: { name: string; isWide?: boolean; children: ComponentChildren }) {
   return (
-    <div>
+    <div class={isWide ? "is-wide" : undefined}>
       <dt>{name}</dt>
       <dd>{children}</dd>
     </div>
