@@ -48,10 +48,10 @@ def test_pages_about_very_many_jobs(twins, since, oldest_first):
     assert len(page.rows) > 0
 
 
-@pytest.fixture
-def enders(tmp_path):
-    """The same few runs that ended in all ways, in a database and in memory."""
-    stores = [open_store(new_ledger(tmp_path / "evertick.db")), MemoryStore()]
+@pytest.fixture(scope="module")
+def enders(tmp_path_factory):
+    """The same few runs that ended in all ways, in a database and in memory; only looked at."""
+    stores = [open_store(new_ledger(tmp_path_factory.mktemp("enders") / "evertick.db")), MemoryStore()]
     for store in stores:
         ends = itertools.cycle([SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, FAILED, SKIPPED])
         enter(store, *(planned(occurrence(at, name), next(ends)) for name in NAMES[:31] for at in (NINE, TEN, NOON)))
