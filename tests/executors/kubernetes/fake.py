@@ -64,6 +64,9 @@ class FakeCluster:
         self.loses_answers = 0
         """So many creations are carried out, and not answered."""
         self.is_away = False
+        self.withholds_pods = False
+        """Jobs can be asked for, and pods cannot."""
+        self.withheld = 0
         self.creations = 0
 
     # What the executor asks
@@ -122,6 +125,9 @@ class FakeCluster:
 
     def list_all(self, path: str, selector: str) -> tuple[list[Json], str]:
         self._answer()
+        if self.withholds_pods and path.endswith("/pods"):
+            self.withheld += 1
+            raise ApiAway("the connection was lost")
         with self._changed:
             kind = path.rpartition("/")[2]
             found = [one for one in self._objects[kind].values() if _fits(one, selector)]

@@ -7,10 +7,12 @@ from functools import partial
 
 import pytest
 
+from evertick.executors.kubernetes import executor
 from evertick.executors.kubernetes.executor import LAUNCHERS
 from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError
 from evertick.kinds.kubernetes.judging import is_over
+from evertick.kinds.kubernetes.names import STOPPED
 from evertick.model.instant import SECOND
 from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
@@ -204,6 +206,25 @@ class TestNotStarting:
         place.open(IMPATIENT)
         place.executor.reconcile([(KEY, 1)])
         assert place.end_of().state is FAILED
+
+    def test_a_pod_that_cannot_be_heard_of_is_not_given_up(self, place, cluster, monkeypatch):
+        """After a restart its Job may be found before its pod is: that runs, for longer than the time to start."""
+        monkeypatch.setattr(executor, "TICK_SECONDS", 0.01)
+        place.start("echo up; sleep 1000")
+        place.start_of()
+        long_ago = {"metadata": {"creationTimestamp": "2026-03-02T09:00:00Z"}}
+        cluster.patch_job("default", place.name_of(), long_ago)
+        place.executor.close()
+        cluster.withholds_pods = True
+        place.open(IMPATIENT)
+        place.executor.reconcile([(KEY, 1)])
+        place.start_of()
+        until(lambda: cluster.withheld >= 4, "its pod to be asked for, in vain")
+        assert STOPPED not in cluster.jobs()[0]["metadata"]["annotations"]
+        cluster.withholds_pods = False
+        until(lambda: place.executor.members()[0].is_healthy, "the trouble to be over")
+        place.executor.stop(KEY, 1, "enough")
+        assert place.end_of().detail == "enough"
 
 
 class TestTrouble:

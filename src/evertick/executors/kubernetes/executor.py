@@ -40,6 +40,8 @@ LAUNCHES_MAX = 10_000
 AGAIN_SECONDS = 5.0
 """Between two looks for a cluster that nobody has named yet."""
 TICK_SECONDS = 1.0
+LATE_SECONDS = 5.0
+"""A tick that comes later than this was held up with everything else here: what was said meanwhile is to be read."""
 REASONS_US = 10 * SECOND
 """How often the cluster is asked why it makes no pod."""
 
@@ -229,6 +231,7 @@ class KubernetesExecutor:
         track.namespace, track.phase = metadata["namespace"], Phase.POSTED
         if not track.is_ours:
             track.since = from_text(metadata["creationTimestamp"])
+            track.waited_us = max(_now() - track.since, 0)
         # The watch may have been faster than the answer to our own request.
         track.see(self._seen.jobs.setdefault(track.name, slim(job)))
         track.pods |= self._seen.pods_of(track.name)
@@ -351,14 +354,23 @@ class KubernetesExecutor:
     # What time says
 
     def _tick(self, cluster: Cluster) -> None:
+        ticked_at = time.monotonic()
         while not self._closing.wait(TICK_SECONDS):
-            now = _now()
+            now, elapsed = _now(), time.monotonic() - ticked_at
+            ticked_at += elapsed
             with self._lock:
-                waiting = [one for one in self._tracks.values() if one.phase is Phase.POSTED and not one.has_started]
-            for track in waiting:
+                # Of pods that cannot be heard of it is not known whether they have started.
+                waiting = [
+                    one
+                    for one in self._tracks.values()
+                    if one.phase is Phase.POSTED and not one.has_started and one.namespace in self._seen.heard
+                ]
+            for track in waiting if self._reach.is_healthy else ():
                 if not track.pods and now - max(track.looked_at, track.since) >= REASONS_US:
                     _ask_for_reasons(cluster, track, now)
-                if now - track.since >= self._settings.start_timeout_us:
+                # Counted, and not read from a clock: one that is set, or a machine that slept, has waited for nothing.
+                track.waited_us += int(min(elapsed, 2 * TICK_SECONDS) * SECOND)
+                if track.waited_us >= self._settings.start_timeout_us and elapsed < LATE_SECONDS:
                     self._give_up(track)
 
     def _give_up(self, track: Track) -> None:

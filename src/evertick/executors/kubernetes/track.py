@@ -58,6 +58,7 @@ class Track:
         "since",
         "step",
         "ticket",
+        "waited_us",
         "was_deleted",
         "why",
     )
@@ -88,6 +89,8 @@ class Track:
         self.ending: Ending | None = None
         self.why = ""
         """Why it has not started."""
+        self.waited_us = 0
+        """How long it could be seen that it has not started."""
         self.looked_at: Instant = 0
         """When the cluster was last asked for reasons."""
 
@@ -123,6 +126,8 @@ class Sightings:
         """By name, which no two of them share."""
         self._pods: dict[str, dict[str, Json]] = {}
         """By the names of their Jobs."""
+        self.heard: set[str] = set()
+        """The namespaces whose pods were told of at all."""
 
     def pods_of(self, job: str) -> dict[str, Json]:
         return self._pods.get(job, {})
@@ -138,6 +143,7 @@ class Sightings:
             self._keep(job, left)
         for pod in pods:
             self.see_pod(slim(pod))
+        self.heard.add(namespace)
 
     def see_pod(self, pod: Json, *, is_gone: bool = False) -> None:
         job = job_of(pod)
