@@ -32,6 +32,7 @@ NOT_RUN: Final = 125
 """The container was not run, or its end is not known: the cluster refused it, took it away, or is not there."""
 EXPIRED: Final = 124
 ENDED: Final = 143
+LOOK_SECONDS: Final = 1.0
 QUIET_SECONDS: Final = 10.0
 """It is said why a container does not start when it has not for this long."""
 LOG_SECONDS: Final = 30.0
@@ -102,13 +103,16 @@ class Attendance:
 
     def _attend(self) -> End:
         follower: tuple[Follower, threading.Thread] | None = None
-        began = time.monotonic()
+        waited, looked_at = 0.0, time.monotonic()
         told = ""
         while True:
             verdict = self._verdict()
             match verdict:
                 case Pending(why, is_hopeless):
-                    waited = time.monotonic() - began
+                    # Counted in looks: a machine that slept, or had no turn, has not waited, and has news to read.
+                    now = time.monotonic()
+                    waited += min(now - looked_at, 2 * LOOK_SECONDS)
+                    looked_at = now
                     if why != told and waited > QUIET_SECONDS:
                         told = why
                         _say(why)
@@ -126,7 +130,7 @@ class Attendance:
 
     def _wait(self) -> str:
         try:
-            return self._news.get(timeout=1.0)
+            return self._news.get(timeout=LOOK_SECONDS)
         except queue.Empty:
             return ""
 
