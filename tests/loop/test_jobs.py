@@ -232,6 +232,27 @@ def test_what_waits_of_a_deleted_job_is_cancelled_after_the_grace():
     assert here.ledger()[1:] == ["08:32 cancelled", "08:33 cancelled"]
 
 
+@pytest.mark.parametrize("is_paused", [False, True], ids=["as it is", "paused"])
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["by the same process", "by the next one"])
+def test_what_people_asked_of_a_deleted_job_starts_only_when_it_is_back(is_paused, is_restarted):
+    here = world(job("a", MINUTELY, overlap=WAIT))
+    here.act("a", FOREVER)
+    here.run_until("08:31:10")
+    if is_paused:
+        here.say(PauseJob("p", "a"))
+    here.trigger("a")
+    here.delete("a")
+    if is_restarted:
+        here.restart(after=SECOND)
+    here.finish("a")
+    here.run_for(20 * SECOND)
+    # Without its definition it would run nothing, and call that a success.
+    assert len(here.launches) == 1
+    here.define(job("a", MINUTELY, overlap=WAIT))
+    here.run_for(2 * SECOND)
+    assert len(here.launches) == 2
+
+
 def test_a_deleted_job_is_not_planned():
     here = world(job("a", MINUTELY))
     here.delete("a")

@@ -115,7 +115,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
     if state.is_stopping:
         return  # it stays `planned`; whoever starts next finds it
     assert job.planned is not None
-    if (job.hold is not None and is_of_schedule(run)) or job.asked:
+    if job.hold is Hold.RETIRED or (job.hold is not None and is_of_schedule(run)) or job.asked:
         _wait(state, turn, job, job.lane_of(run.key), run)
         return
     reason = _reason_to_skip(state, turn, job, run)
@@ -310,8 +310,11 @@ def _why_too_late(state: State, run: OpenRun) -> tuple[SkipReason, str]:
 
 
 def _is_frozen(job: JobState, run: OpenRun) -> bool:
-    """Whether a run waits because its job is held, or edited and not planned yet; what somebody asks for does not."""
-    return (job.hold is not None or job.is_edited) and is_of_schedule(run)
+    """Whether a run waits because its job is held, or edited and not planned yet; what somebody asks for does not.
+
+    Without a definition nothing can be run, whoever asked: it goes on when the job returns, or ends with its grace.
+    """
+    return job.hold is Hold.RETIRED or ((job.hold is not None or job.is_edited) and is_of_schedule(run))
 
 
 def is_of_schedule(run: OpenRun) -> bool:

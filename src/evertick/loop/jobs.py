@@ -224,6 +224,7 @@ def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
         turn.keep_job(job)
         if old.schedules != definition.schedules:
             replan(state, turn, job)
+        _drain_all(state, turn, job)
         return
     job.hold = None
     for run in job.open_runs():
@@ -233,7 +234,14 @@ def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
         replan(state, turn, job)
     else:
         activate(state, turn, job)
+    _drain_all(state, turn, job)
     turn.log("job.returned", job=definition.id)
+
+
+def _drain_all(state: State, turn: Turn, job: JobState) -> None:
+    """What people asked for has waited for the definition too."""
+    for lane in list((job.lanes or {}).values()):
+        drain(state, turn, job, lane)
 
 
 def end_retired(state: State, turn: Turn) -> None:
