@@ -10,12 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from evertick.dispatch.writer import commit_around
+from evertick.dispatch.writer import answered, commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide
 from evertick.loop.effects import Commit, Effect, Launch, Reconcile, Record, Stop
 from evertick.loop.messages import (
-    BatchCommitted,
     BatchFenced,
     BucketsGained,
     ChangesRecorded,
@@ -128,8 +127,7 @@ class Driver:
         match effect:
             case Commit(number):
                 try:
-                    done = commit_around(self.store, effect)
-                    self._inbox.append(BatchCommitted(number, done.refused, done.crowded))
+                    self._inbox.append(answered(number, commit_around(self.store, effect)))
                 except Fenced as fenced:
                     self._inbox.append(BatchFenced(number, fenced.buckets))
             case Record(changes):

@@ -28,9 +28,9 @@ from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import HOUR, MINUTE, from_text
 from evertick.model.job import Job
-from evertick.model.ledger import RequestKind, Snapshot
-from evertick.model.lifecycle import SUCCEEDED
-from evertick.model.run import RunKey
+from evertick.model.ledger import JobRecord, RequestKind, Snapshot
+from evertick.model.lifecycle import LAUNCHING, RUNNING, SUCCEEDED, Trigger
+from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import EverySpec
 
 NINE = from_text("2026-03-02T09:00:00Z")
@@ -85,3 +85,23 @@ def test_the_change_is_refused_because_somebody_else_has_the_bucket_by_now(state
     count = sum(len(effect.changes) for effect in written if isinstance(effect, Record))
     later = [decide(state, [message], NINE) for message in (ChangesRecorded(count, frozenset({KEY})), TAKEN)]
     assert is_told([effect for decision in later for effect in decision.effects])
+
+
+@pytest.mark.parametrize("has_ended", [True, False], ids=["it had ended meanwhile", "nobody has heard of it"])
+def test_a_run_whose_node_seems_gone_is_tried_again_when_the_ledger_takes_our_word_for_it(has_ended):
+    """Its node may have said how it ended just after we read the ledger, and before our fence was in it."""
+    running = LedgerRow(
+        KEY, RUNNING, Trigger.SCHEDULER, NINE - MINUTE, "node-1/1#1", attempt=1, executor="local@node-1"
+    )
+    left = Snapshot([JobRecord(JOB.id, NINE + MINUTE, fingerprint=JOB.fingerprint)], [running])
+    state = State(LoopSettings(), "node-2", "one", NINE + 1)
+    gained = BucketsGained(dict.fromkeys(range(BUCKETS), 2), left)
+    nodes = NodesSeen(frozenset({"node-2"}))
+    first = decide(state, [DefinitionsResynced([JOB]), LeaseRenewed(NINE + HOUR), nodes, gained], NINE + 1)
+    assert [effect for effect in first.effects if isinstance(effect, Launch)] == []
+    (commit,) = [effect for effect in first.effects if isinstance(effect, Commit)]
+    assert [(change.key, change.state) for change in commit.batch.changes] == [(KEY, LAUNCHING)]
+    overruled = frozenset({KEY}) if has_ended else frozenset()
+    second = decide(state, [BatchCommitted(commit.number, overruled=overruled)], NINE + 2)
+    launched = [effect.key for effect in second.effects if isinstance(effect, Launch)]
+    assert launched == ([] if has_ended else [KEY])

@@ -10,12 +10,11 @@ from itertools import count, pairwise
 from typing import Any
 
 from evertick.dispatch.lookup import look_up, recall
-from evertick.dispatch.writer import commit_around
+from evertick.dispatch.writer import answered, commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide
 from evertick.loop.effects import Commit, Effect, Launch, Log, LookUp, Recall, Reconcile, Record, Reply, Stop, TellStep
 from evertick.loop.messages import (
-    BatchCommitted,
     BatchFenced,
     BucketsGained,
     ChangesRecorded,
@@ -300,8 +299,7 @@ class World:
                 case Commit(number) as commit:
                     batches = None if batches is None else batches - 1
                     try:
-                        done = commit_around(self.store, commit)
-                        self.inbox.append(BatchCommitted(number, done.refused, done.crowded))
+                        self.inbox.append(answered(number, commit_around(self.store, commit)))
                     except Fenced as fenced:
                         self.inbox.append(BatchFenced(number, fenced.buckets))
                 case LookUp(keys):

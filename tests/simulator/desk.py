@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from evertick.dispatch.writer import commit_around
+from evertick.dispatch.writer import answered, commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide
 from evertick.loop.effects import Commit, Decision, Effect, Launch, Record
 from evertick.loop.messages import (
-    BatchCommitted,
     BatchFenced,
     BucketsGained,
     ChangesRecorded,
@@ -93,8 +92,7 @@ class Desk:
         if isinstance(write, Record):
             return ChangesRecorded(len(write.changes), self.store.record(write.changes))
         try:
-            done = commit_around(self.store, write)
-            return BatchCommitted(write.number, done.refused, done.crowded)
+            return answered(write.number, commit_around(self.store, write))
         except Fenced as fenced:
             return BatchFenced(write.number, fenced.buckets)
 

@@ -72,6 +72,23 @@ class ClaimContract:
         assert row(queue, later).state is PLANNED
         assert row(queue, C).state is SUCCEEDED
 
+    @pytest.mark.parametrize(
+        "theirs",
+        [
+            pytest.param(became(A, SUCCEEDED, fence=1), id="it has ended"),
+            pytest.param(became(A, RUNNING, fence=9), id="somebody has a newer fence"),
+        ],
+    )
+    def test_whoever_launches_is_told_that_somebody_elses_word_stands(self, queue, theirs):
+        queue.record([theirs])
+        done = queue.commit(Batch(by="node-1", changes=[became(A, LAUNCHING, fence=2), became(B, LAUNCHING, fence=2)]))
+        assert done.overruled == {A}
+        assert row(queue, A).state is theirs.state
+
+    def test_a_batch_that_is_repeated_is_not_overruled_by_itself(self, queue):
+        batch = Batch(by="node-1", changes=[became(A, WAITING, fence=1), became(A, LAUNCHING, fence=2)])
+        assert queue.commit(batch).overruled == queue.commit(batch).overruled == frozenset()
+
     def test_a_queue_of_many_jobs_is_counted_whole(self, queue):
         many = [f"job-{number}" for number in range(1_200)]
         enter(queue, *(planned(occurrence(NINE, job)) for job in many))

@@ -65,10 +65,10 @@ class Facts:
             case Commit(number, batch):
                 if batch.entries or batch.changes or batch.withdrawn:
                     self._batches[number] = batch
-            case BatchCommitted(number, refused, crowded):
+            case BatchCommitted(number, refused, crowded, overruled):
                 committed = self._batches.pop(number, None)
                 if committed is not None:
-                    self._tell(_facts_of(committed, refused, crowded))
+                    self._tell(_facts_of(committed, refused, crowded | overruled))
             case BatchFenced(number):
                 self._batches.pop(number, None)
             case Log() | Notify() | BucketsGained() | BucketsLost() | NodesSeen():
@@ -87,8 +87,8 @@ class Facts:
                 log.exception("listener.raised")
 
 
-def _facts_of(batch: Batch, refused: frozenset[RunKey], crowded: frozenset[RunKey]) -> list[Fact]:
+def _facts_of(batch: Batch, refused: frozenset[RunKey], unwritten: frozenset[RunKey]) -> list[Fact]:
     found: list[Fact] = [Withdrawn(batch.withdrawn)] if batch.withdrawn else []
     found += [entry for entry in batch.entries if entry.key not in refused]
-    found += [change for change in batch.changes if change.key not in refused and change.key not in crowded]
+    found += [change for change in batch.changes if change.key not in refused and change.key not in unwritten]
     return found

@@ -115,7 +115,7 @@ class Writer:
             self._report(BatchFenced(commit.number, fenced.buckets))
             return
         if committed is not None:
-            self._report(BatchCommitted(commit.number, committed.refused, committed.crowded))
+            self._report(answered(commit.number, committed))
 
     def _insist(self, call: Callable[[], _Result]) -> _Result | None:
         """Do it until it is done; None only when the writer was told to give up."""
@@ -135,6 +135,11 @@ class Writer:
                 if is_away:
                     log.warning("store.back")
                 return result
+
+
+def answered(number: int, committed: Committed) -> BatchCommitted:
+    """What the loop is told of a batch that was written."""
+    return BatchCommitted(number, committed.refused, committed.crowded, committed.overruled)
 
 
 def commit_around(store: Store, commit: Commit) -> Committed:

@@ -215,9 +215,12 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
         return
     for run in pending.launches:
         job = state.jobs.get(run.key.job_id)
-        run.awaits_ledger = False
+        run.awaits_ledger = run.is_inherited = False
         if run.key in message.crowded:
             settle.crowded(state, turn, run)
+        elif run.key in message.overruled:
+            state.orphans.pop(run.key, None)
+            settle.disowned(state, turn, run.key)
         elif job is not None and job.active_run(run.key) is run:
             turn.launch(run, job)
         elif state.orphans.pop(run.key, None) is run:

@@ -240,7 +240,7 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     # The shards of a broadcast cannot be asked for by whoever does not know how many there are.
     is_broadcast = job.job.routing.strategy is Strategy.SHARDING_BROADCAST
     is_once = is_broadcast or job.job.policy.on_executor_lost is OnExecutorLost.FAIL
-    if is_once or needs_claim(state, job.job.queue):
+    if is_once or run.is_inherited or needs_claim(state, job.job.queue):
         turn.move(run, LAUNCHING, is_with_batch=True)
         turn.launch_once_written(run)
     else:

@@ -152,6 +152,7 @@ class BatchCommitted(NamedTuple):
     number: int
     refused: frozenset[RunKey] = frozenset()
     crowded: frozenset[RunKey] = frozenset()
+    overruled: frozenset[RunKey] = frozenset()
 
 
 class BatchFenced(NamedTuple):

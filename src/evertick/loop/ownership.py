@@ -122,6 +122,7 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
         job.planned[run.key] = run
         state.ring.put(run.key.scheduled_for, run)
         return
+    run.is_inherited = state.lease_until is not None
     lane = job.lane_of(run.key)
     if row.state is WAITING:
         # It may have been launched just before the end; until its executor has said, nobody of its job starts.

@@ -55,6 +55,8 @@ def _find(state: State, turn: Turn, message: AttemptReport) -> tuple[JobState, O
         run = _adopt_waiting(turn, job, message)
     if run is None and _settle_orphan(state, turn, message):
         return None
+    if run is not None and run.awaits_ledger and isinstance(message, RunUnknown | LaunchRefused):
+        return None  # said again: nobody can know of an attempt that is not launched yet
     if job is None or run is None or run.attempt != message.attempt or run.state is RETRYING:
         state.statistics.refused_reports += 1
         turn.log("run.report_refused", run=message.key.run_id, attempt=message.attempt, report=type(message).__name__)
@@ -275,6 +277,8 @@ def refused(state: State, turn: Turn, message: LaunchRefused) -> None:
     if found is None:
         return
     job, run = found
+    if run.state is RUNNING:
+        return  # it was offered twice, because of an answer that came twice; the first was taken
     wait_us = min(state.settings.launch_retry_us << min(run.refusals, 10), MINUTE)
     run.refusals += 1
     if _wait_again(state, turn, job, run, turn.now + wait_us, message.detail):

@@ -37,6 +37,7 @@ class OpenRun:
         "has_unsaid_steps",
         "has_used_successes",
         "in_ledger",
+        "is_inherited",
         "key",
         "lease_until",
         "lease_us",
@@ -86,6 +87,8 @@ class OpenRun:
         """Whether the ledger has yet to be told."""
         self.awaits_ledger = False
         """Whether it is launched when the ledger has it that it is, which has not said so yet."""
+        self.is_inherited = False
+        """Whether another had it: until the ledger takes our word for it, that one may still say how it ended."""
         self.has_used_successes = False
         """Whether those of the jobs before it were used for it; if it could not be started, it needs no others."""
         self.was_asked = False

@@ -147,6 +147,8 @@ class Committed:
     """Entries that somebody else had decided already: theirs stand, ours were not written."""
     crowded: frozenset[RunKey] = frozenset()
     """Runs that found no place in their queue: the changes of the batch to them were not written."""
+    overruled: frozenset[RunKey] = frozenset()
+    """Runs that had ended, or are under a newer fence: neither were the changes to them."""
 
 
 class Lease(NamedTuple):

@@ -77,6 +77,10 @@ def changed(row: LedgerRow, change: Change) -> LedgerRow:
     )
 
 
+def _stands(change: Change, row: LedgerRow | None) -> bool:
+    return row is not None and (row.state, row.fence) == (change.state, change.fence)
+
+
 class Contents(NamedTuple):
     """All that a ledger holds, as values: what a store that keeps files writes down."""
 
@@ -174,7 +178,10 @@ class MemoryStore:
                 self._withdraw(key)
             refused = frozenset([entry.key for entry in batch.entries if not self._enter(entry, batch.by)])
             crowded = self._crowded(batch.claims)
-            self._apply([change for change in batch.changes if change.key not in refused | crowded])
+            changes = [change for change in batch.changes if change.key not in refused | crowded]
+            rejected = self._apply(changes)
+            last = {change.key: change for change in changes if change.key in rejected}
+            overruled = frozenset(key for key, change in last.items() if not _stands(change, self._rows.get(key)))
             for job in batch.jobs:
                 known = self._jobs.get(job.job_id)
                 backward = known is not None and known.watermark > job.watermark
@@ -194,7 +201,7 @@ class MemoryStore:
                 self._submit(request)
             for request_id, answer in batch.answers.items():
                 self._answer(request_id, answer)
-        return Committed(refused, crowded)
+        return Committed(refused, crowded, overruled)
 
     def _crowded(self, claims: Sequence[Claim]) -> frozenset[RunKey]:
         found: set[RunKey] = set()

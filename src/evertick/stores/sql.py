@@ -211,7 +211,7 @@ class SqlStore(ABC):
         if batch.requests:
             self._announce_requests(connection)
         self._count(connection, entered.counts() + recorded.ended)
-        return Committed(frozenset(entered.refused), crowded)
+        return Committed(frozenset(entered.refused), crowded, recorded.overruled)
 
     def _check_epochs(self, connection: sa.Connection, epochs: Mapping[int, int]) -> None:
         """Hold the leases as they are until the transaction ends, so that nobody takes one over meanwhile."""

@@ -28,6 +28,8 @@ class Recorded:
 
     refused: frozenset[RunKey] = frozenset()
     ended: Counter[str] = field(default_factory=Counter)
+    overruled: frozenset[RunKey] = frozenset()
+    """Of the refused those that are not as the last change to them says: a call that is repeated meets its own end."""
 
 
 @dataclass(slots=True)
@@ -79,7 +81,13 @@ def judge(changes: Sequence[Change], known: dict[RunKey, _Known]) -> tuple[Recor
             run.state, run.fence, run.reason = change.state, change.fence, change.reason or run.reason
             if run.state in TERMINAL:
                 ended[end_name(run.state, run.reason)] += run.occurrences if run.state is SKIPPED else 1
-    return Recorded(frozenset(refused), ended), applied
+    last = {change.key: change for change in changes if change.key in refused}
+    overruled = [key for key, change in last.items() if not _stands(change, known.get(key))]
+    return Recorded(frozenset(refused), ended, frozenset(overruled)), applied
+
+
+def _stands(change: Change, run: _Known | None) -> bool:
+    return run is not None and (run.state, run.fence) == (change.state, change.fence)
 
 
 def _ends(changes: Sequence[Change]) -> Counter[str]:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol, TypeAlias
 
-from evertick.dispatch.writer import commit_around, fold
+from evertick.dispatch.writer import answered, commit_around, fold
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.effects import Commit, Record
-from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, Message
+from evertick.loop.messages import BatchFenced, ChangesRecorded, Message
 from evertick.model.instant import MILLISECOND, SECOND
 from evertick.model.run import Change
 from evertick.testing.faults import Faults
@@ -86,7 +86,7 @@ class SimulatedWriter:
             committed = commit_around(self._store, commit)
         except Fenced as fenced:
             return [BatchFenced(commit.number, fenced.buckets)]
-        return [BatchCommitted(commit.number, committed.refused, committed.crowded)]
+        return [answered(commit.number, committed)]
 
     def _send(self, call: Call, wait_us: int) -> None:
         self._timeline.after(self._latency_us(), self._arrive, call, wait_us)
