@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evertick.loop.messages import AskRun, RunFinished, RunHeartbeat, RunLost, RunStarted
+from evertick.loop.messages import AskRun, LaunchRefused, RunFinished, RunHeartbeat, RunLost, RunStarted
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
 from evertick.model.policy import OnExecutorLost
@@ -297,3 +297,13 @@ def test_the_same_attempt_launched_by_a_later_owner_has_a_greater_fence():
     (_, first), (_, second) = here.launches
     assert (first.attempt, second.attempt) == (1, 1)
     assert second.fence > first.fence
+
+
+def test_a_refusal_that_comes_after_the_start_is_old_news():
+    here = world(job())
+    here.act("a", FOREVER)
+    here.run_until("09:00:01")
+    here.say(LaunchRefused(RunKey("a", at("09:00")), 1, "full"))
+    here.run_for(5 * SECOND)
+    assert here.ledger() == ["09:00 running"]
+    assert len(here.launches) == 1
