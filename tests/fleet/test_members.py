@@ -163,8 +163,13 @@ def test_two_schedulers_hear_only_of_their_own_runs(crowd, executor, reports):
 
 
 def test_members_are_listed_with_what_people_want_to_know(crowd):
-    listed = command("list", crowd.url, "-o", "json")
-    rows = {row["name"]: row for row in json.loads(listed.stdout)}
+
+    def listed():
+        told = json.loads(command("list", crowd.url, "-o", "json").stdout)
+        # What the tests before had left there is being ended.
+        return None if any(row["running"] for row in told) else {row["name"]: row for row in told}
+
+    rows = wait_for(listed, "members with nothing to do")
     assert sorted(rows) == ["ex-a", "ex-b", "ex-c"]
     assert rows["ex-a"]["labels"] == {"disk": "ssd"}
     assert (rows["ex-b"]["state"], rows["ex-b"]["running"]) == ("ready", 0)
