@@ -65,6 +65,8 @@ class FakeCluster:
         """So many creations are carried out, and not answered."""
         self.is_away = False
         self.withholds_pods = False
+        self.hides_pods = False
+        """Whether the watch of pods lags behind that of Jobs."""
         """Jobs can be asked for, and pods cannot."""
         self.withheld = 0
         self.creations = 0
@@ -149,6 +151,9 @@ class FakeCluster:
                             json.dumps({"type": "ERROR", "object": {"code": 410, "reason": "Expired"}}).encode() + b"\n"
                         )
                         return
+                    if self.hides_pods and kind == "pods":
+                        self._changed.wait(0.05)
+                        continue
                     fresh = [event for event in self._events if event[0] > last]
                     if not fresh:
                         self._changed.wait(0.05)

@@ -228,6 +228,13 @@ class TestNotStarting:
 
 
 class TestTrouble:
+    def test_a_deleted_pod_is_lost_also_when_the_jobs_end_is_heard_of_first(self, place, cluster, troubles):
+        place.start("echo up; sleep 60")
+        place.start_of()
+        cluster.hides_pods = True
+        troubles.delete_pod(place.name_of())
+        assert "deleted" in place.loss_of().detail
+
     def test_a_cluster_that_is_away_for_a_while_is_waited_for(self, place, cluster):
         place.start("echo up; sleep 1; echo down")
         place.start_of()

@@ -64,7 +64,8 @@ class Settling:
         patience = deeds.Patience(self._closing, LOG_SECONDS)
         while True:
             try:
-                return deeds.pods_of(self._cluster, track.namespace, track.name)
+                found = deeds.pods_of(self._cluster, track.namespace, track.name)
+                return [*found, *_vanished(list(track.pods.values()), found)]
             except (ApiAway, ApiError) as error:
                 log.warning("kubernetes.pods_not_read job=%s reason=%s", track.name, error)
             if not patience.again():
@@ -74,6 +75,16 @@ class Settling:
         pod = newest(list(track.pods.values()))
         if pod is not None and pod["status"].get("containerStatuses"):
             self._copies.finish(track.ticket, partial(self.copy_of, track, pod["metadata"]["name"]), LOG_SECONDS)
+
+
+def _vanished(known: Sequence[Json], found: Sequence[Json]) -> list[Json]:
+    """Pods that are gone and were not seen to end: somebody deleted them, and the watch has yet to tell."""
+    there = {pod["metadata"]["name"] for pod in found}
+    return [
+        {**pod, "metadata": {"deletionTimestamp": "unknown", **pod["metadata"]}}
+        for pod in known
+        if pod["metadata"]["name"] not in there and pod["status"].get("phase") not in {"Succeeded", "Failed"}
+    ]
 
 
 def reports_of(track: Track, verdict: Verdict, now: Instant) -> Sequence[Report]:
