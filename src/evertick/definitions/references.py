@@ -59,9 +59,8 @@ def _following(jobs: Mapping[str, Job]) -> dict[str, list[str]]:
 
 def _sub_jobs(job: Job) -> Iterator[str]:
     """The jobs that its steps and handlers run."""
-    handlers = job.work.handlers
-    for step in (*job.steps, handlers.on_success, handlers.on_failure, handlers.on_cancel, handlers.on_exit):
-        if step is not None and isinstance(step.kind, SubJob):
+    for step in job.work.all_steps:
+        if isinstance(step.kind, SubJob):
             yield step.kind.job_id
 
 

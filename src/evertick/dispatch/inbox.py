@@ -42,20 +42,16 @@ class Inbox:
                     "Try again in a moment; if this lasts, look at the planner's lag."
                 )
             self._messages.append(message)
-        self._wake()
+        self.wake()
 
     def report(self, message: Message) -> None:
         """Take what has happened; from any thread."""
         self._messages.append(message)
-        self._wake()
+        self.wake()
 
     def report_all(self, messages: Iterable[Message]) -> None:
         self._messages.extend(messages)
-        self._wake()
-
-    def wake(self) -> None:
-        """Let the loop turn though there is no message for it."""
-        self._wake()
+        self.wake()
 
     def drain(self) -> list[Message]:
         """Everything that waits."""
@@ -83,7 +79,8 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._messages)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let the loop turn, whether or not there is a message for it."""
         # One wake-up per batch of messages: in a storm, thousands arrive between two iterations.
         if self._is_signalled or self._loop is None or self._has_some is None:
             return

@@ -34,9 +34,7 @@ def decode_work(text: str) -> Decoded:
 def variables_of(work: Work) -> tuple[str, ...]:
     """The variables of the scheduler that a keeper needs for this work, and is not given otherwise."""
     names = {secret.name for secret in secrets_of(work) if secret.source == "env"}
-    handlers = work.handlers
-    others = (handlers.on_success, handlers.on_failure, handlers.on_cancel, handlers.on_exit)
-    if any(step is not None and isinstance(step.kind, Pod) for step in (*work.steps, *others)):
+    if any(isinstance(step.kind, Pod) for step in work.all_steps):
         from evertick.kinds.kubernetes.program import ACCESS
 
         names |= set(ACCESS)

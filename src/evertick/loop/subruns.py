@@ -45,11 +45,10 @@ def _may_ask(state: State, message: SubRunWanted) -> bool:
     parent = state.jobs.get(message.key.job_id)
     if parent is None or not parent.job.routing.has_members:
         return True
-    work = parent.job.work
-    around = work.handlers
-    steps = (*work.steps, around.on_success, around.on_failure, around.on_cancel, around.on_exit)
     asked = (message.step, message.job_id)
-    return any(step and isinstance(step.kind, SubJob) and (step.name, step.kind.job_id) == asked for step in steps)
+    return any(
+        isinstance(step.kind, SubJob) and (step.name, step.kind.job_id) == asked for step in parent.job.work.all_steps
+    )
 
 
 def _submit(state: State, turn: Turn, awaited: Awaited) -> None:

@@ -40,7 +40,6 @@ from evertick.model.work import (
 
 TEXT_MAX: Final = 64 * 1024
 """Characters; a longer one is cut and says so. Two that differ behind the cut still have two digests."""
-HANDLERS: Final = ("on_success", "on_failure", "on_cancel", "on_exit")
 
 _POLICY: Final = Policy()
 _OVERLAP: Final = Overlap()
@@ -100,7 +99,7 @@ def _policy(policy: Policy) -> Iterator[str]:
         where = "" if policy.overlap.scope is Scope.CLUSTER else f" on each {policy.overlap.scope}"
         yield f"overlap: {policy.overlap}{where}"
     if policy.grace_us != _POLICY.grace_us:
-        yield f"grace: {format_duration(policy.grace_us) if policy.grace_us else '0s'}"
+        yield f"grace: {format_duration(policy.grace_us)}"
     if policy.max_delay_us is not None:
         yield f"max_delay: {format_duration(policy.max_delay_us)}"
     if policy.skip_if_successful:
@@ -115,8 +114,8 @@ def _policy(policy: Policy) -> Iterator[str]:
 def _retry(retry: Retry) -> Iterator[str]:
     if retry != NO_RETRY:
         jitter = f", jitter {retry.jitter:g}" if retry.jitter else ""
-        delay = format_duration(retry.delay_us) if retry.delay_us else "0s"
-        yield f"retry: {retry.max_retries} times, {retry.backoff}, {delay}{jitter}, at most {_span(retry.cap_us)}"
+        delay, cap = format_duration(retry.delay_us), format_duration(retry.cap_us)
+        yield f"retry: {retry.max_retries} times, {retry.backoff}, {delay}{jitter}, at most {cap}"
 
 
 def _surroundings(job: Job) -> Iterator[str]:
@@ -135,7 +134,7 @@ def _surroundings(job: Job) -> Iterator[str]:
         yield f"notify: {route.event} by {', '.join(type(one).__name__ for one in route.channels)}"
     for name, kept_us in (("history_retention", job.history_retention_us), ("log_retention", job.log_retention_us)):
         if kept_us is not None:
-            yield f"{name}: {_span(kept_us)}"
+            yield f"{name}: {format_duration(kept_us)}"
 
 
 def _work(work: Work) -> Iterator[str]:
@@ -145,7 +144,7 @@ def _work(work: Work) -> Iterator[str]:
     if work.working_dir is not None:
         yield f"working_dir: {work.working_dir}"
     if work.timeout_us is not None:
-        yield f"timeout: {_span(work.timeout_us)}"
+        yield f"timeout: {format_duration(work.timeout_us)}"
     if work.max_active_steps is not None:
         yield f"max_active_steps: {work.max_active_steps}"
     yield from map(_condition, work.preconditions)
@@ -158,11 +157,9 @@ def _work(work: Work) -> Iterator[str]:
     for step in work.steps:
         yield f"  - {step.name}:"
         yield from _indented(_step(step), "      ")
-    for name in HANDLERS:
-        handler = getattr(work.handlers, name)
-        if handler is not None:
-            yield f"{name}:"
-            yield from _indented(_step(handler), "  ")
+    for name, handler in work.handler_steps.items():
+        yield f"{name}:"
+        yield from _indented(_step(handler), "  ")
 
 
 def _step(step: Step) -> Iterator[str]:
@@ -173,11 +170,11 @@ def _step(step: Step) -> Iterator[str]:
     if step.working_dir is not None:
         yield f"working_dir: {step.working_dir}"
     if step.timeout_us is not None:
-        yield f"timeout: {_span(step.timeout_us)}"
+        yield f"timeout: {format_duration(step.timeout_us)}"
     yield from _retry(step.retry)
     if step.repeat is not None:
         limit = "" if step.repeat.limit is None else f", {step.repeat.limit} times at most"
-        yield f"repeat: every {_span(step.repeat.interval_us)}{limit}"
+        yield f"repeat: every {format_duration(step.repeat.interval_us)}{limit}"
         if step.repeat.until is not None:
             yield f"until: {_condition(step.repeat.until)}"
     if step.continue_on != STOP_ON_FAILURE:
@@ -278,10 +275,6 @@ def _field(name: str, text: str) -> Iterator[str]:
 
 def _indented(lines: Iterator[str], by: str) -> Iterator[str]:
     return (f"{by}{line}" if line else line for line in lines)
-
-
-def _span(span_us: int) -> str:
-    return format_duration(span_us)
 
 
 def _dumps(data: Mapping[str, object], indent: int | None = None) -> str:

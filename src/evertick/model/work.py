@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from evertick.model.policy import Retry
 
@@ -204,6 +204,8 @@ class Handlers:
 
 
 NO_HANDLERS = Handlers()
+HANDLERS: Final = ("on_success", "on_failure", "on_cancel", "on_exit")
+"""Their names, in the order in which they run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +227,16 @@ class Work:
     handlers: Handlers = NO_HANDLERS
     log_max_bytes: int = 64 * 1024 * 1024
     """Per step; of a longer log the head and the tail are kept."""
+
+    @property
+    def handler_steps(self) -> Mapping[str, Step]:
+        """The handlers that there are, by their names."""
+        return {name: step for name in HANDLERS if (step := getattr(self.handlers, name)) is not None}
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """The steps, and those that handle how they ended."""
+        return (*self.steps, *self.handler_steps.values())
 
 
 NOTHING = Work()

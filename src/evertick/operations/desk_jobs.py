@@ -36,7 +36,6 @@ from evertick.store import RunFilter
 
 PAGE_MAX = 1_000
 RECENT_MAX = 50
-HANDLERS = ("on_success", "on_failure", "on_cancel", "on_exit")
 
 
 class JobsDesk(Scene):
@@ -158,7 +157,7 @@ class JobsDesk(Scene):
         """The steps and what they wait for, and the jobs before and behind; where to draw them is the reader's."""
         job = self.definition_of(job_id)
         named = [(step, None) for step in job.steps]
-        handlers = [(step, name) for name in HANDLERS if (step := getattr(job.work.handlers, name)) is not None]
+        handlers = [(step, name) for name, step in job.work.handler_steps.items()]
         behind = sorted(other.id for other in self.jobs.values() if other.after and job_id in other.after.jobs)
         return {
             "job": job_id,

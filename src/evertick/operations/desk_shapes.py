@@ -112,11 +112,7 @@ def definition_data(job: Job) -> Data:
         "env": _env_names(work.env),
         "timeout_seconds": _seconds(work.timeout_us),
         "steps": [step_data(step) for step in job.steps],
-        "handlers": {
-            name: step_data(step)
-            for name in ("on_success", "on_failure", "on_cancel", "on_exit")
-            if (step := getattr(work.handlers, name)) is not None
-        },
+        "handlers": {name: step_data(step) for name, step in work.handler_steps.items()},
         "constraints": [type(one).__name__ for one in job.constraints],
         "notify": len(job.notify),
     }

@@ -162,7 +162,7 @@ class TimeDesk(Scene):
             (job.id, action, specs)
             for job in chosen
             if with_held or why_held(job, records.get(job.id))[0] is None
-            for action, specs in (("start", job.schedules), ("stop", job.stops), ("restart", job.restarts))
+            for action, specs in _specs_of(job).items()
             if specs and action in actions
         ]
         walk: Iterator[Due] = self.horizon.walk(streams, now, most)
