@@ -48,7 +48,12 @@ def test_the_fleet_that_is_meant_is_asked(asked, command, written, known, meant)
 
 
 @pytest.mark.parametrize(
-    "command", [("list",), ("cordon", "ex-a"), ("drain", "ex-a"), ("remove", "ex-a")], ids=" ".join
+    "command",
+    [
+        *[("list",), ("cordon", "ex-a"), ("drain", "ex-a"), ("remove", "ex-a")],
+        ("join", "--name", "ex-a", "--label", "docs=http://x"),
+    ],
+    ids=" ".join,
 )
 def test_a_command_that_is_not_told_which_fleet_says_how_to(asked, command):
     done = run(*command)

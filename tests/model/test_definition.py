@@ -70,6 +70,7 @@ def test_a_comment_and_the_order_of_fields_change_nothing():
         pytest.param(
             f"steps: [{{name: a, http: {{url: 'https://x/?key={SECRET}'}}}}]\n", id="behind the question mark"
         ),
+        pytest.param(f"steps: [{{name: a, http: {{url: 'https://ann:{SECRET}@x/'}}}}]\n", id="of whoever signs in"),
         pytest.param(
             f"steps: [{{name: a, http: {{url: 'https://x/', headers: {{Auth: {SECRET}}}}}}}]\n",
             id="of a header",

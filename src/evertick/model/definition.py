@@ -1,13 +1,14 @@
 """How a job reads when the ledger keeps what it was: all that decides how it runs, and no value that may be a secret.
 
-Values of the environment, of headers and behind the `?` of an address are left out, and so is what is as by default:
-the text is made for people and for telling two versions apart, not for reading a job back.
+Values of the environment and of headers are left out, and of an address who signs in there and what is behind its `?`.
+So is what is as by default: the text is made for people and for telling two versions apart, not for reading a job back.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -44,6 +45,7 @@ TEXT_MAX: Final = 64 * 1024
 _POLICY: Final = Policy()
 _OVERLAP: Final = Overlap()
 _HERE: Final = Routing()
+_SIGNED_IN: Final = re.compile(r"^([^/]*//)[^/]*@")
 
 
 def definition_text(job: Job) -> str:
@@ -255,7 +257,10 @@ def _continues(on: ContinueOn) -> str:
 
 
 def _address(url: Value) -> str:
-    return f"from {url.source} {url.name}" if isinstance(url, Secret) else url.partition("?")[0]
+    """Without who signs in there, and without what is behind the `?`: both may hold a secret."""
+    if isinstance(url, Secret):
+        return f"from {url.source} {url.name}"
+    return _SIGNED_IN.sub(r"\1", url.partition("?")[0])
 
 
 def _plain(name: str, data: Mapping[str, object]) -> Iterator[str]:

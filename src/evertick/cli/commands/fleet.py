@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ certs_option = click.option(
     help="A folder with ca.pem, cert.pem and key.pem. EVERTICK_FLEET_CERTS sets it too.",
 )
 URL_VARIABLE = "EVERTICK_FLEET_URL"
+_ADDRESS = re.compile(r"\w+://")
 url_argument = click.argument("url", metavar="[URL]")
 
 
@@ -32,7 +34,8 @@ class FleetCommand(click.Command):
     """One that is told which fleet before anything else, or finds it in the environment."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not any("://" in word or word in ("-h", "--help") for word in args):
+        # A label may hold an address too, behind its name.
+        if not any(_ADDRESS.match(word) or word in ("-h", "--help") for word in args):
             known = os.environ.get(URL_VARIABLE, "")
             if not known:
                 reason = f"Which fleet? Write its address first, as tcp://127.0.0.1:8786, or set {URL_VARIABLE}."
