@@ -151,6 +151,10 @@ class Committed:
     """Runs that had ended, or are under a newer fence: neither were the changes to them."""
 
 
+NODE_PREFIX = "node:"
+"""What the lease begins with by which a node says that it is alive."""
+
+
 class Lease(NamedTuple):
     name: str
     holder: str

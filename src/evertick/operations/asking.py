@@ -9,12 +9,11 @@ from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any
 
-from evertick.dispatch.leadership import NODE_PREFIX
 from evertick.errors import Conflict, DefinitionError, NotFound
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.ledger import Batch, JobRecord, Request
+from evertick.model.ledger import NODE_PREFIX, Batch, JobRecord, Request
 from evertick.model.params import problem_with
 from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.requests import RequestMessage, message_of

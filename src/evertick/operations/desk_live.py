@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evertick.dispatch.leadership import NODE_PREFIX
 from evertick.model.instant import to_text
+from evertick.model.ledger import NODE_PREFIX
 from evertick.model.lifecycle import ACTIVE, WAITING
 from evertick.model.run import LedgerRow
 from evertick.operations.desk_scene import Scene

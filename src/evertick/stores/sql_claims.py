@@ -10,11 +10,10 @@ from evertick.model.ledger import Claim
 from evertick.model.lifecycle import ACTIVE
 from evertick.model.run import RunKey
 from evertick.stores import sql_leases
+from evertick.stores.sql_reads import NAMES_PER_QUERY
 from evertick.stores.sql_rows import chunks
 from evertick.stores.sql_schema import RUNS
 from evertick.stores.sql_statements import Statements
-
-NAMES_PER_QUERY = 500
 
 
 def crowded(connection: sa.Connection, statements: Statements, claims: Sequence[Claim]) -> frozenset[RunKey]:

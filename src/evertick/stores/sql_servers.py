@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 
 from evertick.errors import StoreError
+from evertick.model.ledger import NODE_PREFIX
 from evertick.stores import sql_leases
 from evertick.stores.sql import SqlStore, unavailable
 
@@ -64,7 +65,7 @@ class ServerStore(SqlStore):
     def _live_nodes(self, connection: sa.Connection) -> Sequence[str]:
         now = self._now(connection, 0)
         held = sql_leases.lease(connection, self._sql, (), "", 0, lambda: now)
-        return [lease.holder.partition("/")[0] for lease in held if lease.name.startswith("node:")]
+        return [lease.holder.partition("/")[0] for lease in held if lease.name.startswith(NODE_PREFIX)]
 
     def _named(self, error: Exception) -> StoreError | None:
         cause = error.orig if isinstance(error, exc.DBAPIError) else error

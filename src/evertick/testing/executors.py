@@ -262,10 +262,5 @@ class SimulatedExecutors:
                 self._tell_one(node, report)
 
     def _tell_one(self, node: str, report: Report) -> None:
-        faults, random = self._faults(), self._random
-        delay_us = random.randrange(20 * MILLISECOND)
-        if random.random() < faults.late_report:
-            delay_us = random.randrange(faults.report_delay_max_us)
-        self._timeline.after(delay_us, self._tell, node, report)
-        if random.random() < faults.duplicate_report:
-            self._timeline.after(delay_us + random.randrange(faults.report_delay_max_us), self._tell, node, report)
+        for delay_us in self._faults().delays_us(self._random):
+            self._timeline.after(delay_us, self._tell, node, report)

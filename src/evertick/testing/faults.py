@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from random import Random
 
@@ -67,6 +68,15 @@ class Faults:
     def calm(self) -> Faults:
         """The same world when nothing goes wrong any more."""
         return Faults(failure=0.0, latency_max_us=self.latency_max_us)
+
+    def delays_us(self, random: Random) -> Iterator[int]:
+        """When a report arrives: soon or late, and perhaps once more."""
+        delay_us = random.randrange(20 * MILLISECOND)
+        if random.random() < self.late_report:
+            delay_us = random.randrange(self.report_delay_max_us)
+        yield delay_us
+        if random.random() < self.duplicate_report:
+            yield delay_us + random.randrange(self.report_delay_max_us)
 
     def __str__(self) -> str:
         """What differs from a calm world."""
