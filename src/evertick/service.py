@@ -22,7 +22,7 @@ from evertick.dispatch.control import Control
 from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.feed import SIZE as FEED_SIZE
 from evertick.dispatch.inbox import Inbox
-from evertick.dispatch.leadership import LEASE_US, Leadership, bucket_lease
+from evertick.dispatch.leadership import LEASE_US, Leadership
 from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
 from evertick.dispatch.nextruns import ShowsNextRuns, next_runs, show
 from evertick.dispatch.notify.telling import NOBODY, Telling, telling_of
@@ -42,7 +42,7 @@ from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, MILLISECOND, SECOND
 from evertick.model.job import Job
-from evertick.model.ledger import NODE_PREFIX
+from evertick.model.ledger import NODE_PREFIX, bucket_lease
 from evertick.operations import messages_of
 from evertick.parts import executors_of, loop_settings
 from evertick.settings import Settings

@@ -16,7 +16,8 @@ from evertick.model.lifecycle import PLANNED, TERMINAL
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import Change, Entry, RunKey
 from evertick.store import Batch, Committed
-from evertick.stores.memory import MemoryStore, changed, line_of
+from evertick.stores.memory import MemoryStore
+from evertick.stores.memory_lines import changed, line_of
 
 # Stores
 

@@ -21,9 +21,10 @@ from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import HOUR, SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
+from evertick.model.ledger import bucket_lease
 from evertick.model.run import RunKey
 from evertick.planning.verify import Report, verify_ledger
-from evertick.stores.memory import MemoryStore, lease_name
+from evertick.stores.memory import MemoryStore
 
 NINE = from_text("2026-05-12T09:00:00Z")
 
@@ -62,7 +63,7 @@ class Desk:
     def own(self, now: Instant | None = None) -> dict[int, int]:
         """Take every bucket from whoever has it; answers the epochs."""
         at = self.now if now is None else now
-        names = [lease_name(bucket) for bucket in range(BUCKETS)]
+        names = [bucket_lease(bucket) for bucket in range(BUCKETS)]
         for lease in self.store.lease(names, self.node, 1, at):
             self.store.lease(names, lease.holder, 0, at)
         leases = self.store.lease(names, self.node, 1_000 * HOUR, at)
@@ -72,7 +73,7 @@ class Desk:
 
     def own_as_one_of_several(self, *jobs: str) -> None:
         """Take the buckets of these jobs, for an hour, beside others who have the rest."""
-        names = [lease_name(bucket_of(job)) for job in jobs]
+        names = [bucket_lease(bucket_of(job)) for job in jobs]
         held = self.store.lease(names, self.node, HOUR, self.now)
         epochs = {int(one.name.partition(":")[2]): one.epoch for one in held if one.name in names}
         self.say(LeaseRenewed(self.now + HOUR), BucketsGained(epochs, self.store.load(epochs)))

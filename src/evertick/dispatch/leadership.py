@@ -13,7 +13,7 @@ from evertick.loop.balance import share_of
 from evertick.loop.messages import BucketsGained, BucketsLost, LeaseRenewed, Message, NodesSeen, OrphansFound
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
-from evertick.model.ledger import NODE_PREFIX, Lease
+from evertick.model.ledger import NODE_PREFIX, Lease, bucket_lease
 from evertick.store import Store
 
 log = logging.getLogger("evertick.leadership")
@@ -21,10 +21,6 @@ log = logging.getLogger("evertick.leadership")
 LEASE_US = 6 * SECOND
 """A dead node's buckets are free after this, and taken within another renewal: under ten seconds in all."""
 RENEWALS_PER_LEASE = 3
-
-
-def bucket_lease(bucket: int) -> str:
-    return f"bucket:{bucket}"
 
 
 class Leadership:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from evertick.loop.messages import ChainArrived
-from evertick.loop.state import Arrival, JobState, OpenRun, State
+from evertick.loop.runs import OpenRun
+from evertick.loop.state import Arrival, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.chain import AfterMode
 from evertick.model.job import Job

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from evertick.loop.state import OpenRun, State
+from evertick.loop.runs import OpenRun
+from evertick.loop.state import State
 from evertick.model.ledger import Claim
 from evertick.model.run import RunKey
 

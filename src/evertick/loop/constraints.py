@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import Final, TypeVar
 
 from evertick.loop.effects import Notify
-from evertick.loop.state import JobState, OpenRun, State
+from evertick.loop.runs import OpenRun
+from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.constraint import (
     Action,

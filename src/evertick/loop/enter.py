@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from evertick.loop.state import Catchup, Hold, JobState, Lane, OpenRun, State
+from evertick.loop.runs import Lane, OpenRun
+from evertick.loop.state import Catchup, Hold, JobState, State
 from evertick.loop.turn import Missing, Turn
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger

@@ -10,7 +10,8 @@ from evertick.loop.claims import needs_claim
 from evertick.loop.constraints import check_behind, missing_success, too_many
 from evertick.loop.enter import drop, settle_catchup, settle_job
 from evertick.loop.placing import find_place, neighbours, next_to_go, note_placed, whom_it_meets
-from evertick.loop.state import Hold, JobState, Lane, OpenRun, State
+from evertick.loop.runs import Lane, OpenRun
+from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import to_text
 from evertick.model.lifecycle import (

@@ -11,8 +11,9 @@ from evertick.loop.effects import Reconcile, Release
 from evertick.loop.fire import FENCE_BITS, enqueue, leave_queue
 from evertick.loop.jobs import activate, meet, replan, retire
 from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen, OrphansFound
+from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.settle import seen
-from evertick.loop.state import Hold, JobState, Lane, OpenRun, State
+from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant

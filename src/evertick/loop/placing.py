@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from evertick.loop.effects import Recall
 from evertick.loop.messages import MembersSeen, PlacementsRecalled
-from evertick.loop.state import JobState, Lane, OpenRun, State
+from evertick.loop.runs import Lane, OpenRun
+from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.lifecycle import LAUNCHING, RUNNING
 from evertick.model.member import Member

@@ -21,7 +21,8 @@ from evertick.loop.messages import (
 )
 from evertick.loop.ownership import backfill_params
 from evertick.loop.rows import row_of
-from evertick.loop.state import Handled, Hold, JobFacts, JobState, Lane, State
+from evertick.loop.runs import Lane
+from evertick.loop.state import Handled, Hold, JobFacts, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.lifecycle import PLANNED, JobStatus, Trigger
 from evertick.model.run import Entry, LedgerRow, RunKey

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evertick.loop.state import OpenRun
+from evertick.loop.runs import OpenRun
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import SkipReason
 from evertick.model.run import LedgerRow

@@ -18,7 +18,8 @@ from evertick.loop.messages import (
     RunUnknown,
     StepsSeen,
 )
-from evertick.loop.state import JobState, OpenRun, State
+from evertick.loop.runs import OpenRun
+from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import AttemptRecord, with_attempt
 from evertick.model.instant import MINUTE, Instant, to_text

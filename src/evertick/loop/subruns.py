@@ -12,7 +12,8 @@ import json
 from evertick.loop import requests
 from evertick.loop.effects import LookUp, TellStep
 from evertick.loop.messages import CancelRun, SubRunsSeen, SubRunUnwanted, SubRunWanted, TriggerJob
-from evertick.loop.state import Awaited, Hold, OpenRun, State
+from evertick.loop.runs import Awaited, OpenRun
+from evertick.loop.state import Hold, State
 from evertick.loop.turn import Turn
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import FAILED, PLANNED, TERMINAL, RunState, Trigger

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from evertick.loop.claims import claims_of
 from evertick.loop.effects import Commit, Effect, Launch, Log, Record, Reply, Stop
 from evertick.loop.messages import ReplySlot
-from evertick.loop.state import EndedRun, JobState, OpenRun, PendingBatch, State
+from evertick.loop.runs import EndedRun, OpenRun
+from evertick.loop.state import JobState, PendingBatch, State
 from evertick.model.bucket import bucket_of
 from evertick.model.definition import definition_text
 from evertick.model.instant import Instant

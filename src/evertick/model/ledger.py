@@ -155,6 +155,11 @@ NODE_PREFIX = "node:"
 """What the lease begins with by which a node says that it is alive."""
 
 
+def bucket_lease(bucket: int) -> str:
+    """The lease whose epoch a commit about this bucket must hold."""
+    return f"bucket:{bucket}"
+
+
 class Lease(NamedTuple):
     name: str
     holder: str

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from evertick.errors import Fenced, GapRefused
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import Instant
-from evertick.model.ledger import Claim
+from evertick.model.ledger import Claim, bucket_lease
 from evertick.model.lifecycle import ACTIVE, ENDED, PLANNED, SKIPPED, TERMINAL
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import (
@@ -30,55 +30,12 @@ from evertick.store import (
     Tally,
 )
 from evertick.stores.memory_index import TimeIndex
+from evertick.stores.memory_lines import changed, ends_at, line_of, matches, stands
 from evertick.stores.memory_tally import tally
 
 _bucket_of = lru_cache(maxsize=1 << 17)(bucket_of)
 _by_time = attrgetter("key.scheduled_for", "key.job_id", "key.origin")
 _by_age = attrgetter("submitted_at", "id")
-
-
-def lease_name(bucket: int) -> str:
-    """The lease whose epoch a commit about this bucket must hold."""
-    return f"bucket:{bucket}"
-
-
-def line_of(entry: Entry, by: str) -> LedgerRow:
-    """The line of the ledger that an entry begins as."""
-    key, state, trigger, decided_at, reason, through, occurrences, detail, params = entry
-    return LedgerRow(
-        key, state, trigger, decided_at, by, reason, through, occurrences, detail, params, changed_at=decided_at
-    )
-
-
-def changed(row: LedgerRow, change: Change) -> LedgerRow:
-    """The line after a change; None leaves a value as it is."""
-    return LedgerRow(
-        row.key,
-        change.state,
-        row.trigger if change.trigger is None else change.trigger,
-        row.decided_at,
-        row.decided_by,
-        row.reason if change.reason is None else change.reason,
-        row.through,
-        row.occurrences,
-        row.detail if change.detail is None else change.detail,
-        row.params,
-        change.fence,
-        row.attempt if change.attempt is None else change.attempt,
-        row.executor if change.executor is None else change.executor,
-        row.started_at if change.started_at is None else change.started_at,
-        row.finished_at if change.finished_at is None else change.finished_at,
-        row.retry_at if change.retry_at is None else change.retry_at,
-        row.exit_code if change.exit_code is None else change.exit_code,
-        change.at,
-        row.steps if change.steps is None else change.steps,
-        row.definition if change.definition is None else change.definition,
-        row.earlier if change.earlier is None else change.earlier,
-    )
-
-
-def _stands(change: Change, row: LedgerRow | None) -> bool:
-    return row is not None and (row.state, row.fence) == (change.state, change.fence)
 
 
 class Contents(NamedTuple):
@@ -146,7 +103,7 @@ class MemoryStore:
 
     def check_epochs(self, epochs: Mapping[int, int]) -> None:
         """Raise `Fenced` unless every one of these epochs is still its lease's."""
-        lost = [bucket for bucket, epoch in epochs.items() if self._epoch_of(lease_name(bucket)) != epoch]
+        lost = [bucket for bucket, epoch in epochs.items() if self._epoch_of(bucket_lease(bucket)) != epoch]
         if lost:
             raise Fenced(tuple(sorted(lost)))
 
@@ -181,7 +138,7 @@ class MemoryStore:
             changes = [change for change in batch.changes if change.key not in refused | crowded]
             rejected = self._apply(changes)
             last = {change.key: change for change in changes if change.key in rejected}
-            overruled = frozenset(key for key, change in last.items() if not _stands(change, self._rows.get(key)))
+            overruled = frozenset(key for key, change in last.items() if not stands(change, self._rows.get(key)))
             for job in batch.jobs:
                 known = self._jobs.get(job.job_id)
                 backward = known is not None and known.watermark > job.watermark
@@ -410,22 +367,3 @@ class MemoryStore:
         for _, digest in passed[:-1]:
             if digest != in_force:  # it is the older one only where a clock was set back
                 del told[digest]
-
-
-def ends_at(row: LedgerRow) -> Instant:
-    """The last occurrence that a line speaks of."""
-    return row.key.scheduled_for if row.through is None else row.through
-
-
-def matches(row: LedgerRow, where: RunFilter) -> bool:
-    return (
-        (not where.job_ids or row.key.job_id in where.job_ids)
-        and (not where.states or row.state in where.states)
-        and (not where.triggers or row.trigger in where.triggers)
-        and (not where.reasons or row.reason in where.reasons)
-        and (where.since is None or ends_at(row) >= where.since)
-        and (where.until is None or row.key.scheduled_for < where.until)
-        and not (where.occurrences_only and row.key.origin)
-        and (not where.executors or row.executor in where.executors)
-        and (where.gaps is None or where.gaps is (row.occurrences > 1))
-    )

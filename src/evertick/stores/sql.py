@@ -20,6 +20,7 @@ from sqlalchemy import exc
 
 from evertick.errors import EvertickError, Fenced, GapRefused, StoreError, StoreUnavailable
 from evertick.model.instant import Instant
+from evertick.model.ledger import bucket_lease
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot, Tally
 from evertick.stores import (
@@ -217,10 +218,10 @@ class SqlStore(ABC):
         """Hold the leases as they are until the transaction ends, so that nobody takes one over meanwhile."""
         if not epochs:
             return
-        names = sorted(f"bucket:{bucket}" for bucket in epochs)
+        names = sorted(map(bucket_lease, epochs))
         statement = self._sql.lease_rows(len(names), self.tongue.share_lock)
         held = {row[0]: row[2] for row in connection.exec_driver_sql(statement, tuple(names))}
-        lost = sorted(bucket for bucket, epoch in epochs.items() if held.get(f"bucket:{bucket}", 0) != epoch)
+        lost = sorted(bucket for bucket, epoch in epochs.items() if held.get(bucket_lease(bucket), 0) != epoch)
         if lost:
             raise Fenced(tuple(lost))
 

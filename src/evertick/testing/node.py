@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Protocol
 
-from evertick.dispatch.leadership import RENEWALS_PER_LEASE, Leadership, bucket_lease
+from evertick.dispatch.leadership import RENEWALS_PER_LEASE, Leadership
 from evertick.dispatch.lookup import look_up, recall
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.effects import (
@@ -35,7 +35,7 @@ from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, to_text
 from evertick.model.job import Job
-from evertick.model.ledger import NODE_PREFIX
+from evertick.model.ledger import NODE_PREFIX, bucket_lease
 from evertick.model.run import RunKey
 from evertick.operations import message_of
 from evertick.testing.caller import Caller

@@ -1,0 +1,141 @@
+"""What is under way: runs that are open, and where they wait and run."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from evertick.model.instant import Instant
+from evertick.model.lifecycle import PLANNED, RunState, SkipReason, Trigger
+from evertick.model.policy import Overlap
+from evertick.model.report import SubRunWanted
+from evertick.model.run import Change, RunKey
+
+
+class OpenRun:
+    """A run that has not ended."""
+
+    __slots__ = (
+        "attempt",
+        "awaits_ledger",
+        "decided_at",
+        "definition",
+        "earlier",
+        "early_change",
+        "executor",
+        "expected_at",
+        "fence",
+        "has_unsaid_steps",
+        "has_used_successes",
+        "in_ledger",
+        "is_inherited",
+        "key",
+        "lease_until",
+        "lease_us",
+        "losses",
+        "not_before",
+        "params",
+        "refusals",
+        "retry_at",
+        "started_at",
+        "state",
+        "steps",
+        "stop_detail",
+        "trigger",
+        "was_asked",
+    )
+
+    def __init__(self, key: RunKey, trigger: Trigger, decided_at: Instant) -> None:
+        self.key = key
+        self.state: RunState = PLANNED
+        self.trigger = trigger
+        self.decided_at = decided_at
+        self.in_ledger = False
+        """Whether its entry is committed; nothing is launched before."""
+        self.attempt = 0
+        """The current or last attempt; 0 before the first."""
+        self.fence = 0
+        self.params = ""
+        self.executor = ""
+        self.started_at: Instant | None = None
+        self.retry_at: Instant | None = None
+        self.expected_at: Instant | None = None
+        """When it should have ended, if it has not and nobody was told."""
+        self.not_before: Instant = 0
+        self.lease_us: int | None = None
+        self.lease_until: Instant | None = None
+        self.stop_detail: str | None = None
+        """Why it was asked to end; None: it was not."""
+        self.refusals = 0
+        self.losses = 0
+        self.steps = ""
+        """How its steps stand, as its executor says."""
+        self.definition = ""
+        """What its job was when the attempt was launched, by its digest."""
+        self.earlier = ""
+        """What became of the attempts before, as `model.attempts` writes it."""
+        self.has_unsaid_steps = False
+        """Whether the ledger has yet to be told."""
+        self.awaits_ledger = False
+        """Whether it is launched when the ledger has it that it is, which has not said so yet."""
+        self.is_inherited = False
+        """Whether another had it: until the ledger takes our word for it, that one may still say how it ended."""
+        self.has_used_successes = False
+        """Whether those of the jobs before it were used for it; if it could not be started, it needs no others."""
+        self.was_asked = False
+        """Whether its executor was asked what became of it and has not answered yet."""
+        self.early_change: Change | None = None
+        """What it became before its entry was known to be in the ledger."""
+
+
+class Lane:
+    """Runs that are judged together by one overlap rule: a job's own, or those of one backfill."""
+
+    __slots__ = ("active", "gap_us", "next_start_at", "overlap", "waiting")
+
+    def __init__(self, overlap: Overlap | None = None, gap_us: int = 0) -> None:
+        self.overlap = overlap
+        """A backfill's own rule; None: the job's, as it is now."""
+        self.gap_us = gap_us
+        self.next_start_at: Instant = 0
+        self.active: dict[RunKey, OpenRun] = {}
+        self.waiting: deque[OpenRun] = deque()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.active and not self.waiting
+
+
+class Queue:
+    """A limit that runs of several jobs share."""
+
+    __slots__ = ("active", "limit", "waiting")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.active: set[RunKey] = set()
+        self.waiting: dict[tuple[str, str], None] = {}
+        """Job and origin of the lanes that would start something if there were room, longest first."""
+
+    @property
+    def has_room(self) -> bool:
+        return len(self.active) < self.limit
+
+
+class Awaited(NamedTuple):
+    """A run of another job that a step of a run on this node has asked for."""
+
+    wanted: SubRunWanted
+    key: RunKey
+
+
+class EndedRun(NamedTuple):
+    """A run that ended, kept until `forget_at` for questions about it."""
+
+    forget_at: Instant
+    run: OpenRun
+    at: Instant
+    reason: SkipReason | None
+    detail: str
+    finished_at: Instant | None
+    exit_code: int | None
