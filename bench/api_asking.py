@@ -16,11 +16,12 @@ from typing import Any
 from urllib.parse import quote
 
 from bench.api_storm import PRINTING, job_name
-from evertick.model.instant import HOUR, to_text
+from evertick.model.instant import HOUR, SECOND, to_text
 from evertick.operations.desk import now_by_the_clock
 
 ASKERS = 8
 LISTENERS = 5
+COLUMN_US = 6 * SECOND
 
 
 @dataclass(slots=True)
@@ -88,8 +89,11 @@ def questions(runs: list[str], printed: str, jobs: int) -> Iterator[tuple[str, s
     offsets = cycle(range(0, 100_000, 10_000))
 
     def ribbon() -> str:
-        now = now_by_the_clock()
-        return f"/api/v1/ribbon?from={to_text(now - HOUR // 4)}&to={to_text(now + HOUR // 4)}&limit=30&cells=220"
+        # A quarter of an hour on a screen of 1,100 pixels, as the page asks for it: in columns of a round width.
+        shown, now = HOUR // 4, now_by_the_clock()
+        start = (now - shown * 122 // 100) // COLUMN_US * COLUMN_US
+        cells = 2 * shown // COLUMN_US + 1
+        return f"/api/v1/ribbon?from={to_text(start)}&to={to_text(start + cells * COLUMN_US)}&limit=30&cells={cells}"
 
     kinds: dict[str, Callable[[], str]] = {
         "overview": lambda: "/api/v1/overview",

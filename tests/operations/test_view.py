@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from evertick.definitions.source import Folder
-from evertick.model.instant import SECOND
+from evertick.model.instant import SECOND, to_text
 from evertick.model.ledger import Snapshot
 from evertick.operations.desk import Desk
+from evertick.operations.desk_ribbon import KEPT_MAX
 from evertick.operations.desk_scene import CHANGED_US, REST, View
 from tests.operations.ledger import at, entry, fill, job, key, ran
 
@@ -24,6 +25,37 @@ def test_what_many_ask_of_all_jobs_is_worked_out_once(store):
     assert desk.overview() == overview
     clock[0] += SECOND
     assert desk.overview()["running_count"] == 1
+
+
+def test_pages_that_look_at_the_same_stretch_of_time_share_an_answer_and_each_is_told_the_time(store):
+    clock = [at(4.5)]
+    fill(store, entry(4), watermark=4)
+    folder = Folder(jobs={"etl": job()})
+    desk = Desk(store, lambda: folder, now=lambda: clock[0], keep_us=SECOND)
+    window = ("2026-03-02T00:00Z", "2026-03-02T08:00Z")
+    first = desk.ribbon(*window)
+    clock[0] += SECOND // 2
+    second = desk.ribbon(*window)
+    assert second.kept is first.kept
+    assert (first["now"], second["now"]) == (to_text(at(4.5)), to_text(clock[0]))
+    assert {**first, "now": None} == {**second, "now": None}
+    assert desk.ribbon(*window, cells=7).kept is not first.kept
+    ran(store, key(4), at(4), None)
+    clock[0] += SECOND // 2
+    states = [mark["state"] for lane in desk.ribbon(*window)["lanes"] for mark in lane["marks"]]
+    assert (states, first["lanes"][0]["marks"][0]["state"]) == (["running"], "planned")
+
+
+def test_many_long_answers_are_not_kept_at_once(store):
+    fill(store, entry(4), watermark=4)
+    folder = Folder(jobs={"etl": job()})
+    desk = Desk(store, lambda: folder, now=lambda: at(4.5), keep_us=SECOND)
+    window = ("2026-03-02T00:00Z", "2026-03-02T08:00Z")
+    kept = [cells for cells in range(1, 30) if desk.ribbon(*window, cells=cells) == desk.ribbon(*window, cells=cells)]
+    shared = [
+        cells for cells in kept if desk.ribbon(*window, cells=cells).kept is desk.ribbon(*window, cells=cells).kept
+    ]
+    assert (len(kept), 5 < len(shared) <= KEPT_MAX) == (29, True)
 
 
 def test_what_is_kept_is_kept_for_less_once_something_has_happened(store):

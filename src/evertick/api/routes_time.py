@@ -25,7 +25,7 @@ machinery = Routes("machinery")
 def get_overview(at: At) -> Any:
     """What runs, what failed, what is next, what was missed: the last day at a glance."""
     known = {"timezone": at.settings.timezone, "node": at.node, "version": at.version}
-    return {**at.desk.overview(), **known}
+    return at.desk.overview().told_with(known)
 
 
 @routes.get("/ribbon", Role.VIEWER, shapes.Ribbon)

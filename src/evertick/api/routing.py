@@ -142,11 +142,15 @@ def _answering(handler: Callable[..., Any], *, is_quick: bool) -> Callable[..., 
 def written(data: Any) -> Response:
     if isinstance(data, Response):
         return data
-    if not isinstance(data, Shared):
-        return Response(_as_json(data), media_type="application/json")
-    if data.text is None:
-        data.text = _as_json(data)
-    return Response(data.text, media_type="application/json")
+    return Response(_shared_json(data) if isinstance(data, Shared) else _as_json(data), media_type="application/json")
+
+
+def _shared_json(data: Shared) -> bytes:
+    """What is kept is written once, by the first; what is fresh is put before it."""
+    kept = data.kept
+    if kept.text is None:
+        kept.text = _as_json(kept)
+    return _as_json(data.fresh)[:-1] + b"," + kept.text[1:] if data.fresh else kept.text
 
 
 def _as_json(data: Any) -> bytes:

@@ -10,7 +10,7 @@ from evertick.model.instant import DAY, HOUR, Instant, to_text
 from evertick.model.lifecycle import ACTIVE, ENDED, SKIPPED, SUCCEEDED, WAITING, JobStatus, RunState, Trigger
 from evertick.model.run import LedgerRow
 from evertick.operations.desk_jobs import JobsDesk, percentiles
-from evertick.operations.desk_scene import View
+from evertick.operations.desk_scene import Shared, View
 from evertick.operations.desk_shapes import BAD, Data, outcome_counts, problems_data
 from evertick.operations.desk_time import TimeDesk
 from evertick.store import RunFilter, Tally
@@ -21,16 +21,16 @@ LATENESS_OF = 500
 
 
 class OverviewDesk(JobsDesk, TimeDesk):
-    def overview(self) -> Data:
+    def overview(self) -> Shared:
         view, status = self.view(), self.status()
-        return {
+        fresh = {
             "now": to_text(self.now()),
             "scheduler": {
                 "alive": status is not None or self.is_scheduler_running(),
                 "lag_seconds": None if status is None else (status.get("planner") or {}).get("lag_seconds"),
             },
-            **view.kept("overview", lambda: self._look_over(view)),
         }
+        return view.kept("overview", lambda: Shared(self._look_over(view))).told_with(fresh)
 
     def _look_over(self, view: View) -> Data:
         """All that is told of a view, however many ask for it."""

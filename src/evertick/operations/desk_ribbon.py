@@ -13,7 +13,7 @@ from evertick.model.lifecycle import ACTIVE, JobStatus, RunState
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations.data import text_or_none
 from evertick.operations.desk_jobs import JobsDesk, word_of
-from evertick.operations.desk_scene import View, bounded
+from evertick.operations.desk_scene import Shared, View, bounded
 from evertick.operations.desk_shapes import Data, gap_data, mark_data, outcome_counts
 from evertick.operations.jobs import is_held, zone_of
 from evertick.planning.schedules import compile_all, count_of, occurrences
@@ -26,6 +26,8 @@ FUTURE_US = 400 * DAY
 """What is to come of several schedules of one job is told this far: counting them takes as long as they are due."""
 ROWS_MAX = 10_000
 """Lines of all lanes together that are told one by one."""
+KEPT_MAX = 12
+"""Beside so many answers none is kept with a view: one may have megabytes."""
 
 _FROM_GOOD_TO_BAD = "succeeded skipped cancelled planned waiting launching running retrying lost timed_out failed"
 _BADNESS = {RunState(word): number for number, word in enumerate(_FROM_GOOD_TO_BAD.split())}
@@ -42,7 +44,7 @@ class RibbonDesk(JobsDesk):
         tags: Collection[str] = (),
         states: Collection[str] = (),
         cells: int = 240,
-    ) -> Data:
+    ) -> Shared:
         """Lanes of jobs, by their ids, from a time up to another: what was, what was left out, what is to come.
 
         A lane with at most `cells` lines has a mark for each; of a fuller one it is told what each of so many cells
@@ -51,36 +53,53 @@ class RibbonDesk(JobsDesk):
         bounded("offset", offset, 0, 10_000_000)
         bounded("limit", limit, 1, LANES_MAX)
         bounded("cells", cells, 1, CELLS_MAX)
-        since, until, now = self.moment(start), self.moment(end), self.now()
+        since, until = self.moment(start), self.moment(end)
         assert since is not None
         assert until is not None
         if since >= until:
             raise DefinitionError(f"the ribbon from {start} to {end} has no length.", hint="Write the earlier first.")
-        wanted, view = {word_of("status", word, list(JobStatus)) for word in states}, self.view()
-        found = self.standings(view, search, tags).items()
-        statuses = {job_id: status for job_id, status in found if not wanted or status in wanted}
-        lanes = list(islice(statuses, offset, offset + limit))
+        wanted, view = frozenset(word_of("status", word, list(JobStatus)) for word in states), self.view()
+        # Pages that look at the same time ask for the same stretch of it.
+        asked = ("ribbon", since, until, offset, limit, search, frozenset(tags), wanted, cells)
+
+        def draw() -> Shared:
+            found = self.standings(view, search, tags).items()
+            statuses = {job_id: status for job_id, status in found if not wanted or status in wanted}
+            lanes = list(islice(statuses, offset, offset + limit))
+            known = {
+                "from": to_text(since),
+                "to": to_text(until),
+                "since": text_or_none(self._since()),
+                "total": len(statuses),
+                "offset": offset,
+            }
+            return Shared({**known, "lanes": self._lanes(view, lanes, statuses, since, until, cells)})
+
+        return view.kept(asked, draw, most=KEPT_MAX).told_with({"now": to_text(self.now())})
+
+    def _lanes(
+        self,
+        view: View,
+        lanes: Sequence[str],
+        statuses: Mapping[str, JobStatus],
+        since: Instant,
+        until: Instant,
+        cells: int,
+    ) -> list[Data]:
+        now = self.now()
         marks, counted = self._past(view, lanes, since, until, cells)
         gaps, specs = self._gaps(lanes, since, until), self.all_specs(lanes)
         is_running = self.is_scheduler_running() if any(view.records.get(job_id) for job_id in lanes) else True
-        return {
-            "now": to_text(now),
-            "from": to_text(since),
-            "to": to_text(until),
-            "since": text_or_none(self._since()),
-            "total": len(statuses),
-            "offset": offset,
-            "lanes": [
-                {
-                    **self._lane(view, job_id, statuses[job_id], specs[job_id], now, is_running=is_running),
-                    "marks": marks[job_id],
-                    "cells": counted[job_id],
-                    "gaps": gaps[job_id],
-                    **_future(view, job_id, specs[job_id], max(since - 1, now), until - 1, cells),
-                }
-                for job_id in lanes
-            ],
-        }
+        return [
+            {
+                **self._lane(view, job_id, statuses[job_id], specs[job_id], now, is_running=is_running),
+                "marks": marks[job_id],
+                "cells": counted[job_id],
+                "gaps": gaps[job_id],
+                **_future(view, job_id, specs[job_id], max(since - 1, now), until - 1, cells),
+            }
+            for job_id in lanes
+        ]
 
     def _since(self) -> Instant | None:
         """From when on there is anything in the ledger."""

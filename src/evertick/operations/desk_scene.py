@@ -60,11 +60,20 @@ def folder_of(jobs: Mapping[str, Job]) -> Folder:
 class Shared(dict[str, Any]):
     """An answer that many get as it is: whoever writes it out leaves the text with it for the next."""
 
-    __slots__ = ("text",)
+    __slots__ = ("fresh", "kept", "text")
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        super().__init__(data)
+    def __init__(self, data: Mapping[str, Any], fresh: Mapping[str, Any] | None = None) -> None:
+        """`fresh` is what of it is not kept: it is told anew to each who asks."""
+        super().__init__(data if fresh is None else {**fresh, **data})
+        self.kept = self
+        self.fresh = fresh or {}
         self.text: bytes | None = None
+
+    def told_with(self, fresh: Mapping[str, Any]) -> Shared:
+        """The same answer, with what is true only now."""
+        found = Shared(self.kept, {**self.fresh, **fresh})
+        found.kept = self.kept
+        return found
 
 
 class _Answer:
@@ -94,13 +103,16 @@ class View:
         self._lock = threading.Lock()
         self._answers: dict[Hashable, _Answer] = {}
 
-    def kept(self, question: Hashable, work_out: Callable[[], T]) -> T:
-        """The answer to a question about all jobs: it lives as long as the view, and those who come at once wait."""
+    def kept(self, question: Hashable, work_out: Callable[[], T], most: int = ANSWERS_MAX) -> T:
+        """The answer to a question about all jobs: it lives as long as the view, and those who come at once wait.
+
+        A long one is kept only where no more than `most` others are.
+        """
         with self._lock:
             found = self._answers.get(question)
             if found is None:
                 found = _Answer()
-                if len(self._answers) < ANSWERS_MAX:
+                if len(self._answers) < most:
                     self._answers[question] = found
         with found.lock:
             if not found.is_known:

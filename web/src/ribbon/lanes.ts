@@ -3,13 +3,17 @@
 import { get, withQuery } from "../api/client";
 import type { Ribbon } from "../api/types";
 import { heardTime } from "../state/now";
-import { holds, spanOf, widened, type Window } from "../time/window";
+import { columnsOf, holds, spanOf, type Window } from "../time/window";
 import { prepare, type DrawnLane } from "./items";
 
 const BLOCK = 30;
 const AT_ONCE = 3;
-/** Screen pixels that one column of an answer stands for. */
-const COLUMN_PX = 9;
+/** Screen pixels that one column of an answer has at least. */
+const COLUMN_PX = 7;
+const COLUMNS_MIN = 40;
+const COLUMNS_MAX = 1_000;
+/** How old an answer of the server may be. */
+const KEPT_MS = 1_000;
 
 interface Block {
   window: Window;
@@ -42,6 +46,8 @@ export class Lanes {
   private asked = new Map<number, AbortController>();
   private view: View | null = null;
   private timer = 0;
+  /** When something in a block last changed. */
+  private touched = new Map<number, number>();
 
   constructor(
     private filter: Filter,
@@ -70,6 +76,7 @@ export class Lanes {
     this.stop();
     for (const block of this.blocks.values()) block.isStale = true;
     this.blocks.clear();
+    this.touched.clear();
     this.total = null;
     this.askSoon(0);
   }
@@ -81,8 +88,11 @@ export class Lanes {
 
   /** Some jobs changed; null: nobody knows which. */
   touch(jobs: ReadonlySet<string> | null): void {
-    for (const block of this.blocks.values()) {
-      if (jobs === null || block.lanes.some((lane) => jobs.has(lane.job))) block.isStale = true;
+    for (const number of new Set([...this.blocks.keys(), ...this.asked.keys()])) {
+      const block = this.blocks.get(number);
+      if (block && jobs !== null && !block.lanes.some((lane) => jobs.has(lane.job))) continue;
+      if (block) block.isStale = true;
+      this.touched.set(number, performance.now());
     }
     this.askSoon(0);
   }
@@ -129,14 +139,14 @@ export class Lanes {
     const abort = new AbortController();
     const asked = performance.now();
     this.asked.set(number, abort);
-    const wide = widened(view.window);
-    const cells = Math.max(40, Math.round((2 * view.width) / COLUMN_PX));
+    const most = Math.min(Math.max(COLUMNS_MIN, Math.round((2 * view.width) / COLUMN_PX)), COLUMNS_MAX);
+    const { cells, ...wide } = columnsOf(view.window, most);
     const target = withQuery("/ribbon", {
       from: new Date(wide.from).toISOString(),
       to: new Date(wide.to).toISOString(),
       offset: number * BLOCK,
       limit: BLOCK,
-      cells: Math.min(cells, 1000),
+      cells,
       search: this.filter.search,
       tag: this.filter.tag,
       state: this.filter.state,
@@ -147,7 +157,9 @@ export class Lanes {
       const lanes = answer.lanes.map(prepare);
       const now = performance.now();
       const restsUntil = now + Math.max(1_000, 4 * (now - asked));
-      this.blocks.set(number, { window: wide, span: spanOf(view.window), width: view.width, lanes, isStale: false, restsUntil });
+      // What was asked for at once may be an answer from just before the change: it is looked at once more.
+      const isStale = asked - (this.touched.get(number) ?? -Infinity) < KEPT_MS;
+      this.blocks.set(number, { window: wide, span: spanOf(view.window), width: view.width, lanes, isStale, restsUntil });
       this.total = answer.total;
       this.error = null;
       this.onAnswer(answer);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { around, fittingSpan, shift, spanOf, SPAN_MAX, SPAN_MIN, widened, zoom, holds } from "./window";
+import { around, columnsOf, fittingSpan, shift, spanOf, SPAN_MAX, SPAN_MIN, zoom, holds } from "./window";
 
 const NOW = Date.UTC(2026, 2, 2);
 
@@ -23,9 +23,23 @@ test("nobody gets lost before 1970 or after 2200", () => {
   assert.ok(shift(around(NOW, 3_600_000), 1e15).to <= Date.UTC(2200, 0, 1));
 });
 
-test("what is asked for holds what is shown", () => {
-  const shown = around(NOW, 3_600_000);
-  assert.ok(holds(widened(shown), shown));
+test("what is asked for holds what is shown, and some more, in no more columns than are wanted", () => {
+  for (let span = SPAN_MIN; span <= SPAN_MAX; span *= 1.37) {
+    for (const most of [40, 314, 1_000]) {
+      const shown = around(NOW + span / 7, span);
+      const asked = columnsOf(shown, most);
+      const width = spanOf(asked) / asked.cells;
+      assert.ok(holds(asked, { from: shown.from - span / 2, to: shown.to + span / 2 }));
+      assert.ok(Number.isInteger(asked.cells) && Number.isInteger(width) && asked.from % width === 0);
+      assert.ok(asked.cells <= most + 1 && asked.cells > most / 2.6);
+    }
+  }
+});
+
+test("pages that look at the same stretch ask the same while time moves on", () => {
+  const asked = [0, 1, 499, 2_999].map((later) => columnsOf(around(NOW + 3_000 + later, 900_000), 314));
+  for (const one of asked) assert.deepEqual(one, asked[0]);
+  assert.equal(spanOf(asked[0]!) / asked[0]!.cells, 6_000);
 });
 
 test("one begins with what there is to see", () => {

@@ -63,8 +63,32 @@ export function holds(outer: Window, inner: Window): boolean {
   return outer.from <= inner.from && inner.to <= outer.to;
 }
 
-/** What to ask for to show a window: half of it more on each side, so that small moves need no answer. */
-export function widened(window: Window): Window {
+/** A stretch of time in columns of equal width. */
+export interface Columns extends Window {
+  cells: number;
+}
+
+const SECOND = 1_000;
+const DAY = 86_400_000;
+const steps = (unit: number, ...counts: number[]): number[] => counts.map((count) => count * unit);
+const WIDTHS = [
+  ...steps(1, 1, 2, 5, 10, 20, 50, 100, 200, 500),
+  ...steps(SECOND, 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30),
+  ...steps(60 * SECOND, 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30),
+  ...steps(3_600 * SECOND, 1, 2, 3, 4, 6, 8, 12),
+  ...steps(DAY, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30),
+];
+
+/** What to ask for to show a window: half of it more on each side, so that small moves need no answer.
+ *
+ * In columns of a round width that begin at round times: what was counted stands still while time moves on, and pages
+ * that look at the same stretch ask the same, which is answered once. No more than one column above `most`.
+ */
+export function columnsOf(window: Window, most: number): Columns {
   const more = spanOf(window) / 2;
-  return { from: Math.floor(window.from - more), to: Math.ceil(window.to + more) };
+  const finest = (2 * spanOf(window)) / most;
+  const width = WIDTHS.find((one) => one >= finest) ?? Math.ceil(finest / DAY) * DAY;
+  const from = Math.floor((window.from - more) / width) * width;
+  const cells = Math.ceil((2 * spanOf(window)) / width) + 1;
+  return { from, to: from + cells * width, cells };
 }
