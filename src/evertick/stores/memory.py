@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from operator import attrgetter
 from threading import Lock
 from types import MappingProxyType
@@ -31,11 +33,15 @@ from evertick.store import (
 )
 from evertick.stores.memory_index import TimeIndex
 from evertick.stores.memory_lines import changed, ends_at, line_of, matches, stands
+from evertick.stores.memory_places import Place, place_of
 from evertick.stores.memory_tally import tally
 
 _bucket_of = lru_cache(maxsize=1 << 17)(bucket_of)
 _by_time = attrgetter("key.scheduled_for", "key.job_id", "key.origin")
 _by_age = attrgetter("submitted_at", "id")
+
+HANDFUL = 1_000
+"""So many lines at most are read before whoever wants to write is let in."""
 
 
 class Contents(NamedTuple):
@@ -196,15 +202,23 @@ class MemoryStore:
 
     def query(self, where: RunFilter, after: RunKey | None = None, limit: int = 100) -> Page:
         rows: list[LedgerRow] = []
-        with self._lock:
-            for at, job_id, origin in self._places.walk(where.since, where.until, after, where.oldest_first):
-                row = self._rows[RunKey(job_id, at, origin)]
-                if not matches(row, where):
-                    continue
-                if len(rows) == limit:
-                    return Page(rows, rows[-1].key)
-                rows.append(row)
+        for row in self._walk(where, None if after is None else place_of(after), min(limit + 1, HANDFUL)):
+            if len(rows) == limit:
+                return Page(rows, rows[-1].key)
+            rows.append(row)
         return Page(rows, None)
+
+    def _walk(self, where: RunFilter, after: Place | None = None, count: int = HANDFUL) -> Iterator[LedgerRow]:
+        """The lines that are looked for, in order. Whoever writes meanwhile waits for a handful, not for all of it."""
+        where = replace(where, job_ids=frozenset(where.job_ids))
+        while True:
+            with self._lock:
+                places = self._places.stretch(where, after, count)
+                found = [self._rows[RunKey(job_id, at, origin)] for at, job_id, origin in places]
+            yield from (row for row in found if matches(row, where))
+            if not places:
+                return
+            after, count = places[-1], min(4 * count, HANDFUL)
 
     def schedules(self, job_ids: Collection[str] | None = None) -> Sequence[ScheduleLine]:
         with self._lock:
@@ -222,26 +236,17 @@ class MemoryStore:
 
     def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
         found: dict[str, list[LedgerRow]] = {}
-        with self._lock:
-            wanted = {job_id for job_id in job_ids if job_id in self._jobs}
-            for at, job_id, origin in self._places.walk(None, None, None, oldest_first=False):
-                if job_id in wanted:
-                    row = self._rows[RunKey(job_id, at, origin)]
-                    if row.state in ENDED:
-                        rows = found.setdefault(job_id, [])
-                        rows.append(row)
-                        if len(rows) == count:
-                            wanted.discard(job_id)
-                if not wanted:
-                    break
+        for job_id in {job_id for job_id in job_ids if job_id in self._jobs}:
+            rows = list(islice(self._walk(RunFilter(job_ids=[job_id], states=ENDED), count=count), count))
+            if rows:
+                found[job_id] = rows
         return found
 
     def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:
-        assert where.since is not None
-        with self._lock:
-            places = list(self._places.walk(where.since, where.until, None, oldest_first=True))
-            rows = [self._rows[RunKey(job_id, at, origin)] for at, job_id, origin in places if at >= where.since]
-        return tally([row for row in rows if matches(row, where)], where.since, width_us, by_job=by_job)
+        since = where.since
+        assert since is not None
+        rows = (row for row in self._walk(where) if row.key.scheduled_for >= since)
+        return tally(rows, since, width_us, by_job=by_job)
 
     def counters(self) -> Mapping[str, int]:
         with self._lock:
@@ -253,15 +258,14 @@ class MemoryStore:
         bounds = [*before.values(), *([] if default_before is None else [default_before])]
         if not bounds:
             return 0
-        old: list[LedgerRow] = []
+
+        def is_old(row: LedgerRow) -> bool:
+            bound = before.get(row.key.job_id, default_before)
+            return bound is not None and row.state in TERMINAL and ends_at(row) < bound
+
+        old = list(islice(filter(is_old, self._walk(RunFilter(until=max(bounds), oldest_first=True))), limit))
         with self._lock:
-            for at, job_id, origin in self._places.walk(None, max(bounds), None, oldest_first=True):
-                bound = before.get(job_id, default_before)
-                row = self._rows[RunKey(job_id, at, origin)]
-                if bound is not None and row.state in TERMINAL and ends_at(row) < bound:
-                    old.append(row)
-                    if len(old) == limit:
-                        break
+            old = [row for row in old if row.key in self._rows]
             for row in old:
                 self._remove(row.key)
             for job_id in sorted({row.key.job_id for row in old}):
@@ -296,7 +300,7 @@ class MemoryStore:
 
     def _keep(self, row: LedgerRow) -> None:
         self._rows[row.key] = row
-        self._places.add(row.key, row.through if row.occurrences > 1 else None)
+        self._places.add(row.key, row.through if row.occurrences > 1 else None, row.state)
         if row.state not in TERMINAL:
             self._open[_bucket_of(row.key.job_id)].add(row.key)
 
@@ -306,8 +310,7 @@ class MemoryStore:
             self._remove(key)
 
     def _remove(self, key: RunKey) -> None:
-        del self._rows[key]
-        self._places.remove(key)
+        self._places.remove(key, self._rows.pop(key).state)
         self._open[_bucket_of(key.job_id)].discard(key)
 
     def _apply(self, changes: Iterable[Change]) -> frozenset[RunKey]:
@@ -329,6 +332,7 @@ class MemoryStore:
                 row = self._rows[key] = changed(row, change)
                 if row.state in TERMINAL:
                     self._open[_bucket_of(key.job_id)].discard(key)
+                    self._places.end(key, row.state)
                     self._count_end(row)
         return frozenset(refused)
 

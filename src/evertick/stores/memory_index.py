@@ -1,38 +1,46 @@
-"""Where the lines of an in-memory ledger lie in time: in order of the keyset, and per job for the rule about gaps."""
+"""Where the lines of an in-memory ledger are found: in order of the keyset, by job, by a rare end, and among gaps."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from evertick.model.instant import Instant
+from evertick.model.lifecycle import SUCCEEDED, TERMINAL, RunState
 from evertick.model.run import Entry, RunKey
+from evertick.store import RunFilter
+from evertick.stores.memory_places import Place, Places, next_place, place_of
 
-Place: TypeAlias = tuple[Instant, str, str]
-"""A key as the ledger is sorted: (scheduled_for, job_id, origin)."""
 Stretch: TypeAlias = tuple[Instant, Instant]
+Read: TypeAlias = Callable[[Place | None, Place | None, int], list[Place]]
+"""The places of some lines: from one on, before another, and up to so many, in the order that is wanted."""
+RARE = TERMINAL - {SUCCEEDED}
+"""Ends that few lines have, and that are looked for most."""
+QUOTA_MIN = 16
+"""So many are read of each list at least where many are put together."""
 
 
 class TimeIndex:
     def __init__(self) -> None:
-        self._sorted: list[Place] = []
-        self._unsorted: list[Place] = []
-        self._removed: set[Place] = set()
+        self._all = Places()
+        self._ended = {state: Places() for state in RARE}
         self._instants: dict[str, list[Instant]] = {}
         """Per job: where its schedule has a line, in order."""
+        self._requested: dict[str, Places] = {}
+        """Per job: the lines that somebody asked for."""
         self._gaps: dict[str, list[Stretch]] = {}
         """Per job: its gaps, in order; they never overlap."""
 
-    def add(self, key: RunKey, through: Instant | None) -> None:
+    def add(self, key: RunKey, through: Instant | None, state: RunState) -> None:
         job_id, at, origin = key
-        place = (at, job_id, origin)
-        if place in self._removed:
-            self._removed.discard(place)  # it is still in one of the lists
-        else:
-            self._unsorted.append(place)
+        place = place_of(key)
+        self._all.add(place)
+        if state in RARE:
+            self._ended[state].add(place)
         if origin:
+            self._requested.setdefault(job_id, Places()).add(place)
             return
         instants = self._instants.setdefault(job_id, [])
         if not instants or instants[-1] < at:
@@ -42,10 +50,21 @@ class TimeIndex:
         if through is not None:
             insort(self._gaps.setdefault(job_id, []), (at, through))
 
-    def remove(self, key: RunKey) -> None:
+    def end(self, key: RunKey, state: RunState) -> None:
+        """A line that is there has come to its end."""
+        if state in RARE:
+            self._ended[state].add(place_of(key))
+
+    def remove(self, key: RunKey, state: RunState) -> None:
         job_id, at, origin = key
-        self._removed.add((at, job_id, origin))
+        place = place_of(key)
+        self._all.remove(place)
+        if state in RARE:
+            self._ended[state].remove(place)
         if origin:
+            self._requested[job_id].remove(place)
+            if not self._requested[job_id]:
+                del self._requested[job_id]
             return
         instants = self._instants[job_id]
         del instants[bisect_left(instants, at)]
@@ -69,23 +88,74 @@ class TimeIndex:
         following = bisect_left(instants, at)
         return following < len(instants) and instants[following] <= entry.through
 
-    def walk(
-        self, since: Instant | None, until: Instant | None, after: RunKey | None, oldest_first: bool
-    ) -> Iterator[Place]:
-        """The places that may lie between two instants, in order; gaps that reach past `since` count."""
-        self._settle()
-        places = self._sorted
-        low = 0 if since is None else bisect_left(places, (self._reach_back(since), "", ""))
-        high = len(places) if until is None else bisect_left(places, (until, "", ""))
+    def stretch(self, where: RunFilter, after: Place | None, count: int) -> list[Place]:
+        """The next places, about so many, where a line that is looked for may be; none only where they end.
+
+        Gaps that reach past `since` count. Which of them fit is for the lines to say.
+        """
+        low = None if where.since is None else (where.since, "", "")
+        high = None if where.until is None else (where.until, "", "")
+        earlier = [] if where.since is None else self._reaching(where.job_ids, where.since)
         if after is not None:
-            mark = (after.scheduled_for, after.job_id, after.origin)
-            if oldest_first:
-                low = max(low, bisect_right(places, mark))
+            if where.oldest_first:
+                behind = next_place(after)
+                low = behind if low is None else max(low, behind)
+                earlier = [place for place in earlier if place >= behind]
             else:
-                high = min(high, bisect_left(places, mark))
-        if oldest_first:
-            return islice(places, low, max(low, high))
-        return (places[number] for number in range(high - 1, low - 1, -1))
+                high = after if high is None else min(high, after)
+                earlier = [place for place in earlier if place < after]
+        reads = self._reads(where)
+        if len(reads) == 1 and not earlier:
+            return reads[0](low, high, count)
+        quota = max(count // max(len(reads), 1), QUOTA_MIN)
+        parts = [read(low, high, quota) for read in reads]
+        found = sorted(chain(earlier, *parts), reverse=not where.oldest_first)
+        # Behind the last place of a list that goes on, it may have more.
+        ends = [part[-1] for part in parts if len(part) == quota]
+        if not ends:
+            return found
+        if where.oldest_first:
+            return found[: bisect_right(found, min(ends))]
+        end = max(ends)
+        return [place for place in found if place >= end]
+
+    def _reads(self, where: RunFilter) -> Sequence[Read]:
+        """Where to look: wherever the fewest lines are."""
+        is_forward = where.oldest_first
+
+        def of_places(places: Places) -> Read:
+            return lambda low, high, count: places.stretch(low, high, count, oldest_first=is_forward)
+
+        def of_job(job_id: str) -> Read:
+            return lambda low, high, count: self._of_job(job_id, low, high, count, is_forward=is_forward)
+
+        size, found = len(self._all), [of_places(self._all)]
+        if where.states and RARE.issuperset(where.states):
+            rare = [self._ended[state] for state in set(where.states)]
+            if sum(map(len, rare)) < size:
+                size, found = sum(map(len, rare)), [of_places(places) for places in rare]
+        if where.job_ids:
+            jobs = set(where.job_ids)
+            if (
+                sum(len(self._instants.get(job_id, ())) + len(self._requested.get(job_id, ())) for job_id in jobs)
+                < size
+            ):
+                found = [of_job(job_id) for job_id in jobs]
+        return found
+
+    def _of_job(
+        self, job_id: str, low: Place | None, high: Place | None, count: int, *, is_forward: bool
+    ) -> list[Place]:
+        instants = self._instants.get(job_id, [])
+        start = 0 if low is None else _number(instants, job_id, low)
+        end = len(instants) if high is None else _number(instants, job_id, high)
+        some = instants[start : min(end, start + count)] if is_forward else instants[max(start, end - count) : end]
+        found = [(at, job_id, "") for at in some]
+        requested = self._requested.get(job_id)
+        if requested is not None:
+            found += requested.stretch(low, high, count, oldest_first=is_forward)
+        found.sort(reverse=not is_forward)
+        return found[:count]
 
     def _gap_before(self, job_id: str, at: Instant) -> Stretch | None:
         """The last gap of a job that begins at or before an instant."""
@@ -95,19 +165,14 @@ class TimeIndex:
         number = bisect_right(gaps, at, key=lambda gap: gap[0])
         return gaps[number - 1] if number else None
 
-    def _reach_back(self, since: Instant) -> Instant:
-        """Where the earliest gap begins that is still going on at this instant."""
-        reaching = (self._gap_before(job_id, since) for job_id in self._gaps)
-        return min((gap[0] for gap in reaching if gap is not None and gap[1] >= since), default=since)
+    def _reaching(self, job_ids: Iterable[str], since: Instant) -> list[Place]:
+        """Where gaps begin that begin before this instant and go on at it; of all jobs if none is named."""
+        gaps = ((job_id, self._gap_before(job_id, since - 1)) for job_id in set(job_ids) or self._gaps)
+        return [(gap[0], job_id, "") for job_id, gap in gaps if gap is not None and gap[1] >= since]
 
-    def _settle(self) -> None:
-        """Sort what was added since the last look: reading is rare, so writing does not pay for it."""
-        if self._removed:
-            removed = self._removed
-            self._sorted = [place for place in self._sorted if place not in removed]
-            self._unsorted = [place for place in self._unsorted if place not in removed]
-            self._removed = set()
-        if self._unsorted:
-            self._sorted += sorted(self._unsorted)
-            self._sorted.sort()  # two runs in order: one merge
-            self._unsorted = []
+
+def _number(instants: Sequence[Instant], job_id: str, bound: Place) -> int:
+    """How many instants of a job lie before a place."""
+    number = bisect_left(instants, bound[0])
+    is_before = number < len(instants) and (instants[number], job_id, "") < bound
+    return number + is_before
