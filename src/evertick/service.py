@@ -148,10 +148,10 @@ class Service:
         return (self._clock.monotonic_us() - self.dispatcher.turned_at_us) / SECOND
 
     def is_firing(self) -> bool:
-        """Whether the loop is at work, or about to be; from any thread."""
+        """Whether the loop is at work, waits for the ledger to start something, or is about to; from any thread."""
         if self.dispatcher is None:
             return False
-        return self.dispatcher.turns_at_us < self._clock.monotonic_us() + SOON_US
+        return bool(self.state.batches) or self.dispatcher.turns_at_us < self._clock.monotonic_us() + SOON_US
 
     def _open(self) -> None:
         path = lock_path(self._store_url)

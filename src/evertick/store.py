@@ -14,9 +14,9 @@ Stores are synchronous. Whatever only reads, and `commit` of requests, may be ca
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from evertick.model.instant import Instant
 from evertick.model.ledger import (
@@ -171,3 +171,11 @@ class Store(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class ReadInPlace(Protocol):
+    """A store whose questions are answered by the thread that asks, in the interpreter that may have jobs to fire."""
+
+    breathe: Callable[[], None]
+    """Called between parts of a long answer."""

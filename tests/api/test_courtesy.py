@@ -14,7 +14,9 @@ from evertick.api.opening import open_office
 from evertick.definitions.source import Folder
 from evertick.operations.tokens import Role
 from evertick.settings import Settings
+from evertick.stores.files import FilesStore
 from tests.api.door import TestClient
+from tests.stores.building import NINE, enter, occurrence, planned
 
 
 def looks(*answers):
@@ -33,11 +35,53 @@ def test_a_question_begins_when_the_loop_has_fired():
     assert seen == [True, True, False, False]
 
 
+def test_a_long_answer_stops_for_the_loop_between_its_parts_and_nobody_else_does():
+    seen = []
+    busy = looks(False, True, True, False, True)
+    courtesy = AfterTheLoop(lambda: seen.append(busy()) or seen[-1])
+    courtesy.breathe()
+    assert seen == []
+    with courtesy:
+        courtesy.breathe()
+        assert seen == [False, True, True, False]
+    courtesy.breathe()
+    assert seen == [False, True, True, False]
+    courtesy.pause()
+    assert seen == [False, True, True, False, True, False]
+
+
+def test_a_store_that_answers_in_the_loops_process_lets_it_go_first(tmp_path):
+    store, firing = FilesStore(tmp_path / "ledger"), []
+    settings = Settings.load(None, {}, {})
+    office = open_office(
+        store, "files:///x", Folder, settings, tmp_path, is_firing=lambda: firing.append(True) or len(firing) == 3
+    )
+    enter(store, *(planned(occurrence(NINE + n)) for n in range(3)))
+    with office.courtesy:
+        before = len(firing)
+        assert len(office.desk.list_runs(limit=10)["items"]) == 3
+        assert len(firing) > before
+    store.close()
+
+
 def test_a_loop_that_is_always_busy_does_not_close_the_door(monkeypatch):
     monkeypatch.setattr(courtesy_module, "LONGEST_SECONDS", 0.01)
     courtesy = AfterTheLoop(lambda: True)
     with courtesy:
         asyncio.run(courtesy.wait())
+
+
+def test_a_long_answer_has_the_patience_of_a_short_one(monkeypatch):
+    monkeypatch.setattr(courtesy_module, "LONGEST_SECONDS", 0.02)
+    monkeypatch.setattr(courtesy_module, "REGAINED_IN", 1e9)
+    looked = []
+    courtesy = AfterTheLoop(lambda: looked.append(True) or True)
+    with courtesy:
+        used = len(looked)
+        for _ in range(100):
+            courtesy.breathe()
+    assert used > 2
+    assert len(looked) == used + 200  # it looks twice, and does not wait
 
 
 def test_few_work_at_once():

@@ -43,10 +43,12 @@ RESET: Final = "reset"
 
 
 class Feed:
-    def __init__(self, follow: Follow | None = None) -> None:
+    def __init__(self, follow: Follow | None = None, pause: Callable[[], None] = lambda: None) -> None:
+        """`pause` is called before each event is handed on: whoever must not be disturbed is let go first."""
         self.name = secrets.token_hex(4)
         """Of this start of the server: numbers begin anew with each."""
         self._follow = follow
+        self._pause = pause
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._kept: deque[Told] = deque(maxlen=KEPT)
@@ -138,6 +140,7 @@ class Feed:
         while not self._stop.is_set():
             try:
                 for event in self._follow(self._stop):
+                    self._pause()
                     self.tell(event)
             except Exception:
                 log.exception("feed.failed")

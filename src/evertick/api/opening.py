@@ -27,7 +27,7 @@ from evertick.operations.audit import Audit
 from evertick.operations.desk import Desk, now_by_the_clock
 from evertick.operations.tokens import Tokens
 from evertick.settings import Settings
-from evertick.store import Store
+from evertick.store import ReadInPlace, Store
 from evertick.stores import lock_path
 
 KEEP_US = SECOND
@@ -94,6 +94,9 @@ def open_office(
         # Where one node owns a ledger its leases never run out: only itself can tell that it is there.
         return (live is not None and live.status() is not None) or (is_shared and bool(nodes()))
 
+    courtesy = Nobody() if is_firing is None else AfterTheLoop(is_firing)
+    if isinstance(store, ReadInPlace):
+        store.breathe = courtesy.breathe
     desk = Desk(
         store,
         definitions,
@@ -101,8 +104,9 @@ def open_office(
         live=live,
         is_scheduler_running=is_scheduler_running,
         keep_us=KEEP_US,
+        breathe=courtesy.breathe,
     )
-    feed = Feed(None if control is None else following(control))
+    feed = Feed(None if control is None else following(control), courtesy.pause)
     feed.watchers.append(desk.stir)
     return Office(
         desk=desk,
@@ -120,7 +124,7 @@ def open_office(
         folder=folder,
         hosts=names_of(settings),
         members=members_of(settings),
-        courtesy=Nobody() if is_firing is None else AfterTheLoop(is_firing),
+        courtesy=courtesy,
         site=find_site() if settings.web else None,
     )
 

@@ -10,6 +10,7 @@ from itertools import islice
 from evertick.errors import DefinitionError
 from evertick.model.instant import DAY, Instant, to_text
 from evertick.model.lifecycle import ACTIVE, JobStatus, RunState
+from evertick.model.run import LedgerRow
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations.data import text_or_none
 from evertick.operations.desk_jobs import JobsDesk, word_of
@@ -87,19 +88,20 @@ class RibbonDesk(JobsDesk):
         cells: int,
     ) -> list[Data]:
         now = self.now()
-        marks, counted = self._past(view, lanes, since, until, cells)
+        drawn, counted = self._past(view, lanes, since, until, cells)
         gaps, specs = self._gaps(lanes, since, until), self.all_specs(lanes)
         is_running = self.is_scheduler_running() if any(view.records.get(job_id) for job_id in lanes) else True
-        return [
-            {
-                **self._lane(view, job_id, statuses[job_id], specs[job_id], now, is_running=is_running),
-                "marks": marks[job_id],
+        found = []
+        for job_id in lanes:
+            self._breathe()
+            lane = self._lane(view, job_id, statuses[job_id], specs[job_id], now, is_running=is_running)
+            lane |= {
+                "marks": [mark_data(row) for row in drawn[job_id]],
                 "cells": counted[job_id],
                 "gaps": gaps[job_id],
-                **_future(view, job_id, specs[job_id], max(since - 1, now), until - 1, cells),
             }
-            for job_id in lanes
-        ]
+            found.append(lane | _future(view, job_id, specs[job_id], max(since - 1, now), until - 1, cells))
+        return found
 
     def _since(self) -> Instant | None:
         """From when on there is anything in the ledger."""
@@ -133,12 +135,12 @@ class RibbonDesk(JobsDesk):
 
     def _past(
         self, view: View, lanes: Sequence[str], since: Instant, until: Instant, cells: int
-    ) -> tuple[dict[str, list[Data]], dict[str, list[Data]]]:
-        """Each line as a mark in lanes that have few, and what each cell of time holds in the others."""
-        marks: dict[str, list[Data]] = defaultdict(list)
+    ) -> tuple[dict[str, list[LedgerRow]], dict[str, list[Data]]]:
+        """Each line of lanes that have few, and what each cell of time holds in the others."""
+        drawn: dict[str, list[LedgerRow]] = defaultdict(list)
         found: dict[str, list[Data]] = defaultdict(list)
         if not lanes:
-            return marks, found
+            return drawn, found
         where = RunFilter(job_ids=lanes, since=since, until=until, gaps=False, oldest_first=True)
         # Counted before they are read: of lanes too full to draw, lines by the thousand would be read for nothing.
         lines: Counter[str] = Counter()
@@ -149,7 +151,7 @@ class RibbonDesk(JobsDesk):
         if page.after is not None:  # more came meanwhile
             few, page = [], Page((), None)
         for row in page.rows:
-            marks[row.key.job_id].append(mark_data(row))
+            drawn[row.key.job_id].append(row)
         many = sorted(lines.keys() - set(few))
         if many:
             width_us = max(-(-(until - since) // cells), 1)
@@ -164,8 +166,8 @@ class RibbonDesk(JobsDesk):
             earlier = [row for row in view.of(job_id, *ACTIVE) if row.key.scheduled_for < since]
             if earlier:
                 # What began before and goes on is part of the picture.
-                marks[job_id] = [*map(mark_data, earlier), *marks[job_id]]
-        return marks, found
+                drawn[job_id] = [*earlier, *drawn[job_id]]
+        return drawn, found
 
     def _gaps(self, lanes: Sequence[str], since: Instant, until: Instant) -> dict[str, list[Data]]:
         found: dict[str, list[Data]] = defaultdict(list)

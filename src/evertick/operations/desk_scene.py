@@ -145,8 +145,12 @@ class Scene:
         by: str = "",
         is_scheduler_running: Callable[[], bool] | None = None,
         keep_us: int = 0,
+        breathe: Callable[[], None] = lambda: None,
     ) -> None:
-        """`keep_us` is how old an answer about all jobs may be: a page asks for the same again and again."""
+        """`keep_us` is how old an answer about all jobs may be: a page asks for the same again and again.
+
+        `breathe` is called between parts of a long answer: whoever shares the interpreter may have to go first.
+        """
         self.store = store
         self.definitions = definitions
         self.now = now
@@ -156,6 +160,7 @@ class Scene:
         self.horizon = Horizon()
         self._is_scheduler_running = is_scheduler_running
         self._keep_us = keep_us
+        self._breathe = breathe
         self._lock = threading.Lock()
         self._kept: tuple[Instant, View] | None = None
         self._kept_days: dict[Instant, tuple[Instant, Any]] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
@@ -99,6 +99,14 @@ class FilesStore:
         return leases
 
     # Reading, for people
+
+    @property
+    def breathe(self) -> Callable[[], None]:
+        return self._memory.breathe
+
+    @breathe.setter
+    def breathe(self, breathe: Callable[[], None]) -> None:
+        self._memory.breathe = breathe
 
     def query(self, where: RunFilter, after: RunKey | None = None, limit: int = 100) -> Page:
         return self._memory.query(where, after, limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -60,6 +60,7 @@ class Contents(NamedTuple):
 class MemoryStore:
     def __init__(self, contents: Contents = Contents()) -> None:  # noqa: B008  # a value, never changed
         self._lock = Lock()  # other threads may query
+        self.breathe: Callable[[], None] = lambda: None
         self._rows: dict[RunKey, LedgerRow] = {}
         self._places = TimeIndex()
         self._open: list[set[RunKey]] = [set() for _ in range(BUCKETS)]
@@ -218,6 +219,7 @@ class MemoryStore:
             yield from (row for row in found if matches(row, where))
             if not places:
                 return
+            self.breathe()
             after, count = places[-1], min(4 * count, HANDFUL)
 
     def schedules(self, job_ids: Collection[str] | None = None) -> Sequence[ScheduleLine]:
