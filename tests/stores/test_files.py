@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -14,7 +15,9 @@ from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, LAUNCHING, RUNNING, SUCCEEDED, TIMED_OUT, SkipReason
 from evertick.model.run import RunKey
 from evertick.store import Batch, JobRecord
+from evertick.stores import files_fold
 from evertick.stores.files import FilesStore
+from evertick.stores.files_codec import seal, unseal
 from tests.stores.building import (
     DAY,
     ELEVEN,
@@ -433,6 +436,51 @@ class TestFolding:
         assert (home / "ledger.jsonl").stat().st_size < 2 * (home / "ledger.json").stat().st_size
         again = FilesStore(folder)
         assert [line.key for line in rows(again)] == keys
+        again.close()
+
+    @pytest.mark.parametrize("lines", [1, 7, 1_000])
+    def test_a_snapshot_made_in_parts_is_of_one_moment_and_the_journal_has_the_rest(self, folder, lines, monkeypatch):
+        monkeypatch.setattr(files_fold, "LINES", lines)
+        store = FilesStore(folder, fold_bytes=2_000)
+        home = folder / ".evertick"
+        moments = []
+        for number in range(120):
+            enter(store, planned(occurrence(NINE + number)), by=str(number))
+            expected = rows(store)
+            place = folder.parent / "copy"
+            if number % 10 == 9:  # as a crash at this point leaves it
+                shutil.copytree(folder, place)
+                again = FilesStore(place)
+                assert rows(again) == expected
+                again.close()
+                shutil.rmtree(place)
+            moments.append(((home / "ledger.json").exists(), store._folding is not None))
+        assert moments[-1][0]
+        assert any(is_folding for _, is_folding in moments) is (lines < 1_000)
+        store.close()
+        assert list(home.glob("*.tmp-*")) == []
+        again = FilesStore(folder, fold_bytes=2_000)
+        assert rows(again) == expected
+        again.close()
+
+    def test_a_snapshot_is_written_as_a_line_is_sealed(self, folder):
+        store = FilesStore(folder)
+        enter(store, *(planned(occurrence(NINE + number)) for number in range(5)))
+        store._fold()
+        document = unseal((folder / ".evertick" / "ledger.json").read_bytes().rstrip(b"\n"))
+        assert (
+            seal({name: value for name, value in document.items() if name not in ("sum", "version")})
+            == (folder / ".evertick" / "ledger.json").read_bytes()
+        )
+        store.close()
+
+    def test_a_journal_that_was_never_folded_is_folded_at_a_start(self, folder):
+        store = FilesStore(folder, fold_bytes=1 << 20)
+        enter(store, *(planned(occurrence(NINE + number)) for number in range(50)))
+        expected = rows(store)
+        store.close()
+        again = FilesStore(folder, fold_bytes=1_000)
+        assert ((folder / ".evertick" / "ledger.jsonl").stat().st_size, rows(again)) == (0, expected)
         again.close()
 
     def test_drafts_of_a_process_that_died_are_swept(self, folder):

@@ -122,7 +122,7 @@ class TestTornLines:
             write(store, number)
         expected = ledger(store)
 
-        def crash(_):
+        def crash(*_):
             raise OSError(errno.EIO, "crash")
 
         monkeypatch.setattr(store._journal, "rotate", crash)
@@ -336,7 +336,7 @@ class TestFullDisk:
             raise OSError(errno.ENOSPC, "full")
 
         with monkeypatch.context() as patch:
-            patch.setattr(files, "write_beside", full)
+            patch.setattr(files.Fold, "go_on", full)
             for number in range(20):
                 write(store, number)
         assert (home / "ledger.jsonl").stat().st_size > 2_000
@@ -388,9 +388,11 @@ class TestFullDisk:
 WRITER = """
 import sys
 from evertick.store import Batch, JobRecord
+from evertick.stores import files_fold
 from evertick.stores.files import FilesStore
 from tests.stores.building import NINE, SECOND, occurrence, planned
 
+files_fold.LINES = 5  # so that it is killed in the middle of a snapshot too
 store = FilesStore(sys.argv[1], fold_bytes=3_000)
 number = int(sys.argv[2])
 while True:

@@ -20,15 +20,15 @@ from evertick.model.lifecycle import SKIPPED, TERMINAL
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot
 from evertick.store import Tally as Counted
-from evertick.stores.files_codec import Compaction, Leasing, Recording, Write, encode_contents, seal, seen_at
+from evertick.stores.files_codec import Compaction, Leasing, Recording, Write, seen_at
 from evertick.stores.files_disk import (
     FOLDER_MODE,
     read_if_there,
     set_aside,
     sync_folder,
     write_atomically,
-    write_beside,
 )
+from evertick.stores.files_fold import Fold
 from evertick.stores.files_journal import Journal
 from evertick.stores.files_projection import (
     STATE_FILE,
@@ -46,6 +46,8 @@ FLUSH_US: Final = 5 * SECOND
 """How old the files for people may be: twelve writes a minute, however many jobs there are."""
 FOLD_BYTES: Final = 4 << 20
 """A journal this long is folded into a snapshot, unless the snapshot is longer still."""
+LATE: Final = 2
+"""A journal so many times as long at a start is folded at once: whoever never ran long enough for it."""
 WATERMARKS: Final = "watermarks.json"
 
 
@@ -61,6 +63,8 @@ class FilesStore:
         """Jobs whose state file is out of date."""
         self._is_stale = False
         """Whether the watermark file is."""
+        self._folding: Fold | None = None
+        """The next snapshot, while it is being written."""
         self._trouble = ""
         self._writing = RLock()  # a request may be submitted by another thread than the one that schedules
         self._guard: int | None = _own(self._home)
@@ -154,6 +158,7 @@ class FilesStore:
             return
         if self._is_stale or self._stale_jobs:
             self.flush(self._seen_at)
+        self._drop_fold()
         self._journal.close()
         self._let_go()
 
@@ -169,7 +174,7 @@ class FilesStore:
         self._journal.append(self._sequence + 1, write)
         self._sequence += 1
         answer = self._apply(write)
-        if self._journal.end > self._fold_at:
+        if self._folding is not None or self._journal.end > self._fold_at:
             self._fold_if_possible()
         # Not "later than": the clock may have been set back.
         if abs(self._seen_at - self._flushed_at) >= FLUSH_US and (self._is_stale or self._stale_jobs):
@@ -228,6 +233,8 @@ class FilesStore:
                 # Twice: the generation to fall back to must be one that needs nothing of what was set aside.
                 self._fold()
                 self._fold()
+            elif self._journal.end > LATE * self._fold_at:
+                self._fold()
         except OSError as error:
             raise StoreUnavailable(
                 f"{self._home} cannot be written: {error.strerror}. Check its owner and the space on the disk."
@@ -257,28 +264,52 @@ class FilesStore:
             self._fold()
 
     def _fold_if_possible(self) -> None:
+        """Go on with a snapshot, or begin one if it is time: each write does a small part of it."""
         try:
-            self._fold()
+            if self._folding is None:
+                self._folding = self._begin_fold()
+            if self._folding.go_on():
+                self._end_fold(self._folding)
         except OSError:
             # Every write is in the journal, so a full disk costs nothing yet but time at the next start.
+            self._drop_fold()
             self._fold_at = self._journal.end + self._fold_bytes
 
     def _fold(self) -> None:
-        """Write all of the ledger down as the present generation; the present one becomes the previous."""
+        """Write all of the ledger down at once."""
+        self._drop_fold()
+        self._folding = self._begin_fold()
+        try:
+            while not self._folding.go_on():
+                pass
+            self._end_fold(self._folding)
+        except OSError:
+            self._drop_fold()
+            raise
+
+    def _begin_fold(self) -> Fold:
         tallies = {job_id: tally.to_json() for job_id, tally in self._tallies.items()}
-        ledger = encode_contents(self._memory.contents())
-        content = seal({"seq": self._sequence, "seen_at": self._seen_at, "ledger": ledger, "tallies": tallies})
-        path = self._home / SNAPSHOT
-        draft = write_beside(path, content)
+        known = {"seq": self._sequence, "seen_at": self._seen_at, "tallies": tallies}
+        return Fold(self._home / SNAPSHOT, known, self._memory.contents(), self._journal.end)
+
+    def _end_fold(self, fold: Fold) -> None:
+        """What was written down becomes the present generation; the present one becomes the previous."""
+        path = fold.path
         if path.exists():
             link = path.with_name(f"{path.name}.tmp-link")
             link.unlink(missing_ok=True)
             os.link(path, link)  # so that at no moment there is no present snapshot
             os.replace(link, path.with_name(path.name + PREVIOUS))
-        os.replace(draft, path)
+        os.replace(fold.draft, path)
         sync_folder(self._home)
-        self._journal.rotate(self._home / (JOURNAL + PREVIOUS))
-        self._fold_at = max(self._fold_bytes, len(content))
+        self._journal.rotate(self._home / (JOURNAL + PREVIOUS), fold.journal_end)
+        self._fold_at = max(self._fold_bytes, fold.size)
+        self._folding = None
+
+    def _drop_fold(self) -> None:
+        if self._folding is not None:
+            self._folding.give_up()
+            self._folding = None
 
     # The files for people
 

@@ -16,8 +16,8 @@ from evertick.store import Batch, DefinitionLine, JobRecord, Lease, Request, Req
 from evertick.stores.memory import Contents
 
 VERSION = 1
-_SUM = b'{"sum":"'
-_HEAD = len(_SUM) + 8 + 2  # the sum, its quote and the comma
+SUM = b'{"sum":"'
+_HEAD = len(SUM) + 8 + 2  # the sum, its quote and the comma
 
 Json: TypeAlias = Any
 
@@ -60,15 +60,15 @@ def seen_at(write: Write) -> Instant | None:
 def seal(document: dict[str, Json]) -> bytes:
     """One line of JSON that begins with the checksum of the rest."""
     body = json.dumps({"version": VERSION, **document}, separators=(",", ":")).encode()
-    return b'%b%08x",%b\n' % (_SUM, crc32(body), body[1:])
+    return b'%b%08x",%b\n' % (SUM, crc32(body), body[1:])
 
 
 def unseal(line: bytes) -> dict[str, Json] | None:
     """What a line says, without its newline; None if it is not whole."""
     body = b"{" + line[_HEAD:]
-    if not line.startswith(_SUM) or line[_HEAD - 2 : _HEAD] != b'",':
+    if not line.startswith(SUM) or line[_HEAD - 2 : _HEAD] != b'",':
         return None
-    if line[len(_SUM) : _HEAD - 2] != b"%08x" % crc32(body):
+    if line[len(SUM) : _HEAD - 2] != b"%08x" % crc32(body):
         return None
     document: dict[str, Json] = json.loads(body)
     if document["version"] > VERSION:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,18 @@ def write_all(fd: int, content: bytes, offset: int) -> None:
         written = os.pwrite(fd, view, offset)
         view = view[written:]
         offset += written
+
+
+def read_all(fd: int, start: int, end: int) -> bytes:
+    """What lies between two offsets, however many calls the kernel needs for it."""
+    pieces = []
+    while start < end:
+        piece = os.pread(fd, end - start, start)
+        if not piece:
+            raise OSError(errno.EIO, "the file is shorter than what was written to it")
+        pieces.append(piece)
+        start += len(piece)
+    return b"".join(pieces)
 
 
 def sync_folder(folder: Path) -> None:

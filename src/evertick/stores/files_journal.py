@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from evertick.errors import StoreUnavailable
 from evertick.stores.files_codec import Write, decode_write, encode_write, seal, unseal
-from evertick.stores.files_disk import FILE_MODE, sync_folder, write_all
+from evertick.stores.files_disk import FILE_MODE, read_all, sync_folder, write_all
 
 
 class Journal:
@@ -42,13 +42,16 @@ class Journal:
         self._has_leftovers = False
         self.end += len(line)
 
-    def rotate(self, previous: Path) -> None:
-        """Put this journal in the place of the previous one and begin an empty one."""
+    def rotate(self, previous: Path, start: int) -> None:
+        """Put this journal in the place of the previous one, and go on in one that begins with what came from `start`
+        on."""
         self._clear_leftovers()  # a line that was never acknowledged must not pass for the next one
         draft = self.path.with_name(f"{self.path.name}.tmp-{os.getpid()}")
         draft.unlink(missing_ok=True)
         fd = _open(draft)
         try:
+            rest = read_all(self._fd, start, self.end)
+            write_all(fd, rest, 0)
             os.fsync(fd)
             os.replace(self.path, previous)
             os.replace(draft, self.path)
@@ -56,7 +59,7 @@ class Journal:
             os.close(fd)
             raise
         os.close(self._fd)
-        self._fd, self.end, self._has_leftovers = fd, 0, False
+        self._fd, self.end, self._has_leftovers = fd, len(rest), False
         sync_folder(self.path.parent)
 
     def close(self) -> None:
