@@ -197,6 +197,28 @@ def test_a_lost_attempt_does_not_use_up_a_retry():
     assert here.ledger() == ["09:00 succeeded"]
 
 
+def test_a_run_that_takes_the_whole_machine_down_each_time_is_not_tried_for_ever():
+    here = world(job())
+    here.act("a", FOREVER)
+    here.run_until("09:00:10")
+    for _ in range(5):
+        here.executor.attempts.clear()  # nothing of it is left when the machine is back
+        here.restart(after=MINUTE)
+        here.run_for(10 * SECOND)
+    assert len(here.started()) == 3
+    assert here.ledger() == ["09:00 lost"]
+
+
+def test_a_lost_attempt_does_not_use_up_a_retry_although_the_scheduler_was_restarted():
+    here = world(job(retry=retries(1)))
+    here.act("a", Act(lasts_us=None, lease_us=10 * SECOND), Act(lasts_us=MINUTE, state=FAILED), Act())
+    here.run_until("09:00:20")
+    here.restart()
+    here.run_until("09:10")
+    assert len(here.started()) == 3
+    assert here.ledger() == ["09:00 succeeded"]
+
+
 def test_after_a_restart_an_attempt_that_nobody_remembers_is_lost_and_tried_again():
     here = world(job())
     here.act("a", FOREVER, Act())

@@ -15,11 +15,12 @@ from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.settle import seen
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
+from evertick.model.attempts import read_attempts
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord
-from evertick.model.lifecycle import PLANNED, RETRYING, RUNNING, WAITING, SkipReason, Trigger
+from evertick.model.lifecycle import LOST, PLANNED, RETRYING, RUNNING, WAITING, SkipReason, Trigger
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Policy
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_to_text
@@ -109,6 +110,7 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     run.state, run.attempt, run.fence = row.state, row.attempt, row.fence
     run.params, run.executor, run.started_at, run.retry_at = row.params, row.executor, row.started_at, row.retry_at
     run.steps, run.definition, run.earlier = row.steps, row.definition, row.earlier
+    run.losses = sum(one.state == LOST for one in read_attempts(row.earlier))
     run.in_ledger = True
     # From now on only this owner's word counts: what the one before still has on its way is refused.
     fence = state.epochs[job.bucket] << FENCE_BITS
