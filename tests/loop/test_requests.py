@@ -49,6 +49,19 @@ def test_a_run_is_started_with_its_parameters_and_answered_with_its_id():
     assert here.replies[5] == {"run_id": "a@2026-03-02T08:30:00Z~r1"} == answer_of(here, "r1")
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_run_asked_for_by_a_clock_that_is_ahead_starts_at_once(is_restarted):
+    here = world(job())
+    here.is_ledger_away = is_restarted
+    here.say(TriggerJob("r1", "a", here.now + 10 * MINUTE))
+    if is_restarted:
+        here.write(batches=1)
+        here.is_ledger_away = False
+        here.restart()
+    here.run_for(SECOND)
+    assert here.started() == ["08:40"]
+
+
 def test_a_request_claimed_twice_is_carried_out_once():
     here = world(job(overlap=parallel(9)))
     request = TriggerJob("r1", "a", here.now)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from evertick.loop.messages import PauseJob
+from evertick.loop.messages import BackfillJob, PauseJob, ResumeJob
+from evertick.model.constraint import MaxExpectedRunTime
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND
+from evertick.model.lifecycle import FAILED
 from evertick.model.schedule import CronSpec, EverySpec
-from tests.loop.harness import FOREVER, HOURLY, Act, at, catching_up, clock_of, job, world
+from tests.loop.harness import FOREVER, HOURLY, WAIT, Act, at, catching_up, clock_of, job, retries, world
 
 MINUTELY = EverySpec(MINUTE)
 ALL = catching_up("all")
@@ -68,6 +72,74 @@ def test_a_clock_set_back_does_not_take_the_watermark_with_it():
     assert here.state.watermark_of(here.state.jobs["a"]) == before
     here.restart()
     assert here.state.watermark_of(here.state.jobs["a"]) >= before
+
+
+@pytest.mark.parametrize(
+    ("policy", "acts"),
+    [
+        pytest.param({"retry": retries(1)}, [Act(state=FAILED), Act()], id="between two attempts"),
+        pytest.param({}, [Act(refused=True), Act()], id="refused by its executor"),
+    ],
+)
+@pytest.mark.parametrize("way", ["jump", "restart and jump"])
+def test_a_clock_set_back_makes_no_run_wait_longer(policy, acts, way):
+    here = world(job(**policy))
+    here.act("a", *acts)
+    here.run_until("09:00:02" if "retry" in policy else "09:00")
+    if way == "restart and jump":
+        here.crash()
+        here.now -= 2 * HOUR
+        here.begin()
+    else:
+        here.jump(-2 * HOUR)
+    here.run_for(3 * MINUTE)
+    assert here.ledger() == ["09:00 succeeded"]
+
+
+def test_a_clock_set_back_does_not_stretch_the_pace_of_a_backfill():
+    here = world(job())
+    here.say(BackfillJob("b", "a", [at("05:00"), at("06:00"), at("07:00")], WAIT, MINUTE))
+    here.run_for(SECOND)
+    here.jump(-DAY)
+    here.run_for(3 * MINUTE)
+    assert here.started() == ["05:00", "06:00", "07:00"]
+
+
+def test_a_clock_set_back_does_not_keep_a_deleted_job_longer():
+    here = world(job(overlap=WAIT))
+    here.act("a", FOREVER)
+    here.run_until("10:00:10")
+    here.delete("a")
+    here.jump(-DAY)
+    here.run_for(2 * MINUTE)
+    assert here.ledger() == ["09:00 running", "10:00 cancelled"]
+
+
+def test_a_job_paused_before_the_clock_was_set_back_can_be_resumed():
+    here = world(job())
+    here.say(PauseJob("p", "a", submitted_at=here.now))
+    here.jump(-HOUR)
+    here.run_for(SECOND)
+    here.say(ResumeJob("r", "a", submitted_at=here.now))
+    assert here.state.jobs["a"].paused_at is None
+
+
+def test_a_clock_set_back_does_not_let_ended_runs_gather_in_memory():
+    here = world(job("a", MINUTELY))
+    here.run_until("08:35:30")
+    here.jump(-DAY)
+    here.run_for(MINUTE)
+    assert not here.state.recent
+
+
+def test_a_run_is_expected_to_take_as_long_as_before_when_the_clock_was_set_back():
+    expected = MaxExpectedRunTime(MINUTE)
+    here = world(replace(job(), constraints=(expected,)))
+    here.act("a", FOREVER)
+    here.run_until("09:00:10")
+    here.jump(-DAY)
+    here.run_for(2 * MINUTE)
+    assert here.events("run.behind") == ["run.behind"]
 
 
 def test_an_occurrence_entered_ahead_and_passed_in_a_stall_is_settled_by_policy():

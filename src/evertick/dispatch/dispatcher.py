@@ -98,8 +98,8 @@ class Dispatcher:
                 )
             began_us = self._clock.monotonic_us()
             self.turns_at_us = 0
-            messages = self._inbox.drain()
-            messages.append(TimePassed(self._clock.monotonic_us()))
+            # First: what follows is judged by a clock that is known to have been set, or not.
+            messages = [TimePassed(self._clock.monotonic_us()), *self._inbox.drain()]
             decision = decide(self._state, messages, self._clock.now())
             for effect in decision.effects:
                 self._carry_out(effect)

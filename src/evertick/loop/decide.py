@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from evertick.loop import chain, jobs, ownership, placing, requests, settle, subruns
+from evertick.loop import chain, clocks, jobs, ownership, placing, requests, settle, subruns
 from evertick.loop.effects import Decision, Resync
 from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed
 from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due
@@ -66,7 +66,7 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     """One iteration."""
     turn = Turn(state, now)
     state.statistics.iterations += 1
-    _note_time(state, turn)
+    clocks.note_time(state, turn)
     for message in messages:
         _take(state, turn, message)
     plan_ahead(state, turn)
@@ -101,7 +101,7 @@ def _take(state: State, turn: Turn, message: Message) -> None:
         case BatchFenced():
             _fenced(state, turn, message)
         case TimePassed(monotonic_us):
-            _compare_clocks(state, turn, monotonic_us)
+            clocks.compare_clocks(state, turn, monotonic_us)
         case RunLost():
             settle.lost(state, turn, message)
         case RunUnknown():
@@ -166,45 +166,6 @@ def _take(state: State, turn: Turn, message: Message) -> None:
                 _end_runs(state, turn)
 
 
-# --- time
-
-
-def _note_time(state: State, turn: Turn) -> None:
-    """A clock that went backward: timers count from now again, and nothing at or before the watermark is redone."""
-    if turn.now < state.last_now:
-        state.next_plan_at = turn.now
-        state.next_flush_at = turn.now
-    state.last_now = turn.now
-    state.furthest_now = max(state.furthest_now, turn.now)
-
-
-def _compare_clocks(state: State, turn: Turn, monotonic_us: int) -> None:
-    """Tell a stall from a jump: a stall moves both clocks, a jump only the wall's."""
-    before, state.last_monotonic_us = state.last_monotonic_us, (turn.now, monotonic_us)
-    if before is None:
-        return
-    wall_us, steady_us = turn.now - before[0], monotonic_us - before[1]
-    if abs(wall_us - steady_us) > state.settings.clock_jump_us:
-        state.statistics.clock_jumps += 1
-        _move_leases(state, wall_us - steady_us)
-        turn.log("clock.jumped", is_alarming=True, by_us=wall_us - steady_us, now=to_text(turn.now))
-    if steady_us > state.settings.stall_us:
-        state.statistics.stalls += 1
-        turn.log("loop.stalled", is_alarming=True, for_us=steady_us)
-
-
-def _move_leases(state: State, by_us: int) -> None:
-    """Leases run by the time that passes, not by what the wall clock was set to."""
-    if state.lease_until is not None:
-        state.lease_until += by_us
-    for job in state.jobs.values():
-        for lane in (job.lanes or {}).values():
-            for run in lane.active.values():
-                if run.lease_until is not None:
-                    run.lease_until += by_us
-                    state.ring.put(run.lease_until, run)
-
-
 # --- the ledger's answers
 
 
@@ -236,7 +197,7 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
                 drop(job, run)  # somebody else decided this occurrence, and theirs stands
             continue
         run.in_ledger = True
-        state.ring.put(run.key.scheduled_for, run)
+        state.ring.put(run.due_at(turn.now), run)
 
 
 def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:

@@ -24,6 +24,7 @@ from evertick.model.lifecycle import LOST, PLANNED, RETRYING, RUNNING, WAITING, 
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Policy
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_to_text
+from evertick.planning.retry import wait_us
 from evertick.routing.placement import is_shared
 
 _NO_POLICY = Policy(on_executor_lost=OnExecutorLost.FAIL)
@@ -119,7 +120,7 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
         turn.note(run, None)
     if row.trigger is Trigger.BACKFILL:
         _open_backfill_lane(job, row)
-    if row.state is PLANNED and row.key.scheduled_for > turn.now:
+    if row.state is PLANNED and run.due_at(turn.now) > turn.now:
         if job.planned is None:
             job.planned = {}
         job.planned[run.key] = run
@@ -139,7 +140,8 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     if row.state is RUNNING and row.started_at is not None and row.detail != BEHIND:
         expect_end(state, job, run, row.started_at)
     if row.state is RETRYING:
-        state.ring.put(row.retry_at or turn.now, run)
+        run.retry_at = _retry_at(job, run, turn.now)
+        state.ring.put(run.retry_at, run)
         return
     # Planned and due counts too: it may have been launched just before the end, and nothing written since.
     run.attempt = max(run.attempt, 1)
@@ -148,6 +150,14 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
         state.foreign[run.key] = node  # it reports to us when the run ends, or is found to be gone
     else:
         _ask(job, run, run.attempt, _whom_to_ask(job, row), to_ask)
+
+
+def _retry_at(job: JobState, run: OpenRun, now: Instant) -> Instant:
+    """As the ledger has it, but no longer than the job waits at all: the clock may have been set back since."""
+    at = now if run.retry_at is None else run.retry_at
+    if job.job.policy is _NO_POLICY:
+        return at
+    return min(at, now + wait_us(job.job.policy.retry, max(run.attempt - run.losses, 1), run.key.run_id))
 
 
 def _whom_to_ask(job: JobState, row: LedgerRow) -> str:

@@ -87,6 +87,10 @@ class OpenRun:
         self.early_change: Change | None = None
         """What it became before its entry was known to be in the ledger."""
 
+    def due_at(self, now: Instant) -> Instant:
+        """An occurrence is due at its instant; what was asked for is due at once, by whatever clock it was asked."""
+        return min(self.key.scheduled_for, now) if self.key.origin else self.key.scheduled_for
+
 
 class Lane:
     """Runs that are judged together by one overlap rule: a job's own, or those of one backfill."""

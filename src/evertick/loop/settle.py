@@ -269,7 +269,7 @@ def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
         if job.planned is None:
             job.planned = {}
         job.planned[run.key] = run
-        state.ring.put(run.key.scheduled_for, run)
+        state.ring.put(run.due_at(turn.now), run)
 
 
 def refused(state: State, turn: Turn, message: LaunchRefused) -> None:

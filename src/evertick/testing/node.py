@@ -249,8 +249,7 @@ class Node:
         self._wakes_at = None
         state = self.state
         assert state is not None
-        messages, self._inbox = self._inbox, []
-        messages.append(TimePassed(self.clock.monotonic_us()))
+        messages, self._inbox = [TimePassed(self.clock.monotonic_us()), *self._inbox], []
         now = self.clock.now()
         jumps, stalls = state.statistics.clock_jumps, state.statistics.stalls
         try:

@@ -1,0 +1,75 @@
+"""What the loop does about a clock that was set, and about time in which it was not there."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from evertick.loop.state import JobState, State
+from evertick.loop.turn import Turn
+from evertick.model.instant import to_text
+from evertick.model.lifecycle import RETRYING
+
+
+def note_time(state: State, turn: Turn) -> None:
+    """A clock that went backward: timers count from now again, and nothing at or before the watermark is redone."""
+    if turn.now < state.last_now:
+        state.next_plan_at = turn.now
+        state.next_flush_at = turn.now
+        state.next_look_up_at = turn.now
+    state.last_now = turn.now
+    state.furthest_now = max(state.furthest_now, turn.now)
+
+
+def compare_clocks(state: State, turn: Turn, monotonic_us: int) -> None:
+    """Tell a stall from a jump: a stall moves both clocks, a jump only the wall's."""
+    before, state.last_monotonic_us = state.last_monotonic_us, (turn.now, monotonic_us)
+    if before is None:
+        return
+    wall_us, steady_us = turn.now - before[0], monotonic_us - before[1]
+    jumped_us = wall_us - steady_us
+    if abs(jumped_us) > state.settings.clock_jump_us:
+        state.statistics.clock_jumps += 1
+        _move_leases(state, jumped_us)
+        if jumped_us < 0:
+            _move_waits(state, jumped_us)
+        turn.log("clock.jumped", is_alarming=True, by_us=jumped_us, now=to_text(turn.now))
+    if steady_us > state.settings.stall_us:
+        state.statistics.stalls += 1
+        turn.log("loop.stalled", is_alarming=True, for_us=steady_us)
+
+
+def _move_leases(state: State, by_us: int) -> None:
+    """Leases run by the time that passes, not by what the wall clock was set to."""
+    if state.lease_until is not None:
+        state.lease_until += by_us
+    for job in state.jobs.values():
+        for lane in (job.lanes or {}).values():
+            for run in lane.active.values():
+                if run.lease_until is not None:
+                    run.lease_until += by_us
+                    state.ring.put(run.lease_until, run)
+
+
+def _move_waits(state: State, by_us: int) -> None:
+    """Nobody waits longer for a clock that was set back; one that was set forward ends waits, as a downtime does."""
+    state.retiring = {job_id: at + by_us for job_id, at in state.retiring.items()}
+    state.recent = deque(ended._replace(forget_at=ended.forget_at + by_us) for ended in state.recent)
+    for job in state.jobs.values():
+        # Otherwise whoever resumes a job now is taken for somebody who asked before it was paused.
+        job.last_asked_at += by_us
+        _move_waits_of(state, job, by_us)
+
+
+def _move_waits_of(state: State, job: JobState, by_us: int) -> None:
+    for lane in (job.lanes or {}).values():
+        lane.next_start_at += by_us
+        for run in lane.waiting:
+            run.not_before += by_us
+            state.ring.put(max(run.not_before, lane.next_start_at), run)
+        for run in lane.active.values():
+            if run.expected_at is not None:
+                run.expected_at += by_us
+                state.ring.put(run.expected_at, run)
+            if run.state is RETRYING and run.retry_at is not None:
+                run.retry_at += by_us
+                state.ring.put(run.retry_at, run)
