@@ -42,6 +42,9 @@ def _move_leases(state: State, by_us: int) -> None:
     """Leases run by the time that passes, not by what the wall clock was set to."""
     if state.lease_until is not None:
         state.lease_until += by_us
+    for run in state.orphans.values():
+        if run.lease_until is not None:
+            run.lease_until += by_us
     for job in state.jobs.values():
         for lane in (job.lanes or {}).values():
             for run in lane.active.values():

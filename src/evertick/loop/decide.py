@@ -56,6 +56,7 @@ from evertick.loop.messages import (
 )
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
+from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import LOST, PLANNED, RETRYING, RUNNING, Trigger
 from evertick.model.run import Entry, RunKey
@@ -78,6 +79,7 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     drain_queues(state, turn)
     report_missed(turn)
     _fire_stops(state, turn)
+    settle.give_up_orphans(state, turn)
     subruns.settle(state, turn)
     subruns.look_up(state, turn)
     _clean_up(state, turn)
@@ -183,10 +185,15 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             state.orphans.pop(run.key, None)
             settle.disowned(state, turn, run.key)
         elif job is not None and job.active_run(run.key) is run:
-            turn.launch(run, job)
+            if state.is_lease_over(turn.now):
+                settle.not_vouched_for(state, turn, job, run)
+            else:
+                turn.launch(run, job)
         elif state.orphans.pop(run.key, None) is run:
             # Its job went to another node before this answer came: nobody will start it, and its owner must know.
             turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail="it was never started"))
+    for key in sorted(message.overruled.difference(run.key for run in pending.launches)):
+        _overruled(state, turn, key)
     for run in pending.runs:
         run.early_change = None
         job = state.jobs.get(run.key.job_id)
@@ -208,21 +215,28 @@ def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:
     epochs = pending.batch.epochs if pending else {}
     lost = [bucket for bucket in message.buckets if state.epochs.get(bucket) == epochs.get(bucket)]
     ownership.lost(state, turn, BucketsLost(lost, is_fenced=True))
-    if pending is not None and state.epochs:
-        turn.resubmit(pending, message.buckets)
+    if pending is not None:
+        turn.tell_ends(change for change in pending.batch.changes if bucket_of(change.key.job_id) in message.buckets)
+        if state.epochs:
+            turn.resubmit(pending, message.buckets)
 
 
 def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
     state.changes_in_flight -= message.changes
     for key in sorted(message.refused):
-        turn.log("run.change_refused", run=key.run_id)
-        ended = next((ended for ended in reversed(state.recent) if ended.run.key == key), None)
-        if ended is not None and ended.finished_at is not None:
-            # It ended here, and somebody else has its job by now: they must know how.
-            run = ended.run
-            known = (ended.finished_at, run.state, ended.exit_code, ended.detail, run.steps or None)
-            turn.forward(RunFinished(key, run.attempt, *known))
-        settle.disowned(state, turn, key)
+        _overruled(state, turn, key)
+
+
+def _overruled(state: State, turn: Turn, key: RunKey) -> None:
+    """The ledger did not take our word about a run: somebody else's stands."""
+    turn.log("run.change_refused", run=key.run_id)
+    ended = next((ended for ended in reversed(state.recent) if ended.run.key == key), None)
+    if ended is not None and ended.finished_at is not None:
+        # It ended here, and somebody else has its job by now: they must know how.
+        run = ended.run
+        known = (ended.finished_at, run.state, ended.exit_code, ended.detail, run.steps or None)
+        turn.forward(RunFinished(key, run.attempt, *known))
+    settle.disowned(state, turn, key)
 
 
 def _go_on(state: State, turn: Turn, job_ids: Iterable[str]) -> None:

@@ -113,6 +113,8 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     run.steps, run.definition, run.earlier = row.steps, row.definition, row.earlier
     run.losses = sum(one.state == LOST for one in read_attempts(row.earlier))
     run.in_ledger = True
+    run.has_used_successes = bool(row.definition)  # it was launched once, by whoever had it
+    state.orphans.pop(row.key, None)
     # From now on only this owner's word counts: what the one before still has on its way is refused.
     fence = state.epochs[job.bucket] << FENCE_BITS
     if fence > run.fence:

@@ -58,6 +58,8 @@ def _find(state: State, turn: Turn, message: AttemptReport) -> tuple[JobState, O
         return None
     if run is not None and run.awaits_ledger and isinstance(message, RunUnknown | LaunchRefused):
         return None  # said again: nobody can know of an attempt that is not launched yet
+    if run is not None and run.state is RUNNING and not run.was_asked and isinstance(message, RunUnknown):
+        return None  # the late answer to an earlier question: it was launched and has started since
     if job is None or run is None or run.attempt != message.attempt or run.state is RETRYING:
         state.statistics.refused_reports += 1
         turn.log("run.report_refused", run=message.key.run_id, attempt=message.attempt, report=type(message).__name__)
@@ -90,6 +92,8 @@ def _settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
     """A run of a job that is somebody else's now: they are told how it ended."""
     if state.owns(message.key.job_id):
         return False
+    if isinstance(message, RunStarted | RunHeartbeat | StepsSeen):
+        return _hear_of_orphan(state, turn, message)
     state.orphans.pop(message.key, None)
     if isinstance(message, RunFinished):
         turn.forward(message)
@@ -100,6 +104,26 @@ def _settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
         turn.forward(RunFinished(message.key, message.attempt, turn.now, LOST, detail=detail, steps=steps))
         return True
     return False
+
+
+def _hear_of_orphan(state: State, turn: Turn, message: RunStarted | RunHeartbeat | StepsSeen) -> bool:
+    """It goes on, and has to show so to the node that started it: its owner would wait for it for ever."""
+    run = state.orphans.get(message.key)
+    if run is None or run.attempt != message.attempt:
+        return False
+    if isinstance(message, RunStarted):
+        run.lease_us = message.lease_us
+    if run.lease_us is not None:
+        run.lease_until = turn.now + run.lease_us
+    return True
+
+
+def give_up_orphans(state: State, turn: Turn) -> None:
+    """Runs of jobs that are somebody else's now, and of which nothing was heard for their lease."""
+    for run in [run for run in state.orphans.values() if run.lease_until is not None and run.lease_until <= turn.now]:
+        del state.orphans[run.key]
+        detail = "its executor sent no sign of life in time"
+        turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail=detail))
 
 
 def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
@@ -294,6 +318,11 @@ def crowded(state: State, turn: Turn, run: OpenRun) -> None:
         return
     detail = f"the queue {job.job.queue!r} is full, here and on other nodes"
     _wait_again(state, turn, job, run, turn.now + state.settings.launch_retry_us, detail)
+
+
+def not_vouched_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
+    """The ledger's word came when the lease was over: somebody else may have the run by now, or it is offered again."""
+    _wait_again(state, turn, job, run, turn.now, "this node's lease was over before it could be launched")
 
 
 def _wait_again(state: State, turn: Turn, job: JobState, run: OpenRun, not_before: Instant, detail: str) -> bool:

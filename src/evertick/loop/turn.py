@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from evertick.loop.claims import claims_of
@@ -15,7 +15,17 @@ from evertick.model.bucket import bucket_of
 from evertick.model.definition import definition_text
 from evertick.model.instant import Instant
 from evertick.model.ledger import Batch, DefinitionLine, JobRecord, Request, RequestKind, ScheduleLine, short_id
-from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, SKIPPED, TERMINAL, RunState, SkipReason, may_move
+from evertick.model.lifecycle import (
+    ENDED,
+    LAUNCHING,
+    PLANNED,
+    RETRYING,
+    SKIPPED,
+    TERMINAL,
+    RunState,
+    SkipReason,
+    may_move,
+)
 from evertick.model.policy import Missed
 from evertick.model.report import RunFinished
 from evertick.model.run import Change, Entry, RunKey
@@ -156,7 +166,7 @@ class Turn:
         self._withdrawn = [key for key in self._withdrawn if _is_kept(key.job_id, buckets)]
         lost = [change for change in self._batch_changes if not _is_kept(change.key.job_id, buckets)]
         self._batch_changes = [change for change in self._batch_changes if _is_kept(change.key.job_id, buckets)]
-        self._changes += [change for change in lost if change.state in TERMINAL and change.state is not SKIPPED]
+        self.tell_ends(lost)
         self._schedules = [line for line in self._schedules if _is_kept(line.job_id, buckets)]
         self._definitions = [line for line in self._definitions if _is_kept(line.job_id, buckets)]
         self._launches = [run for run in self._launches if _is_kept(run.key.job_id, buckets)]
@@ -164,6 +174,10 @@ class Turn:
             if not _is_kept(job_id, buckets):
                 del self._request_jobs[request_id]
                 self._answers.pop(request_id, None)
+
+    def tell_ends(self, changes: Iterable[Change]) -> None:
+        """Say how runs ended although a transaction of ours may no longer: it is true whoever owns them."""
+        self._changes += [change for change in changes if change.state in ENDED]
 
     def resubmit(self, pending: PendingBatch, lost: Collection[int]) -> None:
         """A batch was fenced for some buckets: write what it says about the others."""
@@ -300,6 +314,7 @@ class Turn:
 
     def effects(self) -> list[Effect]:
         """Everything, commits first: a launch or a change never overtakes the entry it is about."""
+        self._gather_answered()
         writes: list[Effect] = [self._commit_again(pending, lost) for pending, lost in self._resubmitted]
         if self._has_batch():
             writes.append(self._commit())
@@ -307,6 +322,13 @@ class Turn:
             self.state.changes_in_flight += len(self._changes)
             writes.append(Record(self._changes))
         return writes + self._effects
+
+    def _gather_answered(self) -> None:
+        """An answer says that something was done: what became of its job's runs is written with it, or neither is."""
+        answered = set(self._request_jobs.values())
+        if answered:
+            self._batch_changes += [change for change in self._changes if change.key.job_id in answered]
+            self._changes = [change for change in self._changes if change.key.job_id not in answered]
 
     def _has_batch(self) -> bool:
         return self.wants_floor or bool(

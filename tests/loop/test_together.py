@@ -1,0 +1,157 @@
+"""What is answered is done, and what may not be launched any more is not: crashes between two writes, and stalls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evertick.loop.messages import (
+    BucketsLost,
+    CancelRun,
+    ForwardedReport,
+    LeaseRenewed,
+    RunFinished,
+    RunHeartbeat,
+    RunStarted,
+    RunUnknown,
+)
+from evertick.model.bucket import bucket_of
+from evertick.model.chain import After
+from evertick.model.instant import MINUTE, SECOND
+from evertick.model.ledger import Batch, Request, RequestKind
+from evertick.model.lifecycle import LOST, SUCCEEDED
+from evertick.model.policy import OnExecutorLost
+from evertick.model.run import RunKey
+from tests.loop.harness import FOREVER, WAIT, World, at, job, world
+from tests.loop.test_chains import after, claim
+from tests.loop.test_fleet import taken_over
+
+NINE, TEN = RunKey("a", at("09:00")), RunKey("a", at("10:00"))
+
+
+def dies_after_one_commit(here: World, *messages: object) -> None:
+    """The loop takes these; the first of what it writes gets through, and then the process is gone."""
+    here.is_ledger_away = True
+    here.inbox += messages
+    here.turn()
+    here.write(batches=1)
+    here.writes.clear()
+    here.is_ledger_away = False
+
+
+# --- an answer, and what it is about
+
+
+def test_a_cancel_that_is_answered_survives_a_crash():
+    here = world(job(overlap=WAIT))
+    here.act("a", FOREVER)
+    here.run_until("10:00:10")
+    here.store.commit(Batch(by="x", requests=[Request("c", RequestKind.CANCEL, "a", "{}", here.now)]))
+    dies_after_one_commit(here, CancelRun("c", "a", TEN))
+    here.restart()
+    assert here.store.claim(None, 10) == []
+    assert here.ledger() == ["09:00 running", "10:00 cancelled"]
+
+
+@pytest.mark.parametrize(("end", "line"), [(SUCCEEDED, "09:00 succeeded"), (LOST, "09:00 launching")])
+def test_a_report_from_another_node_that_is_answered_is_not_forgotten_in_a_crash(end, line):
+    here = taken_over()
+    dies_after_one_commit(here, ForwardedReport("report/1", RunFinished(NINE, 1, here.now, end)))
+    assert here.ledger() == [line]
+
+
+def test_successes_that_led_to_a_run_are_not_used_up_by_a_crash():
+    here = world(job("a"), replace(after("a"), schedules=job().schedules, definition="as it was"))
+    here.act("a", FOREVER)
+    here.run_until("09:00:05")
+    here.finish("a")
+    here.is_ledger_away = True
+    claim(here)
+    assert here.started("z") == ["09:00"]
+    here.write(batches=1)
+    here.writes.clear()
+    here.is_ledger_away = False
+    here.executor.attempts.clear()  # the executor never heard of it
+    here.executor.forget_what_is_coming()
+    here.restart()
+    claim(here)
+    here.run_for(5 * SECOND)
+    assert here.ledger("z") == ["09:00 succeeded"]
+
+
+# --- a batch that is refused
+
+
+def test_a_success_that_others_wait_for_is_told_although_its_batch_was_fenced():
+    here = world(job("a"), replace(job("z"), schedules=(), after=After(("a",))))
+    here.act("a", FOREVER)
+    here.run_until("09:00:05")
+    here.steal(bucket_of("a"))
+    here.finish("a")
+    here.run_for(SECOND)
+    assert here.ledger() == ["09:00 succeeded"]
+
+
+# --- a lease that is over
+
+
+def test_a_run_whose_launch_was_written_before_a_stall_is_not_launched_when_the_lease_is_over():
+    here = world(job(on_executor_lost=OnExecutorLost.FAIL))
+    here.say(LeaseRenewed(at("09:01")))
+    here.run_until("08:59:59")
+    here.stall(SECOND)
+    here.turn()  # the ledger has it that it is launched, and its answer waits
+    here.stall(2 * MINUTE)
+    here.settle()
+    assert here.launches == []
+    here.say(LeaseRenewed(at("10:30")))  # nobody took it meanwhile
+    here.run_for(5 * SECOND)
+    assert here.ledger() == ["09:00 succeeded"]
+    assert here.line("09:00").attempt == 1
+
+
+# --- answers that come late
+
+
+def test_an_old_answer_that_nothing_is_known_of_a_run_does_not_end_it():
+    here = world(job())
+    here.act("a", FOREVER)
+    here.run_until("09:00:10")
+    here.say(RunUnknown(NINE, 1))
+    here.run_for(MINUTE)
+    assert here.started() == ["09:00"]
+    assert here.ledger() == ["09:00 running"]
+
+
+# --- runs of jobs that went to another node
+
+
+def reports(here: World) -> list[str]:
+    return [request.kind for request in here.store.claim(None, 10) if request.kind is RequestKind.REPORT]
+
+
+def given_away() -> World:
+    """A node whose job went to another one while its run was being launched."""
+    here = world(job())
+    here.act("a", FOREVER)
+    here.run_until("09:00:05")
+    here.say(BucketsLost([bucket_of("a")]))
+    here.say(RunStarted(NINE, 1, here.now, lease_us=30 * SECOND))
+    return here
+
+
+def test_a_silent_run_of_a_job_that_went_away_is_reported_as_lost_by_the_node_that_has_it():
+    here = given_away()
+    here.run_for(20 * SECOND)
+    assert reports(here) == []
+    here.run_for(20 * SECOND)
+    assert reports(here) == [RequestKind.REPORT]
+
+
+def test_a_run_of_a_job_that_went_away_may_go_on_as_long_as_it_is_heard_of():
+    here = given_away()
+    for _ in range(10):
+        here.run_for(20 * SECOND)
+        here.say(RunHeartbeat(NINE, 1))
+    assert reports(here) == []
