@@ -111,6 +111,18 @@ def test_a_run_whose_launch_was_written_before_a_stall_is_not_launched_when_the_
     assert here.line("09:00").attempt == 1
 
 
+def test_a_node_that_slept_beyond_its_lease_launches_nothing_before_it_is_renewed():
+    here = world(job())
+    here.say(LeaseRenewed(at("09:00:02")))
+    here.run_until("08:59:58")
+    here.jump(20 * SECOND)  # the steady clock stands still while a machine sleeps
+    here.run_for(5 * SECOND)
+    assert here.launches == []
+    here.say(LeaseRenewed(at("09:30")))
+    here.run_for(5 * SECOND)
+    assert here.ledger() == ["09:00 succeeded"]
+
+
 # --- answers that come late
 
 

@@ -39,9 +39,13 @@ def compare_clocks(state: State, turn: Turn, monotonic_us: int) -> None:
 
 
 def _move_leases(state: State, by_us: int) -> None:
-    """Leases run by the time that passes, not by what the wall clock was set to."""
+    """Leases run by the time that passes, not by what the wall clock was set to.
+
+    The lease of this node is never made longer: a machine that slept looks like a clock that was set forward, and its
+    buckets may be somebody else's by now. It is renewed in a moment if they are not.
+    """
     if state.lease_until is not None:
-        state.lease_until += by_us
+        state.lease_until += min(by_us, 0)
     for run in state.orphans.values():
         if run.lease_until is not None:
             run.lease_until += by_us
