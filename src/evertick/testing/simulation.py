@@ -186,6 +186,8 @@ class World:
             node.stall(self.random.randrange(SECOND, self.faults.stall_max_us), is_suspended=self.random.random() < 0.5)
 
     def _jump(self, node: Node) -> None:
+        if self.scenario.ownership is Ownership.NONE and not node.incarnation:
+            return  # from when on a new job counts is for one node to say, and there nobody leads
         self.happened["jumps"] += 1
         by_us = self.random.randrange(-self.faults.jump_max_us // 6, self.faults.jump_max_us)
         if self.random.random() < 0.5:
@@ -198,7 +200,14 @@ class World:
         if node.is_up:
             self.happened["leaves"] += 1
             node.shut_down()
-            self.timeline.after(self.random.randrange(MINUTE, self.faults.down_max_us), node.boot)
+            self.timeline.after(self.random.randrange(MINUTE, self.faults.down_max_us), self._bring_back, node)
+
+    def _bring_back(self, node: Node) -> None:
+        """Start it, when it is gone: a stalled node may take longer to leave than it was to be away."""
+        if node.is_leaving:
+            self.timeline.after(MINUTE, self._bring_back, node)
+        else:
+            node.boot()
 
     # What is left when it stops
 
@@ -210,7 +219,7 @@ class World:
         self.backend.away_until = 0
         for node in self.nodes:
             node.clock.settle()
-            self.timeline.after(MINUTE, node.boot)
+            self.timeline.after(MINUTE, self._bring_back, node)
         self.people.calm_down()
 
     def _settle(self) -> None:
