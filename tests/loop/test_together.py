@@ -16,7 +16,7 @@ from evertick.loop.messages import (
     RunStarted,
     RunUnknown,
 )
-from evertick.model.bucket import bucket_of
+from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.chain import After
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.ledger import Batch, Request, RequestKind
@@ -83,14 +83,18 @@ def test_successes_that_led_to_a_run_are_not_used_up_by_a_crash():
 # --- a batch that is refused
 
 
-def test_a_success_that_others_wait_for_is_told_although_its_batch_was_fenced():
+@pytest.mark.parametrize(
+    "buckets", [pytest.param([bucket_of("a")], id="for its job"), pytest.param(range(BUCKETS), id="for all jobs")]
+)
+def test_a_success_that_others_wait_for_is_told_although_its_batch_was_fenced(buckets):
     here = world(job("a"), replace(job("z"), schedules=(), after=After(("a",))))
     here.act("a", FOREVER)
     here.run_until("09:00:05")
-    here.steal(bucket_of("a"))
+    here.steal(*buckets)
     here.finish("a")
     here.run_for(SECOND)
     assert here.ledger() == ["09:00 succeeded"]
+    assert [request.job_id for request in here.store.claim(None, 10)] == ["z"]
 
 
 # --- a lease that is over

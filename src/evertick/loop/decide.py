@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from evertick.loop import chain, clocks, jobs, ownership, placing, requests, settle, subruns
+from evertick.loop import chain, clocks, jobs, orphans, ownership, placing, requests, settle, subruns
 from evertick.loop.effects import Decision, Resync
 from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed
 from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due
@@ -79,7 +79,7 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     drain_queues(state, turn)
     report_missed(turn)
     _fire_stops(state, turn)
-    settle.give_up_orphans(state, turn)
+    orphans.give_up_silent(state, turn)
     subruns.settle(state, turn)
     subruns.look_up(state, turn)
     _clean_up(state, turn)
@@ -217,7 +217,7 @@ def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:
     ownership.lost(state, turn, BucketsLost(lost, is_fenced=True))
     if pending is not None:
         turn.tell_ends(change for change in pending.batch.changes if bucket_of(change.key.job_id) in message.buckets)
-        if state.epochs:
+        if state.epochs or pending.batch.requests:  # what it asks of other jobs holds although nothing is ours any more
             turn.resubmit(pending, message.buckets)
 
 

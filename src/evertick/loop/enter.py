@@ -33,7 +33,8 @@ def plan_ahead(state: State, turn: Turn) -> None:
             _settle_stretch(state, turn, until)
         state.next_plan_at = turn.now + settings.loop_interval_us
         if turn.now >= state.next_flush_at:
-            turn.wants_floor = bool(state.epochs)
+            if state.epochs:
+                turn.tell_floor()
             state.next_flush_at = turn.now + settings.flush_interval_us
     if state.to_plan:
         _plan_singly(state, turn)

@@ -18,6 +18,7 @@ from evertick.loop.messages import (
     RunUnknown,
     StepsSeen,
 )
+from evertick.loop.orphans import settle_orphan
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
@@ -54,7 +55,7 @@ def _find(state: State, turn: Turn, message: AttemptReport) -> tuple[JobState, O
     run = job.active_run(message.key) if job else None
     if job is not None and run is None:
         run = _adopt_waiting(turn, job, message)
-    if run is None and _settle_orphan(state, turn, message):
+    if run is None and settle_orphan(state, turn, message):
         return None
     if run is not None and run.awaits_ledger and isinstance(message, RunUnknown | LaunchRefused):
         return None  # said again: nobody can know of an attempt that is not launched yet
@@ -86,44 +87,6 @@ def _adopt_waiting(turn: Turn, job: JobState, message: AttemptReport) -> OpenRun
     run.attempt += 1
     turn.move(run, LAUNCHING)
     return run
-
-
-def _settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
-    """A run of a job that is somebody else's now: they are told how it ended."""
-    if state.owns(message.key.job_id):
-        return False
-    if isinstance(message, RunStarted | RunHeartbeat | StepsSeen):
-        return _hear_of_orphan(state, turn, message)
-    state.orphans.pop(message.key, None)
-    if isinstance(message, RunFinished):
-        turn.forward(message)
-        return True
-    if isinstance(message, RunLost | LaunchRefused | RunUnknown):
-        detail = "it was never started" if isinstance(message, RunUnknown) else message.detail
-        steps = message.steps if isinstance(message, RunLost) else None
-        turn.forward(RunFinished(message.key, message.attempt, turn.now, LOST, detail=detail, steps=steps))
-        return True
-    return False
-
-
-def _hear_of_orphan(state: State, turn: Turn, message: RunStarted | RunHeartbeat | StepsSeen) -> bool:
-    """It goes on, and has to show so to the node that started it: its owner would wait for it for ever."""
-    run = state.orphans.get(message.key)
-    if run is None or run.attempt != message.attempt:
-        return False
-    if isinstance(message, RunStarted):
-        run.lease_us = message.lease_us
-    if run.lease_us is not None:
-        run.lease_until = turn.now + run.lease_us
-    return True
-
-
-def give_up_orphans(state: State, turn: Turn) -> None:
-    """Runs of jobs that are somebody else's now, and of which nothing was heard for their lease."""
-    for run in [run for run in state.orphans.values() if run.lease_until is not None and run.lease_until <= turn.now]:
-        del state.orphans[run.key]
-        detail = "its executor sent no sign of life in time"
-        turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail=detail))
 
 
 def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:

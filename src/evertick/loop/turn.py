@@ -6,15 +6,14 @@ import json
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from evertick.loop.claims import claims_of
-from evertick.loop.effects import Commit, Effect, Launch, Log, Record, Reply, Stop
+from evertick.loop.draft import Draft, alone, by, commit_again
+from evertick.loop.effects import Effect, Launch, Log, Record, Reply, Stop
 from evertick.loop.messages import ReplySlot
 from evertick.loop.runs import EndedRun, OpenRun
 from evertick.loop.state import JobState, PendingBatch, State
-from evertick.model.bucket import bucket_of
 from evertick.model.definition import definition_text
 from evertick.model.instant import Instant
-from evertick.model.ledger import Batch, DefinitionLine, JobRecord, Request, RequestKind, ScheduleLine, short_id
+from evertick.model.ledger import DefinitionLine, Request, RequestKind, ScheduleLine, short_id
 from evertick.model.lifecycle import (
     ENDED,
     LAUNCHING,
@@ -29,7 +28,6 @@ from evertick.model.lifecycle import (
 from evertick.model.policy import Missed
 from evertick.model.report import RunFinished
 from evertick.model.run import Change, Entry, RunKey
-from evertick.model.schedule import ScheduleSpec
 from evertick.planning.planner import Plan
 
 
@@ -46,97 +44,73 @@ class Turn:
     """Collects effects; what belongs into one transaction is gathered into one batch."""
 
     __slots__ = (
-        "_answers",
-        "_batch_changes",
         "_changes",
-        "_definitions",
+        "_draft",
         "_effects",
-        "_entered",
-        "_entries",
-        "_jobs",
-        "_launches",
-        "_request_jobs",
-        "_requests",
         "_resubmitted",
-        "_rewound",
-        "_schedules",
-        "_withdrawn",
         "missed",
         "now",
         "parted",
         "planned",
         "state",
-        "wants_floor",
     )
 
     def __init__(self, state: State, now: Instant) -> None:
         self.state = state
         self.now = now
-        self.wants_floor = False
-        """Whether the ledger should learn how far planning has come, even with nothing else to write."""
         self.missed: list[Missing] = []
         self.parted: list[tuple[OpenRun, str]] = []
         """Runs of which an attempt ended in this turn, and what was said of it."""
         self.planned: list[JobState] = []
         """Jobs that were planned by themselves: what of them waits may be free to go now."""
-        self._effects: list[Effect] = []
-        self._entries: list[Entry] = []
-        self._entered: list[OpenRun] = []
-        self._jobs: dict[str, JobState] = {}
-        self._rewound: set[str] = set()
-        self._withdrawn: list[RunKey] = []
-        self._batch_changes: list[Change] = []
-        self._schedules: list[ScheduleLine] = []
-        self._definitions: list[DefinitionLine] = []
-        self._answers: dict[str, str] = {}
-        self._request_jobs: dict[str, str] = {}
-        self._requests: list[Request] = []
-        self._launches: list[OpenRun] = []
-        self._resubmitted: list[tuple[PendingBatch, frozenset[int]]] = []
+        self._draft = Draft()
         self._changes: list[Change] = []
+        """What became of runs, for the write after the transaction."""
+        self._effects: list[Effect] = []
+        self._resubmitted: list[tuple[PendingBatch, Collection[int]]] = []
 
     # --- what goes into the transaction
 
     def enter(self, entry: Entry) -> OpenRun | None:
         """Put an entry into the ledger; answers the run that will come of it, if one will."""
-        self._entries.append(entry)
+        self._draft.entries.append(entry)
         if entry.state is not PLANNED:
             assert entry.reason is not None
             self.state.statistics.skipped[entry.reason] += entry.occurrences
             return None
         run = OpenRun(entry.key, entry.trigger, entry.decided_at)
         run.params = entry.params
-        self._entered.append(run)
+        self._draft.entered.append(run)
         self.state.statistics.entered += 1
         return run
 
     def enter_on_time(self, entries: list[Entry], runs: list[OpenRun]) -> None:
         """The same for many at once that are all on time: the hot path of a storm."""
-        self._entries += entries
-        self._entered += runs
+        self._draft.entries += entries
+        self._draft.entered += runs
         self.state.statistics.entered += len(runs)
 
     def keep_job(self, job: JobState, *, may_rewind: bool = False) -> None:
         """Write down where the job's planning stands at the end of this turn; its watermark may go back to now."""
-        self._jobs[job.job.id] = job
+        self._draft.jobs[job.job.id] = job
         if may_rewind:
-            self._rewound.add(job.job.id)
+            self._draft.rewound.add(job.job.id)
 
     def request(self, request: Request) -> None:
         """Ask something of another job, in the same transaction as what led to it."""
-        self._requests.append(request)
+        self._draft.requests.append(request)
 
     def withdraw(self, key: RunKey) -> None:
-        self._withdrawn.append(key)
+        self._draft.withdrawn.append(key)
 
     def change_with_batch(self, change: Change) -> None:
-        self._batch_changes.append(change)
+        self._draft.changes.append(change)
 
     def begin_schedule(self, job: JobState, since: Instant, specs: str) -> None:
         """From `since` on, these schedules say what the ledger must account for."""
         # Never before the line that is in force: by another node's clock it may lie in the future.
         job.since = since = max(since, job.since)
-        self._schedules.append(ScheduleLine(job.job.id, since, specs))
+        self._draft.schedules.append(ScheduleLine(job.job.id, since, specs))
 
     def define(self, job: JobState) -> None:
         """Tell the ledger what a job is now, unless it was told: its runs name that by a digest."""
@@ -145,12 +119,16 @@ class Turn:
             return
         job.told = digest
         text = definition_text(job.job)
-        self._definitions.append(DefinitionLine(job.job.id, digest, self.state.furthest_now, text))
+        self._draft.definitions.append(DefinitionLine(job.job.id, digest, self.state.furthest_now, text))
         self.keep_job(job)
 
+    def tell_floor(self) -> None:
+        """Let the ledger learn how far planning has come, even with nothing else to write."""
+        self._draft.wants_floor = True
+
     def answer(self, request_id: str, job_id: str, answer: str) -> None:
-        self._answers[request_id] = answer
-        self._request_jobs[request_id] = job_id
+        self._draft.answers[request_id] = answer
+        self._draft.request_jobs[request_id] = job_id
 
     # --- what becomes of runs
 
@@ -159,21 +137,7 @@ class Turn:
 
         What became of runs is still said: the ledger refuses it by its fence if somebody else has a newer word.
         """
-        self._entries = [entry for entry in self._entries if _is_kept(entry.key.job_id, buckets)]
-        self._entered = [run for run in self._entered if _is_kept(run.key.job_id, buckets)]
-        self._jobs = {job_id: job for job_id, job in self._jobs.items() if _is_kept(job_id, buckets)}
-        self._rewound = {job_id for job_id in self._rewound if _is_kept(job_id, buckets)}
-        self._withdrawn = [key for key in self._withdrawn if _is_kept(key.job_id, buckets)]
-        lost = [change for change in self._batch_changes if not _is_kept(change.key.job_id, buckets)]
-        self._batch_changes = [change for change in self._batch_changes if _is_kept(change.key.job_id, buckets)]
-        self.tell_ends(lost)
-        self._schedules = [line for line in self._schedules if _is_kept(line.job_id, buckets)]
-        self._definitions = [line for line in self._definitions if _is_kept(line.job_id, buckets)]
-        self._launches = [run for run in self._launches if _is_kept(run.key.job_id, buckets)]
-        for request_id, job_id in list(self._request_jobs.items()):
-            if not _is_kept(job_id, buckets):
-                del self._request_jobs[request_id]
-                self._answers.pop(request_id, None)
+        self.tell_ends(self._draft.forget(buckets))
 
     def tell_ends(self, changes: Iterable[Change]) -> None:
         """Say how runs ended although a transaction of ours may no longer: it is true whoever owns them."""
@@ -181,7 +145,7 @@ class Turn:
 
     def resubmit(self, pending: PendingBatch, lost: Collection[int]) -> None:
         """A batch was fenced for some buckets: write what it says about the others."""
-        self._resubmitted.append((pending, frozenset(lost)))
+        self._resubmitted.append((pending, lost))
 
     def move(
         self,
@@ -218,7 +182,7 @@ class Turn:
         if is_with_batch:
             # It holds all that the earlier ones of this turn say, and they must not come after it.
             self._changes = [earlier for earlier in self._changes if earlier.key != run.key]
-            self._batch_changes.append(change)
+            self._draft.changes.append(change)
         else:
             self._changes.append(change)
         if not run.in_ledger:
@@ -257,7 +221,7 @@ class Turn:
     def launch_once_written(self, run: OpenRun) -> None:
         """Launch a run when the ledger has it that it is: for those that must not be started twice by two nodes."""
         run.awaits_ledger = True
-        self._launches.append(run)
+        self._draft.launches.append(run)
 
     def launch(self, run: OpenRun, job: JobState) -> None:
         self.state.statistics.launched += 1
@@ -290,15 +254,10 @@ class Turn:
             "executor": report.executor,
             "broken": report.broken,
         }
-        # By itself, without epochs: it is true whoever owns what. Under an id of its own, because an owner that had
-        # a newer word may have answered an earlier one without using it.
-        number = self.state.next_batch
-        self.state.next_batch += 1
-        said = short_id(f"report/{report.key.run_id}/{report.attempt}/{self._by(number)}")
+        # Under an id of its own: an owner that had a newer word may have answered an earlier one without using it.
+        said = short_id(f"report/{report.key.run_id}/{report.attempt}/{by(self.state, self.state.next_batch)}")
         request = Request(said, RequestKind.REPORT, report.key.job_id, json.dumps(payload), self.now)
-        batch = Batch(by=self._by(number), requests=[request])
-        self.state.batches[number] = PendingBatch(batch, [], {})
-        self._effects.append(Commit(number, batch))
+        self._effects.append(alone(self.state, request))
 
     def reply(self, slot: ReplySlot | None, value: object) -> None:
         if slot is not None:
@@ -315,9 +274,9 @@ class Turn:
     def effects(self) -> list[Effect]:
         """Everything, commits first: a launch or a change never overtakes the entry it is about."""
         self._gather_answered()
-        writes: list[Effect] = [self._commit_again(pending, lost) for pending, lost in self._resubmitted]
-        if self._has_batch():
-            writes.append(self._commit())
+        writes: list[Effect] = [commit_again(self.state, pending, lost) for pending, lost in self._resubmitted]
+        if not self._draft.is_empty:
+            writes.append(self._draft.commit(self.state))
         if self._changes:
             self.state.changes_in_flight += len(self._changes)
             writes.append(Record(self._changes))
@@ -325,116 +284,7 @@ class Turn:
 
     def _gather_answered(self) -> None:
         """An answer says that something was done: what became of its job's runs is written with it, or neither is."""
-        answered = set(self._request_jobs.values())
+        answered = set(self._draft.request_jobs.values())
         if answered:
-            self._batch_changes += [change for change in self._changes if change.key.job_id in answered]
+            self._draft.changes += [change for change in self._changes if change.key.job_id in answered]
             self._changes = [change for change in self._changes if change.key.job_id not in answered]
-
-    def _has_batch(self) -> bool:
-        return self.wants_floor or bool(
-            self._entries
-            or self._jobs
-            or self._withdrawn
-            or self._batch_changes
-            or self._schedules
-            or self._definitions
-            or self._requests
-            or self._answers
-        )
-
-    def _commit(self) -> Commit:
-        state = self.state
-        number = state.next_batch
-        state.next_batch += 1
-        # A bucket with a job that is not planned yet has not come as far as the index.
-        unplanned = {state.jobs[job_id].bucket for job_id in state.to_plan if job_id in state.jobs}
-        batch = Batch(
-            by=self._by(number),
-            entries=self._entries,
-            jobs=[self._record_of(job) for job in self._jobs.values()],
-            rewinds={job_id: state.watermark_of(self._jobs[job_id]) for job_id in self._rewound},
-            withdrawn=self._withdrawn,
-            changes=self._batch_changes,
-            schedules=self._schedules,
-            definitions=self._definitions,
-            floors={bucket: state.index.horizon for bucket in state.epochs if bucket not in unplanned},
-            epochs=dict(state.epochs),
-            requests=self._requests,
-            answers=self._answers,
-            claims=claims_of(state, self._launches),
-        )
-        state.batches[number] = PendingBatch(batch, self._entered, self._request_jobs, tuple(self._launches))
-        return Commit(number, batch, self._schedules_of_gaps(batch))
-
-    def _schedules_of_gaps(self, batch: Batch) -> dict[str, tuple[ScheduleSpec, ...]]:
-        gaps = {entry.key.job_id for entry in batch.entries if entry.is_gap}
-        return {job_id: self.state.jobs[job_id].job.schedules for job_id in gaps if job_id in self.state.jobs}
-
-    def _commit_again(self, pending: PendingBatch, lost: frozenset[int]) -> Commit:
-        """What a fenced batch said about jobs that are still ours; where they stand is said as of now."""
-        state, old = self.state, pending.batch
-        number = state.next_batch
-        state.next_batch += 1
-        runs: list[OpenRun] = []
-        dropped: set[RunKey] = set()
-        changes = [change for change in old.changes if _is_kept(change.key.job_id, lost)]
-        for run in pending.runs:
-            job = state.jobs.get(run.key.job_id)
-            if job is None:
-                continue
-            if run.early_change is not None:
-                changes.append(run.early_change)
-            elif job.find(run.key) is not run:
-                dropped.add(run.key)  # withdrawn since
-                continue
-            runs.append(run)
-        launches = tuple(run for run in pending.launches if _is_kept(run.key.job_id, lost))
-        jobs = [job for record in old.jobs if (job := state.jobs.get(record.job_id))]
-        batch = Batch(
-            by=self._by(number),
-            entries=[entry for entry in old.entries if _is_kept(entry.key.job_id, lost) and entry.key not in dropped],
-            jobs=[self._record_of(job) for job in jobs],
-            rewinds={job.job.id: state.watermark_of(job) for job in jobs if job.job.id in old.rewinds},
-            withdrawn=[key for key in old.withdrawn if _is_kept(key.job_id, lost)],
-            changes=changes,
-            schedules=[line for line in old.schedules if _is_kept(line.job_id, lost)],
-            definitions=[line for line in old.definitions if _is_kept(line.job_id, lost)],
-            floors={
-                bucket: floor for bucket, floor in old.floors.items() if bucket in state.epochs and bucket not in lost
-            },
-            epochs=dict(state.epochs),
-            requests=old.requests,
-            answers={
-                request_id: answer
-                for request_id, answer in old.answers.items()
-                if _is_kept(pending.request_jobs.get(request_id, ""), lost)
-            },
-            claims=claims_of(state, launches),
-        )
-        state.batches[number] = PendingBatch(batch, runs, pending.request_jobs, launches)
-        return Commit(number, batch, self._schedules_of_gaps(batch))
-
-    def _by(self, number: int) -> str:
-        return f"{self.state.node}/{self.state.incarnation}#{number}"
-
-    def _record_of(self, job: JobState) -> JobRecord:
-        # A job that is not in the index has not been planned through the floor, which must then not speak for it.
-        return JobRecord(
-            job.job.id,
-            self.state.watermark_of(job),
-            held=job.job.id not in self.state.index,
-            fingerprint=job.job.fingerprint,
-            paused_at=job.paused_at,
-            pause_note=job.pause_note,
-            retired_at=job.retired_at,
-            last_success_at=job.last_success_at,
-            error=job.error,
-            has_failed=job.last_failed,
-            since=job.since,
-            skip_next=job.skip_next,
-            definition=job.told,
-        )
-
-
-def _is_kept(job_id: str, lost: Collection[int]) -> bool:
-    return bucket_of(job_id) not in lost

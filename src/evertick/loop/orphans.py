@@ -1,0 +1,55 @@
+"""Runs that this node started for jobs that are somebody else's by now: their owner is told how they end."""
+
+from __future__ import annotations
+
+from evertick.loop.messages import (
+    LaunchRefused,
+    RunFinished,
+    RunHeartbeat,
+    RunLost,
+    RunStarted,
+    RunUnknown,
+    StepsSeen,
+)
+from evertick.loop.state import State
+from evertick.loop.turn import Turn
+from evertick.model.lifecycle import LOST
+from evertick.model.report import AttemptReport
+
+
+def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
+    """A run of a job that is somebody else's now: they are told how it ended."""
+    if state.owns(message.key.job_id):
+        return False
+    if isinstance(message, RunStarted | RunHeartbeat | StepsSeen):
+        return _hear_of_orphan(state, turn, message)
+    state.orphans.pop(message.key, None)
+    if isinstance(message, RunFinished):
+        turn.forward(message)
+        return True
+    if isinstance(message, RunLost | LaunchRefused | RunUnknown):
+        detail = "it was never started" if isinstance(message, RunUnknown) else message.detail
+        steps = message.steps if isinstance(message, RunLost) else None
+        turn.forward(RunFinished(message.key, message.attempt, turn.now, LOST, detail=detail, steps=steps))
+        return True
+    return False
+
+
+def _hear_of_orphan(state: State, turn: Turn, message: RunStarted | RunHeartbeat | StepsSeen) -> bool:
+    """It goes on, and has to show so to the node that started it: its owner would wait for it for ever."""
+    run = state.orphans.get(message.key)
+    if run is None or run.attempt != message.attempt:
+        return False
+    if isinstance(message, RunStarted):
+        run.lease_us = message.lease_us
+    if run.lease_us is not None:
+        run.lease_until = turn.now + run.lease_us
+    return True
+
+
+def give_up_silent(state: State, turn: Turn) -> None:
+    """Runs of jobs that are somebody else's now, and of which nothing was heard for their lease."""
+    for run in [run for run in state.orphans.values() if run.lease_until is not None and run.lease_until <= turn.now]:
+        del state.orphans[run.key]
+        detail = "its executor sent no sign of life in time"
+        turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail=detail))
