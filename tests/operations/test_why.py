@@ -7,7 +7,7 @@ import pytest
 from evertick.errors import DefinitionError, NotFound
 from evertick.model.instant import MILLISECOND, MINUTE, SECOND
 from evertick.model.ledger import Batch
-from evertick.model.lifecycle import FAILED, SKIPPED, WAITING, SkipReason, Trigger
+from evertick.model.lifecycle import FAILED, LAUNCHING, RETRYING, RUNNING, SKIPPED, WAITING, SkipReason, Trigger
 from evertick.operations import read_run_id, why
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
@@ -36,6 +36,23 @@ def test_a_skip_by_overlap_reads_as_a_person_would_say_it(store):
     )
     assert answer.other is not None
     assert answer.other.key == key(1)
+
+
+def test_what_was_asked_for_and_skipped_is_asked_for_again_and_not_looked_for_in_the_schedule(store):
+    asked = entry(1.5, key=key(1.5, "cli-1"), trigger=Trigger.MANUAL, state=SKIPPED, reason=SkipReason.OVERLAP)
+    fill(store, asked, watermark=3)
+    sentences = why(store, "etl", key(1.5, "cli-1"), {"etl": job()}, at(2)).sentences
+    assert sentences[-1] == "to run it now: evertick retry etl@2026-03-02T01:30:00Z~cli-1"
+
+
+def test_what_ended_an_attempt_is_not_said_of_the_one_that_runs_now(store):
+    fill(store, entry(1), watermark=2)
+    ran(store, key(1), at(1), None)
+    change(store, key(1), RETRYING, at(1.1), retry_at=at(1.2), detail="exit code 5")
+    assert "exit code 5" in ask(store, "2026-03-02T02:00").sentences
+    change(store, key(1), LAUNCHING, at(1.2), attempt=2)
+    change(store, key(1), RUNNING, at(1.2), started_at=at(1.2))
+    assert "the attempt before: exit code 5" in ask(store, "2026-03-02T02:00").sentences
 
 
 def test_one_that_waited_itself_is_not_called_active(store):

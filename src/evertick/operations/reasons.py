@@ -10,7 +10,17 @@ from evertick.model.bucket import bucket_of
 from evertick.model.instant import MILLISECOND, SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, ScheduleLine
-from evertick.model.lifecycle import ACTIVE, PLANNED, RETRYING, SKIPPED, SUCCEEDED, WAITING, SkipReason
+from evertick.model.lifecycle import (
+    ACTIVE,
+    LAUNCHING,
+    PLANNED,
+    RETRYING,
+    RUNNING,
+    SKIPPED,
+    SUCCEEDED,
+    WAITING,
+    SkipReason,
+)
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_from_text
 from evertick.operations.advice import NO_RULING, Ruling, ruling_on
@@ -161,8 +171,13 @@ def _skipped(store: Store, answer: Why, row: LedgerRow, job: Job | None) -> Why:
     sentences += _ruling_words(ruling, job, is_wanted=True)
     if row.reason is SkipReason.PAUSED:
         sentences.append(f"to catch up on the next resume: evertick resume {answer.job_id} --catchup all")
-    first_us, last_us = answer.at, answer.at + 1
-    sentences.append(f"to run it now: {backfill_command(answer.job_id, first_us, last_us, answer.zone)}")
+    # What somebody asked for is no occurrence of the schedule, so a backfill would not find it.
+    again = (
+        f"evertick retry {row.key.run_id}"
+        if row.key.origin
+        else backfill_command(answer.job_id, answer.at, answer.at + 1, answer.zone)
+    )
+    sentences.append(f"to run it now: {again}")
     return replace(answer, other=other, ruling=ruling, sentences=tuple(sentences))
 
 
@@ -227,7 +242,9 @@ def _course(answer: Why, row: LedgerRow, now: Instant) -> list[str]:
     elif row.state in ACTIVE:
         sentences.append(f"active for {span_text(max(now - row.started_at, 0))}")
     if row.detail and row.state is not SUCCEEDED and row.detail != f"exit code {row.exit_code}":
-        sentences.append(_plain_words(answer, row.detail))
+        # An attempt that goes on has nothing to tell yet: these are the words of the one before.
+        whose = "the attempt before: " if row.state in (LAUNCHING, RUNNING) and row.attempt > 1 else ""
+        sentences.append(whose + _plain_words(answer, row.detail))
     if row.finished_at is not None:
         sentences.append(f"its output: evertick logs {row.key.run_id}")
     return sentences
