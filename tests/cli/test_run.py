@@ -61,6 +61,13 @@ def test_steps_are_told_as_they_end_and_the_first_failure_is_the_result(tmp_path
 
 
 @pytest.mark.slow
+def test_the_output_of_steps_comes_in_the_order_in_which_they_ran(tmp_path):
+    steps = "steps:\n  - {name: zeta, command: echo 1}\n  - {name: alpha, command: echo 2, depends: zeta}\n"
+    out, _ = finish(job(tmp_path, steps + "onSuccess: echo 3\nonExit: echo 4\n"), code=0)
+    assert out.splitlines() == ["1", "2", "3", "4"]
+
+
+@pytest.mark.slow
 def test_programs_get_the_run_and_the_output_goes_beside_it(tmp_path):
     out, err = finish(job(tmp_path, "command: echo hello; exit 7\n"), "-o", "json", code=1)
     data = json.loads(out)

@@ -19,7 +19,7 @@ from evertick.operations.backfill import (
     progress_of,
     read_overlap,
 )
-from evertick.operations.data import run_data
+from evertick.operations.data import as_begun, run_data
 from evertick.operations.jobs import list_standings, specs_of, standing_of, zone_of
 from evertick.operations.pages import history
 from evertick.operations.preview import fires_until, preview_catchup
@@ -44,6 +44,7 @@ __all__ = [
     "Store",
     "Why",
     "answer_to",
+    "as_begun",
     "backfill_request",
     "cancel_backfill",
     "cancel_request",

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import sys
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeVar
 
+from evertick.model.attempts import read_attempts
 from evertick.model.instant import Instant, to_text
 from evertick.model.run import LedgerRow
 from evertick.model.steps import StepRecord, read_steps
 from evertick.operations.resuming import given_params, resumed_from
+
+_NEVER = sys.maxsize
+
+
+class OfStep(Protocol):
+    """A log, by whose it is."""
+
+    @property
+    def attempt(self) -> int: ...
+
+    @property
+    def step(self) -> str: ...
+
+
+Log = TypeVar("Log", bound=OfStep)
 
 
 def text_or_none(instant: Instant | None) -> str | None:
@@ -65,6 +83,18 @@ def step_data(step: StepRecord) -> dict[str, Any]:
         "cpu_seconds": (step.user_us + step.system_us) / 1_000_000,
         "max_rss_bytes": step.max_rss_bytes or None,
     }
+
+
+def as_begun(row: LedgerRow, logs: Iterable[Log]) -> list[Log]:
+    """The logs of a run in the order in which its steps began, to be read as it went; of those not told of, last."""
+    earlier = (step for one in read_attempts(row.earlier) for step in one.steps)
+    records = [*earlier, *read_steps(row.steps)]
+    began = {
+        (step.attempt, step.name): (_NEVER if step.started_at is None else step.started_at, number)
+        for number, step in enumerate(records)
+    }
+    last = (_NEVER, len(records))
+    return sorted(logs, key=lambda log: (log.attempt, began.get((log.attempt, log.step), last), log.step))
 
 
 def lateness_seconds(row: LedgerRow) -> float | None:

@@ -14,7 +14,7 @@ from evertick.model.lifecycle import RETRYING, TERMINAL, WAITING, RunState, Skip
 from evertick.model.run import LedgerRow
 from evertick.model.steps import StepRecord, read_steps
 from evertick.operations.asking import read_run_id, require_run
-from evertick.operations.data import step_data, text_or_none
+from evertick.operations.data import as_begun, step_data, text_or_none
 from evertick.operations.desk_jobs import word_of
 from evertick.operations.desk_scene import LogsReader, Scene, bounded
 from evertick.operations.desk_shapes import Data, gap_data, report_data
@@ -203,7 +203,7 @@ class RunsDesk(Scene):
             return []
         return [
             {"attempt": one.attempt, "step": one.step, "size": one.size, "is_complete": one.is_complete}
-            for one in self.logs.list_logs(row.key)
+            for one in as_begun(row, self.logs.list_logs(row.key))
         ]
 
 

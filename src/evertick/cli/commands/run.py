@@ -200,7 +200,10 @@ class _Here:
         return run_data(self._one.row)
 
     def logs(self) -> list[Log]:
-        return [Log(log.attempt, log.step) for log in self._one.logs.list_logs(self._one.row.key)]
+        from evertick.operations import as_begun
+
+        row = self._one.row
+        return [Log(log.attempt, log.step) for log in as_begun(row, self._one.logs.list_logs(row.key))]
 
     def read(self, log: Log, offset: int) -> tuple[bytes, int]:
         chunk = self._one.logs.read_log(self._one.row.key, log.attempt, log.step, offset)
