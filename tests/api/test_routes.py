@@ -205,6 +205,9 @@ def test_a_log_is_read_by_parts_and_as_a_file(client, office, tmp_path):
     assert whole.text == "größe\n<script>\n"
     assert whole.headers["content-type"].startswith("text/plain")
     assert whole.headers["content-disposition"].startswith("attachment")
+    (place / f"{file_name('main')}.log").write_bytes(b"ab\xff\xfe\x00c")
+    assert client.get(f"{path}?download=1&offset=2").content == b"\xff\xfe\x00c"
+    assert client.get(f"{path}?download=1&offset=6").content == b""
 
 
 class TestHooks:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +22,7 @@ FILES = {
         "description: Two steps\ntags: [nightly]\nschedule: '0 3 * * *'\ntimezone: Europe/Berlin\n"
         "steps:\n  - {name: one, command: echo 'first ä'}\n  - {name: two, command: exit 3, depends: [one]}\n"
     ),
+    "bytes.yaml": r"command: printf '\377\376\000a\r\n\033[31m'" + "\n",
     "echo.yaml": "params: {WORD: {default: hello, enum: [hello, hi]}}\ncommand: echo $WORD\n",
     "hourly.yaml": "schedule: '0 * * * *'\ncatchupWindow: 6h\noverlapPolicy: all\ncommand: 'true'\n",
     "sleeper.yaml": "command: exec sleep 600\n",
@@ -156,6 +159,14 @@ def test_what_is_asked_for_is_done(desk, way):
     assert desk.ask(way, "backfill", "hourly", "--cancel", filled["request"])[0] == 0
     run_id = desk.ask(way, "trigger", "sleeper")[1]["run"]
     assert desk.ask(way, "cancel", run_id)[1]["answer"] == {"runs": [run_id]}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_log_is_byte_for_byte_what_was_printed(desk, way):
+    """In a process of its own: what stands for standard output in these tests takes no bytes that are no text."""
+    name = desk.ask(way, "trigger", "bytes", "--wait")[1]["run"]["run"]
+    command = [sys.executable, "-m", "evertick", "logs", name, *desk.ways[way]]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"\xff\xfe\x00a\r\n\x1b[31m"
 
 
 @pytest.mark.parametrize("way", WAYS)

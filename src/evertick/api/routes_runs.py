@@ -90,11 +90,11 @@ def read_log(
     step: StepName,
     offset: Annotated[int, Query(ge=0, le=1 << 50)] = 0,
     limit: Annotated[int, Query(ge=1, le=LOG_MAX)] = 65_536,
-    download: Annotated[bool, Query(description="All of it, as a file.")] = False,
+    download: Annotated[bool, Query(description="All from the offset on, byte for byte, as a file.")] = False,
 ) -> Any:
     """A part of a log as text, from a byte on."""
     if download:
-        return _download(at, run, attempt, step)
+        return _download(at, run, attempt, step, offset)
     return at.desk.read_log(run, attempt, step, offset, limit)
 
 
@@ -118,8 +118,8 @@ def _as_run(run: str) -> str:
     return run if "@" in run else f"{run}@"
 
 
-def _download(at: At, run: str, attempt: int, step: str) -> Response:
-    first = at.desk.log_bytes(run, attempt, step)  # before anything is sent: it may not be there
+def _download(at: At, run: str, attempt: int, step: str, begin: int) -> Response:
+    first = at.desk.log_bytes(run, attempt, step, begin)  # before anything is sent: it may not be there
 
     def pieces() -> Any:
         data, offset, is_complete = first

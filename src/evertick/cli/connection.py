@@ -8,7 +8,7 @@ import json
 import re
 import ssl
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from evertick.errors import (
@@ -37,6 +37,13 @@ _ERRORS: Final[Mapping[int, type[EvertickError]]] = {
 }
 
 
+class _Answer(NamedTuple):
+    status: int
+    kind: str
+    """Its media type."""
+    body: bytes
+
+
 class Http:
     """Asks a server; what it refuses is raised as the error that a ledger on this machine would have raised."""
 
@@ -63,20 +70,40 @@ class Http:
         self._connection = _connection(parts.scheme, host, port)
 
     def get(self, path: str, query: Mapping[str, Any] | None = None, *, wait: float = 0.0) -> Any:
-        return self._ask("GET", path, query, None, "", wait)
+        return self._read(self._ask("GET", path, query, None, "", wait))
+
+    def get_bytes(self, path: str, query: Mapping[str, Any], most: int) -> bytes:
+        """The beginning of what is no document but a file."""
+        answer = self._ask("GET", path, query, None, "", 0.0, most)
+        if (answer.status, answer.kind) == (200, "text/plain"):
+            return answer.body
+        self._read(answer._replace(kind="" if answer.status == 200 else answer.kind))
+        raise AssertionError("what is neither a file nor a refusal is no answer of an Evertick")
 
     def post(
         self, path: str, body: Mapping[str, Any] | None, key: str, query: Mapping[str, Any], *, wait: float = 0.0
     ) -> Any:
-        return self._ask("POST", path, query, body or {}, key, wait)
+        return self._read(self._ask("POST", path, query, body or {}, key, wait))
 
     def delete(self, path: str, key: str, query: Mapping[str, Any], *, wait: float = 0.0) -> Any:
-        return self._ask("DELETE", path, query, None, key, wait)
+        return self._read(self._ask("DELETE", path, query, None, key, wait))
 
     def close(self) -> None:
         self._connection.close()
 
-    def _ask(self, method: str, path: str, query: Mapping[str, Any] | None, body: Any, key: str, wait: float) -> Any:
+    def _read(self, answer: _Answer) -> Any:
+        return _answer(self.url, answer.status, answer.kind, answer.body)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None,
+        body: Any,
+        key: str,
+        wait: float,
+        most: int | None = None,
+    ) -> _Answer:
         given = {name: value for name, value in (query or {}).items() if value not in (None, (), [], "")}
         target = self._base + path + (f"?{urlencode(given, doseq=True)}" if given else "")
         headers = {"accept": "application/json"}
@@ -90,7 +117,7 @@ class Http:
         # A connection that was kept may have been closed meanwhile. Asking twice is safe: what changes has a key.
         for is_last in (False, True):
             try:
-                return self._once(method, target, content, headers, wait)
+                return self._once(method, target, content, headers, wait, most)
             except ssl.SSLCertVerificationError as error:
                 raise ServerUnavailable(
                     f"the certificate of {self.url} is not trusted: {error.verify_message}. "
@@ -105,17 +132,20 @@ class Http:
                     ) from error
         raise AssertionError("the last try answers or raises")
 
-    def _once(self, method: str, target: str, content: bytes | None, headers: dict[str, str], wait: float) -> Any:
+    def _once(
+        self, method: str, target: str, content: bytes | None, headers: dict[str, str], wait: float, most: int | None
+    ) -> _Answer:
         self._connection.timeout = TIMEOUT_SECONDS + wait
         if self._connection.sock is not None:
             self._connection.sock.settimeout(TIMEOUT_SECONDS + wait)
         self._connection.request(method, target, content, headers)
         response = self._connection.getresponse()
-        text = response.read(ANSWER_MAX)
+        text = response.read(ANSWER_MAX if most is None else most)
         if not response.isclosed():
             self._connection.close()
-            raise ServerUnavailable(f"the server {self.url} answers without an end. Next: ask for less at once.")
-        return _answer(self.url, response.status, response.headers.get_content_type(), text)
+            if most is None:
+                raise ServerUnavailable(f"the server {self.url} answers without an end. Next: ask for less at once.")
+        return _Answer(response.status, response.headers.get_content_type(), text)
 
 
 def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:

@@ -19,7 +19,7 @@ PLACE_FILE: Final = "server.json"
 TOKEN_FILE: Final = "token"
 WAIT_MAX: Final = 60.0
 COUNT_MAX: Final = 1_000
-LOG_BYTES: Final = 1 << 20
+LOG_BYTES: Final = 16 << 20
 
 
 class Neighbour(NamedTuple):
@@ -166,9 +166,10 @@ class RemoteDesk:
     def log_bytes(
         self, run_id: str, attempt: int, step: str, offset: int = 0, limit: int = LOG_BYTES
     ) -> tuple[bytes, int, bool]:
+        # As text a log is what can be shown of it; only as a file it is what was printed.
         path = f"/runs/{_part(run_id)}/logs/{attempt}/{_part(step)}"
-        found = self._get(path, {"offset": offset, "limit": limit})
-        return found["text"].encode(), found["next_offset"], found["is_complete"]
+        data = self._http.get_bytes(path, {"download": "true", "offset": offset}, limit)
+        return data, offset + len(data), not data
 
     def overview(self) -> Data:
         return self._get("/overview")
