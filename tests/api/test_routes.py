@@ -205,9 +205,29 @@ def test_a_log_is_read_by_parts_and_as_a_file(client, office, tmp_path):
     assert whole.text == "größe\n<script>\n"
     assert whole.headers["content-type"].startswith("text/plain")
     assert whole.headers["content-disposition"].startswith("attachment")
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "content", "told"),
+    [
+        pytest.param("bytes=2-", 206, b"\xff\xfe\x00c", "bytes 2-5/6", id="from a byte on"),
+        pytest.param("bytes=0-1", 206, b"ab", "bytes 0-1/6", id="the beginning"),
+        pytest.param("bytes=4-900", 206, b"\x00c", "bytes 4-5/6", id="beyond its end"),
+        pytest.param("bytes=6-", 416, b"", "bytes */6", id="behind its end"),
+        pytest.param("bytes=3-2", 416, b"", "bytes */6", id="backwards"),
+        pytest.param("bytes=-2", 200, b"ab\xff\xfe\x00c", None, id="a form that is not known is answered with all"),
+        pytest.param("lines=1-2", 200, b"ab\xff\xfe\x00c", None, id="so is a unit"),
+    ],
+)
+def test_a_part_of_a_log_is_byte_for_byte_what_was_printed(client, office, tmp_path, asked, status, content, told):
+    from evertick.executors.names import file_name, run_folder
+    from evertick.model.run import RunKey
+
+    place = tmp_path.joinpath("logs", *run_folder(RunKey.from_run_id(RUN)), "1")
+    place.mkdir(parents=True)
     (place / f"{file_name('main')}.log").write_bytes(b"ab\xff\xfe\x00c")
-    assert client.get(f"{path}?download=1&offset=2").content == b"\xff\xfe\x00c"
-    assert client.get(f"{path}?download=1&offset=6").content == b""
+    answer = client.get(f"{V1}/runs/{RUN}/logs/1/main?download=1", headers={"range": asked})
+    assert (answer.status_code, answer.content, answer.headers.get("content-range")) == (status, content, told)
 
 
 class TestHooks:

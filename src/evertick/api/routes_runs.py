@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from evertick.api import models
@@ -22,6 +23,7 @@ Since = Annotated[str | None, Query(alias="from", max_length=64, description="Du
 Until = Annotated[str | None, Query(alias="to", max_length=64, description="Due before this time.")]
 StepName = Annotated[str, Path(max_length=300)]
 LOG_MAX = 1 << 20
+_RANGE = re.compile(r"bytes=(\d{1,15})-(\d{1,15})?", re.ASCII)
 
 
 class RetryBody(Shape):
@@ -85,16 +87,19 @@ def list_logs(at: At, run: RunId) -> Any:
 @routes.get("/runs/{run}/logs/{attempt}/{step}", Role.VIEWER, models.LogText)
 def read_log(
     at: At,
+    request: Request,
     run: RunId,
     attempt: Annotated[int, Path(ge=0, le=1_000_000)],
     step: StepName,
     offset: Annotated[int, Query(ge=0, le=1 << 50)] = 0,
     limit: Annotated[int, Query(ge=1, le=LOG_MAX)] = 65_536,
-    download: Annotated[bool, Query(description="All from the offset on, byte for byte, as a file.")] = False,
+    download: Annotated[
+        bool, Query(description="All of it, byte for byte, as a file; a part of it with the header `Range`.")
+    ] = False,
 ) -> Any:
     """A part of a log as text, from a byte on."""
     if download:
-        return _download(at, run, attempt, step, offset)
+        return _download(at, run, attempt, step, request.headers.get("range", ""))
     return at.desk.read_log(run, attempt, step, offset, limit)
 
 
@@ -118,20 +123,25 @@ def _as_run(run: str) -> str:
     return run if "@" in run else f"{run}@"
 
 
-def _download(at: At, run: str, attempt: int, step: str, begin: int) -> Response:
-    first = at.desk.log_bytes(run, attempt, step, begin)  # before anything is sent: it may not be there
+def _download(at: At, run: str, attempt: int, step: str, wanted: str) -> Response:
+    """All that is there now, or the part that a `Range` asks for; one in another form may be answered with all."""
+    size = next((log["size"] for log in at.desk.list_logs(run) if (log["attempt"], log["step"]) == (attempt, step)), 0)
+    part = _RANGE.fullmatch(wanted)
+    begin, end = (int(part[1]), min(int(part[2] or size), size - 1) + 1) if part else (0, size)
+    first = at.desk.log_bytes(run, attempt, step, min(begin, size))  # before anything is sent: it may not be there
+    if part and begin >= end:
+        return Response(status_code=416, headers={"content-range": f"bytes */{size}"})
 
     def pieces() -> Any:
-        data, offset, is_complete = first
+        data, offset, _ = first
         while data:
-            yield data
-            if is_complete:
+            yield data[: end - (offset - len(data))]
+            if offset >= end:
                 return
-            data, offset, is_complete = at.desk.log_bytes(run, attempt, step, offset)
+            data, offset, _ = at.desk.log_bytes(run, attempt, step, offset)
 
     name = quote(f"{run}.{attempt}.{step}.log", safe="")
-    return StreamingResponse(
-        pieces(),
-        media_type="text/plain; charset=utf-8",
-        headers={"content-disposition": f"attachment; filename*=UTF-8''{name}"},
-    )
+    headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}", "accept-ranges": "bytes"}
+    if part:
+        headers["content-range"] = f"bytes {begin}-{end - 1}/{size}"
+    return StreamingResponse(pieces(), 206 if part else 200, headers, media_type="text/plain; charset=utf-8")

@@ -72,11 +72,14 @@ class Http:
     def get(self, path: str, query: Mapping[str, Any] | None = None, *, wait: float = 0.0) -> Any:
         return self._read(self._ask("GET", path, query, None, "", wait))
 
-    def get_bytes(self, path: str, query: Mapping[str, Any], most: int) -> bytes:
-        """The beginning of what is no document but a file."""
-        answer = self._ask("GET", path, query, None, "", 0.0, most)
-        if (answer.status, answer.kind) == (200, "text/plain"):
-            return answer.body
+    def get_bytes(self, path: str, query: Mapping[str, Any], begin: int, most: int) -> bytes:
+        """A part of what is no document but a file; nothing where it has no more."""
+        answer = self._ask("GET", path, query, None, "", 0.0, {"range": f"bytes={begin}-{begin + most - 1}"})
+        if answer.status == 416:
+            return b""
+        if answer.kind == "text/plain" and answer.status in (200, 206):
+            # Whoever knows no parts answers with all of it.
+            return answer.body if answer.status == 206 else answer.body[begin : begin + most]
         self._read(answer._replace(kind="" if answer.status == 200 else answer.kind))
         raise AssertionError("what is neither a file nor a refusal is no answer of an Evertick")
 
@@ -102,11 +105,11 @@ class Http:
         body: Any,
         key: str,
         wait: float,
-        most: int | None = None,
+        more: Mapping[str, str] | None = None,
     ) -> _Answer:
         given = {name: value for name, value in (query or {}).items() if value not in (None, (), [], "")}
         target = self._base + path + (f"?{urlencode(given, doseq=True)}" if given else "")
-        headers = {"accept": "application/json"}
+        headers = {"accept": "application/json", **(more or {})}
         if self._token:
             headers["authorization"] = f"Bearer {self._token}"
         if key:
@@ -117,7 +120,7 @@ class Http:
         # A connection that was kept may have been closed meanwhile. Asking twice is safe: what changes has a key.
         for is_last in (False, True):
             try:
-                return self._once(method, target, content, headers, wait, most)
+                return self._once(method, target, content, headers, wait)
             except ssl.SSLCertVerificationError as error:
                 raise ServerUnavailable(
                     f"the certificate of {self.url} is not trusted: {error.verify_message}. "
@@ -132,19 +135,16 @@ class Http:
                     ) from error
         raise AssertionError("the last try answers or raises")
 
-    def _once(
-        self, method: str, target: str, content: bytes | None, headers: dict[str, str], wait: float, most: int | None
-    ) -> _Answer:
+    def _once(self, method: str, target: str, content: bytes | None, headers: dict[str, str], wait: float) -> _Answer:
         self._connection.timeout = TIMEOUT_SECONDS + wait
         if self._connection.sock is not None:
             self._connection.sock.settimeout(TIMEOUT_SECONDS + wait)
         self._connection.request(method, target, content, headers)
         response = self._connection.getresponse()
-        text = response.read(ANSWER_MAX if most is None else most)
+        text = response.read(ANSWER_MAX)
         if not response.isclosed():
             self._connection.close()
-            if most is None:
-                raise ServerUnavailable(f"the server {self.url} answers without an end. Next: ask for less at once.")
+            raise ServerUnavailable(f"the server {self.url} answers without an end. Next: ask for less at once.")
         return _Answer(response.status, response.headers.get_content_type(), text)
 
 

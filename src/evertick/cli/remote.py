@@ -19,7 +19,7 @@ PLACE_FILE: Final = "server.json"
 TOKEN_FILE: Final = "token"
 WAIT_MAX: Final = 60.0
 COUNT_MAX: Final = 1_000
-LOG_BYTES: Final = 16 << 20
+LOG_BYTES: Final = 1 << 20
 
 
 class Neighbour(NamedTuple):
@@ -168,7 +168,7 @@ class RemoteDesk:
     ) -> tuple[bytes, int, bool]:
         # As text a log is what can be shown of it; only as a file it is what was printed.
         path = f"/runs/{_part(run_id)}/logs/{attempt}/{_part(step)}"
-        data = self._http.get_bytes(path, {"download": "true", "offset": offset}, limit)
+        data = self._http.get_bytes(path, {"download": "true"}, offset, limit)
         return data, offset + len(data), not data
 
     def overview(self) -> Data:
