@@ -128,6 +128,16 @@ def test_an_error_has_its_exit_code(error, code):
     assert exit_code(error) == code
 
 
+def test_a_full_disk_is_one_line_on_stderr():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "evertick", "settings"]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (result.returncode, result.stderr) == (
+        1,
+        "evertick: not all could be written: No space left on device. Next: make room.\n",
+    )
+
+
 def test_an_error_is_one_line_on_stderr():
     result = subprocess.run(
         [sys.executable, "-m", "evertick", "upcoming", "no\x1b[31mwhere"], capture_output=True, text=True, check=False

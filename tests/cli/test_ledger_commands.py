@@ -45,6 +45,13 @@ def test_list_without_a_ledger_shows_the_folder_and_says_what_to_do(tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "a.yaml"]
 
 
+@pytest.mark.parametrize("command", [["list"], ["upcoming"], ["history"]], ids=" ".join)
+def test_a_ledger_that_was_named_and_is_not_there_is_not_taken_for_an_empty_one(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    result = run(*command, "--store", f"sqlite:///{tmp_path}/no.db")
+    assert (code_of(result), "there is no ledger at" in str(result.exception)) == (5, True)
+
+
 def test_list_of_nothing_offers_init(tmp_path):
     result = run("list", "--folder", tmp_path)
     assert (result.exit_code, result.stdout, "evertick init" in result.stderr) == (0, "", True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Final
@@ -140,4 +141,10 @@ def run() -> None:
     except BrokenPipeError:
         # Whoever reads has enough, as `head` has; flushing on the way out must not complain of it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        click.echo(f"evertick: not all could be written: {os.strerror(error.errno)}. Next: make room.", err=True)
         sys.exit(FAILED)

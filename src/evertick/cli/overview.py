@@ -100,8 +100,12 @@ def _steps() -> Column:
 
 
 def _table(columns: tuple[Column, ...], rows: Sequence[Row], title: str, count: int | None, room: int) -> Table:
-    known = len(rows) if count is None else count
-    return Table(columns, rows[:room], f"{title} ({known:,})" if known > room or count is not None else title)
+    known, more = (len(rows), " or more") if count is None else (count, "")
+    if known > room:
+        title = f"{title} ({room} of {known:,}{more})"
+    elif count is not None:
+        title = f"{title} ({known:,})"
+    return Table(columns, rows[:room], title)
 
 
 def _seconds(value: float | None) -> str:

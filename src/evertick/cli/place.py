@@ -157,9 +157,9 @@ class Place:
 
     @contextmanager
     def open_if_there(self) -> Iterator[Store | None]:
-        """The ledger, or None where there is none yet."""
+        """The ledger, or None where there is none yet, and the folder is what can be told of."""
         file = self.ledger_file()
-        if self.url is None or (file is not None and not file.exists()):
+        if self.url is None or (file is not None and not file.exists() and self.folder is not None):
             yield None
             return
         with self.open() as store:

@@ -70,8 +70,8 @@ def next_fires(expression: str, timezone: str | None, count: int, after: int, na
     columns = (
         Column("In", lambda row: wait_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
         Column("Local time", "local", "bold"),
-        Column("Zone", lambda row: f"{row['timezone']} {row['offset']}"),
-        Column("UTC", "scheduled_for", "dim"),
+        Column("Zone", lambda row: f"{row['timezone']} {row['offset']}", optional=True),
+        Column("UTC", "scheduled_for", "dim", optional=True),
     )
     show(output, rows, Table(columns, rows), name="scheduled_for")
 

@@ -45,7 +45,7 @@ def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, pl
         Column("Job", "job", "bold cyan"),
         Column("What", "what"),
         Column("Local time", "local", "bold"),
-        Column("Zone", "timezone"),
+        Column("Zone", "timezone", optional=True),
         Column("UTC", "scheduled_for", "dim", optional=True),
         Column("Detail", "detail", wrap=True, optional=True),
     )

@@ -74,7 +74,7 @@ def _table(fires: list[Row]) -> Table:
         Column("Job", "job", "bold cyan"),
         Column("What", "action"),
         Column("Local time", "local", "bold"),
-        Column("Zone", lambda row: f"{row['timezone']} {row['offset']}"),
+        Column("Zone", lambda row: f"{row['timezone']} {row['offset']}", optional=True),
         Column("UTC", "scheduled_for", "dim", optional=True),
     )
     return Table(columns, fires)
