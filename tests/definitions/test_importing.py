@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evertick.cli.app import evertick
 from evertick.definitions.importing.crontab import read_crontab
-from evertick.definitions.importing.dagu import read_dagu
+from evertick.definitions.importing.dagu import read_dagu, read_dagu_folder
 from evertick.definitions.importing.imported import Imported, render, write
 from evertick.definitions.importing.quartz import from_quartz
 from evertick.definitions.importing.xxl_job import read_xxl_job
@@ -92,6 +92,7 @@ CRON_TZ=Europe/Berlin
     def test_percent_signs(self, written, command):
         (job,) = jobs_of(read_crontab(f"0 0 * * * {written}\n", "x")).values()
         assert job.steps[0].kind.words == (command,)
+        assert job.id in ("date", "cat")
 
     def test_another_shell_reads_a_script(self):
         (job,) = jobs_of(read_crontab("SHELL=/bin/bash\n0 0 * * * [[ -e x ]] && y\n", "x")).values()
@@ -250,6 +251,32 @@ steps:
     def test_a_schedule_written_as(self, written, count):
         (job,) = jobs_of(read_dagu(f"schedule: {written}\nsteps: [{{name: a, command: x}}]\n", "w.yaml")).values()
         assert len(job.schedules) == count
+
+    def test_a_folder_is_carried_over_with_those_that_its_workflows_call(self):
+        imported = read_dagu_folder(
+            {
+                "dags/main.yaml": "steps:\n  - {name: a, call: sub/load.yaml}\n  - {name: b, run: other}\n",
+                "dags/notes.yaml": "- a list\n",
+                "dags/sub/load.yaml": "name: Load it\nmailOn: x\nsteps: [{name: a, command: x}]\n",
+                "dags/twice.yaml": "name: load-it\nsteps: [{name: a, command: y}]\n",
+            }
+        )
+        jobs = jobs_of(imported)
+        assert sorted(jobs) == ["load-it", "load-it-2", "main"]
+        assert [step.kind for step in jobs["main"].steps] == [SubJob("load-it"), SubJob("other")]
+        assert [(note.source, note.line) for note in imported.notes if "chain" not in note.text] == [
+            ("dags/main.yaml", 1),
+            ("dags/notes.yaml", 1),
+            ("dags/sub/load.yaml", 2),
+        ]
+
+    def test_a_folder_is_read_with_those_below_it_and_without_what_is_hidden(self, tmp_path):
+        for name in ("a.yaml", "below/b.yml", ".git/c.yaml", "d.txt"):
+            (tmp_path / "dags" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "dags" / name).write_text("steps: [{name: a, command: x}]\n", encoding="utf-8")
+        options = ["import", "dagu", str(tmp_path / "dags"), "--to", str(tmp_path / "jobs")]
+        assert CliRunner().invoke(evertick, options).exit_code == 0
+        assert sorted(load_folder(tmp_path / "jobs").jobs) == ["a", "b"]
 
     @pytest.mark.parametrize("text", ["", "- a\n", "a: [\n"])
     def test_what_is_no_workflow_is_an_error(self, text):

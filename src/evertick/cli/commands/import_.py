@@ -26,18 +26,18 @@ def import_(
 ) -> None:
     """Make job files of a crontab, of Dagu's or of XXL-JOB's jobs.
 
-    SOURCE is a file, or - for standard input. What could not be carried over is told with its line. Every file that
-    is written loads without an error.
+    SOURCE is a file, or - for standard input; of Dagu also a folder of files. What could not be carried over is told
+    with its line. Every file that is written loads without an error.
 
     \b
     Examples:
       crontab -l | evertick import crontab - --to jobs --dry-run
       evertick import crontab /etc/crontab --system --to jobs
-      evertick import dagu report.yaml --to jobs
+      evertick import dagu dags --to jobs
       evertick import xxl-job jobs.json --to jobs --timezone Asia/Shanghai
     """
     from evertick.definitions.importing.crontab import read_crontab
-    from evertick.definitions.importing.dagu import read_dagu
+    from evertick.definitions.importing.dagu import read_dagu, read_dagu_folder
     from evertick.definitions.importing.imported import write
     from evertick.definitions.importing.xxl_job import read_xxl_job
     from evertick.settings import is_zone
@@ -46,20 +46,23 @@ def import_(
         raise click.UsageError("--system belongs to 'import crontab'.")
     if timezone is not None and not is_zone(timezone):
         raise click.UsageError(f"'{timezone}' is not a time zone. Write an IANA name such as Europe/Berlin.")
-    text, name = _read(source)
-    if kind == "crontab":
-        imported = read_crontab(text, name, is_system=system, timezone=timezone)
+    if kind == "dagu" and source.is_dir():
+        imported = read_dagu_folder(_workflows(source), timezone=timezone)
     elif kind == "dagu":
-        imported = read_dagu(text, name, timezone=timezone)
+        imported = read_dagu(_read(source), _name(source), timezone=timezone)
+    elif kind == "crontab":
+        imported = read_crontab(_read(source), _name(source), is_system=system, timezone=timezone)
     else:
-        imported = read_xxl_job(text, name, timezone=timezone)
+        imported = read_xxl_job(_read(source), _name(source), timezone=timezone)
     if not dry_run:
         write(imported, folder, is_forced=force)
     made = [{"file": str(folder / file.name), "text": file.text} for file in imported.files]
     data = {
         "written": not dry_run,
         "files": made,
-        "notes": [{"line": told.line, "text": told.text} for told in imported.notes],
+        "notes": [
+            {"file": told.source or _name(source), "line": told.line, "text": told.text} for told in imported.notes
+        ],
     }
 
     def tell() -> None:
@@ -70,18 +73,36 @@ def import_(
 
     show(output, data, tell, rows=made, name="file")
     for told in imported.notes:
-        note(f"{name}:{told.line}: {told.text}" if told.line else f"{name}: {told.text}")
+        line = f":{told.line}" if told.line else ""
+        note(f"{told.source or _name(source)}{line}: {told.text}")
     count = len(imported.files)
+    if not count:
+        note("Nothing could be carried over.")
+        return
     files = f"{count:,} file" if count == 1 else f"{count:,} files"
     note(f"{files} would be written." if dry_run else f"{files} written to {folder}. Next: evertick validate {folder}")
 
 
-def _read(source: Path) -> tuple[str, str]:
+def _name(source: Path) -> str:
+    return "standard input" if str(source) == "-" else str(source)
+
+
+def _workflows(folder: Path) -> dict[str, str]:
+    """The files of a folder and of those below it, as far as they are not hidden."""
+    found = sorted(path for ending in ("*.yaml", "*.yml") for path in folder.rglob(ending) if path.is_file())
+    return {
+        str(path): _read(path)
+        for path in found
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    }
+
+
+def _read(source: Path) -> str:
     from evertick.errors import NotFound
 
     if str(source) == "-":
-        return sys.stdin.read(), "standard input"
+        return sys.stdin.read()
     try:
-        return source.read_text(encoding="utf-8", errors="replace"), str(source)
+        return source.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise NotFound(f"'{source}' cannot be read: {error.strerror}.") from error

@@ -75,6 +75,7 @@ def _read_entry(
         notes.append(Note(number, f"'{parts[columns]}' is not carried over: @reboot is not a time."))
         return []
     command, stdin = _split_percent(parts[columns])
+    name = _name_of(command, number)
     if stdin is not None:
         own.append(Note(number, "'%' ends a command in a crontab; what follows is piped into it here."))
         command = f"printf '%s\\n' {shlex.quote(stdin)} | ( {command} )"
@@ -90,7 +91,7 @@ def _read_entry(
         fields["command"] = command
     else:
         fields["steps"] = [{"name": "main", "script": command, "interpreter": [shell]}]
-    return [Draft(_name_of(command, number), fields, number, tuple(own))]
+    return [Draft(name, fields, number, tuple(own))]
 
 
 def _split_percent(command: str) -> tuple[str, str | None]:

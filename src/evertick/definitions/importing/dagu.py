@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, Final
 
+from evertick.definitions.fields.identity import job_id_of
 from evertick.definitions.importing.dagu_step import DaguStep, camel, conditions_of, env_of, plain_retry
 from evertick.definitions.importing.imported import Draft, Imported, Note, finish
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, plain_data
@@ -33,6 +35,32 @@ _CHAINED: Final = "its steps run one after another, as they are written."
 
 
 def read_dagu(text: str, source: str, *, timezone: str | None = None) -> Imported:
+    return finish([_draft(text, source)], (), source, timezone)
+
+
+def read_dagu_folder(files: Mapping[str, str], *, timezone: str | None = None) -> Imported:
+    """The workflows of several files by their paths; a file that is none is told, and the others are carried over."""
+    drafts: list[Draft] = []
+    notes: list[Note] = []
+    for source, text in files.items():
+        try:
+            drafts.append(replace(_draft(text, source), source=source))
+        except DefinitionError as error:
+            notes.append(Note(error.line, f"this file is not carried over: {error.reason} {error.hint or ''}", source))
+    # A workflow is called by the name of its file, a job by the id that its name gives.
+    ids = {job_id_of(PurePath(draft.source).stem): job_id_of(draft.name) for draft in drafts}
+    return finish([_calling(draft, ids) for draft in drafts], notes, "", timezone)
+
+
+def _calling(draft: Draft, ids: Mapping[str, str]) -> Draft:
+    steps = [
+        {**step, "job": ids.get(step["job"], step["job"])} if "job" in step else step
+        for step in draft.fields.get("steps", ())
+    ]
+    return replace(draft, fields={**draft.fields, "steps": steps} if steps else draft.fields)
+
+
+def _draft(text: str, source: str) -> Draft:
     document = read_yaml(text)
     if document.root is None or document.problems or not isinstance(document.root, MapNode):
         problem = document.problems[0] if document.problems else None
@@ -42,7 +70,7 @@ def read_dagu(text: str, source: str, *, timezone: str | None = None) -> Importe
     reader = _Workflow(document.root)
     fields = reader.read()
     name = reader.name or PurePath(source).stem
-    return finish([Draft(name, fields, None, tuple(reader.notes))], (), source, timezone)
+    return Draft(name, fields, None, tuple(reader.notes))
 
 
 class _Workflow:

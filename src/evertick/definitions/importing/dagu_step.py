@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
+from evertick.definitions.fields.identity import job_id_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, ScalarNode, plain_data
 
 Tell: TypeAlias = Callable[[Node, str], None]
@@ -62,7 +64,12 @@ class DaguStep:
         params = self._take("params")
         if child:
             given = params if isinstance(params, dict) else dict(_named(str(params or "")))
-            return {"job": str(child), **({"params": {k: str(v) for k, v in given.items()}} if given else {})}
+            # Named as its file is, with or without its ending and its folder.
+            name = re.sub(r"\.ya?ml$", "", PurePath(str(child)).name)
+            return {
+                "job": job_id_of(name) or str(child),
+                **({"params": {k: str(v) for k, v in given.items()}} if given else {}),
+            }
         arguments = self._take("args")
         if isinstance(command, list):
             command = [str(word) for word in command]

@@ -22,6 +22,8 @@ class Note:
 
     line: int | None
     text: str
+    source: str = ""
+    """The file it is about, where there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Draft:
     fields: Mapping[str, Any]
     line: int | None = None
     notes: tuple[Note, ...] = ()
+    source: str = ""
+    """The file it was read from, where there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +57,20 @@ def finish(drafts: Iterable[Draft], notes: Iterable[Note], source: str, timezone
     told = list(notes)
     for draft in unique(drafts):
         fields = dict(draft.fields)
+        if "name" in fields and job_id_of(str(fields["name"])) != draft.name:
+            fields["name"] = draft.name  # another has its id already
         if timezone and "timezone" not in fields and "schedule" in fields:
             fields = {"timezone": timezone, **fields}
         name = f"{draft.name}.yaml"
-        text = _headed(render(fields), draft, source)
+        text = _headed(render(fields), draft, draft.source or source)
         parsed = parse_definition(text, name)
-        told += draft.notes
+        told += (replace(note, source=draft.source) for note in draft.notes)
         if parsed.errors:
             reasons = " ".join(f"{error.reason} {error.hint or ''}".strip() for error in parsed.errors[:3])
-            told.append(Note(draft.line, f"'{draft.name}' is not carried over: {reasons}"))
+            told.append(Note(draft.line, f"'{draft.name}' is not carried over: {reasons}", draft.source))
             continue
         files.append(JobFile(name, text))
-    return Imported(tuple(files), tuple(sorted(told, key=lambda note: note.line or 0)))
+    return Imported(tuple(files), tuple(sorted(told, key=lambda note: (note.source, note.line or 0))))
 
 
 def unique(drafts: Iterable[Draft]) -> list[Draft]:
