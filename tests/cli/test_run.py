@@ -52,6 +52,11 @@ def test_the_output_is_on_stdout_and_the_result_is_the_exit_code(tmp_path):
 
 
 @pytest.mark.slow
+def test_an_exit_code_is_told_once(tmp_path):
+    assert finish(job(tmp_path, "command: exit 3\n"), code=1)[1] == "failed (exit code 3).\n"
+
+
+@pytest.mark.slow
 def test_steps_are_told_as_they_end_and_the_first_failure_is_the_result(tmp_path):
     out, err = finish(job(tmp_path, STEPS), code=1)
     assert out.splitlines() == ["one", "two"]
@@ -88,6 +93,7 @@ def test_a_failure_is_tried_again_as_the_job_says(tmp_path):
     text = f"{policy}command: echo try $EVERTICK_ATTEMPT; test $EVERTICK_ATTEMPT = 2\n"
     out, err = finish(job(tmp_path, text), code=0)
     assert out.splitlines() == ["try 1", "try 2"]
+    assert "attempt 1 went wrong: exit code 1; it is tried again in " in err
     assert "(attempt 2)" in err
 
 

@@ -82,8 +82,10 @@ def tell_result(run: Data, *, is_kept: bool = True) -> int:
     """The exit code of a run that has ended; what went wrong is told."""
     if run["state"] == "succeeded":
         return OK
-    reason = f": {run['reason']}" if run["reason"] else f" (exit code {run['exit_code']})" if run["exit_code"] else ""
-    note(f"{run['state']}{reason}. {run['detail']}".rstrip(". ") + ".")
+    code = f"exit code {run['exit_code']}" if run["exit_code"] else ""
+    reason = f": {run['reason']}" if run["reason"] else f" ({code})" if code else ""
+    detail = "" if run["detail"] == code else run["detail"]
+    note(f"{run['state']}{reason}. {detail}".rstrip(". ") + ".")
     if is_kept:
         note(f"Next: evertick {'why' if run['reason'] else 'logs'} {run['run']}")
     return FAILED

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from evertick.cli.live import Display, Step
+from evertick.cli.times import now, wait_text
 
 if TYPE_CHECKING:
     from evertick.operations.desk import Desk
@@ -25,6 +26,10 @@ class Watched(Protocol):
 
     def logs(self) -> Sequence[Log]: ...
 
+    def again_at(self) -> int | None:
+        """When it is tried again, where that is known."""
+        ...
+
     def read(self, log: Log, offset: int) -> tuple[bytes, int]:
         """What there is from an offset on, and where to go on."""
         ...
@@ -43,6 +48,9 @@ class OnDesk:
 
     def logs(self) -> list[Log]:
         return [Log(log["attempt"], log["step"]) for log in self._data["logs"]]
+
+    def again_at(self) -> None:
+        return None
 
     def read(self, log: Log, offset: int) -> tuple[bytes, int]:
         data, end, _ = self._desk.log_bytes(self._run_id, log.attempt, log.step, offset)
@@ -65,6 +73,7 @@ class Follower:
         self._planned = steps
         self._step, self._attempt = step, attempt
         self._offsets: dict[Log, int] = {}
+        self._gone_wrong: set[int] = set()
         self.data: dict[str, Any] = {}
         self.has_told = False
 
@@ -74,6 +83,8 @@ class Follower:
         for log in self._watched.logs():
             if self._step in (None, log.step) and self._attempt in (None, log.attempt):
                 self._tell(log)
+        if self.data["state"] == "retrying":
+            self._tell_retry()
         self._display.show(self.steps())
         return self.data
 
@@ -84,6 +95,16 @@ class Follower:
         """Those that began, and those that the definition says are still to come."""
         seen = {step["name"]: _step(step) for step in self.data.get("steps") or ()}
         return [*(seen.pop(name, Step(name, "planned")) for name in self._planned), *seen.values()]
+
+    def _tell_retry(self) -> None:
+        """A wait of minutes would look like a hang to whoever watches."""
+        if self.data["attempt"] in self._gone_wrong:
+            return
+        self._gone_wrong.add(self.data["attempt"])
+        at = self._watched.again_at()
+        when = "" if at is None else f" in {wait_text(max(at - now(), 0))}"
+        why = f": {self.data['detail']}" if self.data["detail"] else ""
+        self._display.tell(f"attempt {self.data['attempt']} went wrong{why}; it is tried again{when}")
 
     def _tell(self, log: Log) -> None:
         while True:

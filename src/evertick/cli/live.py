@@ -33,6 +33,10 @@ class Display(Protocol):
         """More of what a step has printed."""
         ...
 
+    def tell(self, words: str) -> None:
+        """Something about the run that none of its steps has printed."""
+        ...
+
     def show(self, steps: Iterable[Step]) -> None:
         """How the steps stand now."""
         ...
@@ -75,6 +79,9 @@ class PlainDisplay:
         self._last = (step, attempt)
         write_bytes(data, to_stderr=self._to_stderr)
 
+    def tell(self, words: str) -> None:
+        note(words)
+
     def show(self, steps: Iterable[Step]) -> None:
         for step in steps:
             if step.state in MARKS and self._told.get(step.name) != step.state:
@@ -114,6 +121,9 @@ class LiveDisplay:
         *lines, self._rest[key] = (self._rest.get(key, "") + reader.decode(data)).split("\n")
         for line in lines:
             self._print(step, line)
+
+    def tell(self, words: str) -> None:
+        self._console.print(clean(words), style="yellow", markup=False)
 
     def show(self, steps: Iterable[Step]) -> None:
         self._frame += 1

@@ -205,6 +205,9 @@ class _Here:
         row = self._one.row
         return [Log(log.attempt, log.step) for log in as_begun(row, self._one.logs.list_logs(row.key))]
 
+    def again_at(self) -> int | None:
+        return self._one.row.retry_at
+
     def read(self, log: Log, offset: int) -> tuple[bytes, int]:
         chunk = self._one.logs.read_log(self._one.row.key, log.attempt, log.step, offset)
         return chunk.data, chunk.next_offset

@@ -155,9 +155,9 @@ class Teller:
                 again = f" (attempt {attempt})" if attempt > 1 else ""
                 note(f"{_clock()}  started    {clean(key.job_id)}{again}")
             case RunFinished(key, _, _, state, exit_code, detail):
-                why = f": {clean(detail)}" if detail and state != "succeeded" else ""
-                code = f" (exit code {exit_code})" if exit_code else ""
-                note(f"{_clock()}  {state:<10} {clean(key.job_id)}{code}{why}")
+                code = f"exit code {exit_code}" if exit_code else ""
+                why = f": {clean(detail)}" if detail not in ("", code) and state != "succeeded" else ""
+                note(f"{_clock()}  {state:<10} {clean(key.job_id)}{f' ({code})' if code else ''}{why}")
             case Log("run.skipped", fields):
                 note(f"{_clock()}  skipped    {clean(str(fields['job']))}: {fields['reason']}")
             case Log("job.added" | "job.changed" | "job.removed" as event, fields):
