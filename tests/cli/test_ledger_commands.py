@@ -52,6 +52,19 @@ def test_a_ledger_that_was_named_and_is_not_there_is_not_taken_for_an_empty_one(
     assert (code_of(result), "there is no ledger at" in str(result.exception)) == (5, True)
 
 
+def test_list_of_files_that_are_all_wrong_leads_to_them_and_not_to_a_first_job(tmp_path):
+    (tmp_path / "bad.yaml").write_text("comand: x\n", encoding="utf-8")
+    told = run("list", "--folder", tmp_path).stderr
+    assert "Next: evertick validate" in told
+    assert "init" not in told
+
+
+def test_a_file_is_no_folder_to_serve(tmp_path):
+    (tmp_path / "job.yaml").write_text("command: x\n", encoding="utf-8")
+    result = run("serve", tmp_path / "job.yaml")
+    assert (code_of(result), f"'evertick run {tmp_path}/job.yaml'" in str(result.exception)) == (3, True)
+
+
 def test_list_of_nothing_offers_init(tmp_path):
     result = run("list", "--folder", tmp_path)
     assert (result.exit_code, result.stdout, "evertick init" in result.stderr) == (0, "", True)

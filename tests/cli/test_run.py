@@ -147,6 +147,7 @@ def test_a_terminal_is_not_given_what_it_would_obey(tmp_path):
     ("arguments", "code", "words"),
     [
         pytest.param(["nowhere.yaml"], 3, "there is no file 'nowhere.yaml'", id="no such file"),
+        pytest.param(["./"], 3, "'./' is a folder", id="a folder"),
         pytest.param(["repotr"], 3, "Did you mean 'report'?", id="no such job"),
         pytest.param(["bad.yaml"], 2, "unknown field 'comand'", id="a file that is wrong"),
         pytest.param(["report.yaml", "-p", "WORD"], 2, "Write NAME=VALUE", id="a parameter that is none"),

@@ -323,7 +323,8 @@ class _NamingErrors:
 def unavailable(place: str, error: Exception) -> StoreUnavailable:
     reason = " ".join(str(getattr(error, "orig", None) or error).split())
     return StoreUnavailable(
-        f"the ledger at {place} did not answer: {reason}. The call may be repeated; it is, until the ledger is back."
+        f"the ledger at {place} did not answer: {reason.rstrip('.?')}. Next: see whether its server runs and lets you "
+        "in; what was asked may be asked again. A scheduler goes on asking by itself."
     )
 
 

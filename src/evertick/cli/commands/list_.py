@@ -49,9 +49,9 @@ def list_(
         is_new = bool(known) and all(job["watermark"] is None for job in page["items"])
         is_idle = is_new and not desk.is_scheduler_running()
     show(output, page, jobs_table(page["items"], times.now()), rows=page["items"])
-    if not known:
+    if not known and not page["problems"]:
         note(f"No job is like '{search}'." if search else "There are no jobs. Next: evertick init writes a first one.")
-    elif not page["items"]:
+    elif known and not page["items"]:
         note(f"None of {known:,} jobs stands so.")
     elif is_idle:
         note("No scheduler has run here yet. Next: evertick serve")

@@ -78,6 +78,8 @@ def _is_file(target: str) -> bool:
     path = Path(target)
     if not path.is_file() and path.suffix in (".yaml", ".yml"):
         raise NotFound(f"there is no file '{target}'. Write the path of a job file, or the id of a job.")
+    if path.is_dir() and "/" in target:
+        raise NotFound(f"'{target}' is a folder. Write the path of a job file, or the id of a job and --folder.")
     return path.is_file()
 
 

@@ -69,6 +69,8 @@ def serve(
     from evertick.service import FolderService
     from evertick.settings import Settings
 
+    if folder.is_file():
+        raise NotFound(f"'{folder}' is a file. Write its folder; 'evertick run {folder}' runs it once.")
     if not folder.is_dir():
         raise NotFound(
             f"there is no folder '{folder}'. Write the path of a folder of job files; "
