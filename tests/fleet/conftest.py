@@ -27,5 +27,6 @@ def crowd(tmp_path_factory):
     here.join("ex-a", "--label", "disk=ssd")
     here.join("ex-b")
     here.join("ex-c")
+    here.wait_for_all()
     yield here
     here.close()

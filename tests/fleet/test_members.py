@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 from itertools import count
 
 import pytest
 
 from evertick.errors import SettingsError
 from evertick.executors.fleet.certs import make_certificates
+from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.settings import Certificates, FleetSettings
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.report import LaunchRefused, RunFinished, RunStarted
 from evertick.model.work import Secret
 from tests.executors.running import job_of, launch, sh
-from tests.fleet.yard import ROOT, Heard, Yard, wait_for
+from tests.fleet.yard import ROOT, Heard, Yard, free_port, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -225,6 +228,74 @@ def test_a_fleet_that_is_not_there_is_said_to_be_away():
     assert (said.returncode, "cannot be reached" in said.stderr) == (5, True)
 
 
+class Stranger:
+    """Something that listens where a fleet was looked for, and answers everybody in its own words."""
+
+    def __init__(self, words: bytes) -> None:
+        self._words = words
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.url = f"tcp://127.0.0.1:{self._server.getsockname()[1]}"
+        self.visits = 0
+        self._thread = threading.Thread(target=self._answer, daemon=True)
+        self._thread.start()
+
+    def _answer(self) -> None:
+        visitors = []
+        while True:
+            try:
+                visitors.append(self._server.accept()[0])
+            except OSError:
+                break
+            self.visits += 1
+            visitors[-1].sendall(self._words)
+        for visitor in visitors:
+            visitor.close()
+
+    def close(self) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._server.close()
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(b"HTTP/1.1 502 Bad Gateway\r\n\r\n", id="a proxy"),
+        pytest.param(b"\0" * 4_096, id="zeros"),
+        pytest.param((64).to_bytes(8, "little") + b"\xff" * 64, id="a frame that holds nonsense"),
+    ]
+)
+def stranger(request):
+    found = Stranger(request.param)
+    yield found
+    found.close()
+
+
+def test_what_is_no_fleet_is_told_from_one(stranger):
+    said = command("list", stranger.url)
+    assert (said.returncode, said.stderr.count("\n")) == (5, 1)
+    assert "does not speak as a fleet does" in said.stderr
+
+
+def test_a_fleet_is_looked_for_again_where_something_else_answers(stranger, tmp_path):
+    executor = FleetExecutor(tmp_path, FleetSettings(stranger.url))
+    executor.open(Heard())
+    try:
+        wait_for(lambda: stranger.visits >= 3, "it to come again")
+    finally:
+        executor.close()
+
+
+def test_a_cluster_of_somebody_else_is_told_from_a_fleet():
+    port = free_port()
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([*dask, "--dashboard-address", "127.0.0.1:0"], **quiet) as scheduler:
+        try:
+            wait_for(lambda: "not as a fleet does" in command("list", f"tcp://127.0.0.1:{port}").stderr, "its answer")
+        finally:
+            scheduler.kill()
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certs")
@@ -281,8 +352,6 @@ def test_an_address_that_is_not_safe_is_refused(url, has_certificates, reason):
 
 
 def test_a_stranger_that_speaks_nonsense_to_the_switchboard_harms_nobody(crowd, executor, reports):
-    import socket
-
     for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 64, b"\xff" * 1_000):
         with socket.create_connection(("127.0.0.1", crowd.port)) as sock:
             sock.sendall(garbage)
@@ -292,8 +361,6 @@ def test_a_stranger_that_speaks_nonsense_to_the_switchboard_harms_nobody(crowd, 
 
 
 def test_the_workers_of_a_cluster_that_is_there_already_become_members(tmp_path, reports):
-    from tests.fleet.yard import free_port
-
     port = free_port()
     preload = ("--preload", "evertick.executors.fleet.preload")
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

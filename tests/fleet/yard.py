@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from evertick.executors.fleet.asking import list_members
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.settings import Certificates, FleetSettings
 from evertick.executors.keeper.procfs import is_alive
@@ -124,6 +125,11 @@ class Yard:
 
     def wait_until_ready(self, executor: FleetExecutor, *names: str) -> None:
         wait_for(lambda: set(names) <= {one.name for one in executor.members() if one.is_healthy}, f"{names}")
+
+    def wait_for_all(self) -> None:
+        """Until whoever asks the fleet is told of everyone who was to join."""
+        settings = FleetSettings(self.url)
+        wait_for(lambda: {one.name for one in list_members(settings)} == set(self.members), "all to join")
 
     def logs(self, node: str = "node") -> Logs:
         return Logs(self.folder / node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import Any
 
@@ -33,31 +34,42 @@ def security_of(certificates: Certificates | None) -> Security:
 class Control:
     """The stream. `read` answers what was said next, and raises `ExecutorUnavailable` when the stream has ended."""
 
-    def __init__(self, comm: Comm) -> None:
+    def __init__(self, comm: Comm, first: list[dict[str, Any]]) -> None:
         self._comm = comm
+        self._first = first
+        """What was said before anybody read: who is there."""
         self._out = BatchedSend(interval="1ms", loop=IOLoop.current())
         self._out.start(comm)
 
     @classmethod
     async def open(cls, settings: FleetSettings) -> Control:
+        """Connected when the switchboard has said who is there; whoever cannot say that is no fleet."""
         arguments = security_of(settings.certificates).get_connection_args("client")
         try:
-            comm = await connect(settings.url, timeout=CONNECT_SECONDS, **arguments)
-            await comm.write({"op": talk.CONTROL, "reply": False, "protocol": talk.PROTOCOL})
-        except (OSError, CommClosedError) as error:
+            # Its own limit is not for one who accepts and says nothing.
+            connecting = connect(settings.url, timeout=CONNECT_SECONDS, **arguments)
+            comm = await asyncio.wait_for(connecting, CONNECT_SECONDS + 1)
+        except Exception as error:
             raise ExecutorUnavailable(f"the fleet at {settings.url} cannot be reached: {_in_words(error)}") from error
-        return cls(comm)
+        try:
+            await comm.write({"op": talk.CONTROL, "reply": False, "protocol": talk.PROTOCOL})
+            first = await asyncio.wait_for(_read(comm), CONNECT_SECONDS)
+        except TimeoutError as error:
+            comm.abort()
+            raise ExecutorUnavailable(
+                f"a Dask scheduler answers at {settings.url}, but not as a fleet does. Start it with "
+                "--preload evertick.executors.fleet.preload, or use 'evertick fleet start'."
+            ) from error
+        except BaseException:
+            comm.abort()
+            raise
+        return cls(comm, first)
 
     async def read(self) -> list[dict[str, Any]]:
-        try:
-            messages = await self._comm.read()
-        except (OSError, CommClosedError) as error:
-            raise ExecutorUnavailable(f"the connection to the fleet has ended: {_in_words(error)}") from error
-        found = list(messages) if isinstance(messages, list | tuple) else [messages]
-        for message in found:
-            if "refused" in message:
-                raise ExecutorUnavailable(f"the fleet refused the connection: {message['refused']}")
-        return found
+        if self._first:
+            first, self._first = self._first, []
+            return first
+        return await _read(self._comm)
 
     def tell(self, member: str, lines: bytes) -> bool:
         """Whether it may arrive."""
@@ -73,5 +85,23 @@ class Control:
         self._comm.abort()
 
 
+async def _read(comm: Comm) -> list[dict[str, Any]]:
+    try:
+        messages = await comm.read()
+    except Exception as error:  # whatever Dask makes of bytes that are none of its own
+        raise ExecutorUnavailable(f"the connection to the fleet has ended: {_in_words(error)}") from error
+    found = list(messages) if isinstance(messages, list | tuple) else [messages]
+    for message in found:
+        if not isinstance(message, dict):
+            raise ExecutorUnavailable("what answers there does not speak as a fleet does")
+        if "refused" in message:
+            raise ExecutorUnavailable(f"the fleet refused the connection: {message['refused']}")
+    return found
+
+
 def _in_words(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    if isinstance(error, TimeoutError):
+        return "nobody answers"
+    if isinstance(error, OSError):
+        return str(error) or type(error).__name__
+    return f"what answers there does not speak as a fleet does ({type(error).__name__})"
