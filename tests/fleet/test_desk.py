@@ -75,11 +75,13 @@ class Line:
     def launch(self, placed: str = "fleet:ex-a", attempt: int = 1) -> None:
         self.desk.launch(Order(KEY, attempt, 1, "scheduler", "", None, "{}"), placed, self.now)
 
-    def pass_by(self, seconds: float, *beating: str) -> None:
-        """Time, tick by tick, while some members are heard of."""
+    def pass_by(self, seconds: float, *beating: str, is_dead: bool = False) -> None:
+        """Time, tick by tick, while some members are heard of, through a line that may be dead."""
         end = self.now + seconds
         while self.now < end:
             self.now += 1.0
+            if not is_dead:
+                self.desk.listening(self.now)
             for name in beating:
                 self.card(name)
             self.desk.tick(self.now)
@@ -190,6 +192,28 @@ def test_silence_does_not_count_while_the_fleet_cannot_be_heard(line):
     assert line.news() == [RunStarted(KEY, 1, NINE)]
     line.pass_by(2)
     assert isinstance(line.news()[-1], RunLost)
+
+
+def test_silence_does_not_count_while_the_line_is_dead_and_nobody_says_so(line):
+    line.connect("ex-a").launch()
+    line.say("ex-a", wire.STARTED, NINE)
+    line.pass_by(3, "ex-a")
+    line.pass_by(100 * LEASE, is_dead=True)
+    assert [type(one) for one in line.news()] == [RunStarted]
+    assert [(one.is_healthy, one.is_awaited) for one in line.desk.members] == [(False, True)]
+    line.pass_by(LEASE)  # all of it, to come back to a fleet that stood still
+    assert [type(one) for one in line.news()] == [RunStarted]
+    line.pass_by(2)
+    assert [type(one) for one in line.news()] == [RunStarted, RunLost]
+
+
+def test_a_fleet_that_stutters_does_not_keep_a_dead_member_alive(line):
+    line.connect("ex-a").launch()
+    line.say("ex-a", wire.STARTED, NINE)
+    for _ in range(10):
+        line.pass_by(SILENCE - 1, is_dead=True)
+        line.pass_by(1)
+    assert [type(one) for one in line.news()] == [RunStarted, RunLost]
 
 
 def test_silence_does_not_count_while_we_stood_still_ourselves(line):

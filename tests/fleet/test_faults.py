@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from evertick.executors.keeper.procfs import is_alive
+from evertick.model.instant import SECOND
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.report import AttemptSeen, RunFinished, RunLost, RunStarted
 from tests.executors.running import job_of, launch, sh
@@ -214,17 +215,19 @@ class TestTheNetwork:
         assert trace.times() == (2, 1)
         assert ends(reports) == [RunLost, RunFinished]
 
-    def test_a_scheduler_that_is_cut_off_loses_nothing(self, yard, cable, reports, trace):
+    def test_a_scheduler_that_is_cut_off_loses_nothing_however_long(self, yard, cable, reports, trace):
         yard.join("ex-a")
-        executor = yard.open(reports, "ex-a", url=cable.url)
+        executor = yard.open(reports, "ex-a", url=cable.url, lease_us=10 * SECOND)
         executor.launch(trace.order)
         trace.pid()
         started(reports)
         cable.cut()
         trace.let_go()
         wait_for(lambda: trace.times() == (1, 1), "it to end unheard")
+        time.sleep(12)  # beyond the lease, and nobody is told that the line is dead
         cable.mend()
         assert reports.end_of(trace.key).state is SUCCEEDED
+        assert ends(reports) == [RunFinished]
 
 
 def test_a_scheduler_that_was_frozen_gives_nobody_up(tmp_path, yard):

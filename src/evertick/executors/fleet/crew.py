@@ -42,20 +42,28 @@ class Seat:
 
 
 class Crew:
-    """Silence counts only while we are connected: a member cannot be heard through a line that is cut."""
+    """Silence counts only while something can be heard: no member can be, through a line that is cut or dead."""
 
     def __init__(self, settings: FleetSettings) -> None:
         self._silence = settings.silence_us / SECOND
         self._lease = settings.lease_us / SECOND
         self._seats: dict[str, Seat] = {}
         self._connected_at: float | None = None
+        self._heard_at = 0.0
+        """When anything at all was last heard of the fleet."""
 
     @property
     def is_connected(self) -> bool:
         return self._connected_at is not None
 
     def connected(self, now: float) -> None:
-        self._connected_at = now
+        self._connected_at = self._heard_at = now
+
+    def heard(self, now: float) -> None:
+        """Something was said, by whomever. After a long silence of all of them it is as if we came anew."""
+        if self._connected_at is not None and now - self._heard_at > self._silence:
+            self._connected_at = now
+        self._heard_at = now
 
     def disconnected(self) -> None:
         self._connected_at = None
@@ -97,7 +105,8 @@ class Crew:
         if self._connected_at is None:
             return None
         seat = self._seats.get(name)
-        return now - (self._connected_at if seat is None else max(seat.heard_at, self._connected_at))
+        since = self._connected_at if seat is None else max(seat.heard_at, self._connected_at)
+        return max(0.0, min(now, self._heard_at) - since)
 
     def is_given_up(self, name: str, now: float) -> bool:
         silence = self.silence_of(name, now)

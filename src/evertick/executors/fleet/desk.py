@@ -139,6 +139,10 @@ class FleetDesk:
     def connected(self, now: float) -> None:
         self.crew.connected(now)
 
+    def listening(self, now: float) -> None:
+        """The fleet can be heard: something was said, by whomever."""
+        self.crew.heard(now)
+
     def disconnected(self, now: float) -> None:
         self.crew.disconnected()
         self._show(now)

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evertick.errors import ExecutorUnavailable
 from evertick.executor import Attempt
@@ -25,11 +26,16 @@ from evertick.model.routing import FLEET
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
 
+if TYPE_CHECKING:
+    from evertick.executors.fleet.control import Control
+
 log = logging.getLogger("evertick.fleet")
 
 TICK_SECONDS = 0.25
 RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
 CLOSE_SECONDS = 5.0
+QUIET_SECONDS = 15.0
+"""A fleet that has not even beaten for this long is looked for anew."""
 
 
 class FleetExecutor:
@@ -158,7 +164,7 @@ class FleetExecutor:
                 log.info("fleet.connected url=%s", self._settings.url)
                 desk.connected(time.monotonic())
                 while True:
-                    for message in await control.read():
+                    for message in await _next(control, self._settings.url):
                         try:
                             self._take(desk, message)
                         except Exception:
@@ -175,6 +181,7 @@ class FleetExecutor:
 
     def _take(self, desk: FleetDesk, message: Mapping[str, object]) -> None:
         now, instant = time.monotonic(), time.time_ns() // 1_000
+        desk.listening(now)
         match message:
             case {"lines": bytes(lines), "member": str(member)}:
                 desk.heard(member, lines, now)
@@ -190,3 +197,11 @@ class FleetExecutor:
 
         if isinstance(self._control, Control):
             self._control.tell(member, lines)
+
+
+async def _next(control: Control, url: str) -> Sequence[Mapping[str, object]]:
+    """What is said next; a line that is dead without a word has ended too."""
+    try:
+        return await asyncio.wait_for(control.read(), QUIET_SECONDS)
+    except TimeoutError as error:
+        raise ExecutorUnavailable(f"the fleet at {url} has said nothing for {QUIET_SECONDS:g} s") from error

@@ -15,6 +15,7 @@ from distributed.batched import BatchedSend
 from distributed.comm.core import Comm, CommClosedError
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
+from tornado.ioloop import PeriodicCallback
 
 from evertick.executors.fleet import talk
 
@@ -22,6 +23,8 @@ log = logging.getLogger("evertick.fleet")
 
 INTERVAL = "1ms"
 """How long messages to a scheduler are gathered."""
+BEAT_MS = 1_000
+"""How often schedulers hear that they would hear: what is not said through a dead line is no silence of a member."""
 
 
 class Switchboard(SchedulerPlugin):
@@ -40,13 +43,20 @@ class Switchboard(SchedulerPlugin):
         scheduler.handlers[talk.CONTROL] = self._control
         scheduler.stream_handlers[talk.SAY] = self._said
         scheduler.stream_handlers[talk.CARD] = self._shown
+        self._beat = PeriodicCallback(lambda: self._tell({talk.BEAT: True}), BEAT_MS)
+        self._beat.start()
+
+    async def close(self) -> None:
+        self._beat.stop()
 
     # Members
 
     def _shown(self, card: dict[str, Any], worker: str) -> None:
         name = card.get("name")
         known = self._scheduler.workers.get(worker)
-        if known is None or str(known.name) != name:
+        if known is None:
+            return  # Dask has given it up; it hears of that, and comes again
+        if str(known.name) != name:
             # Dask lets no two come under one name; so nobody is given, or speaks for, what another was given.
             log.warning("member.not_itself address=%s says=%s", worker, name)
             return

@@ -19,6 +19,7 @@ CONTROL: Final = "evertick-control"  # a scheduler of ours comes: protocol | the
 HEAR: Final = "evertick-hear"  # switchboard to member: lines
 SAY: Final = "evertick-say"  # member to switchboard: lines
 CARD: Final = "evertick-card"  # member to switchboard: card
+BEAT: Final = "beat"  # switchboard to schedulers, once a second: there is nothing to say
 
 # Verbs that a member answers itself.
 LOGS: Final = "logs"  # job, scheduled for, origin, attempt, {step: offset}
