@@ -85,3 +85,18 @@ def test_lines_of_many_threads_arrive_whole_and_in_order(keeper, link, when):
     assert len(told) == SENDERS * LINES
     for number in range(SENDERS):
         assert [row[2] for row in told if row[1] == number] == list(range(LINES))
+
+
+def test_whoever_speaks_into_a_closed_link_writes_nowhere_else(keeper, link):
+    link, greeted = link
+    assert greeted.wait(PATIENCE_SECONDS)
+    keeper.may_read.set()
+    link.close(PATIENCE_SECONDS)
+    pipes = [os.pipe() for _ in range(4)]  # they have the numbers that the link gave back
+    link.send_now(wire.line("told", 1))
+    link.send(wire.line("told", 2))
+    for reader, writer in pipes:
+        os.close(writer)
+        assert os.read(reader, 10) == b""
+        os.close(reader)
+    keeper.wait()

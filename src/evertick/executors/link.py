@@ -57,9 +57,10 @@ class Link:
         self._sending = threading.Lock()
         self._open: socket.socket | None = None
         """Where a line may be written at once: there is a keeper, and nothing waits to be written before it."""
-        self._waker, self._wake_end = os.pipe()
-        os.set_blocking(self._wake_end, False)
-        os.set_blocking(self._waker, False)
+        # Not a pipe: whoever wakes one that was closed would write into whatever has its number by then.
+        self._waker, self._wake_end = socket.socketpair()
+        self._wake_end.setblocking(False)
+        self._waker.setblocking(False)
         self._is_awake = False
         self._is_closing = False
         self.is_connected = False
@@ -92,9 +93,9 @@ class Link:
         self._is_wanted.set()
         if not self._is_awake:
             self._is_awake = True
-            # A full pipe means that it has been woken often enough.
-            with contextlib.suppress(BlockingIOError):
-                os.write(self._wake_end, b"\0")
+            # A full one means that it has been woken often enough; a closed one, that nobody sleeps there any more.
+            with contextlib.suppress(OSError):
+                self._wake_end.send(b"\0")
 
     def close(self, timeout: float) -> None:
         """Send what waits, then go; the keeper and its runs stay."""
@@ -102,8 +103,8 @@ class Link:
         self.wake()
         self._thread.join(timeout)
         if not self._thread.is_alive():
-            os.close(self._waker)
-            os.close(self._wake_end)
+            self._waker.close()
+            self._wake_end.close()
 
     def _run(self) -> None:
         wait = RETRY_FIRST_SECONDS
@@ -222,9 +223,9 @@ class Link:
                 return
             poll.modify(sock, select.POLLIN | (select.POLLOUT if outgoing else 0))
             events = poll.poll(TICK_SECONDS * 1_000 if needs_tick or self._is_closing else 5_000)
-            if any(fd == self._waker for fd, _ in events):
+            if any(fd == self._waker.fileno() for fd, _ in events):
                 self._is_awake = False
-                os.read(self._waker, 4096)
+                self._waker.recv(4096)
             if any(fd == sock.fileno() and event & ~select.POLLOUT for fd, event in events):
                 try:
                     data = sock.recv(RECEIVE)
