@@ -172,7 +172,9 @@ class Service:
         self.resync()
         if self._lock is None and not self._store_url.startswith("memory:"):
             holder = f"{self.node}/{self.incarnation}"
-            self._leadership = Leadership(self._open_store(), holder, self._clock, self.inbox.report, self._lease_us)
+            self._leadership = Leadership(
+                self._open_store(), holder, self._clock, self.inbox.report, self._lease_us, self.dispatcher.abort
+            )
             self._leadership.start()
         else:
             self.inbox.report(NodesSeen(frozenset({self.node})))

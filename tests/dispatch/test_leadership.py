@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from evertick.dispatch.leadership import LEASE_US, Leadership
-from evertick.errors import StoreUnavailable
+from evertick.errors import StoreError, StoreUnavailable
 from evertick.loop.messages import BucketsGained, BucketsLost, LeaseRenewed, NodesSeen
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
@@ -167,3 +169,19 @@ def test_stopping_frees_everything_at_once(store, time):
     a.start()
     a.stop()
     assert gained(b.round()) == set(range(BUCKETS))
+
+
+def test_a_store_that_is_away_is_asked_again_and_a_fault_is_told(store, time):
+    faults, told, rounds = [StoreUnavailable("away"), StoreError("a name that is too long")], [], threading.Semaphore(0)
+
+    class Faulty(Leadership):
+        def renew(self) -> None:
+            rounds.release()
+            raise faults.pop(0)
+
+    node = Faulty(store, "a", time, [].append, lease_us=SECOND // 10, failed=told.append)
+    node.start()
+    for _ in range(2):
+        assert rounds.acquire(timeout=60)
+    node.stop()
+    assert [str(error) for error in told] == ["a name that is too long"]

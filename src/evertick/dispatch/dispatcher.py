@@ -132,7 +132,7 @@ class Dispatcher:
         self._inbox.report(Shutdown())
 
     def abort(self, failure: Exception) -> None:
-        """Decide nothing more, not even what an orderly end needs; `run` raises it. From the loop's own thread."""
+        """Decide nothing more, not even what an orderly end needs; `run` raises it. From any thread."""
         self._failure = failure
         self._inbox.wake()
 

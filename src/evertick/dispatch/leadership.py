@@ -32,13 +32,20 @@ class Leadership:
     """
 
     def __init__(
-        self, store: Store, holder: str, clock: Clock, report: Callable[[Message], None], lease_us: int = LEASE_US
+        self,
+        store: Store,
+        holder: str,
+        clock: Clock,
+        report: Callable[[Message], None],
+        lease_us: int = LEASE_US,
+        failed: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._holder = holder
         self._clock = clock
         self._report = report
         self._lease_us = lease_us
+        self._failed = failed
         self._epochs: dict[int, int] = {}
         self._leaving: set[int] = set()
         self._has_looked_back = False
@@ -72,6 +79,11 @@ class Leadership:
             except StoreUnavailable as error:
                 # Nothing to do: without a renewal the loop stops launching when the lease is over.
                 log.warning("lease.not_renewed reason=%s", error)
+            except Exception as error:
+                # Without this thread the node would stay, and never start anything again.
+                log.exception("leadership.failed")
+                self._failed(error)
+                return
             if self._wake.wait(pause) and self._stopping.is_set():
                 return
             self._wake.clear()
