@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, sleep
 
 from evertick.loop.effects import Launch
 from evertick.model.job import Job
@@ -93,5 +93,10 @@ class ExecutorContract:
         executor.stop(KEY, 1, "replaced")
         assert list(reports) == []
 
-    def test_it_names_a_member_that_is_healthy_and_idle(self, executor):
-        assert [(member.is_healthy, member.running) for member in executor.members()] == [(True, 0)]
+    def test_when_all_has_ended_it_names_a_member_that_is_healthy_and_idle(self, executor, reports):
+        executor.launch(launch_of())
+        reports.end_of(KEY)
+        deadline = monotonic() + PATIENCE_SECONDS
+        while [(member.is_healthy, member.running) for member in executor.members()] != [(True, 0)]:
+            assert monotonic() < deadline, executor.members()
+            sleep(0.01)

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from evertick.errors import SettingsError
 from evertick.executors.kubernetes import executor
 from evertick.executors.kubernetes.executor import LAUNCHERS
 from evertick.executors.kubernetes.settings import KubernetesSettings
@@ -225,6 +226,33 @@ class TestNotStarting:
         until(lambda: place.executor.members()[0].is_healthy, "the trouble to be over")
         place.executor.stop(KEY, 1, "enough")
         assert place.end_of().detail == "enough"
+
+
+class TestHealth:
+    """Where nobody has asked, nothing is known; a green light would be a guess."""
+
+    def test_of_a_cluster_that_nobody_has_needed_nothing_is_said(self, place):
+        assert place.executor.members() == ()
+
+    def test_where_no_cluster_is_named_it_is_not_well_until_one_is(self, cluster, tmp_path):
+        named = threading.Event()
+
+        def connect() -> FakeCluster:
+            if not named.is_set():
+                raise SettingsError("no cluster is named.")
+            return cluster
+
+        place = PodPlace(connect, tmp_path)
+        try:
+            place.start("true")
+            assert place.first(LaunchRefused).detail == "no cluster is named."
+            assert [member.is_healthy for member in place.executor.members()] == [False]
+            named.set()
+            place.start("true")
+            assert place.end_of().state is SUCCEEDED
+            until(lambda: place.executor.members()[0].is_healthy, "the trouble to be over")
+        finally:
+            place.close()
 
 
 class TestTrouble:

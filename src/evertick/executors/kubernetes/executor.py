@@ -109,7 +109,10 @@ class KubernetesExecutor:
             self._soon(self._launching, self._look_up, track)
 
     def members(self) -> Sequence[Member]:
+        """The cluster, once somebody has needed it: of one that nobody asked nothing can be said."""
         with self._lock:
+            if not self._reach.was_tried:
+                return ()
             running = sum(track.phase is not Phase.ASKED for track in self._tracks.values())
             return (Member(self.name, self._reach.is_healthy, running),)
 

@@ -15,6 +15,8 @@ from evertick.kinds.kubernetes.overlay import Json
 from evertick.kinds.kubernetes.watching import Watch
 
 CLOSE_SECONDS: Final = 5.0
+_WHICH: Final = "which"
+"""The trouble of not knowing which cluster is meant; the others are named by what is listened to."""
 
 
 class Listener(Protocol):
@@ -51,7 +53,12 @@ class Reach:
             if self._is_closed:
                 raise SettingsError("the executor is closed.")
             if self._cluster is None:
-                cluster = self._connect()
+                try:
+                    cluster = self._connect()
+                except SettingsError as error:
+                    self._troubled(_WHICH, str(error))
+                    raise
+                self._troubled(_WHICH, "")
                 self.namespaces = tuple(dict.fromkeys((cluster.namespace, *self._settings.namespaces)))
                 self._listener.begin(cluster)
                 self._cluster = cluster
@@ -59,7 +66,13 @@ class Reach:
             return self._cluster
 
     @property
+    def was_tried(self) -> bool:
+        """Whether anything is known of the cluster; before anybody has asked, not even whether there is one."""
+        return bool(self._troubles)
+
+    @property
     def is_healthy(self) -> bool:
+        """Whether it answered when it was last asked, for all that is listened to."""
         return not any(self._troubles.values())
 
     def close(self) -> None:
