@@ -20,7 +20,7 @@ from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.report import LaunchRefused, RunFinished, RunStarted
 from evertick.model.work import Secret
 from tests.executors.running import job_of, launch, sh
-from tests.fleet.yard import ROOT, Heard, Yard, free_port, wait_for
+from tests.fleet.yard import ROOT, Heard, Process, Yard, free_port, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -226,6 +226,40 @@ def test_one_who_is_not_there_cannot_be_looked_after(crowd):
 def test_a_fleet_that_is_not_there_is_said_to_be_away():
     said = command("list", "tcp://127.0.0.1:1")
     assert (said.returncode, "cannot be reached" in said.stderr) == (5, True)
+
+
+def test_a_second_member_of_one_name_is_told_so(crowd, tmp_path):
+    other = Yard(tmp_path)
+    second = other.join("ex-a", url=crowd.url)
+    try:
+        log = tmp_path / "ex-a.log"
+        wait_for(lambda: "ex-a cannot join: a member of this name is there already" in log.read_text(), "its complaint")
+        assert "Traceback" not in log.read_text()
+    finally:
+        assert second.stop() == 0
+        other.close()
+
+
+def test_a_member_that_finds_no_fleet_says_why_and_can_be_stopped(tmp_path):
+    lonely = Yard(tmp_path)
+    member = lonely.join("ex-a", url="tcp://127.0.0.1:1")
+    try:
+        log = tmp_path / "ex-a.log"
+        wait_for(lambda: "ex-a waits: the fleet at tcp://127.0.0.1:1 cannot be reached" in log.read_text(), "its words")
+        assert member.stop() == 0
+        assert "Traceback" not in log.read_text()
+    finally:
+        lonely.close()
+
+
+def test_a_fleet_where_somebody_listens_already_says_so(crowd, tmp_path):
+    second = Process("fleet", "start", "--url", crowd.url, log=tmp_path / "second.log")
+    try:
+        log = tmp_path / "second.log"
+        wait_for(lambda: "the fleet cannot start: something listens at its address" in log.read_text(), "its complaint")
+        assert "Traceback" not in log.read_text()
+    finally:
+        assert second.stop() == 0
 
 
 class Stranger:

@@ -6,6 +6,8 @@ Started and started again by `supervising`; ends when that does, which it notice
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import gc
 import logging
 import os
@@ -13,20 +15,25 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 import dask
 from distributed import Scheduler, Worker
 
-from evertick.executors.fleet.control import security_of
+from evertick.errors import ExecutorUnavailable
+from evertick.executors.fleet.control import Control, security_of
 from evertick.executors.fleet.member import MemberPlugin
-from evertick.executors.fleet.settings import is_loopback
+from evertick.executors.fleet.settings import FleetSettings, is_loopback
 from evertick.executors.fleet.supervising import LEFT, Part
 from evertick.executors.fleet.switchboard import Switchboard
 from evertick.model.instant import SECOND
 
 log = logging.getLogger("evertick.fleet")
 
+LOOK_SECONDS = 5.0
+"""A member that has not found its fleet by then says why."""
+CLOSE_SECONDS = 10.0
 CONFIG = {
     "distributed.scheduler.allowed-failures": 0,  # on a lost member it is Evertick that decides
     "distributed.scheduler.worker-ttl": "10s",
@@ -52,14 +59,12 @@ async def be_scheduler(settings: Part, stopping: asyncio.Event) -> int:
         dashboard=False,
         jupyter=False,
     )
-    async with scheduler:
+
+    async def arrange() -> None:
         await scheduler.register_scheduler_plugin(Switchboard(), idempotent=True)
-        _say_ready(scheduler.address)
-        ended = asyncio.create_task(scheduler.finished())
-        stop = asyncio.create_task(stopping.wait())
-        await asyncio.wait([ended, stop], return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-    return 0
+
+    is_well = await _keep(scheduler, stopping, arrange)
+    return 0 if is_well else 1
 
 
 async def be_member(settings: Part, stopping: asyncio.Event) -> int:
@@ -78,21 +83,75 @@ async def be_member(settings: Part, stopping: asyncio.Event) -> int:
         memory_limit=0,
         death_timeout=settings.patience_seconds,
     )
-    async with worker:
-        _say_ready(worker.address)
-        ended = asyncio.create_task(worker.finished())
-        stop = asyncio.create_task(stopping.wait())
+    looking = asyncio.create_task(_say_what_is_wrong(settings))
+
+    async def arrange() -> None:
+        looking.cancel()
+
+    is_well = await _keep(worker, stopping, arrange)
+    looking.cancel()
+    return LEFT if is_well and (plugin.has_left or stopping.is_set()) else 1
+
+
+async def _keep(server: Scheduler | Worker, stopping: asyncio.Event, arrange: Callable[[], Awaitable[None]]) -> bool:
+    """From its start to its end, or until we are told to stop; False: it could not start, and that was said."""
+    stop = asyncio.create_task(stopping.wait())
+    start = asyncio.ensure_future(server)
+    try:
+        await asyncio.wait([start, stop], return_when=asyncio.FIRST_COMPLETED)
+        if not start.done():
+            return True  # it was stopped while it looked for the fleet
+        if (error := start.exception()) is not None:
+            _say(_why_not(error))
+            return False
+        await arrange()
+        _say_ready(server.address)
+        ended = asyncio.create_task(server.finished())
         await asyncio.wait([ended, stop], return_when=asyncio.FIRST_COMPLETED)
+        return True
+    finally:
         stop.cancel()
-    return LEFT if plugin.has_left or stopping.is_set() else 1
+        start.cancel()
+        await asyncio.gather(start, return_exceptions=True)
+        with contextlib.suppress(Exception):  # one that never started has little to close
+            await asyncio.wait_for(server.close(), CLOSE_SECONDS)
+
+
+def _why_not(error: BaseException) -> str:
+    """What Dask says is about its own parts; people want to know what to do."""
+    cause = error.__cause__ or error
+    if "name taken" in str(cause):
+        return "cannot join: a member of this name is there already. Stop that one, or choose another --name."
+    if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
+        return "cannot start: something listens at its address already. Stop that, or choose another --url."
+    return f"cannot start: {' '.join(str(cause).split()) or type(cause).__name__}"
+
+
+async def _say_what_is_wrong(settings: Part) -> None:
+    """A worker looks for its fleet without a word; whoever waits for it wants to know why it is not there."""
+    fleet, told = FleetSettings(settings.url, settings.certificates), ""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            control = await Control.open(fleet)
+        except ExecutorUnavailable as error:
+            if str(error) != told:
+                told = str(error)
+                _say(f"waits: {told}")
+        else:
+            await control.close()
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _say_ready(address: str) -> None:
     # What Dask consists of stays for good: to look through it for garbage would hold an order up now and then.
     gc.collect()
     gc.freeze()
-    sys.stdout.write(f"ready {address}\n")
-    sys.stdout.flush()
+    _say(f"ready {address}")
 
 
 def _own_address(url: str) -> str:
