@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evertick.executors import wire
+from evertick.executors.bell import Bell
 from evertick.executors.settings import KeeperSettings
 
 log = logging.getLogger("evertick.local")
@@ -57,11 +58,7 @@ class Link:
         self._sending = threading.Lock()
         self._open: socket.socket | None = None
         """Where a line may be written at once: there is a keeper, and nothing waits to be written before it."""
-        # Not a pipe: whoever wakes one that was closed would write into whatever has its number by then.
-        self._waker, self._wake_end = socket.socketpair()
-        self._wake_end.setblocking(False)
-        self._waker.setblocking(False)
-        self._is_awake = False
+        self._bell = Bell()
         self._is_closing = False
         self.is_connected = False
         """Whether what is sent now may arrive."""
@@ -91,11 +88,7 @@ class Link:
 
     def wake(self) -> None:
         self._is_wanted.set()
-        if not self._is_awake:
-            self._is_awake = True
-            # A full one means that it has been woken often enough; a closed one, that nobody sleeps there any more.
-            with contextlib.suppress(OSError):
-                self._wake_end.send(b"\0")
+        self._bell.ring()
 
     def close(self, timeout: float) -> None:
         """Send what waits, then go; the keeper and its runs stay."""
@@ -103,8 +96,7 @@ class Link:
         self.wake()
         self._thread.join(timeout)
         if not self._thread.is_alive():
-            self._waker.close()
-            self._wake_end.close()
+            self._bell.close()
 
     def _run(self) -> None:
         wait = RETRY_FIRST_SECONDS
@@ -204,7 +196,7 @@ class Link:
         self._outbox.clear()
         outgoing, buffer, has_greeted = wire.line(wire.HELLO, wire.PROTOCOL), b"", False
         poll = select.poll()
-        poll.register(self._waker, select.POLLIN)
+        poll.register(self._bell, select.POLLIN)
         poll.register(sock, select.POLLIN)
         needs_tick = False
         while True:
@@ -223,9 +215,8 @@ class Link:
                 return
             poll.modify(sock, select.POLLIN | (select.POLLOUT if outgoing else 0))
             events = poll.poll(TICK_SECONDS * 1_000 if needs_tick or self._is_closing else 5_000)
-            if any(fd == self._waker.fileno() for fd, _ in events):
-                self._is_awake = False
-                self._waker.recv(4096)
+            if any(fd == self._bell.fileno() for fd, _ in events):
+                self._bell.heard()
             if any(fd == sock.fileno() and event & ~select.POLLOUT for fd, event in events):
                 try:
                     data = sock.recv(RECEIVE)
