@@ -221,6 +221,22 @@ def test_no_websocket_is_opened(client, path):
         pass
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/", "/api/v1/jobs", "/api/v1/nothing"])
+def test_who_asks_for_the_headers_alone_is_told_what_the_whole_answer_would_be(anyone, tokens, path):
+    for headers in ({}, {"authorization": f"Bearer {tokens[Role.VIEWER]}"}):
+        alone, whole = anyone.head(path, headers=headers), anyone.get(path, headers=headers)
+        assert (alone.status_code, alone.content) == (whole.status_code, b"")
+        assert alone.headers["content-type"] == whole.headers["content-type"]
+
+
+def test_the_headers_of_a_stream_end_where_the_stream_would_begin(anyone, as_role):
+    assert anyone.head("/api/v1/events").status_code == 401
+    client = as_role(Role.VIEWER)
+    answer = client.head("/api/v1/events")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+
+
 def test_every_answer_carries_the_headers_that_keep_a_browser_safe(client):
     for path in ("/api/v1/jobs", "/", "/healthz", "/api/v1/nothing"):
         headers = client.get(path).headers

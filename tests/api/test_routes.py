@@ -157,7 +157,8 @@ def test_a_backfill_is_previewed_followed_and_cancelled(client, store):
         pytest.param("GET", "/jobs/elt", 404, "etl", id="a job that is not there"),
         pytest.param("GET", "/runs/etl@2026-03-02T09:00:00Z", 404, "etl@", id="a run that is not there"),
         pytest.param("GET", "/runs/etl", 422, "not the id of a run", id="a job in the place of a run"),
-        pytest.param("POST", "/runs/etl/cancel", 422, "not the id of a run", id="the same, to cancel all of it"),
+        pytest.param("POST", "/runs/etl/cancel", 422, "'etl' is not the id", id="the same, to cancel all of it"),
+        pytest.param("GET", "/runs/etl/why", 422, "'etl' is not the id", id="the same, to be told why"),
         pytest.param("GET", "/runs/etl@0001-01-01T00:00:00+23:59", 422, "not the id of a run", id="before all time"),
         pytest.param("GET", "/jobs?search=%00", 400, "NUL", id="a character that is none"),
         pytest.param("GET", "/runs?state=done", 422, "succeeded", id="a word that is not there"),
@@ -167,7 +168,9 @@ def test_a_backfill_is_previewed_followed_and_cancelled(client, store):
         pytest.param("GET", "/calendar?zone=Mars/Olympus", 422, "zone", id="no zone"),
         pytest.param("POST", f"/runs/{RUN}/cancel", 409, "has ended", id="what has ended"),
         pytest.param("POST", "/jobs/etl/backfill", 422, "body", id="a body that is missing"),
-        pytest.param("DELETE", "/jobs", 405, "", id="a method that is not there"),
+        pytest.param(
+            "DELETE", "/jobs", 405, "DELETE is not for /api/v1/jobs. Next: GET", id="a method that is not there"
+        ),
         pytest.param("PUT", "/definitions/etl", 422, "body", id="a definition that is missing"),
     ],
 )
@@ -177,6 +180,24 @@ def test_what_is_wrong_is_told_as_a_problem(client, method, path, status, word):
     problem = answer.json()
     assert problem["status"] == status
     assert word in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [
+        pytest.param("trigger", "{", "it is not JSON", id="no JSON"),
+        pytest.param("trigger", '{"parms": {}}', "parms: there is no such field", id="a field that is not there"),
+        pytest.param(
+            "backfill", '{"from": "2026-03-02", "to": "2026-03-01"}', "ends before", id="ends before it begins"
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_told_in_words_of_the_api(client, path, body, told):
+    headers = {"content-type": "application/json"}
+    answer = client.post(f"{V1}/jobs/etl/{path}", content=body, headers=headers)
+    assert answer.status_code == 422
+    assert told in answer.json()["detail"]
+    assert "--" not in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -298,6 +319,7 @@ def test_readiness_is_the_schedulers(client, control, office):
     assert (answer.status_code, answer.json()["reasons"]) == (503, ["the planner is 99 s behind"])
     control.told, office.desk.live._ask._known = None, None
     assert client.get("/readyz").json()["reasons"] == ["the scheduler does not answer"]
+    assert client.head("/readyz").status_code == 503, "a probe that asks for the headers alone believes the status"
     assert client.get("/healthz").status_code == 200
 
 

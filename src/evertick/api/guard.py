@@ -72,20 +72,26 @@ class Guard:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         office, method = self._office, str(scope["method"])
-        status = 500
+        is_head, status = method == "HEAD", 500
+        if is_head:
+            # Whatever can be read can be asked for its headers, and has the same status then: a probe must not be told
+            # that all is well because the page's shell would answer.
+            scope = {**scope, "method": "GET"}
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = int(message["status"])
                 _add_headers(message, scope)
+            elif is_head:
+                message = {**message, "body": b""}
             await send(message)
 
         request = Request(scope)
         address = request.client.host if request.client else "unknown"
         route, role = self._route(scope)
         caller, refusal = self._admit(request, address, role)
-        scope["state"] = {"caller": caller, "office": office}
+        scope["state"] = {"caller": caller, "office": office, "is_head": is_head}
         if refusal is not None:
             await refusal(scope, receive, sending)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -66,6 +67,17 @@ def of_error(error: EvertickError) -> Response:
     return problem(status_of(error), str(error), headers=headers, **more)
 
 
+def _fault(found: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with one part of a request, and which."""
+    place, *rest = map(str, found["loc"])
+    if found["type"] == "json_invalid":
+        # Its place is a number of characters, which is no field.
+        return {"field": "", "in": place, "reason": f"it is not JSON ({found['ctx']['error']})"}
+    if found["type"] == "extra_forbidden":
+        return {"field": ".".join(rest), "in": place, "reason": "there is no such field"}
+    return {"field": ".".join(rest), "in": place, "reason": str(found["msg"])}
+
+
 def install(app: FastAPI) -> None:
     """Tell everything that handlers raise this way."""
 
@@ -73,16 +85,17 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, EvertickError)
         return of_error(error)
 
-    async def on_http(_: Request, error: Exception) -> Response:
+    async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return problem(error.status_code, str(error.detail), headers=dict(error.headers or {}))
+        headers = dict(error.headers or {})
+        told = str(error.detail)
+        if error.status_code == 405 and (allowed := headers.get("Allow")):
+            told = f"{request.method} is not for {request.url.path}. Next: {allowed}."
+        return problem(error.status_code, told, headers=headers)
 
     async def on_invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        wrong = [
-            {"field": ".".join(map(str, one["loc"][1:])), "in": str(one["loc"][0]), "reason": one["msg"]}
-            for one in error.errors()
-        ]
+        wrong = [_fault(one) for one in error.errors()]
         told = "; ".join(f"{one['field'] or one['in']}: {one['reason']}" for one in wrong)
         return problem(422, f"the request cannot be read: {told}.", errors=wrong)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import Header
+from fastapi import Header, Request
 from starlette.responses import Response, StreamingResponse
 
 from evertick.api.feed import LISTENERS_MAX, Feed
@@ -23,7 +23,9 @@ routes = Routes("events")
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def stream_events(
-    at: At, last_event_id: Annotated[str | None, Header(max_length=40, description="Where to go on.")] = None
+    at: At,
+    request: Request,
+    last_event_id: Annotated[str | None, Header(max_length=40, description="Where to go on.")] = None,
 ) -> Response:
     """What happens from now on, or from an event on: `run`, `gap`, `job`, `node`, `time`, `alarm`.
 
@@ -32,6 +34,8 @@ async def stream_events(
     if at.feed.listeners >= LISTENERS_MAX:
         return problem(503, f"{LISTENERS_MAX} listen already.", headers={"retry-after": "30"})
     headers = {"x-accel-buffering": "no", "cache-control": "no-store"}
+    if request.state.is_head:
+        return Response(media_type="text/event-stream", headers=headers)  # what follows never ends, and is not wanted
     return StreamingResponse(_lines(at.feed, last_event_id), media_type="text/event-stream", headers=headers)
 
 

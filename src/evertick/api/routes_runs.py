@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from evertick.api import models
 from evertick.api.models import Shape
 from evertick.api.routing import At, RequestId, Routes, RunId, Wait, Who, Words, items
+from evertick.operations.asking import read_run_id
 from evertick.operations.tokens import Role
 
 routes = Routes("runs")
@@ -75,7 +76,7 @@ def get_run_definition(
 @routes.get("/runs/{run}/why", Role.VIEWER, models.Why)
 def explain_run(at: At, run: RunId) -> Any:
     """What became of a run, and why."""
-    return at.desk.why(run if "@" in run else f"{run}@")
+    return at.desk.why(_as_run(run))
 
 
 @routes.get("/runs/{run}/logs", Role.VIEWER, models.LogFiles)
@@ -120,7 +121,8 @@ def retry_run(
 
 def _as_run(run: str) -> str:
     """What stands where the id of a run does is one, and never taken for a job."""
-    return run if "@" in run else f"{run}@"
+    read_run_id(run)
+    return run
 
 
 def _download(at: At, run: str, attempt: int, step: str, wanted: str) -> Response:

@@ -52,7 +52,9 @@ def plan_backfill(
     """
     record = find_record(store, job_id, jobs)
     if start >= end:
-        raise DefinitionError("the time in --from is not before the one in --to.", hint="--to is not included.")
+        raise DefinitionError(
+            "the backfill ends before it begins, or as it does.", hint="Its end is a later time, and not included."
+        )
     schedules = compile_all(specs_of(store, job_id, jobs))
     if not schedules:
         raise Conflict(

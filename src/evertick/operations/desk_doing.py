@@ -221,7 +221,7 @@ class DoingDesk(Scene):
         if known is not None and not _is_same(known, request):
             raise Conflict(
                 f"the request id '{request.id}' was used for something else: {known.kind} of {known.job_id}. "
-                "Next: take a new one."
+                "Next: take a new one, or another Idempotency-Key."
             )
         return self._wait(request, wait_seconds)
 
