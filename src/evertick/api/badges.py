@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from evertick.api import models_time as shapes
+from evertick.api import models_jobs
 from evertick.api.office import Office
 from evertick.api.problems import problem
 from evertick.api.routing import At, JobId, Routes
@@ -34,7 +34,7 @@ CHAR_PX = 6.6
 NAME_MAX = 40
 
 
-@routes.get("/jobs/{job}/badge", Role.VIEWER, shapes.Badge)
+@routes.get("/jobs/{job}/badge", Role.VIEWER, models_jobs.Badge)
 def get_badge(at: At, job: JobId) -> Any:
     """Where the badge of a job is: an address that shows this and nothing else, to whoever knows it."""
     at.desk.require(job)

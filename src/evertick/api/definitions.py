@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Request
 from pydantic import Field
 
-from evertick.api import models_time as shapes
-from evertick.api.models import Shape
+from evertick.api import models_definitions
+from evertick.api.models_base import Shape
 from evertick.api.office import Office
 from evertick.api.routing import At, JobId, Routes, items
 from evertick.definitions.fields.identity import job_id_of
@@ -44,14 +44,14 @@ def text_of(job: Job) -> str | None:
     return source.decode("utf-8", "replace") if isinstance(source, bytes) else None
 
 
-@routes.get("/definitions", Role.EDITOR, shapes.DefinitionFiles)
+@routes.get("/definitions", Role.EDITOR, models_definitions.DefinitionFiles)
 def export_definitions(at: At) -> Any:
     """The files of all jobs, as they are."""
     found = [(job, text_of(job)) for _, job in sorted(at.desk.jobs.items())]
     return items([{"job": job.id, "file": job.file, "text": text} for job, text in found if text is not None])
 
 
-@routes.post("/definitions/validate", Role.OPERATOR, shapes.Validated)
+@routes.post("/definitions/validate", Role.OPERATOR, models_definitions.Validated)
 def validate_definition(at: At, body: DefinitionBody) -> Any:
     """Whether a job file is good; nothing is written or run."""
     parsed = parse_definition(_clean(body.text), "definition.yaml", at.settings)
@@ -62,7 +62,7 @@ def validate_definition(at: At, body: DefinitionBody) -> Any:
     }
 
 
-@routes.post("/definitions/import/{kind}", Role.OPERATOR, shapes.ImportedFiles)
+@routes.post("/definitions/import/{kind}", Role.OPERATOR, models_definitions.ImportedFiles)
 def import_definitions(body: ImportBody, kind: Annotated[Literal["crontab", "dagu", "xxl-job"], Path()]) -> Any:
     """What a crontab, a Dagu file or an export of XXL-JOB would be as job files; nothing is written."""
     from evertick.definitions.importing.crontab import read_crontab
@@ -80,7 +80,7 @@ def import_definitions(body: ImportBody, kind: Annotated[Literal["crontab", "dag
     }
 
 
-@routes.put("/definitions/{job}", Role.EDITOR, shapes.WrittenDefinition)
+@routes.put("/definitions/{job}", Role.EDITOR, models_definitions.WrittenDefinition)
 def write_definition(at: At, request: Request, job: JobId, body: DefinitionBody) -> Any:
     """Write the file of a job; only where the setting api.allow_definitions says so."""
     folder = _writable(at)
@@ -95,7 +95,7 @@ def write_definition(at: At, request: Request, job: JobId, body: DefinitionBody)
     return {"job": job, "file": str(folder / name)}
 
 
-@routes.delete("/definitions/{job}", Role.EDITOR, shapes.WrittenDefinition)
+@routes.delete("/definitions/{job}", Role.EDITOR, models_definitions.WrittenDefinition)
 def delete_definition(at: At, job: JobId) -> Any:
     """Remove the file of a job; its history stays."""
     folder = _writable(at)

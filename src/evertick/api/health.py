@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from evertick.api import models_time as shapes
+from evertick.api import models_machinery
 from evertick.api.office import Office
 from evertick.api.problems import problem
 from evertick.api.routing import At, Routes
@@ -23,13 +23,13 @@ LAG_MAX_SECONDS = 30.0
 """A planner that is further behind than this is not ready."""
 
 
-@routes.get("/healthz", None, shapes.Health)
+@routes.get("/healthz", None, models_machinery.Health)
 async def get_health() -> Any:
     """This server answers."""
     return {"status": "ok", "reasons": []}
 
 
-@routes.get("/readyz", None, shapes.Health)
+@routes.get("/readyz", None, models_machinery.Health)
 def get_readiness(at: At) -> Any:
     """Whether the ledger answers, and the scheduler is there and not behind."""
     reasons = unready(at)

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from fastapi import Header, Request
 from starlette.concurrency import run_in_threadpool
 
-from evertick.api import models
+from evertick.api import models_asked
 from evertick.api.guard import BODY_MAX
 from evertick.api.office import Caller, Office
 from evertick.api.problems import problem
@@ -34,7 +34,7 @@ PARAMS_MAX = 100
 _SIGNATURE = re.compile(r"t=([0-9]{1,12}),v1=([0-9a-f]{64})")
 
 
-@routes.post("/hooks/{job}", None, models.Asked)
+@routes.post("/hooks/{job}", None, models_asked.Asked)
 async def call_hook(
     at: At,
     request: Request,

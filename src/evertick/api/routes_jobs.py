@@ -8,8 +8,8 @@ from fastapi import Body, Query, Request
 from pydantic import Field
 from starlette.responses import PlainTextResponse, Response
 
-from evertick.api import models, models_time
-from evertick.api.models import Shape
+from evertick.api import models_asked, models_jobs, models_time
+from evertick.api.models_base import Shape
 from evertick.api.routing import At, JobId, Moment, RequestId, Routes, Text, Wait, Who, Words, items
 from evertick.errors import NotFound
 from evertick.operations.tokens import Role
@@ -42,7 +42,7 @@ class BackfillBody(Shape):
     gap_seconds: float = Field(0.0, ge=0, le=86_400, description="The least time between two starts.")
 
 
-@routes.get("/jobs", Role.VIEWER, models.JobPage, response_model_exclude_unset=True)
+@routes.get("/jobs", Role.VIEWER, models_jobs.JobPage, response_model_exclude_unset=True)
 def list_jobs(
     at: At,
     search: Text = "",
@@ -57,19 +57,19 @@ def list_jobs(
     return at.desk.list_jobs(search, tag, state, limit, cursor, with_gone=gone, recent=sparkline)
 
 
-@routes.get("/jobs/{job}", Role.VIEWER, models.JobDetail)
+@routes.get("/jobs/{job}", Role.VIEWER, models_jobs.JobDetail)
 def get_job(at: At, job: JobId) -> Any:
     """How one job stands, and what its definition says."""
     return at.desk.job(job)
 
 
-@routes.get("/jobs/{job}/explain", Role.VIEWER, models.Rules)
+@routes.get("/jobs/{job}/explain", Role.VIEWER, models_jobs.Rules)
 def explain_job(at: At, job: JobId) -> Any:
     """Every rule the job runs under, and where each was written."""
     return items(at.desk.explain(job))
 
 
-@routes.get("/jobs/{job}/graph", Role.VIEWER, models.Graph)
+@routes.get("/jobs/{job}/graph", Role.VIEWER, models_jobs.Graph)
 def get_graph(at: At, job: JobId) -> Any:
     """The steps of a job and what they wait for."""
     return at.desk.graph(job)
@@ -81,7 +81,7 @@ def list_job_upcoming(at: At, job: JobId, count: Annotated[int, Query(ge=1, le=1
     return at.desk.upcoming(job, count, to)
 
 
-@routes.get("/jobs/{job}/why", Role.VIEWER, models.Why)
+@routes.get("/jobs/{job}/why", Role.VIEWER, models_asked.Why)
 def explain_occurrence(
     at: At,
     job: JobId,
@@ -103,13 +103,13 @@ def get_job_calendar(
     return at.desk.calendar(job, start, end, zone)
 
 
-@routes.get("/jobs/{job}/durations", Role.VIEWER, models.Durations)
+@routes.get("/jobs/{job}/durations", Role.VIEWER, models_jobs.Durations)
 def get_durations(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=1_000)] = 200) -> Any:
     """How long its last runs took, and what is usual."""
     return at.desk.durations(job, limit)
 
 
-@routes.get("/jobs/{job}/catchup", Role.VIEWER, models.Catchup)
+@routes.get("/jobs/{job}/catchup", Role.VIEWER, models_asked.Catchup)
 def preview_catchup(at: At, job: JobId, keep: Annotated[str | None, Query(max_length=20)] = None) -> Any:
     """What a start now, or a resume, would catch up."""
     return at.desk.catchup(job, keep)
@@ -131,7 +131,7 @@ def get_definition(at: At, job: JobId) -> Response:
     return PlainTextResponse(text)
 
 
-@routes.post("/jobs/{job}/trigger", Role.OPERATOR, models.Asked)
+@routes.post("/jobs/{job}/trigger", Role.OPERATOR, models_asked.Asked)
 def trigger_job(
     at: At,
     who: Who,
@@ -148,14 +148,14 @@ def trigger_job(
     return at.desk.trigger(job, params, trigger, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/jobs/{job}/cancel", Role.OPERATOR, models.Asked)
+@routes.post("/jobs/{job}/cancel", Role.OPERATOR, models_asked.Asked)
 def cancel_job(at: At, who: Who, request_id: RequestId, job: JobId, wait: Wait = 0) -> Any:
     """End every run of a job that has not ended."""
     at.desk.require(job)
     return at.desk.cancel(job, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/jobs/{job}/pause", Role.OPERATOR, models.Asked)
+@routes.post("/jobs/{job}/pause", Role.OPERATOR, models_asked.Asked)
 def pause_job(
     at: At, who: Who, request_id: RequestId, job: JobId, body: PauseBody | None = None, wait: Wait = 0
 ) -> Any:
@@ -164,7 +164,7 @@ def pause_job(
     return at.desk.pause(job, note, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/jobs/{job}/resume", Role.OPERATOR, models.Asked)
+@routes.post("/jobs/{job}/resume", Role.OPERATOR, models_asked.Asked)
 def resume_job(
     at: At, who: Who, request_id: RequestId, job: JobId, body: ResumeBody | None = None, wait: Wait = 0
 ) -> Any:
@@ -173,7 +173,7 @@ def resume_job(
     return at.desk.resume(job, keep, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/jobs/{job}/backfill", Role.OPERATOR, models.Backfill, response_model_exclude_unset=True)
+@routes.post("/jobs/{job}/backfill", Role.OPERATOR, models_asked.Backfill, response_model_exclude_unset=True)
 def backfill_job(
     at: At, who: Who, request: Request, request_id: RequestId, job: JobId, body: BackfillBody, wait: Wait = 0
 ) -> Any:
@@ -193,25 +193,25 @@ def backfill_job(
     )
 
 
-@routes.get("/jobs/{job}/backfill", Role.VIEWER, models.Backfills)
+@routes.get("/jobs/{job}/backfill", Role.VIEWER, models_asked.Backfills)
 def list_backfills(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=50)] = 10) -> Any:
     """The backfills of a job: those that go on, then the newest."""
     return items(at.desk.backfills(job, limit))
 
 
-@routes.get("/jobs/{job}/backfill/{request}", Role.VIEWER, models.BackfillProgress)
+@routes.get("/jobs/{job}/backfill/{request}", Role.VIEWER, models_asked.BackfillProgress)
 def get_backfill(at: At, job: JobId, request: str) -> Any:
     """How far a backfill has come."""
     return at.desk.backfill_progress(job, request)
 
 
-@routes.delete("/jobs/{job}/backfill/{request}", Role.OPERATOR, models.CancelledBackfill)
+@routes.delete("/jobs/{job}/backfill/{request}", Role.OPERATOR, models_asked.CancelledBackfill)
 def cancel_backfill(at: At, who: Who, request_id: RequestId, job: JobId, request: str, wait: Wait = 0) -> Any:
     """Cancel what is left of a backfill."""
     return at.desk.cancel_backfill(job, request, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.get("/requests/{request}", Role.VIEWER, models.Asked)
+@routes.get("/requests/{request}", Role.VIEWER, models_asked.Asked)
 def get_request(at: At, request: str, wait: Wait = 0) -> Any:
     """What became of something that was asked for."""
     return at.desk.answer(request, wait)

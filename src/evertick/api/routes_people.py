@@ -8,8 +8,8 @@ from fastapi import Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from evertick.api import models_time as shapes
-from evertick.api.models import Shape
+from evertick.api import models_people
+from evertick.api.models_base import Shape
 from evertick.api.office import Caller, Office
 from evertick.api.problems import problem
 from evertick.api.routing import At, Routes, Who, items, written
@@ -30,7 +30,7 @@ class TokenBody(Shape):
     expires_at: str | None = Field(None, max_length=64)
 
 
-@routes.post("/session", None, shapes.SessionState)
+@routes.post("/session", None, models_people.SessionState)
 def sign_in(at: At, request: Request, body: SignIn) -> Any:
     """Show a token once, and have a cookie from then on."""
     address = request.client.host if request.client else "unknown"
@@ -45,7 +45,7 @@ def sign_in(at: At, request: Request, body: SignIn) -> Any:
     return response
 
 
-@routes.get("/session", Role.VIEWER, shapes.SessionState)
+@routes.get("/session", Role.VIEWER, models_people.SessionState)
 def get_session(at: At, who: Who) -> Any:
     """Who asks, and what they may do."""
     return _state(at, who.name, who.role, who.csrf)
@@ -61,13 +61,13 @@ def sign_out(at: At, who: Who, request: Request) -> Response:
     return response
 
 
-@routes.get("/tokens", Role.ADMIN, shapes.TokenList)
+@routes.get("/tokens", Role.ADMIN, models_people.TokenList)
 def list_tokens(at: At) -> Any:
     """The tokens there are; what proves them is not kept."""
     return items([token.data() for token in at.tokens.list()])
 
 
-@routes.post("/tokens", Role.ADMIN, shapes.NewToken)
+@routes.post("/tokens", Role.ADMIN, models_people.NewToken)
 def create_token(at: At, who: Who, request: Request, body: TokenBody) -> Any:
     """A new token, shown this once."""
     request.state.noted = {"name": body.name, "role": body.role}
@@ -76,13 +76,13 @@ def create_token(at: At, who: Who, request: Request, body: TokenBody) -> Any:
     return {**token.data(), "token": text}
 
 
-@routes.delete("/tokens/{token}", Role.ADMIN, shapes.TokenState)
+@routes.delete("/tokens/{token}", Role.ADMIN, models_people.TokenState)
 def revoke_token(at: At, token: Annotated[str, Path(max_length=64, description="Its name or id.")]) -> Any:
     """Make a token, and the sessions begun with it, worth nothing at once."""
     return at.tokens.revoke(token).data()
 
 
-@routes.get("/settings", Role.ADMIN, shapes.SettingsList)
+@routes.get("/settings", Role.ADMIN, models_people.SettingsList)
 def list_settings(at: At) -> Any:
     """Every setting, its value and where it came from; of secrets only where they are kept."""
     from evertick.settings.catalogue import catalogue
@@ -104,7 +104,7 @@ def list_settings(at: At) -> Any:
     )
 
 
-@routes.get("/audit", Role.ADMIN, shapes.AuditPage)
+@routes.get("/audit", Role.ADMIN, models_people.AuditPage)
 def list_audit(
     at: At,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,

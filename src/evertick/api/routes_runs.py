@@ -9,8 +9,8 @@ from urllib.parse import quote
 from fastapi import Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from evertick.api import models
-from evertick.api.models import Shape
+from evertick.api import models_asked, models_runs
+from evertick.api.models_base import Shape
 from evertick.api.routing import At, RequestId, Routes, RunId, Wait, Who, Words, items
 from evertick.operations.asking import read_run_id
 from evertick.operations.tokens import Role
@@ -31,7 +31,7 @@ class RetryBody(Shape):
     from_failed: bool = False
 
 
-@routes.get("/runs", Role.VIEWER, models.RunPage)
+@routes.get("/runs", Role.VIEWER, models_runs.RunPage)
 def list_runs(
     at: At,
     job: JobName = None,
@@ -51,7 +51,7 @@ def list_runs(
     return at.desk.list_runs(job, state, triggers, reason, tag, since, until, executor, limit, cursor)
 
 
-@routes.get("/ledger/gaps", Role.VIEWER, models.GapPage)
+@routes.get("/ledger/gaps", Role.VIEWER, models_runs.GapPage)
 def list_gaps(
     at: At, job: JobName = None, since: Since = None, until: Until = None, limit: Limit = 100, cursor: Cursor = None
 ) -> Any:
@@ -59,13 +59,13 @@ def list_gaps(
     return at.desk.gaps(job, since, until, limit, cursor)
 
 
-@routes.get("/runs/{run}", Role.VIEWER, models.RunDetail)
+@routes.get("/runs/{run}", Role.VIEWER, models_runs.RunDetail)
 def get_run(at: At, run: RunId) -> Any:
     """One run: its attempts with their steps and logs, and what can still be done."""
     return at.desk.run(run)
 
 
-@routes.get("/runs/{run}/definition", Role.VIEWER, models.RunDefinition)
+@routes.get("/runs/{run}/definition", Role.VIEWER, models_runs.RunDefinition)
 def get_run_definition(
     at: At, run: RunId, attempt: Annotated[int | None, Query(ge=1, le=1_000_000, description="The newest.")] = None
 ) -> Any:
@@ -73,19 +73,19 @@ def get_run_definition(
     return at.desk.run_definition(run, attempt)
 
 
-@routes.get("/runs/{run}/why", Role.VIEWER, models.Why)
+@routes.get("/runs/{run}/why", Role.VIEWER, models_asked.Why)
 def explain_run(at: At, run: RunId) -> Any:
     """What became of a run, and why."""
     return at.desk.why(_as_run(run))
 
 
-@routes.get("/runs/{run}/logs", Role.VIEWER, models.LogFiles)
+@routes.get("/runs/{run}/logs", Role.VIEWER, models_runs.LogFiles)
 def list_logs(at: At, run: RunId) -> Any:
     """Which logs a run has, by attempt and step."""
     return items(at.desk.list_logs(run))
 
 
-@routes.get("/runs/{run}/logs/{attempt}/{step}", Role.VIEWER, models.LogText)
+@routes.get("/runs/{run}/logs/{attempt}/{step}", Role.VIEWER, models_runs.LogText)
 def read_log(
     at: At,
     request: Request,
@@ -104,13 +104,13 @@ def read_log(
     return at.desk.read_log(run, attempt, step, offset, limit)
 
 
-@routes.post("/runs/{run}/cancel", Role.OPERATOR, models.Asked)
+@routes.post("/runs/{run}/cancel", Role.OPERATOR, models_asked.Asked)
 def cancel_run(at: At, who: Who, request_id: RequestId, run: RunId, wait: Wait = 0) -> Any:
     """End a run: at once where it has not started, else its processes are asked to and then killed."""
     return at.desk.cancel(_as_run(run), request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/runs/{run}/retry", Role.OPERATOR, models.Asked)
+@routes.post("/runs/{run}/retry", Role.OPERATOR, models_asked.Asked)
 def retry_run(
     at: At, who: Who, request_id: RequestId, run: RunId, body: RetryBody | None = None, wait: Wait = 0
 ) -> Any:

@@ -9,8 +9,8 @@ from zoneinfo import available_timezones
 from fastapi import Path, Query
 from pydantic import Field
 
-from evertick.api import models_time as shapes
-from evertick.api.models import Shape
+from evertick.api import models_machinery, models_time
+from evertick.api.models_base import Shape
 from evertick.api.office import Members
 from evertick.api.routing import At, Moment, Routes, Text, Words, items
 from evertick.errors import Conflict
@@ -21,14 +21,14 @@ routes = Routes("time")
 machinery = Routes("machinery")
 
 
-@routes.get("/overview", Role.VIEWER, shapes.Overview)
+@routes.get("/overview", Role.VIEWER, models_time.Overview)
 def get_overview(at: At) -> Any:
     """What runs, what failed, what is next, what was missed: the last day at a glance."""
     known = {"timezone": at.settings.timezone, "node": at.node, "version": at.version}
     return at.desk.overview().told_with(known)
 
 
-@routes.get("/ribbon", Role.VIEWER, shapes.Ribbon)
+@routes.get("/ribbon", Role.VIEWER, models_time.Ribbon)
 def get_ribbon(
     at: At,
     start: Annotated[str, Query(alias="from", max_length=64)],
@@ -44,7 +44,7 @@ def get_ribbon(
     return at.desk.ribbon(start, end, offset, limit, search, tag, state, cells)
 
 
-@routes.get("/calendar", Role.VIEWER, shapes.Calendar)
+@routes.get("/calendar", Role.VIEWER, models_time.Calendar)
 def get_calendar(
     at: At,
     start: Annotated[str | None, Query(alias="from", max_length=64)] = None,
@@ -55,13 +55,13 @@ def get_calendar(
     return at.desk.calendar(None, start, end, zone or at.settings.timezone)
 
 
-@routes.get("/upcoming", Role.VIEWER, shapes.Upcoming)
+@routes.get("/upcoming", Role.VIEWER, models_time.Upcoming)
 def list_upcoming(at: At, limit: Annotated[int, Query(ge=1, le=1_000)] = 100, to: Moment = None) -> Any:
     """What runs next, over all jobs."""
     return at.desk.upcoming(None, limit, to)
 
 
-@routes.get("/plan", Role.VIEWER, shapes.Plan)
+@routes.get("/plan", Role.VIEWER, models_time.Plan)
 def get_plan(
     at: At,
     to: Annotated[str, Query(max_length=64)],
@@ -72,13 +72,13 @@ def get_plan(
     return at.desk.plan(to, job, limit)
 
 
-@routes.get("/load", Role.VIEWER, shapes.Load)
+@routes.get("/load", Role.VIEWER, models_time.Load)
 def get_load(at: At, to: Annotated[str, Query(max_length=64)]) -> Any:
     """How many starts each minute up to a time has."""
     return at.desk.load(to)
 
 
-@routes.get("/cron", Role.VIEWER, shapes.CronAnswer)
+@routes.get("/cron", Role.VIEWER, models_time.CronAnswer)
 def explain_cron(
     at: At,
     expression: Annotated[str, Query(max_length=300)],
@@ -91,19 +91,19 @@ def explain_cron(
     return at.desk.cron(expression, timezone or at.settings.timezone, count, after, name)
 
 
-@routes.get("/zones", Role.VIEWER, shapes.Zones)
+@routes.get("/zones", Role.VIEWER, models_time.Zones)
 def list_zones() -> Any:
     """The time zones that schedules may name."""
     return items(_zones())
 
 
-@machinery.get("/executors", Role.VIEWER, shapes.Executors)
+@machinery.get("/executors", Role.VIEWER, models_machinery.Executors)
 def list_executors(at: At) -> Any:
     """The places that run attempts, their health and what runs there."""
     return at.desk.executors()
 
 
-@machinery.post("/executors/{executor}/members/{member}/drain", Role.OPERATOR, shapes.Status)
+@machinery.post("/executors/{executor}/members/{member}/drain", Role.OPERATOR, models_machinery.Status)
 def drain_member(
     at: At, executor: Annotated[str, Path(max_length=255)], member: Annotated[str, Path(max_length=255)]
 ) -> Any:
@@ -112,7 +112,7 @@ def drain_member(
     return {"is_scheduler_running": True, "status": dict(told)}
 
 
-@machinery.post("/executors/{executor}/members/{member}/undrain", Role.OPERATOR, shapes.Status)
+@machinery.post("/executors/{executor}/members/{member}/undrain", Role.OPERATOR, models_machinery.Status)
 def undrain_member(
     at: At, executor: Annotated[str, Path(max_length=255)], member: Annotated[str, Path(max_length=255)]
 ) -> Any:
@@ -125,7 +125,7 @@ class RemoveBody(Shape):
     force: bool = Field(False, description="Also when it runs something, which is lost then.")
 
 
-@machinery.post("/executors/{executor}/members/{member}/remove", Role.ADMIN, shapes.Status)
+@machinery.post("/executors/{executor}/members/{member}/remove", Role.ADMIN, models_machinery.Status)
 def remove_member(
     at: At,
     executor: Annotated[str, Path(max_length=255)],
@@ -137,26 +137,26 @@ def remove_member(
     return {"is_scheduler_running": True, "status": dict(told)}
 
 
-@machinery.get("/queues", Role.VIEWER, shapes.Queues)
+@machinery.get("/queues", Role.VIEWER, models_machinery.Queues)
 def list_queues(at: At) -> Any:
     """The named limits that jobs share: who is in, who waits and for what."""
     return at.desk.queues()
 
 
-@machinery.get("/nodes", Role.VIEWER, shapes.Nodes)
+@machinery.get("/nodes", Role.VIEWER, models_machinery.Nodes)
 def list_nodes(at: At) -> Any:
     """The nodes that schedule, and how many buckets of jobs each has."""
     return at.desk.nodes()
 
 
-@machinery.get("/status", Role.VIEWER, shapes.Status)
+@machinery.get("/status", Role.VIEWER, models_machinery.Status)
 def get_status(at: At) -> Any:
     """What the scheduler of this node tells about itself."""
     status = at.desk.status()
     return {"is_scheduler_running": status is not None or at.desk.is_scheduler_running(), "status": status}
 
 
-@machinery.get("/ledger/verify", Role.OPERATOR, shapes.Proof)
+@machinery.get("/ledger/verify", Role.OPERATOR, models_machinery.Proof)
 def verify_ledger(at: At) -> Any:
     """Whether the ledger holds every occurrence, once. It reads all of it, and may take a while."""
     return at.desk.verify()

@@ -1,0 +1,106 @@
+"""How answers about the machinery look: executors, queues, nodes, the proof of the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evertick.api.models_base import Moment, Shape
+from evertick.api.models_runs import Run
+
+
+class MemberState(Shape):
+    """One of those that run attempts for a place, as it was last seen."""
+
+    name: str
+    is_healthy: bool
+    is_open: bool = Field(description="Whether it takes new attempts; not while it is drained.")
+    running: int | None
+    slots: int | None
+    labels: dict[str, str]
+    version: str | None
+    address: str | None
+    seen_at: Moment | None
+    runs: list[str]
+
+
+class ExecutorState(BaseModel):
+    """A place that runs attempts; what the scheduler tells of it beside these depends on its kind."""
+
+    model_config = ConfigDict(extra="allow")
+
+    executor: str
+    is_known: bool
+    active: int
+    runs: list[Run]
+    members: list[MemberState]
+
+
+class Executors(Shape):
+    is_scheduler_running: bool
+    items: list[ExecutorState]
+
+
+class QueuedRun(Run):
+    blocked_by: str | None
+
+
+class Queue(Shape):
+    queue: str
+    limit: int | None
+    jobs: list[str]
+    active: int
+    waiting: int
+    runs: list[QueuedRun]
+
+
+class Queues(Shape):
+    is_scheduler_running: bool
+    items: list[Queue]
+
+
+class NodeState(Shape):
+    node: str
+    buckets: int
+    is_alive: bool
+    is_here: bool
+    lease_until: Moment | None
+    lag_seconds: float | None
+    version: str | None
+    started_at: Moment | None
+    jobs: int | None
+
+
+class Nodes(Shape):
+    is_scheduler_running: bool
+    items: list[NodeState]
+
+
+class Status(Shape):
+    is_scheduler_running: bool
+    status: dict[str, Any] | None
+
+
+class Finding(Shape):
+    kind: str
+    job: str
+    text: str
+
+
+class Proof(Shape):
+    is_sound: bool
+    occurrences: int
+    runs: int
+    skips: dict[str, int]
+    gaps: int
+    lost: int
+    duplicates: int
+    miscounted: int
+    strays: int
+    findings: list[Finding]
+
+
+class Health(Shape):
+    status: str
+    reasons: list[str]
