@@ -13,7 +13,9 @@ from evertick.stores.files_disk import FILE_MODE, write_all
 from evertick.stores.memory import Contents
 
 LINES: Final = 1_000
-"""Lines written in one go: some milliseconds."""
+"""Lines written in one go, at least: some milliseconds."""
+PARTS: Final = 200
+"""In how many goes at most: what is written meanwhile must be carried over into the next journal."""
 _END = b"]}}\n"
 
 
@@ -26,6 +28,7 @@ class Fold:
         """Up to where the journal is in the snapshot."""
         self.draft = path.with_name(f"{path.name}.tmp-{os.getpid()}")
         self._rows = contents.rows
+        self._lines = max(LINES, -(-len(contents.rows) // PARTS))
         self._done = 0
         ledger = encode_contents(contents._replace(rows=()))
         del ledger["rows"]
@@ -41,7 +44,7 @@ class Fold:
         """Write the next lines; answers whether all of it is on the disk now."""
         if not self.size:
             self._append(self._head)
-        some = self._rows[self._done : self._done + LINES]
+        some = self._rows[self._done : self._done + self._lines]
         if some:
             text = json.dumps(some, separators=(",", ":")).encode()[1:-1]
             piece = b"," + text if self._done else text
