@@ -10,12 +10,12 @@ from evertick.loop.balance import share_of
 from evertick.loop.messages import ForwardedReport, LeaseRenewed, NodesSeen, RunFinished
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.lifecycle import SUCCEEDED
+from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
 from tests.loop.executor import Act
-from tests.loop.harness import FOREVER, at, catching_up, job, world
+from tests.loop.harness import FOREVER, at, catching_up, job, retries, world
 
 MINUTELY = EverySpec(MINUTE)
 NINE = RunKey("a", at("09:00"))
@@ -88,6 +88,27 @@ def test_a_run_on_a_node_that_is_gone_is_lost(policy, lines):
     here.say(NodesSeen(frozenset({"node"})))
     here.run_for(10 * SECOND)
     assert here.ledger() == lines
+
+
+@pytest.mark.parametrize("end", [FAILED, LOST])
+def test_the_next_attempt_of_a_run_of_another_node_is_not_lost_with_that_node(end):
+    here = taken_over(retry=retries(1))
+    here.act("a", FOREVER)
+    here.say(ForwardedReport("report/1", RunFinished(NINE, 1, here.now, end)))
+    here.run_for(2 * MINUTE)
+    here.say(NodesSeen(frozenset({"node"})))
+    here.run_for(MINUTE)
+    assert here.events("run.lost") == (["run.lost"] if end is LOST else [])
+    assert here.line("09:00").attempt == 2
+    assert here.ledger() == ["09:00 running"]
+
+
+def test_a_node_that_goes_after_it_said_how_its_run_ended_stops_nobody_from_trying_again():
+    here = taken_over(retry=retries(1))
+    here.say(ForwardedReport("report/1", RunFinished(NINE, 1, here.now, FAILED)))
+    here.say(NodesSeen(frozenset({"node"})))
+    here.run_for(2 * MINUTE)
+    assert here.ledger() == ["09:00 succeeded"]
 
 
 # --- shares

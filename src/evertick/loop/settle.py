@@ -164,6 +164,7 @@ def finished(state: State, turn: Turn, message: RunFinished) -> None:
     if found is None:
         return
     job, run = found
+    state.foreign.pop(run.key, None)  # this attempt was the other node's; the next one is not
     _note_steps(run, message.steps)
     run.executor = message.executor or run.executor
     if message.state is SKIPPED:
@@ -339,7 +340,6 @@ def _end(
     lane = job.lane_of(run.key)
     del lane.active[run.key]
     leave_queue(state, run)
-    state.foreign.pop(run.key, None)
     note_cancelled(state, turn, run)
     leads_on = outcome is SUCCEEDED and bool(state.downstream.get(run.key.job_id))
     turn.move(
