@@ -82,6 +82,7 @@ class Service:
         executors: Mapping[str, Executor],
         *,
         node: str,
+        are_whole: Callable[[], bool] = lambda: True,
         settings: LoopSettings | None = None,
         clock: Clock | None = None,
         lease_us: int = LEASE_US,
@@ -94,7 +95,7 @@ class Service:
     ) -> None:
         self._store_url = store_url
         self._opener = opener
-        self._definitions = definitions
+        self._definitions, self._are_whole = definitions, are_whole
         self._clock = clock or SystemClock()
         self._lease_us = lease_us
         self._maintenance = Maintenance(self._clock, retention_us, backups_us, self._histories)
@@ -198,7 +199,7 @@ class Service:
 
     def resync(self) -> None:
         """Tell the loop all the definitions there are."""
-        self.inbox.report(DefinitionsResynced(self._definitions()))
+        self.inbox.report(DefinitionsResynced(self._definitions(), self._are_whole()))
 
     def _released(self, buckets: Sequence[int]) -> None:
         if self._leadership is not None:
@@ -314,6 +315,7 @@ class FolderService:
             lambda: tuple(self.watch.snapshot().jobs.values()),
             executors_of(settings, self.state_folder),
             node=settings.node or socket.gethostname(),
+            are_whole=lambda: self.watch.snapshot().is_whole,
             settings=loop_settings(settings),
             lease_us=settings.loop.lease_us,
             retention_us=settings.retention.history_us,
@@ -367,7 +369,9 @@ class FolderService:
         self.service.shut_down(patience_seconds, ends_runs=ends_runs)
 
     def _changed(self, change: FolderChanged) -> None:
-        self.service.inbox.report(DefinitionsChanged(change.jobs, change.removed))
+        for error in change.errors:
+            log.warning("definition.refused %s", error)
+        self.service.inbox.report(DefinitionsChanged(change.jobs, change.removed, change.folder.is_whole))
 
 
 def _calm_the_collector() -> None:

@@ -40,7 +40,11 @@ class Bench:
         """What this scan told: ids that were added or changed, and ids that are gone."""
         self.changes.clear()
         self.watch.scan(self.changes.append)
-        return [(sorted(job.id for job in change.jobs), sorted(change.removed)) for change in self.changes]
+        return [
+            (sorted(job.id for job in change.jobs), sorted(change.removed))
+            for change in self.changes
+            if change.jobs or change.removed
+        ]
 
     def settle(self) -> None:
         self.seconds += SETTLE_SECONDS + 0.01
@@ -60,6 +64,32 @@ def test_a_folder_is_loaded_at_once_and_then_nothing_is_told(bench):
     bench.write("a.yaml")
     assert sorted(bench.watch.load().jobs) == ["a"]
     assert bench.scan() == []
+
+
+def test_an_error_is_told_once_and_so_is_its_end(bench):
+    bench.write("a.yaml")
+    bench.watch.load()
+    bench.write("a.yaml", "command: [x\n")
+    bench.scan()
+    bench.settle()
+    bench.scan()
+    assert [error.file for change in bench.changes for error in change.errors] == [str(bench.folder / "a.yaml")]
+    bench.scan()
+    assert bench.changes == []
+    bench.write("a.yaml")
+    bench.scan()
+    assert [change.errors for change in bench.changes] == [()]
+
+
+def test_a_folder_is_whole_unless_a_file_may_define_a_job_that_is_not_known(bench):
+    bench.write("a.yaml")
+    assert bench.watch.load().is_whole
+    bench.write("a.yaml", "command: [x\n")
+    bench.scan()
+    bench.settle()
+    bench.scan()
+    assert bench.watch.snapshot().is_whole  # its job is here as it was before
+    assert not load_folder(bench.folder).is_whole
 
 
 def test_a_new_file_adds_its_job(bench):

@@ -123,6 +123,8 @@ class World:
         self.settings = settings
         self.store = MemoryStore()
         self.executor = ScriptedExecutor(self)
+        self.are_whole = True
+        """Whether every definition can be read when a process starts."""
         self.is_ledger_away = False
         """While set, nothing is written and nothing answered."""
         self.launches: list[tuple[Instant, Launch]] = []
@@ -151,7 +153,10 @@ class World:
         self.state = State(self.settings, "node", self.incarnation, self.now)
         self.writes: list[Commit | Record | LookUp] = []
         self.turns.clear()
-        self.inbox: list[Message] = [DefinitionsResynced(list(self.jobs.values())), self.gain(range(BUCKETS))]
+        self.inbox: list[Message] = [
+            DefinitionsResynced(list(self.jobs.values()), self.are_whole),
+            self.gain(range(BUCKETS)),
+        ]
         self.turn()
 
     def gain(self, buckets: Sequence[int]) -> BucketsGained:

@@ -6,12 +6,12 @@ import pytest
 
 from evertick.loop import enter
 from evertick.loop.effects import Resync
-from evertick.loop.messages import AskJob, DefinitionsDoubtful, PauseJob, ResumeJob
+from evertick.loop.messages import AskJob, DefinitionsChanged, DefinitionsDoubtful, PauseJob, ResumeJob, TriggerJob
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.lifecycle import FAILED, JobStatus
 from evertick.model.policy import Missed
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
-from tests.loop.harness import FOREVER, WAIT, Act, at, catching_up, job, world
+from tests.loop.harness import FOREVER, WAIT, Act, World, at, catching_up, job, world
 
 MINUTELY = EverySpec(MINUTE)
 ALL = catching_up("all")
@@ -279,6 +279,58 @@ def test_a_job_whose_definition_is_away_at_the_restart_and_back_a_moment_later_g
 
 
 # --- a job that cannot be planned
+
+
+def unreadable_at_a_restart() -> World:
+    """A file cannot be read when the scheduler starts again at 09:30; one job is not among those that can."""
+    here = world(job(**catching_up("all")), start="08:30")
+    here.run_until("09:30")
+    known, here.are_whole = here.jobs["a"], False
+    here.restart(jobs=[])
+    here.jobs["a"] = known
+    return here
+
+
+def test_a_job_whose_file_cannot_be_read_at_a_restart_goes_on_from_its_watermark_when_it_can():
+    here = unreadable_at_a_restart()
+    here.run_until("11:30")
+    here.restart(jobs=[])  # once more
+    here.run_until("12:30")
+    here.define(job(**catching_up("all")))
+    here.run_for(MINUTE)
+    assert here.ledger() == ["09:00 succeeded", *(f"{hour}:00 succeeded catchup" for hour in (10, 11, 12))]
+
+
+def test_a_job_that_is_not_there_when_all_files_can_be_read_again_is_gone():
+    here = unreadable_at_a_restart()
+    here.run_until("11:30")
+    here.say(DefinitionsChanged())
+    here.run_for(2 * MINUTE)
+    assert "a" not in here.state.jobs
+    here.define(job(**catching_up("all")))
+    here.run_until("12:01")
+    assert here.ledger() == ["09:00 succeeded", "12:00 succeeded"]
+
+
+def test_a_job_that_was_gone_long_before_a_file_became_unreadable_is_new_when_it_comes_back():
+    here = world(job(**catching_up("all")), start="08:30")
+    here.delete("a")
+    here.run_until("09:30")
+    here.are_whole = False
+    here.restart()
+    here.run_until("11:30")
+    here.define(job(**catching_up("all")))
+    here.run_until("12:01")
+    assert here.ledger() == ["12:00 succeeded"]
+
+
+def test_whoever_asks_for_a_job_whose_file_may_be_unreadable_is_told_so():
+    here = unreadable_at_a_restart()
+    here.say(TriggerJob("r", "a", here.now, slot=7))
+    assert here.replies[7] == {
+        "error": "not-found",
+        "text": "there is no job 'a'; a definition that cannot be read may be its",
+    }
 
 
 def test_a_job_with_a_bad_schedule_is_in_error_and_the_others_go_on():

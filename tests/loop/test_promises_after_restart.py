@@ -8,6 +8,7 @@ from evertick.loop.messages import (
     BackfillJob,
     BucketsLost,
     CancelRun,
+    Shutdown,
 )
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import DAY, MINUTE, SECOND
@@ -42,6 +43,28 @@ def submit(here, request_id, kind):
 
 
 # --- after a restart
+
+
+@pytest.mark.parametrize("is_orderly", [pytest.param(True, id="after a shutdown"), pytest.param(False, id="a kill")])
+def test_after_a_restart_a_run_is_told_for_which_time_its_job_succeeded_last(is_orderly):
+    here = world(job())
+    here.act("a", Act(), Act(), Act(state=FAILED), Act())
+    here.run_until("10:00:03")
+    if is_orderly:
+        here.say(Shutdown())
+    else:
+        here.run_for(10 * SECOND)
+    here.restart(after=MINUTE)
+    here.run_until("12:00:10")
+    assert [launch.previous_success_at for _, launch in here.launches] == [None, at("09:00"), at("10:00"), at("10:00")]
+
+
+def test_an_edit_of_the_schedule_does_not_make_a_run_forget_the_last_success():
+    here = world(job())
+    here.run_until("09:30")
+    here.define(job("a", EverySpec(MINUTE)))
+    here.run_until("09:31")
+    assert [launch.previous_success_at for _, launch in here.launches] == [None, at("09:00")]
 
 
 @at_once_or_later

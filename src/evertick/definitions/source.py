@@ -35,6 +35,11 @@ class Folder:
     stale: frozenset[str] = frozenset()
     """Jobs whose file has an error now, and which are here as they were before it; only a watched folder has them."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no file is there that may define a job which is not among these."""
+        return not self.errors.keys() - {self.jobs[job_id].file for job_id in self.stale}
+
 
 def load_folder(path: str | Path, settings: Settings | None = None) -> Folder:
     """The jobs of a folder: its `*.yaml` and `*.yml`, and `<name>/pipeline.yaml` one level down."""

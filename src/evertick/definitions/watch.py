@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -36,6 +37,8 @@ class FolderChanged(NamedTuple):
     """Added or changed."""
     removed: tuple[str, ...]
     folder: Folder
+    errors: tuple[DefinitionError, ...] = ()
+    """Those that were not there before."""
 
 
 @dataclass(slots=True)
@@ -66,6 +69,8 @@ class FolderWatch:
         self._files: dict[str, _File] = {}
         self._waiting: dict[str, tuple[bytes, float]] = {}
         self._taken: dict[str, Job] = {}
+        self._told: dict[str, list[str]] = {}
+        """The errors that were told last, by file."""
         self._folder = Folder()
         self._is_away = False
         self._is_dirty = False
@@ -92,7 +97,7 @@ class FolderWatch:
             parsed = parse_source(Path(file), source, self._settings)
             self._files[file] = _File(stamp, _digest(source), parsed, self._is_certain(stamp))
         self._assemble()
-        self._taken = dict(self._folder.jobs)
+        self._taken, self._told = dict(self._folder.jobs), _in_words(self._folder)
         return self._folder
 
     def scan(self, on_change: Callable[[FolderChanged], None]) -> None:
@@ -201,9 +206,11 @@ class FolderWatch:
             job for job_id, job in jobs.items() if (old := self._taken.get(job_id)) is not job and old != job
         )
         removed = tuple(job_id for job_id in self._taken if job_id not in jobs)
-        if changed or removed:
-            on_change(FolderChanged(changed, removed, self._folder))
-        self._taken = dict(jobs)
+        errors = _in_words(self._folder)
+        if changed or removed or errors != self._told:
+            new = (self._folder.errors[file] for file in errors if errors[file] != self._told.get(file))
+            on_change(FolderChanged(changed, removed, self._folder, tuple(chain.from_iterable(new))))
+        self._taken, self._told = dict(jobs), errors
 
 
 def watch_folder(
@@ -220,6 +227,10 @@ def watch_folder(
         target=watch.run, args=(on_change, stop, interval_seconds), name="definitions", daemon=True
     ).start()
     return watch
+
+
+def _in_words(folder: Folder) -> dict[str, list[str]]:
+    return {file: [str(error) for error in errors] for file, errors in folder.errors.items()}
 
 
 def _digest(source: bytes | DefinitionError) -> bytes:

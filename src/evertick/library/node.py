@@ -132,7 +132,10 @@ class Node:
     def tell(self, jobs: Sequence[Job], removed: Sequence[str] = ()) -> None:
         """The code has more jobs, or other ones."""
         if self._service is not None:
-            self._service.inbox.report(DefinitionsChanged(tuple(jobs), tuple(removed)))
+            self._service.inbox.report(DefinitionsChanged(tuple(jobs), tuple(removed), self._are_whole()))
+
+    def _are_whole(self) -> bool:
+        return self._watch is None or self._watch.snapshot().is_whole
 
     # In its thread
 
@@ -175,6 +178,7 @@ class Node:
             lambda: tuple(self.jobs().values()),
             executors,
             node=self._seat.node,
+            are_whole=self._are_whole,
             settings=loop_settings(settings),
             lease_us=settings.loop.lease_us,
             retention_us=settings.retention.history_us,
@@ -238,6 +242,8 @@ class Node:
         twins = [job.id for job in change.jobs if job.id in code]
         for job_id in twins:
             log.warning("definition.refused %s", twin_error(change.folder.jobs[job_id], code[job_id]))
+        for error in change.errors:
+            log.warning("definition.refused %s", error)
         jobs = tuple(job for job in change.jobs if job.id not in code)
         self.tell(jobs, [job_id for job_id in change.removed if job_id not in code])
 

@@ -215,7 +215,8 @@ def _reason_to_skip(state: State, turn: Turn, job: JobState, run: OpenRun) -> tu
         if is_too_late(at, turn.now, policy.max_delay_us):
             return SkipReason.LATE, "later than the job's window allows"
         if policy.skip_if_successful and run.trigger is Trigger.SCHEDULER:
-            previous_for = previous_of(compile_all(job.job.schedules), at)
+            # A success under an earlier schedule says nothing about this one.
+            previous_for = max(previous_of(compile_all(job.job.schedules), at) or 0, job.since)
             if already_succeeded(run.trigger, previous_for, job.last_success_at):
                 assert job.last_success_at is not None
                 return SkipReason.ALREADY_SUCCEEDED, f"a run succeeded for {to_text(job.last_success_at)}"

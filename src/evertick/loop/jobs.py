@@ -25,6 +25,7 @@ def changed(state: State, turn: Turn, message: DefinitionsChanged) -> None:
         _remove(state, turn, job_id)
     for job in message.jobs:
         _put(state, turn, job)
+    _judge_missing(state, turn, is_whole=message.is_whole)
 
 
 def resynced(state: State, turn: Turn, message: DefinitionsResynced) -> None:
@@ -35,6 +36,16 @@ def resynced(state: State, turn: Turn, message: DefinitionsResynced) -> None:
     for job in message.jobs:
         if state.definitions.get(job.id) != job:
             _put(state, turn, job)
+    _judge_missing(state, turn, is_whole=message.is_whole)
+
+
+def _judge_missing(state: State, turn: Turn, *, is_whole: bool) -> None:
+    """Where every definition can be read again, a job that is still not there is gone."""
+    was_whole, state.is_whole = state.is_whole, is_whole
+    if is_whole and not was_whole:
+        for job_id, job in state.jobs.items():
+            if job_id not in state.definitions and job.retired_at is None:
+                retire(state, turn, job)
 
 
 def _put(state: State, turn: Turn, job: Job) -> None:
@@ -157,7 +168,6 @@ def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
 def replan(state: State, turn: Turn, job: JobState) -> None:
     """The schedule is another: what was entered ahead is withdrawn; what waits is settled when the job is planned."""
     job.watermark = _withdraw(state, turn, job)
-    job.last_success_at = None  # a success under the old schedule says nothing about the new one
     job.is_edited = True
     turn.begin_schedule(job, job.watermark, specs_to_text(job.job.schedules))
     if job.hold in (None, Hold.ERROR, Hold.DISABLED):
@@ -208,9 +218,14 @@ def retire(state: State, turn: Turn, job: JobState) -> None:
     """The definition went away: keep its place for a while, in case it is only being rewritten."""
     for kind in ("stop", "restart"):
         state.stops.remove(f"{kind}:{job.job.id}")
-    job.retired_at = turn.now
+    job.retired_at = job.retired_at or turn.now
     hold(state, turn, job, Hold.RETIRED)
     state.retiring[job.job.id] = turn.now + state.settings.retire_grace_us
+
+
+def miss(state: State, turn: Turn, job: JobState) -> None:
+    """There is no definition, but one that cannot be read may be its: it keeps its place until that is known."""
+    hold(state, turn, job, Hold.RETIRED)
 
 
 def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:

@@ -97,12 +97,16 @@ class DefinitionsChanged(NamedTuple):
 
     jobs: Sequence[Job] = ()
     removed: Sequence[str] = ()
+    is_whole: bool = True
+    """False: there is a definition that cannot be read, and nobody knows of which job."""
 
 
 class DefinitionsResynced(NamedTuple):
     """These are all the jobs there are."""
 
     jobs: Sequence[Job]
+    is_whole: bool = True
+    """As of those that changed."""
 
 
 class DefinitionsDoubtful(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from evertick.loop.constraints import BEHIND, expect_end
 from evertick.loop.effects import Reconcile, Release
 from evertick.loop.fire import FENCE_BITS, enqueue, leave_queue
-from evertick.loop.jobs import activate, meet, replan, retire
+from evertick.loop.jobs import activate, meet, miss, replan, retire
 from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen, OrphansFound
 from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.settle import seen
@@ -88,8 +88,11 @@ def _take_up(
     for row in rows:
         _restore(state, turn, job, row, to_ask)
     if definition is None:
-        retire(state, turn, job)
-        job.retired_at = record.retired_at or turn.now
+        job.retired_at = record.retired_at
+        if state.is_whole or job.retired_at is not None:
+            retire(state, turn, job)
+        else:
+            miss(state, turn, job)
     elif record.fingerprint != definition.fingerprint:
         _hold_if_paused(job)
         replan(state, turn, job)

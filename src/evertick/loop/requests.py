@@ -41,7 +41,10 @@ def _take(state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob |
         return False  # its owner will claim it
     job = state.jobs.get(message.job_id)
     if job is None or job.hold is Hold.RETIRED:
-        _answer(state, turn, message, error="not-found", text=f"there is no job {message.job_id!r}")
+        text = f"there is no job {message.job_id!r}"
+        if job is not None and job.retired_at is None:
+            text += "; a definition that cannot be read may be its"
+        _answer(state, turn, message, error="not-found", text=text)
         return False
     return True
 
