@@ -150,6 +150,22 @@ def test_a_running_run_is_cancelled_when_it_has_really_ended():
     assert here.ledger() == ["09:00 cancelled"]
 
 
+@pytest.mark.parametrize("away_us", [SECOND, 10 * MINUTE], ids=["within its grace", "after it"])
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["by the same process", "by the next one"])
+@pytest.mark.parametrize("when", ["09:00", None], ids=["by its id", "by its job"])
+def test_what_still_runs_of_a_deleted_job_can_be_cancelled(when, is_restarted, away_us):
+    here = world(job())
+    here.act("a", FOREVER)
+    here.run_until("09:00:10")
+    here.delete("a")
+    here.run_for(away_us)
+    if is_restarted:
+        here.restart(after=SECOND)
+    assert cancel(here, when) == {"runs": ["a@2026-03-02T09:00:00Z"]}
+    here.run_for(10 * SECOND)
+    assert here.ledger() == ["09:00 cancelled"]
+
+
 def test_a_run_between_two_attempts_is_cancelled_at_once_and_those_behind_it_go_on():
     here = world(job("a", MINUTELY, overlap=WAIT, retry=retries(5, delay_us=10 * MINUTE)))
     here.act("a", Act(state=FAILED), Act())

@@ -40,7 +40,9 @@ def _take(state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob |
     if not state.owns(message.job_id):
         return False  # its owner will claim it
     job = state.jobs.get(message.job_id)
-    if job is None or job.hold is Hold.RETIRED:
+    # What still runs of a job that was deleted can be ended; nothing else can be asked of it.
+    is_deleted = job is not None and job.hold is Hold.RETIRED and not isinstance(message, CancelRun)
+    if job is None or is_deleted:
         text = f"there is no job {message.job_id!r}"
         if job is not None and job.retired_at is None:
             text += "; a definition that cannot be read may be its"
