@@ -59,6 +59,8 @@ CLAIM_MAX = 200
 CLAIM_SECONDS = 1.0
 MAINTENANCE_SECONDS = 600.0
 SHOW_SECONDS = 5.0
+ERRORS_TOLD = 20
+"""Of one look at the folder: a bad checkout may be wrong in thousands of files."""
 """How often the files for people learn when pipelines are due next."""
 SOON_US = 20 * MILLISECOND
 """Whoever begins something so shortly before the loop's next turn is still at it when jobs are due."""
@@ -369,8 +371,10 @@ class FolderService:
         self.service.shut_down(patience_seconds, ends_runs=ends_runs)
 
     def _changed(self, change: FolderChanged) -> None:
-        for error in change.errors:
+        for error in change.errors[:ERRORS_TOLD]:
             log.warning("definition.refused %s", error)
+        if len(change.errors) > ERRORS_TOLD:
+            log.warning("definition.refused and %d more", len(change.errors) - ERRORS_TOLD)
         self.service.inbox.report(DefinitionsChanged(change.jobs, change.removed, change.folder.is_whole))
 
 

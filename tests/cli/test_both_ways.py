@@ -206,3 +206,21 @@ def test_a_role_that_may_not_is_4(desk, tmp_path):
     where = ["--server", desk.scheduler.server_url, "--token-file", file]
     assert code_of(run("list", *where)) == 0
     assert code_of(run("trigger", "echo", *where)) == 4
+
+
+def test_a_job_whose_file_went_wrong_is_shown_as_stale_with_the_error(tmp_path):
+    (tmp_path / "report.yaml").write_text("command: 'true'\n", encoding="utf-8")
+    scheduler = Scheduler(tmp_path, has_server=True)
+    try:
+        assert scheduler.server_url
+        (tmp_path / "report.yaml").write_text("comand: 'true'\n", encoding="utf-8")
+        scheduler.wait_until_said("definition.refused", "report.yaml:1:1: unknown field 'comand'")
+        scheduler.wait_until(lambda: scheduler.data("status", "report")["is_stale"])
+        assert "the last good version of it is at work" in scheduler.run("status", "report")
+        assert "unknown field 'comand'" in scheduler.run("status", "report")
+        listed = run("list", "--folder", tmp_path)
+        assert "idle (stale)" in listed.stdout
+        assert "report.yaml:1:1: unknown field 'comand'" in listed.stderr
+        assert scheduler.data("trigger", "report", "--wait")["run"]["state"] == "succeeded"
+    finally:
+        scheduler.stop()

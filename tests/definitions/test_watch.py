@@ -195,6 +195,20 @@ def test_a_bad_file_keeps_the_last_good_version_and_shows_the_error(bench):
     assert "unknown field 'comand'" in found.errors[str(bench.folder / "a.yaml")][0].reason
 
 
+def test_an_error_is_told_once_when_it_comes_although_no_job_is_another_for_it(bench):
+    bench.write("a.yaml")
+    bench.write("bad.yaml", "comand: x\n")
+    bench.watch.load()
+    assert bench.scan() == []
+    bench.write("a.yaml", "comand: x\n")
+    bench.scan()
+    bench.settle()
+    assert bench.scan() == []
+    assert [(Path(error.file).name, error.line) for error in bench.changes[0].errors] == [("a.yaml", 1)]
+    bench.scan()
+    assert bench.changes == []
+
+
 def test_a_mended_file_is_no_longer_stale(bench):
     bench.write("a.yaml")
     bench.watch.load()

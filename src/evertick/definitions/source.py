@@ -35,6 +35,9 @@ class Folder:
     stale: frozenset[str] = frozenset()
     """Jobs whose file has an error now, and which are here as they were before it; only a watched folder has them."""
 
+    def all_errors(self) -> tuple[DefinitionError, ...]:
+        return tuple(error for errors in self.errors.values() for error in errors)
+
     @property
     def is_whole(self) -> bool:
         """Whether no file is there that may define a job which is not among these."""

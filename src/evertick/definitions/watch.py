@@ -106,6 +106,7 @@ class FolderWatch:
             stamps = stamps_of(self._path)
         except OSError as error:
             self._keep_all(error)
+            self._tell(on_change)
             return
         gone = [file for file in self._files if file not in stamps]
         for file in gone:

@@ -94,7 +94,7 @@ class Node:
         if self._watch is not None:
             self._watch.load()
             self._refuse_twins()
-            for error in _all_errors(self._watch):
+            for error in self._watch.snapshot().all_errors():
                 log.warning("definition.refused %s", error)
         self._thread.start()
         self._decided.wait()
@@ -261,7 +261,3 @@ def twin_error(file_job: Job, code_job: Job) -> DefinitionError:
         hint="Give one of them another name.",
         field="name",
     )
-
-
-def _all_errors(watch: FolderWatch) -> list[DefinitionError]:
-    return [error for errors in watch.snapshot().errors.values() for error in errors]

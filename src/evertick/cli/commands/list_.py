@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import click
 
@@ -12,6 +12,8 @@ from evertick.cli.place import Place, place_options
 from evertick.cli.runs import state_text
 from evertick.cli.times import local_text, wait_text
 from evertick.model.instant import from_text
+
+PROBLEMS_SHOWN = 5
 
 
 @click.command(name="list")
@@ -48,8 +50,14 @@ def list_(
         known = sum(page["statuses"].values())
         is_new = bool(known) and all(job["watermark"] is None for job in page["items"])
         is_idle = is_new and not desk.is_scheduler_running()
-    show(output, page, jobs_table(page["items"], times.now()), rows=page["items"])
-    if not known and not page["problems"]:
+    problems = page["problems"]
+    wrong = {problem["file"] for problem in problems}
+    show(output, page, jobs_table(page["items"], times.now(), wrong), rows=page["items"])
+    for problem in problems[:PROBLEMS_SHOWN]:
+        note(problem["text"])
+    if len(problems) > PROBLEMS_SHOWN:
+        note(f"{len(problems) - PROBLEMS_SHOWN:,} more errors. Next: evertick validate")
+    if not known and not problems:
         note(f"No job is like '{search}'." if search else "There are no jobs. Next: evertick init writes a first one.")
     elif known and not page["items"]:
         note(f"None of {known:,} jobs stands so.")
@@ -57,7 +65,9 @@ def list_(
         note("No scheduler has run here yet. Next: evertick serve")
 
 
-def jobs_table(jobs: Sequence[Row], at: int) -> Table:
+def jobs_table(jobs: Sequence[Row], at: int, wrong: Collection[str] = ()) -> Table:
+    """`wrong` are the files with an error: what is at work of them is the last good version."""
+
     def wait(row: Row) -> str:
         return wait_text(from_text(row["next_at"]) - at) if row["next_at"] else "-"
 
@@ -66,7 +76,7 @@ def jobs_table(jobs: Sequence[Row], at: int) -> Table:
 
     columns = (
         Column("Job", "job", "bold cyan"),
-        Column("Status", "status", "state"),
+        Column("Status", lambda row: f"{row['status']}{' (stale)' if row['file'] in wrong else ''}", "state"),
         Column("Next in", wait, "green", right=True),
         Column("Last run", lambda row: state_text(row["last"]) if row["last"] else "-", "state"),
         Column("What it is", lambda row: row["description"].strip().partition("\n")[0], wrap=True, optional=True),

@@ -70,7 +70,8 @@ def _facts(one: dict[str, Any], now: int) -> list[Row]:
         "watermark": told(one["watermark"]) or "never planned",
         "last success for": told(one["last_success_for"]),
         "paused since": f"{told(one['paused_at'])} {one['pause_note']}".rstrip() if one["paused_at"] else None,
-        "error": one["error"],
+        "stale": "its file has an error, and the last good version of it is at work" if one["is_stale"] else None,
+        "error": "; ".join(text for text in (one["error"], *(found["text"] for found in one["problems"])) if text),
         "active": one["active"],
         "waiting": one["waiting"],
     }
