@@ -30,13 +30,14 @@ from evertick.dispatch.outlook import Outlook
 from evertick.dispatch.own_folder import own_folder
 from evertick.dispatch.sweeper import Sweeper
 from evertick.dispatch.systemd import ServiceManager
+from evertick.dispatch.taking import read_gained
 from evertick.dispatch.writer import Ask, Writer
 from evertick.errors import SchedulerLockError
 from evertick.executor import Executor
 from evertick.executors.local import private_folder
 from evertick.executors.logs import Logs
 from evertick.loop.effects import Effect
-from evertick.loop.messages import BucketsGained, DefinitionsChanged, DefinitionsResynced, Message, NodesSeen
+from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, NodesSeen
 from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
@@ -218,7 +219,7 @@ class Service:
         epochs = {
             int(lease.name.partition(":")[2]): lease.epoch for lease in leases if lease.name.startswith("bucket:")
         }
-        return BucketsGained(epochs, store.load())
+        return read_gained(store, epochs)
 
     async def _claim(self) -> None:
         """Bring durable requests to the loop."""

@@ -10,6 +10,7 @@ from itertools import count, pairwise
 from typing import Any
 
 from evertick.dispatch.lookup import look_up, recall
+from evertick.dispatch.taking import read_gained
 from evertick.dispatch.writer import answered, commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide
@@ -165,7 +166,7 @@ class World:
         self._give_up(names)
         leases = self.store.lease(names, "node", NODE_TTL_US, self.now)
         epochs = {int(lease.name.split(":")[1]): lease.epoch for lease in leases if lease.name in names}
-        return BucketsGained(epochs, self.store.load(buckets))
+        return read_gained(self.store, epochs, buckets)
 
     def steal(self, *buckets: int) -> None:
         """Another node takes these buckets behind this one's back."""

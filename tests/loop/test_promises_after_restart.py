@@ -8,7 +8,6 @@ from evertick.loop.messages import (
     BackfillJob,
     BucketsLost,
     CancelRun,
-    Shutdown,
 )
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import DAY, MINUTE, SECOND
@@ -43,20 +42,6 @@ def submit(here, request_id, kind):
 
 
 # --- after a restart
-
-
-@pytest.mark.parametrize("is_orderly", [pytest.param(True, id="after a shutdown"), pytest.param(False, id="a kill")])
-def test_after_a_restart_a_run_is_told_for_which_time_its_job_succeeded_last(is_orderly):
-    here = world(job())
-    here.act("a", Act(), Act(), Act(state=FAILED), Act())
-    here.run_until("10:00:03")
-    if is_orderly:
-        here.say(Shutdown())
-    else:
-        here.run_for(10 * SECOND)
-    here.restart(after=MINUTE)
-    here.run_until("12:00:10")
-    assert [launch.previous_success_at for _, launch in here.launches] == [None, at("09:00"), at("10:00"), at("10:00")]
 
 
 def test_an_edit_of_the_schedule_does_not_make_a_run_forget_the_last_success():
@@ -245,3 +230,21 @@ def test_a_clock_set_forward_does_not_declare_living_runs_lost():
     here.run_for(2 * MINUTE)
     assert here.events("run.lost") == []
     assert here.ledger()[0] == "09:00 succeeded"
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["by the same process", "by the next one"])
+@pytest.mark.parametrize(
+    ("acts", "previous"),
+    [
+        pytest.param((Act(),), "08:32", id="which was the run before"),
+        pytest.param((Act(), Act(state=FAILED)), "08:31", id="which was before a failure"),
+    ],
+)
+def test_a_run_is_told_the_last_success(acts, previous, is_restarted):
+    here = world(job("a", MINUTELY))
+    here.act("a", *acts)
+    here.run_until("08:32:10")
+    if is_restarted:
+        here.restart(after=SECOND)
+    here.run_until("08:33:10")
+    assert here.launches[-1][1].previous_success_at == at(previous)

@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from evertick.dispatch.clock import Clock
+from evertick.dispatch.taking import read_gained
 from evertick.errors import StoreError, StoreUnavailable
 from evertick.loop.balance import share_of
-from evertick.loop.messages import BucketsGained, BucketsLost, LeaseRenewed, Message, NodesSeen, OrphansFound
+from evertick.loop.messages import BucketsLost, LeaseRenewed, Message, NodesSeen, OrphansFound
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
 from evertick.model.ledger import NODE_PREFIX, Lease, bucket_lease
@@ -160,9 +161,9 @@ class Leadership:
         }
         if gained:
             # Read after the lease: whatever the owner before had committed is there, and it can add nothing more.
-            snapshot = self._store.load(gained.keys())
+            message = read_gained(self._store, gained, gained.keys())
             self._epochs.update(gained)
-            self._report(BucketsGained(gained, snapshot))
+            self._report(message)
 
     def _names(self, buckets: Iterable[int]) -> list[str]:
         return [NODE_PREFIX + self._holder, *self._bucket_names(buckets)]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from evertick.loop import chain, clocks, jobs, orphans, ownership, placing, requests, settle, subruns
 from evertick.loop.effects import Decision, Resync
-from evertick.loop.enter import drop, is_ledger_behind, keep_successes, plan_ahead, report_missed
+from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed
 from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due
 from evertick.loop.messages import (
     AskActiveRuns,
@@ -164,7 +164,6 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             requests.statistics(state, turn, message)
         case Shutdown(ends_runs):
             state.is_stopping = True
-            keep_successes(state, turn)
             if ends_runs:
                 _end_runs(state, turn)
 

@@ -35,19 +35,9 @@ def plan_ahead(state: State, turn: Turn) -> None:
         if turn.now >= state.next_flush_at:
             if state.epochs:
                 turn.tell_floor()
-            keep_successes(state, turn)
             state.next_flush_at = turn.now + settings.flush_interval_us
     if state.to_plan:
         _plan_singly(state, turn)
-
-
-def keep_successes(state: State, turn: Turn) -> None:
-    """Write down with the jobs for which time each succeeded last: whoever comes next tells their runs."""
-    for job_id in state.succeeded:
-        job = state.jobs.get(job_id)
-        if job is not None:
-            turn.keep_job(job)
-    state.succeeded.clear()
 
 
 def is_ledger_behind(state: State) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from evertick.model.instant import Instant
@@ -121,6 +122,8 @@ class BucketsGained(NamedTuple):
 
     epochs: Mapping[int, int]
     snapshot: Snapshot
+    successes: Mapping[str, Instant] = MappingProxyType({})
+    """Of jobs, the time for which the newest good run was, where the snapshot may have an older one."""
 
 
 class BucketsLost(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from evertick.loop.constraints import BEHIND, expect_end
 from evertick.loop.effects import Reconcile, Release
@@ -49,7 +49,7 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
     known: set[str] = set()
     for record in message.snapshot.jobs:
         floor = message.snapshot.floors.get(bucket_of(record.job_id), 0)
-        if _take_up(state, turn, record, floor, rows[record.job_id], to_ask):
+        if _take_up(state, turn, _with_success(record, message.successes), floor, rows[record.job_id], to_ask):
             known.add(record.job_id)
     for job_id, definition in state.definitions.items():
         if job_id not in known and bucket_of(job_id) in message.epochs:
@@ -61,6 +61,12 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
     for notice in message.snapshot.notices:
         turn.log("store.notice", is_alarming=True, notice=notice)
     turn.log("buckets.gained", buckets=len(message.epochs), jobs=len(known), open_runs=len(message.snapshot.open_runs))
+
+
+def _with_success(record: JobRecord, successes: Mapping[str, Instant]) -> JobRecord:
+    """With its newest success, which its line need not have."""
+    known = successes.get(record.job_id)
+    return record if known is None else record._replace(last_success_at=max(known, record.last_success_at or known))
 
 
 def _take_up(

@@ -361,10 +361,8 @@ def _end(
         turn.keep_job(job)
     if outcome is SUCCEEDED and (job.last_success_at is None or run.key.scheduled_for > job.last_success_at):
         job.last_success_at = run.key.scheduled_for
-        if job.job.policy.skip_if_successful or state.is_stopping:
+        if job.job.policy.skip_if_successful:
             turn.keep_job(job)
-        else:
-            state.succeeded[run.key.job_id] = None
     if lane.waiting:
         drain(state, turn, job, lane)
     close_lane(job, run.key.origin)

@@ -226,8 +226,6 @@ class State:
         self.retiring: dict[str, Instant] = {}
         self.is_whole = True
         """Whether every definition could be read; otherwise a job that is not there may be in one that could not."""
-        self.succeeded: dict[str, None] = {}
-        """Jobs whose newest success the ledger does not have with the job yet; told together, every few seconds."""
         self.batches: dict[int, PendingBatch] = {}
         self.next_batch = 1
         self.changes_in_flight = 0

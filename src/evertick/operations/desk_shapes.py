@@ -28,6 +28,7 @@ from evertick.model.work import (
     SubJob,
 )
 from evertick.operations.data import lateness_seconds, run_data, text_or_none
+from evertick.operations.jobs import last_success_of
 from evertick.operations.reasons import Why
 from evertick.operations.words import local_text, offset_text
 from evertick.planning.verify import Report
@@ -75,7 +76,7 @@ def job_data(
         "active": active,
         "waiting": waiting,
         "last": None if last is None else brief_run(last),
-        "last_success_for": text_or_none(known.last_success_at),
+        "last_success_for": text_or_none(last_success_of(record, last)),
         "paused_at": text_or_none(known.paused_at),
         "pause_note": known.pause_note,
         "error": known.error,

@@ -11,7 +11,7 @@ from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, ScheduleLine
-from evertick.model.lifecycle import ACTIVE, WAITING, JobStatus
+from evertick.model.lifecycle import ACTIVE, SUCCEEDED, WAITING, JobStatus
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import AtSpec, CronSpec, ScheduleSpec, specs_from_text
 from evertick.operations.asking import find_record
@@ -163,8 +163,15 @@ def _standing(
         pause_note=known.pause_note,
         retired_at=known.retired_at,
         error=known.error,
-        last_success_at=known.last_success_at,
+        last_success_at=last_success_of(record, last),
     )
+
+
+def last_success_of(record: JobRecord | None, last: LedgerRow | None) -> Instant | None:
+    """The time for which the newest good run was; a job's own line says it as of the last failure."""
+    if last is not None and last.state is SUCCEEDED:
+        return last.key.scheduled_for
+    return record.last_success_at if record is not None else None
 
 
 def _held(job: Job | None, record: JobRecord | None) -> JobStatus | None:
