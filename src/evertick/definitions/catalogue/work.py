@@ -132,7 +132,12 @@ EXTRAS: Final[Fields] = {
 }
 SURROUNDINGS: Final[Fields] = {
     "env": Field(ENV, "Environment variables; a value may be a secret.", "", {"MODE": "full"}),
-    "workingDir": Field(TEXT, "The folder it runs in; `~` is the home folder.", "the scheduler's own", "/srv/etl"),
+    "workingDir": Field(
+        TEXT,
+        "The folder it runs in. A relative one lies in the home folder; that of a step, in the job's.",
+        "a step: the job's; the home folder",
+        "/srv/etl",
+    ),
     "timeout": Field(DURATION, "Ended when it takes longer.", "no bound", "10m"),
     "retryPolicy": Field(ref("retryPolicy"), "Tries after a failure.", "none"),
 }
