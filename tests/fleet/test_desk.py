@@ -15,6 +15,7 @@ from evertick.executors.fleet.copying import LogCopies
 from evertick.executors.fleet.crew import Crew
 from evertick.executors.fleet.desk import AGAIN_SECONDS, FleetDesk
 from evertick.executors.fleet.joining import NotEnded, PartEnd, joined
+from evertick.executors.fleet.member import MemberPlugin
 from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.fleet.switchboard import Switchboard
 from evertick.executors.logs import Logs
@@ -437,3 +438,18 @@ def test_without_dask_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(settings, "find_spec", lambda _: None)
     with pytest.raises(SettingsError, match=r"pip install 'evertick\[fleet\]'"):
         FleetExecutor(tmp_path, FleetSettings("tcp://127.0.0.1:1"))
+
+
+@pytest.mark.parametrize(("slots", "cards"), [pytest.param(1, 1, id="full"), pytest.param(2, 0, id="not full")])
+def test_a_member_that_was_full_says_at_once_that_it_is_not(tmp_path, slots, cards):
+    sent = []
+    member = MemberPlugin("ex-a", (), str(tmp_path), slots)
+    member._worker = SimpleNamespace(
+        batched_stream=SimpleNamespace(send=sent.append), monitor=SimpleNamespace(recent=dict)
+    )
+    member._logs, member._incarnation = Logs(tmp_path), "1"
+    member._pass_on([[wire.STARTED, *KEY, 1, NINE]])
+    sent.clear()
+    member._pass_on([[wire.FINISHED, *KEY, 1, NINE + 1, SUCCEEDED, 0, "", 7, None]])
+    assert [message["op"] for message in sent] == [talk.SAY, *[talk.CARD] * cards]
+    assert [message["card"]["running"] for message in sent[1:]] == [0] * cards

@@ -107,6 +107,26 @@ def test_a_member_that_is_full_is_passed_over_and_all_full_is_waited_for():
     assert here.started()[-1] == "08:33"
 
 
+@pytest.mark.parametrize(
+    ("priority", "first"),
+    [
+        pytest.param(0, "z", id="the one that has waited longest"),
+        pytest.param(1, "a", id="the one of higher priority"),
+    ],
+)
+def test_a_place_that_is_free_goes_to(priority, first):
+    routing = Routing("fleet", Strategy.FIRST)
+    late = replace(job("a", EverySpec(2 * MINUTE)), routing=routing, priority=priority)
+    early = replace(job("z", MINUTELY), routing=routing)
+    here = fleet(late, early, members=())
+    for name in ("a", "z"):
+        here.act(name, FOREVER)
+    here.run_until("08:32:30")
+    assert here.launches == []
+    here.say(seen("ex-a", slots=1))
+    assert [launch.key.job_id for _, launch in here.launches] == [first]
+
+
 def test_a_lost_run_goes_to_another_member():
     here = fleet(on_fleet(Strategy.FAILOVER))
     here.act("a", FOREVER)

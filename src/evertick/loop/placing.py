@@ -33,13 +33,18 @@ class Met(NamedTuple):
 
 
 def members_seen(state: State, message: MembersSeen) -> list[str]:
-    """Who is there; answers the jobs whose runs could not be placed before."""
+    """Who is there; answers the jobs whose runs could not be placed before, in the order in which they may go on."""
     state.members[message.executor] = tuple(message.members)
+    turns: dict[str, tuple[int, int]] = {}
     for key in list(state.homeless):
         job = state.jobs.get(key.job_id)
         if job is None or job.find(key) is None:
             del state.homeless[key]
-    return sorted({key.job_id for key in state.homeless})
+            continue
+        # By priority, then the one that waits longest: a place that was made must not go to the same jobs for ever.
+        mine = (-job.job.priority, key.scheduled_for)
+        turns[key.job_id] = min(mine, turns.get(key.job_id, mine))
+    return sorted(turns, key=lambda job_id: (turns[job_id], job_id))
 
 
 def recalled(state: State, message: PlacementsRecalled) -> list[str]:

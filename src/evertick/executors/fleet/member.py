@@ -191,6 +191,7 @@ class MemberPlugin(WorkerPlugin):
 
     def _pass_on(self, messages: list[list[Any]]) -> None:
         lines = []
+        was_full = 0 < self._slots <= len(self._open)
         for words in messages:
             ticket = _ticket(words)
             if words[0] == wire.STARTED:
@@ -206,6 +207,8 @@ class MemberPlugin(WorkerPlugin):
                 lines += self._pieces(ticket, {}, PUSHED_MAX)
             lines.append(wire.line(*words))
         self._say(b"".join(lines))
+        if was_full and len(self._open) < self._slots:
+            self._show()  # at once: somebody may wait for the place
 
     def _show(self) -> None:
         if not self._incarnation:
