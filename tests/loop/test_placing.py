@@ -127,6 +127,35 @@ def test_a_place_that_is_free_goes_to(priority, first):
     assert [launch.key.job_id for _, launch in here.launches] == [first]
 
 
+def test_a_place_goes_round_the_jobs_that_wait_for_it_whatever_they_do_with_older_runs():
+    routing = Routing("fleet", Strategy.FIRST)
+    patient = replace(job("a", MINUTELY, overlap=Overlap(OverlapKind.WAIT)), routing=routing)
+    restless = replace(job("z", MINUTELY, overlap=Overlap(OverlapKind.REPLACE)), routing=routing)
+    here = fleet(patient, restless, members=())
+    for name in ("a", "z"):
+        here.act(name, FOREVER)
+    here.run_until("08:35:30")
+    here.say(seen("ex-a", slots=1))
+    here.say(MembersSeen("fleet", [Member("ex-a", is_healthy=True, running=1, slots=1)]))
+    here.finish("a")
+    here.say(seen("ex-a", slots=1))
+    assert [launch.key.job_id for _, launch in here.launches][:2] == ["a", "z"]
+
+
+def test_a_next_attempt_has_its_turn_among_those_that_wait_for_a_place():
+    routing = Routing("fleet", Strategy.FIRST)
+    failing = replace(job("a", MINUTELY, retry=retries(1)), routing=routing)
+    waiting = replace(job("b", MINUTELY), routing=routing, priority=-1)
+    here = fleet(failing, members=("ex-a",))
+    here.act("a", Act(state=FAILED), FOREVER)
+    here.run_until("08:31:01")
+    here.say(seen())
+    here.define(failing, waiting)
+    here.run_until("08:32:30")
+    here.say(seen("ex-a", slots=1))
+    assert [(launch.key.job_id, launch.attempt) for _, launch in here.launches] == [("a", 1), ("a", 2)]
+
+
 def test_a_lost_run_goes_to_another_member():
     here = fleet(on_fleet(Strategy.FAILOVER))
     here.act("a", FOREVER)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from evertick.loop import chain, clocks, jobs, orphans, ownership, placing, requests, settle, subruns
 from evertick.loop.effects import Decision, Resync
 from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed
-from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due
+from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due, retry_homeless
 from evertick.loop.messages import (
     AskActiveRuns,
     AskJob,
@@ -244,6 +244,7 @@ def _go_on(state: State, turn: Turn, job_ids: Iterable[str]) -> None:
     for job_id in job_ids:
         job = state.jobs.get(job_id)
         if job is not None and job.lanes:
+            retry_homeless(state, turn, job)
             jobs.drain_all(state, turn, job)
 
 

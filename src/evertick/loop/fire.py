@@ -87,14 +87,30 @@ def _start_retry(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
     # Without a definition there is nothing to run; it goes on when the job returns, or ends with its grace.
     if state.is_stopping or job.hold is Hold.RETIRED:
         return
+    if not _retry_now(state, turn, job, run):
+        # The limit was lowered since, or no executor can take it: it waits for its turn, in its place.
+        state.ring.put(turn.now + state.settings.loop_interval_us, run)
+
+
+def _retry_now(state: State, turn: Turn, job: JobState, run: OpenRun) -> bool:
     lane = job.lane_of(run.key)
     others = [other for other in lane.active.values() if other.state is not RETRYING]
     has_place = find_place(state, turn, job, run)
-    if has_place and may_leave_queue(job.overlap_of(lane), len(neighbours(job, lane, run, others))):
-        start(state, turn, job, lane, run)
-    else:
-        # The limit was lowered since, or no executor can take it: it waits for its turn, in its place.
-        state.ring.put(turn.now + state.settings.loop_interval_us, run)
+    if not has_place or not may_leave_queue(job.overlap_of(lane), len(neighbours(job, lane, run, others))):
+        return False
+    start(state, turn, job, lane, run)
+    return True
+
+
+def retry_homeless(state: State, turn: Turn, job: JobState) -> None:
+    """Members have changed: runs that wait for one with their next attempt have their turn with the others."""
+    if state.is_stopping or job.hold is Hold.RETIRED or state.is_lease_over(turn.now):
+        return
+    for lane in (job.lanes or {}).values():
+        for run in list(lane.active.values()):
+            is_due = run.state is RETRYING and run.retry_at is not None and run.retry_at <= turn.now
+            if is_due and run.key in state.homeless:
+                _retry_now(state, turn, job, run)
 
 
 def _turn_of(state: State, run: OpenRun) -> tuple[int, int]:

@@ -35,14 +35,14 @@ class Met(NamedTuple):
 def members_seen(state: State, message: MembersSeen) -> list[str]:
     """Who is there; answers the jobs whose runs could not be placed before, in the order in which they may go on."""
     state.members[message.executor] = tuple(message.members)
-    turns: dict[str, tuple[int, int]] = {}
+    turns: dict[str, tuple[int, int, int]] = {}
     for key in list(state.homeless):
         job = state.jobs.get(key.job_id)
         if job is None or job.find(key) is None:
             del state.homeless[key]
             continue
-        # By priority, then the one that waits longest: a place that was made must not go to the same jobs for ever.
-        mine = (-job.job.priority, key.scheduled_for)
+        # As within one instant: a place that was made must not go to the same jobs for ever.
+        mine = (-job.job.priority, job.last_started_at, key.scheduled_for)
         turns[key.job_id] = min(mine, turns.get(key.job_id, mine))
     return sorted(turns, key=lambda job_id: (turns[job_id], job_id))
 
