@@ -76,6 +76,7 @@ def test_a_run_that_nobody_can_take_waits_and_says_why():
     assert here.line("08:31").detail == "no-executor: of 3 members: none has gpu=true"
     here.say(seen("ex-g", labels=(("gpu", "true"),)))
     assert places(here) == ["ex-g"]
+    assert here.line("08:31").detail == "it waited for an executor: of 3 members: none has gpu=true"
     assert here.forgotten() == []
 
 

@@ -94,7 +94,10 @@ def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: 
     if isinstance(placed, Nowhere):
         _wait_for_a_member(state, turn, job, run, placed.why)
         return False
-    state.homeless.pop(run.key, None)
+    why = state.homeless.pop(run.key, None)
+    if why is not None:
+        # It says why it is late; that there is no executor is true no longer.
+        turn.note(run, f"it waited for an executor: {why}")
     run.executor = str(placed)
     return True
 
