@@ -60,7 +60,8 @@ def remove(settings: FleetSettings, name: str, *, by_force: bool) -> None:
     async def leave(view: _View) -> None:
         member = view.member(name)
         if member.running and not by_force:
-            raise Conflict(f"{name} runs {member.running} attempts. Drain it first, or use --force to end them.")
+            running = "1 attempt" if member.running == 1 else f"{member.running} attempts"
+            raise Conflict(f"{name} runs {running}. Drain it first, or use --force to end what runs.")
         view.tell(name, wire.line(talk.LEAVE))
         await view.wait_until_gone(name, ANSWER_SECONDS)
 
