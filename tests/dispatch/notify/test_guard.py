@@ -165,6 +165,32 @@ def test_a_second_address_is_tried_when_the_first_is_dead():
         connection.close()
 
 
+def test_many_dead_addresses_take_no_longer_than_one_try_may(monkeypatch):
+    passed = [0.0]
+
+    class Dead:
+        def __init__(self, *_kind) -> None:
+            self._patience = 0.0
+
+        def settimeout(self, seconds: float) -> None:
+            self._patience = seconds
+
+        def connect(self, _where) -> None:
+            passed[0] += self._patience
+            raise TimeoutError
+
+        def close(self) -> None:
+            pass
+
+    guard, _ = guard_with([f"198.51.100.{number}" for number in range(1, 60)], "198.51.100.0/24")
+    target = guard.check("http://x.test/")
+    monkeypatch.setattr(guard_module.time, "monotonic", lambda: passed[0])
+    monkeypatch.setattr(guard_module.socket, "socket", Dead)
+    with pytest.raises(TimeoutError):
+        connect(target, 5, 15)
+    assert passed == [15.0]
+
+
 def test_a_closed_connection_is_not_opened_again_by_name():
     with receiver() as here:
         guard, _ = guard_with(["127.0.0.1"], "127.0.0.0/8")

@@ -139,7 +139,7 @@ def _call(
     started = time.monotonic()
     try:
         target = guard.check(url)
-        connection = connect(target, settings.connect_seconds)
+        connection = connect(target, settings.connect_seconds, settings.deadline_seconds)
     except (OSError, ssl.SSLError) as error:
         return Outcome(False, f"{masked(url)}: {_reason(error)}", may_retry=True)
     # A receiver that sends one byte a minute is silent for never long enough: all of it has one deadline.

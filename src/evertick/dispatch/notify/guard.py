@@ -11,6 +11,7 @@ import http.client
 import ipaddress
 import socket
 import ssl
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -110,9 +111,12 @@ def is_public(address: Address) -> bool:
     return address.is_global and not address.is_multicast
 
 
-def connect(target: Target, timeout_seconds: float) -> http.client.HTTPConnection:
-    """A connection to an address that was checked; the name stands only in the certificate and the Host header."""
-    sock = _reach(target, timeout_seconds)
+def connect(target: Target, timeout_seconds: float, all_seconds: float | None = None) -> http.client.HTTPConnection:
+    """A connection to an address that was checked; the name stands only in the certificate and the Host header.
+
+    A name may have many addresses: all of them together, and not each, are tried for `all_seconds`.
+    """
+    sock = _reach(target, timeout_seconds, time.monotonic() + (all_seconds or timeout_seconds))
     if target.parts.scheme == "https":
         context = ssl.create_default_context()
         try:
@@ -129,14 +133,18 @@ def connect(target: Target, timeout_seconds: float) -> http.client.HTTPConnectio
     return connection
 
 
-def _reach(target: Target, timeout_seconds: float) -> socket.socket:
+def _reach(target: Target, timeout_seconds: float, until: float) -> socket.socket:
     problem: OSError | None = None
     for address in target.addresses:
+        rest = until - time.monotonic()
+        if problem is not None and rest <= 0:
+            break
         family = socket.AF_INET if address.version == 4 else socket.AF_INET6
         sock = socket.socket(family, socket.SOCK_STREAM)
-        sock.settimeout(timeout_seconds)
+        sock.settimeout(max(0.01, min(timeout_seconds, rest)))
         try:
             sock.connect((str(address), target.port))
+            sock.settimeout(timeout_seconds)
         except OSError as error:
             problem = error
             with contextlib.suppress(OSError):
