@@ -123,7 +123,11 @@ def test_a_backfill_is_looked_at_before_it_is_asked_for(job, house):
     page.get_by_role("button", name="Backfill").click()
     dialog = page.get_by_role("dialog", name="Backfill cache-warm")
     expect(dialog.get_by_text("would run.")).to_be_visible()
+    expect(dialog.get_by_role("listitem").first).to_contain_text("runs: ")
     expect(dialog.get_by_text("runs: skipped: missed").first).to_be_visible()
+    expect(dialog.get_by_text("left alone: succeeded").first).to_be_hidden()
+    dialog.get_by_text("occurrences left alone").click()
+    expect(dialog.get_by_text("left alone: succeeded").first).to_be_visible()
     dialog.get_by_label("At the same time").fill("4")
     start = dialog.get_by_role("button", name="occurrence")
     expect(start).to_be_enabled()
@@ -181,6 +185,7 @@ def test_a_skip_says_why(job, house):
 def test_what_people_do_is_in_the_audit_log(page, house):
     page.goto(f"{house.url}/audit")
     expect(page.get_by_text("chain unbroken")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="Signed in").filter(has_text="done").first).to_be_visible()
 
 
 def test_who_may_only_look_is_offered_nothing_to_do(browser, house, complaints):

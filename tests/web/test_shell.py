@@ -141,3 +141,37 @@ def test_an_expression_that_is_none_is_answered_with_what_to_write(page, house, 
     expect(page.get_by_role("alert")).to_contain_text("22-2")
     assert all("400" in one or "422" in one for one in complaints)
     complaints.clear()
+
+
+def test_a_definition_with_errors_is_told_on_the_home_page(page, house):
+    broken = house.folder / "broken.yaml"
+    broken.write_text("schedule: '0 22-2 * * *'\ncommand: echo never\n")
+    try:
+        page.goto(house.url)
+        page.get_by_role("alert").filter(has_text="1 definition with errors").click()
+        expect(page.get_by_text("hour range 22-2 goes backwards")).to_be_visible()
+    finally:
+        broken.unlink()
+
+
+def test_the_number_of_failures_leads_to_all_that_it_counts(page, house):
+    page.goto(f"{house.url}/overview")
+    tile = page.get_by_role("link", name="Failed, 24 h")
+    tile.click()
+    expect(page.get_by_label("Outcome")).to_have_value("failed,timed_out,lost")
+    asked = page.url.partition("from=")[2]
+    assert asked, "it counts a day, and leads to a day"
+
+
+def test_the_days_of_the_calendar_are_gone_through_by_arrows(page, house):
+    page.goto(f"{house.url}/calendar")
+    days = page.locator(".heat-day")
+    days.first.wait_for()
+    today = page.locator(".heat-day[tabindex='0']")
+    today.focus()
+    before = days.evaluate_all("all => all.indexOf(document.activeElement)")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowDown")
+    assert days.evaluate_all("all => all.indexOf(document.activeElement)") == before - 7 + 1
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="Its runs")).to_be_visible()

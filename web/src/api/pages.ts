@@ -1,4 +1,4 @@
-/** Lists that come in pages: more of them on demand, the first one fresh. */
+/** Lists that come in pages: more of them on demand, the first one fresh, and nothing lost in between. */
 
 import { useEffect, useState } from "preact/hooks";
 import { get, withQuery, type Query } from "./client";
@@ -19,10 +19,16 @@ export function usePages<T, P extends Page<T> = Page<T>>(target: string, query: 
   const address = withQuery(target, query);
   const first = useApi<P>(address, concerns);
   const [rest, setRest] = useState<{ address: string; items: T[]; next: string | null } | null>(null);
+  const head = first.data?.items ?? [];
   const [isAsking, setAsking] = useState(false);
   const [problem, setProblem] = useState<Error>();
-  useEffect(() => setRest(null), [address]);
-  const later = rest?.address === address ? rest : null;
+  const tail = rest?.address === address ? tailBehind(rest.items, head) : null;
+  // So much has come that the pages do not meet any more: what was loaded further down is asked for again.
+  const isApart = rest !== null && tail === null && first.data !== undefined;
+  useEffect(() => {
+    if (isApart) setRest(null);
+  }, [isApart]);
+  const later = tail && rest ? rest : null;
   const next = later ? later.next : (first.data?.next ?? null);
 
   async function more() {
@@ -31,7 +37,7 @@ export function usePages<T, P extends Page<T> = Page<T>>(target: string, query: 
     setProblem(undefined);
     try {
       const page = await get<P>(withQuery(target, { ...query, cursor: next }));
-      setRest({ address, items: [...(later?.items ?? []), ...page.items], next: page.next });
+      setRest({ address, items: [...(later ? later.items : head), ...page.items], next: page.next });
     } catch (error) {
       setProblem(error as Error);
     }
@@ -39,11 +45,23 @@ export function usePages<T, P extends Page<T> = Page<T>>(target: string, query: 
   }
   return {
     first: first.data,
-    items: [...(first.data?.items ?? []), ...(later?.items ?? [])],
+    items: [...head, ...(tail ?? [])],
     hasMore: next !== null,
     isLoading: first.isLoading || isAsking,
     error: problem ?? first.error,
     more,
     reload: first.reload,
   };
+}
+
+/** What of a list that was loaded before lies behind its first page as it is now; null: they do not meet. */
+export function tailBehind<T>(whole: T[], head: T[]): T[] | null {
+  const last = head.at(-1);
+  const place = last === undefined ? -1 : whole.findIndex((item) => nameOf(item) === nameOf(last));
+  return place < 0 ? null : whole.slice(place + 1);
+}
+
+function nameOf(item: unknown): unknown {
+  const { run, number, job } = item as { run?: string; number?: number; job?: string };
+  return run ?? number ?? job;
 }

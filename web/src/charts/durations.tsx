@@ -6,8 +6,8 @@ import "uplot/dist/uPlot.min.css";
 import type { Durations, Percentiles, Point } from "../api/types";
 import { paint } from "../state/theme";
 import { shownZone } from "../state/zone";
-import { ticks } from "../time/axis";
-import { span } from "../time/words";
+import { spanTicks, ticks } from "../time/axis";
+import { roundSpan, span } from "../time/words";
 import { BAD_STATES } from "../ui/outcomes";
 import { useWidth } from "../ui/width";
 
@@ -65,9 +65,11 @@ function options(durations: Durations, width: number, zone: string): uPlot.Optio
   return {
     width,
     height: HEIGHT,
+    // Room on the right for the names of the lines, where no point can be.
+    padding: [8, 34, 0, 0],
     legend: { show: false },
     cursor: { drag: { x: true, y: false }, points: { size: 9 } },
-    axes: [{ ...axis, ...roundTimes(zone) }, { ...axis, size: 64, values: (_plot, values) => values.map((value) => span(value * 1000)) }],
+    axes: [{ ...axis, ...roundTimes(zone) }, { ...axis, size: 64, splits: (plot) => spanTicks((plot.scales["y"]?.max ?? 1) * 1000).map((ms) => ms / 1000), values: (_plot, values) => values.map((value) => roundSpan(value * 1000)) }],
     // A single run has no span of its own.
     scales: { x: { range: (_plot, least, most) => (least === most ? [least - 60, most + 60] : [least, most]) }, y: { range: (_plot, _least, most) => [0, (most || 1) * 1.12] } },
     series: [
@@ -111,7 +113,8 @@ function drawPercentiles(plot: uPlot, { percentiles }: Durations, stroke: string
   pen.fillStyle = stroke;
   pen.font = `${11 * devicePixelRatio}px system-ui`;
   let free = Infinity;
-  pen.textAlign = "right";
+  pen.textAlign = "left";
+  pen.textBaseline = "middle";
   for (const [name, value] of [["p50", usual.p50], ["p90", usual.p90], ["p99", usual.p99]] as const) {
     const y = plot.valToPos(value, "y", true);
     if (y < plot.bbox.top) continue;
@@ -121,8 +124,10 @@ function drawPercentiles(plot: uPlot, { percentiles }: Durations, stroke: string
     pen.lineTo(plot.bbox.left + plot.bbox.width, y);
     pen.stroke();
     // Where the lines are close, the lower one has the word.
-    if (free - y > 13 * devicePixelRatio) pen.fillText(name, plot.bbox.left + plot.bbox.width - 4, y - 4);
-    free = y;
+    if (free - y > 13 * devicePixelRatio) {
+      pen.fillText(name, plot.bbox.left + plot.bbox.width + 5 * devicePixelRatio, y);
+      free = y;
+    }
   }
   pen.restore();
 }

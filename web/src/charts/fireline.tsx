@@ -1,7 +1,7 @@
 /** A few times on a small line of time. */
 
 import { nowMs } from "../state/now";
-import { ticks } from "../time/axis";
+import { inside, ticks } from "../time/axis";
 import { LOCAL_ZONE } from "../state/zone";
 import { everywhere } from "../time/words";
 import { useWidth } from "../ui/width";
@@ -21,7 +21,7 @@ export function FireLine({ times, zone }: { times: number[]; zone: string }) {
         {ticks(from, to, width - 20, zone).map((tick) => (
           <g key={tick.at}>
             <line class="fireline" x1={x(tick.at)} x2={x(tick.at)} y1="30" y2="36" />
-            <text class="axis-label" x={x(tick.at)} y="52">
+            <text class="axis-label" x={inside(x(tick.at), tick.label, width)} y="52">
               {tick.label}
             </text>
           </g>

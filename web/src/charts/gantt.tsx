@@ -3,7 +3,8 @@
 import type { Attempt, AttemptStep } from "../api/types";
 import { now } from "../state/now";
 import { runPath } from "../state/route";
-import { span } from "../time/words";
+import { spanTicks } from "../time/axis";
+import { roundSpan, span } from "../time/words";
 import { StateBadge } from "../ui/badges";
 import { lookOf } from "../ui/outcomes";
 
@@ -48,9 +49,9 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
         </div>
       ))}
       <div class="gantt-axis small quiet" aria-hidden="true">
-        {[0, 0.25, 0.5, 0.75, 1].map((share) => (
-          <span key={share} style={{ left: `${share * 100}%` }}>
-            {share ? span((last - first) * share) : "0"}
+        {spanTicks(last - first).map((at) => (
+          <span key={at} style={{ left: `${(100 * at) / (last - first)}%` }}>
+            {roundSpan(at)}
           </span>
         ))}
       </div>

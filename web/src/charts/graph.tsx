@@ -12,6 +12,11 @@ const NODES_MAX = 300;
 
 const HANDLERS: Record<string, string> = { on_success: "on success", on_failure: "on failure", on_cancel: "on cancel", on_exit: "at the end" };
 
+interface Point {
+  x: number;
+  y: number;
+}
+
 interface Placed extends GraphNode {
   x: number;
   y: number;
@@ -31,22 +36,30 @@ export function layOut(steps: GraphNode[]): Layout {
   for (const step of steps) graph.setNode(step.id, { width: WIDTH, height: HEIGHT });
   for (const step of steps) for (const before of step.depends) graph.setEdge(before, step.id);
   dagre.layout(graph);
+  const at = (id: string) => graph.node(id) as Point;
   const size = graph.graph() as { width?: number; height?: number };
   return {
-    nodes: steps.map((step) => ({ ...step, ...(graph.node(step.id) as { x: number; y: number }) })),
-    edges: graph.edges().map((edge) => curve((graph.edge(edge) as { points: { x: number; y: number }[] }).points)),
+    nodes: steps.map((step) => ({ ...step, ...at(step.id) })),
+    edges: graph.edges().map((edge) => {
+      const [from, to] = [at(edge.v), at(edge.w)];
+      const between = (graph.edge(edge) as { points: Point[] }).points.slice(1, -1);
+      // From the middle of one side to the middle of the other; only edges that pass other steps go round them.
+      return curve([{ x: from.x + WIDTH / 2, y: from.y }, ...(between.length > 1 ? between : []), { x: to.x - WIDTH / 2, y: to.y }]);
+    }),
     width: size.width ?? 0,
     height: size.height ?? 0,
   };
 }
 
-function curve(points: { x: number; y: number }[]): string {
-  const [first, ...rest] = points;
-  const last = rest.at(-1);
-  if (!first || !last) return "";
-  const middle = (first.x + last.x) / 2;
-  if (rest.length <= 2) return `M${first.x} ${first.y}C${middle} ${first.y} ${middle} ${last.y} ${last.x} ${last.y}`;
-  return `M${first.x} ${first.y}L${rest.map((point) => `${point.x} ${point.y}`).join("L")}`;
+function curve([first, ...rest]: [Point, ...Point[]]): string {
+  let before = first;
+  const parts = rest.map((point) => {
+    const middle = (before.x + point.x) / 2;
+    const part = `C${middle} ${before.y} ${middle} ${point.y} ${point.x} ${point.y}`;
+    before = point;
+    return part;
+  });
+  return `M${first.x} ${first.y}${parts.join("")}`;
 }
 
 interface Props {

@@ -1,5 +1,6 @@
 /** A year of days: how each was, in colour and in words; days to come are hollow, changes of the clock are marked. */
 
+import { useEffect, useRef } from "preact/hooks";
 import type { Day } from "../api/types";
 import { MONTHS, number } from "../time/words";
 
@@ -31,6 +32,9 @@ interface Props {
 }
 
 export function HeatMap({ days, today, chosen, onPick }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  // Where the year is wider than the screen, its end is what people came for.
+  useEffect(() => box.current?.scrollTo({ left: box.current.scrollWidth }), [days.length]);
   const first = days[0];
   if (!first) return null;
   const most = Math.max(1, ...days.map((day) => day.count));
@@ -38,8 +42,8 @@ export function HeatMap({ days, today, chosen, onPick }: Props) {
   const weeks = Math.ceil((days.length + shift) / 7);
   const width = LEFT + weeks * (CELL + GAP);
   return (
-    <div class="heat-scroll" tabIndex={0} role="region" aria-label="Days">
-      <svg class="heat" width={width} height={TOP + 7 * (CELL + GAP) + 2} role="group" aria-label="Calendar of days">
+    <div ref={box} class="heat-scroll" tabIndex={0} role="region" aria-label="Days">
+      <svg class="heat" width={width} height={TOP + 7 * (CELL + GAP) + 2} role="group" aria-label="Calendar of days" onKeyDown={moveFocus}>
         <defs>
           <pattern id="heat-hatch" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
             <rect width="1.5" height="4" class="heat-hatch-line" />
@@ -58,6 +62,7 @@ export function HeatMap({ days, today, chosen, onPick }: Props) {
               {day.date.endsWith("-01") && (
                 <text x={x} y="12" class="heat-label">
                   {MONTHS[Number(day.date.slice(5, 7)) - 1]}
+                  {day.date.slice(5, 7) === "01" && ` ${day.date.slice(0, 4)}`}
                 </text>
               )}
               <DayBox day={day} x={x} y={y} most={most} isToday={day.date === today} isChosen={day.date === chosen} onPick={onPick} />
@@ -67,6 +72,18 @@ export function HeatMap({ days, today, chosen, onPick }: Props) {
       </svg>
     </div>
   );
+}
+
+const STEPS: Record<string, number> = { ArrowUp: -1, ArrowDown: 1, ArrowLeft: -7, ArrowRight: 7 };
+
+/** By arrows from day to day and from week to week. */
+function moveFocus(event: KeyboardEvent): void {
+  const step = STEPS[event.key];
+  if (step === undefined || !(event.currentTarget instanceof Element)) return;
+  const days = [...event.currentTarget.querySelectorAll<SVGGElement>(".heat-day")];
+  const next = days[days.indexOf(event.target as SVGGElement) + step];
+  event.preventDefault();
+  next?.focus();
 }
 
 interface BoxProps {
@@ -83,13 +100,16 @@ function DayBox({ day, x, y, most, isToday, isChosen, onPick }: BoxProps) {
   const { count: total, failed: bad, skipped } = day;
   const level = total ? Math.max(1, Math.ceil((4 * Math.log1p(total)) / Math.log1p(most))) : 0;
   const caught = day.caught_up + day.backfilled;
-  const kind = bad ? `heat-bad-${bad / total > 0.2 ? 2 : 1}` : total && skipped / total > 0.5 ? "heat-skipped" : `heat-${level}`;
+  const kind = total && skipped / total > 0.5 ? "heat-skipped" : `heat-${level}`;
+  // From the bottom up, by their share: one failure among a thousand runs is seen, and does not paint the day red.
+  const red = bad ? Math.min(CELL, Math.max(4, Math.round(CELL * Math.sqrt(bad / total)))) : 0;
   const isFuture = !total && (day.planned ?? 0) > 0;
   return (
     <g
       class="heat-day"
       role="button"
-      tabIndex={isToday || isChosen ? 0 : -1}
+      // In lower case: inside SVG the other spelling is an attribute that means nothing, and no day could be reached.
+      tabindex={isToday || isChosen ? 0 : -1}
       aria-label={tellDay(day).replaceAll("\n", ", ")}
       aria-pressed={isChosen}
       data-tip={tellDay(day)}
@@ -98,7 +118,8 @@ function DayBox({ day, x, y, most, isToday, isChosen, onPick }: BoxProps) {
     >
       <rect x={x} y={y} width={CELL} height={CELL} rx="3" class={isFuture ? "heat-future" : kind} />
       {caught > 0 && <rect x={x} y={y} width={CELL} height={CELL} rx="3" fill="url(#heat-hatch)" />}
-      {bad > 0 && <path d={`M${x + 4} ${y + 4}l6 6M${x + 10} ${y + 4}l-6 6`} class="heat-cross" />}
+      {red > 0 && <path d={`M${x} ${y + CELL - red}h${CELL}v${red - 3}q0 3 -3 3h${6 - CELL}q-3 0 -3 -3z`} class="heat-bad" />}
+      {red > 8 && <path d={`M${x + 4.5} ${y + CELL - red / 2 - 2.5}l5 5m0 -5l-5 5`} class="heat-cross" />}
       {day.dst && <circle cx={x + CELL - 2} cy={y + 2} r="2.5" class="heat-dst" />}
       {(isToday || isChosen) && <rect x={x - 1.5} y={y - 1.5} width={CELL + 3} height={CELL + 3} rx="4" class="heat-today" />}
     </g>

@@ -1,7 +1,7 @@
 /** How many occurrences fall together: finds the midnight at which everything starts at once. */
 
 import { LOCAL_ZONE, shownZone } from "../state/zone";
-import { ticks } from "../time/axis";
+import { inside, ticks } from "../time/axis";
 import { counted, everywhere } from "../time/words";
 import { useWidth } from "../ui/width";
 
@@ -41,7 +41,7 @@ export function Pileup({ minutes }: { minutes: { at: string; count: number }[] }
           ) : null,
         )}
         {ticks(from, to, width, zone).map((tick) => (
-          <text key={tick.at} class="axis-label" x={((tick.at - from) / (to - from)) * width} y={HEIGHT + 15}>
+          <text key={tick.at} class="axis-label" x={inside(((tick.at - from) / (to - from)) * width, tick.label, width)} y={HEIGHT + 15}>
             {tick.label}
           </text>
         ))}

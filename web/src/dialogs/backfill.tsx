@@ -5,7 +5,7 @@ import { path, send } from "../api/client";
 import type { Backfill } from "../api/types";
 import { nowMs } from "../state/now";
 import { LOCAL_ZONE } from "../state/zone";
-import { counted, everywhere } from "../time/words";
+import { counted, everywhere, number } from "../time/words";
 import { instantOf, localMs } from "../time/zones";
 import { FormDialog } from "../ui/dialog";
 import { Glyph } from "../ui/icon";
@@ -87,25 +87,45 @@ export function BackfillDialog({ job, onClose }: DialogProps) {
   );
 }
 
+type Candidate = NonNullable<Backfill["candidates"]>[number];
+const SHOWN = 200;
+
+/** What would run comes first: among a year of successes nobody would find it. */
 function Candidates({ preview }: { preview: Backfill }) {
+  const candidates = preview.candidates ?? [];
+  const chosen = candidates.filter((one) => one.is_chosen);
+  const others = candidates.filter((one) => !one.is_chosen);
   return (
     <>
       <p class="strong">
         {preview.chosen.toLocaleString("en")} of {counted(preview.total ?? 0, "occurrence")} would run.
       </p>
-      <ul class="preview-list">
-        {(preview.candidates ?? []).slice(0, 200).map((one) => (
-          <li key={one.scheduled_for} class="row">
-            <Glyph look={one.is_chosen ? STATES.planned : STATES.skipped} size={11} />
-            <time dateTime={one.scheduled_for} data-tip={everywhere(Date.parse(one.scheduled_for), LOCAL_ZONE, preview.timezone ?? undefined).join("\n")}>
-              {one.local}
-            </time>
-            <span class="quiet small">
-              {one.is_chosen ? "runs" : "left alone"}: {one.why}
-            </span>
-          </li>
-        ))}
-      </ul>
+      <CandidateList candidates={chosen} zone={preview.timezone ?? undefined} />
+      {others.length > 0 && (
+        <details>
+          <summary class="quiet small">{counted(others.length, "occurrence")} left alone</summary>
+          <CandidateList candidates={others} zone={preview.timezone ?? undefined} />
+        </details>
+      )}
     </>
+  );
+}
+
+function CandidateList({ candidates, zone }: { candidates: Candidate[]; zone: string | undefined }) {
+  return (
+    <ul class="preview-list">
+      {candidates.slice(0, SHOWN).map((one) => (
+        <li key={one.scheduled_for} class="row">
+          <Glyph look={one.is_chosen ? STATES.planned : STATES.skipped} size={11} />
+          <time dateTime={one.scheduled_for} data-tip={everywhere(Date.parse(one.scheduled_for), LOCAL_ZONE, zone).join("\n")}>
+            {one.local}
+          </time>
+          <span class="quiet small">
+            {one.is_chosen ? "runs" : "left alone"}: {one.why}
+          </span>
+        </li>
+      ))}
+      {candidates.length > SHOWN && <li class="quiet small">and {number(candidates.length - SHOWN)} more</li>}
+    </ul>
   );
 }

@@ -6,6 +6,7 @@ import { PageBody } from "../app";
 import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
 import { More } from "../ui/runs";
 import { Time } from "../ui/time";
+import { deedOf, objectOf, outcomeOf } from "./audit-words";
 
 export function AuditPage() {
   const lines = usePages<AuditLine, AuditAnswer>("/audit", { limit: 100 });
@@ -44,10 +45,12 @@ export function AuditPage() {
                     <td class="nowrap">
                       <Time at={line.at} />
                     </td>
-                    <td>{line.by}</td>
-                    <td class="strong">{line.action}</td>
-                    <td>{line.target}</td>
-                    <td>{line.outcome ?? ""}</td>
+                    <td data-tip={line.from || undefined}>{line.by}</td>
+                    <td class="strong" data-tip={line.action}>
+                      {deedOf(line.action)}
+                    </td>
+                    <td>{objectOf(line.action, line.target)}</td>
+                    <td class="nowrap">{outcomeOf(line.outcome)}</td>
                     <td class="quiet small mono is-wide-only said">
                       <span class="cut">{detailOf(line.detail)}</span>
                     </td>

@@ -16,7 +16,7 @@ const DAY = 86_400_000;
 export function CalendarPage() {
   return (
     <PageBody>
-      <Head title="Calendar" about="Every day of the last year; hollow days are still to come" />
+      <Head title="Calendar" about="Every day of the last year and the four weeks to come" />
       <CalendarCard target="/calendar" />
     </PageBody>
   );

@@ -221,7 +221,7 @@ function Nodes({ nodes }: { nodes: Node[] }) {
               <tr>
                 <th scope="col">Node</th>
                 <th scope="col">State</th>
-                <th scope="col">Share of all jobs</th>
+                <th scope="col">Buckets of jobs</th>
                 <th scope="col">Jobs</th>
                 <th scope="col">Behind by</th>
                 <th scope="col">Since</th>
@@ -231,7 +231,9 @@ function Nodes({ nodes }: { nodes: Node[] }) {
               {nodes.map((node) => (
                 <tr key={node.node}>
                   <td class="strong">
-                    {node.node} {node.is_here && <span class="row-tag">this one</span>}
+                    <span class="row">
+                      {node.node} {node.is_here && <span class="row-tag">this one</span>}
+                    </span>
                     {node.version && <div class="quiet small">{node.version}</div>}
                   </td>
                   <td>

@@ -52,7 +52,6 @@ export function JobSummary({ job }: { job: JobDetail }) {
               ))}
               {!job.schedules.length && "none"}
             </Fact>
-            <Fact name="Zone">{job.timezone}</Fact>
             <Fact name="Success">{stats?.success_rate === null || !stats ? "–" : percent(stats.success_rate)}</Fact>
             <Fact name="Usually takes">
               <Span seconds={stats?.percentiles.p50} />

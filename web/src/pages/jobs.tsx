@@ -10,10 +10,13 @@ import { counted, number } from "../time/words";
 import { JobBadge, Sparkline, StateBadge, Tag } from "../ui/badges";
 import { Icon } from "../ui/icon";
 import { JOB_STATES } from "../ui/outcomes";
+import { DefinitionProblems } from "../ui/definitions";
 import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
 import { More } from "../ui/runs";
 import { Search } from "../ui/search";
 import { Time } from "../ui/time";
+
+const TAGS_SHOWN = 3;
 
 export function JobsPage({ query }: { query: URLSearchParams }) {
   const search = query.get("search") ?? "";
@@ -39,11 +42,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
           ))}
       </div>
       {jobs.error && <Problem error={jobs.error} onRetry={jobs.reload} />}
-      {jobs.first?.problems.map((problem) => (
-        <p key={problem.text} class="note is-bad mono small">
-          {problem.text}
-        </p>
-      ))}
+      <DefinitionProblems problems={jobs.first?.problems ?? []} />
       <Card>
         {!jobs.first && jobs.isLoading && <Loading lines={8} />}
         {jobs.first && !jobs.items.length && (
@@ -67,13 +66,17 @@ function JobTable({ jobs }: { jobs: Job[] }) {
           <tr>
             <th scope="col">Job</th>
             <th scope="col">State</th>
-            <th scope="col">Schedule</th>
-            <th scope="col">Next</th>
-            <th scope="col">Last</th>
             <th scope="col" class="is-wide-only">
+              Schedule
+            </th>
+            <th scope="col">Next</th>
+            <th scope="col" class="is-roomy-only">
+              Last
+            </th>
+            <th scope="col" class="is-widest-only">
               Last 20 runs
             </th>
-            <th scope="col">
+            <th scope="col" class="is-roomy-only">
               <span class="hidden-text">Actions</span>
             </th>
           </tr>
@@ -92,27 +95,34 @@ function JobRow({ job }: { job: Job }) {
   return (
     <tr>
       <td>
-        <a class="strong" href={jobPath(job.job)}>
-          {job.job}
-        </a>
-        {job.tags.map((tag) => (
-          <span key={tag} class="row-tag">
-            {tag}
-          </span>
-        ))}
+        <div class="job-name">
+          <a class="strong" href={jobPath(job.job)}>
+            {job.job}
+          </a>
+          {job.tags.slice(0, TAGS_SHOWN).map((tag) => (
+            <span key={tag} class="row-tag">
+              {tag}
+            </span>
+          ))}
+          {job.tags.length > TAGS_SHOWN && (
+            <span class="quiet small" data-tip={job.tags.slice(TAGS_SHOWN).join(", ")}>
+              +{job.tags.length - TAGS_SHOWN}
+            </span>
+          )}
+        </div>
         {job.description && <div class="quiet small cut about">{job.description}</div>}
       </td>
       <td>
         <JobBadge status={job.status} tip={job.error || job.pause_note || undefined} />
       </td>
-      <td>
-        <code class="small nowrap">{job.schedules[0] ?? "–"}</code>
+      <td class="is-wide-only">
+        <code class="small">{job.schedules[0] ?? "–"}</code>
         {job.schedules.length > 1 && <span class="quiet small"> and {job.schedules.length - 1} more</span>}
       </td>
       <td class="nowrap">{job.next_at ? <Time at={job.next_at} zone={job.timezone} as="ago" /> : <span class="quiet">–</span>}</td>
-      <td class="nowrap">
+      <td class="is-roomy-only">
         {job.last ? (
-          <a href={runPath(job.last.run)} class="row">
+          <a href={runPath(job.last.run)} class="row wrap">
             <StateBadge state={job.last.state} />
             <Time at={job.last.scheduled_for} zone={job.timezone} as="ago" />
           </a>
@@ -120,10 +130,10 @@ function JobRow({ job }: { job: Job }) {
           <span class="quiet">never</span>
         )}
       </td>
-      <td class="is-wide-only">
+      <td class="is-widest-only">
         <Sparkline runs={job.recent ?? []} />
       </td>
-      <td class="right nowrap">
+      <td class="right nowrap is-roomy-only">
         {may("operator") && (
           <button type="button" class="button is-bare is-small" aria-label={`Run ${job.job} now`} data-tip="Run now" onClick={() => (askedAction.value = { action: "trigger", job: job.job })}>
             <Icon name="runs" />

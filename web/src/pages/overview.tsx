@@ -6,7 +6,8 @@ import { PageBody } from "../app";
 import { jobPath } from "../state/route";
 import { number } from "../time/words";
 import { Glyph } from "../ui/icon";
-import { REASONS, STATES } from "../ui/outcomes";
+import { BAD_STATES, REASONS, STATES } from "../ui/outcomes";
+import { DefinitionProblems } from "../ui/definitions";
 import { Card, Head, Loading, Problem } from "../ui/parts";
 import { RunList } from "../ui/runs";
 import { Time } from "../ui/time";
@@ -29,18 +30,7 @@ function Cards({ overview }: { overview: Overview }) {
   return (
     <>
       <Strip overview={overview} />
-      {overview.problems.length > 0 && (
-        <div class="note is-bad" role="alert">
-          <strong>Definitions with errors.</strong>
-          <ul class="plain">
-            {overview.problems.slice(0, 5).map((problem) => (
-              <li key={problem.text} class="mono small">
-                {problem.text}
-              </li>
-            ))}
-          </ul>
-        </div>
-      )}
+      <DefinitionProblems problems={overview.problems} />
       <Card title="Hour by hour" aside={<HourLegend />}>
         <HourChart hours={overview.hours} />
       </Card>
@@ -48,7 +38,7 @@ function Cards({ overview }: { overview: Overview }) {
         <Card title={`Running (${number(overview.running_count)})`} aside={<a href="/runs?state=running">All</a>}>
           <RunList runs={overview.running} empty="Nothing is running." />
         </Card>
-        <Card title="Failed" aside={<a href="/runs?state=failed">All</a>}>
+        <Card title="Failed" aside={<a href={`/runs?state=${BAD_STATES.join(",")}`}>All</a>}>
           <RunList runs={overview.failed} empty="Nothing failed in the last 24 hours." />
         </Card>
         <Card title="Next" aside={<a href="/upcoming">All</a>}>

@@ -6,7 +6,7 @@ import { PageBody } from "../app";
 import { setQuery } from "../state/route";
 import { LOCAL_ZONE } from "../state/zone";
 import { instantOf, localMs } from "../time/zones";
-import { REASONS, STATES, TRIGGERS } from "../ui/outcomes";
+import { BAD_STATES, REASONS, STATES, TRIGGERS } from "../ui/outcomes";
 import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
 import { More, RunTable } from "../ui/runs";
 import { Search } from "../ui/search";
@@ -23,13 +23,13 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
     executor: query.get("executor") ?? "",
   };
   const isFiltered = Object.values(filter).some(Boolean);
-  const runs = usePages<Run>("/runs", { ...filter, limit: 50 }, (event) => event.type !== "step");
+  const runs = usePages<Run>("/runs", { ...filter, state: filter.state.split(",").filter(Boolean), limit: 50 }, (event) => event.type !== "step");
   return (
     <PageBody>
       <Head title="Runs" about="Every run and every skip, newest first" />
       <div class="filters">
         <Search label="Job, by its full name" value={filter.job} onSearch={(job) => setQuery({ job })} />
-        <Pick label="Outcome" value={filter.state} options={Object.entries(STATES).map(([name, look]) => [name, look.word])} onPick={(state) => setQuery({ state })} />
+        <Pick label="Outcome" value={filter.state} options={[[BAD_STATES.join(","), "Any failure"], ...Object.entries(STATES).map(([name, look]): [string, string] => [name, look.word])]} onPick={(state) => setQuery({ state })} />
         <Pick label="Trigger" value={filter.trigger} options={Object.entries(TRIGGERS)} onPick={(trigger) => setQuery({ trigger, triggerType: null })} />
         <Pick label="Reason" value={filter.reason} options={Object.keys(REASONS).map((name) => [name, name])} onPick={(reason) => setQuery({ reason })} />
         <Moment label="Due from" value={filter.from} onPick={(from) => setQuery({ from })} />

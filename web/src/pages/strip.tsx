@@ -8,12 +8,15 @@ import { Glyph } from "../ui/icon";
 import { BAD_STATES, STATES } from "../ui/outcomes";
 import { Time } from "../ui/time";
 
+const DAY = 86_400_000;
+
 export function Strip({ overview }: { overview: Overview | undefined }) {
   if (!overview) return <div class="strip is-loading" role="status" aria-label="Loading" />;
   const { day, next, jobs } = overview;
   const bad = BAD_STATES.reduce((sum, state) => sum + day[state], 0);
   const { lateness } = overview;
   const first = next[0];
+  const since = `from=${new Date(Date.parse(overview.now) - DAY).toISOString()}`;
   return (
     <section class="strip" aria-label="How things stand">
       {!overview.scheduler.alive && (
@@ -21,6 +24,12 @@ export function Strip({ overview }: { overview: Overview | undefined }) {
           <span class="strip-name">No scheduler is running</span>
           <span class="strip-value small">Nothing fires until one does: evertick serve</span>
         </div>
+      )}
+      {overview.problems.length > 0 && (
+        <a class="strip-tile is-bad" href="/jobs" role="alert">
+          <span class="strip-name">{counted(new Set(overview.problems.map((problem) => problem.file)).size, "definition")} with errors</span>
+          <span class="strip-value small">See what is wrong, and in which line</span>
+        </a>
       )}
       <Tile
         name="Running"
@@ -31,7 +40,7 @@ export function Strip({ overview }: { overview: Overview | undefined }) {
       />
       <Tile
         name="Failed, 24 h"
-        href="/runs?state=failed"
+        href={`/runs?state=${BAD_STATES.join(",")}&${since}`}
         glyph={<Glyph look={STATES.failed} size={11} />}
         value={number(bad)}
         note={jobs.error ? `${counted(jobs.error, "job")} in error` : "no job in error"}
@@ -41,13 +50,13 @@ export function Strip({ overview }: { overview: Overview | undefined }) {
         name="Success, 24 h"
         href="/overview"
         value={day.success_rate === null ? "–" : percent(day.success_rate)}
-        note={counted(day.succeeded, "run")}
+        note={`${number(day.succeeded)} succeeded`}
       >
         <Hours hours={overview.hours} />
       </Tile>
       <Tile
         name="Skipped, 24 h"
-        href="/runs?state=skipped"
+        href={`/runs?state=skipped&${since}`}
         glyph={<Glyph look={STATES.skipped} size={11} />}
         value={number(day.skipped)}
         note={day.caught_up ? `${number(day.caught_up)} caught up` : (mostOf(day.skips) ?? "each with its reason")}

@@ -63,7 +63,9 @@ function FireTable({ fires }: { fires: Fire[] }) {
             <th scope="col">Due</th>
             <th scope="col">In</th>
             <th scope="col">Job</th>
-            <th scope="col">In its own zone</th>
+            <th scope="col" class="is-roomy-only">
+              In its own zone
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -78,7 +80,7 @@ function FireTable({ fires }: { fires: Fire[] }) {
               <td>
                 <a href={jobPath(fire.job)}>{fire.job}</a> {fire.action !== "start" && <span class="trigger">{fire.action}</span>}
               </td>
-              <td class="quiet small nowrap">
+              <td class="quiet small nowrap is-roomy-only">
                 {fire.local} {fire.timezone} {fire.offset}
               </td>
             </tr>

@@ -73,8 +73,8 @@ function Row({ lane, item }: { lane: DrawnLane; item: Item }) {
         <Outcome item={item} />
       </td>
       <td>{item.kind === "mark" ? <TriggerBadge trigger={item.trigger} /> : null}</td>
-      <td class="right">{item.kind === "mark" ? <Span seconds={item.lateness} /> : null}</td>
-      <td class="right">
+      <td class="right nowrap">{item.kind === "mark" ? <Span seconds={item.lateness} /> : null}</td>
+      <td class="right nowrap">
         {item.kind === "mark" && item.start !== null && item.end !== null ? <Span seconds={(item.end - item.start) / 1000} /> : null}
       </td>
     </tr>

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ticks } from "./axis";
+import { inside, spanTicks, ticks } from "./axis";
+import { roundSpan } from "./words";
 
 const at = (text: string) => Date.parse(text);
 const labels = (from: string, to: string, width: number, zone: string) => ticks(at(from), at(to), width, zone).map((tick) => tick.label);
@@ -39,4 +40,18 @@ test("from a second to a century there are lines, and never too many", () => {
       assert.ok(found.length >= 1 && found.length <= 40, `${span} ms in ${zone}: ${found.length}`);
     }
   }
+});
+
+test("spans are round, and few", () => {
+  assert.deepEqual(spanTicks(10_000).map(roundSpan), ["0", "2 s", "4 s", "6 s", "8 s", "10 s"]);
+  assert.deepEqual(spanTicks(8 * 60_000).map(roundSpan), ["0", "2m", "4m", "6m", "8m"]);
+  assert.deepEqual(spanTicks(9).map(roundSpan), ["0", "2 ms", "4 ms", "6 ms", "8 ms"]);
+  for (let longest = 1; longest < 1e10; longest *= 1.7) {
+    const found = spanTicks(longest);
+    assert.ok(found.length >= 2 && found.length <= 7, `${longest} ms: ${found.length}`);
+  }
+});
+
+test("a label at an edge is moved until it is whole", () => {
+  assert.deepEqual([inside(2, "12:00", 400), inside(200, "12:00", 400), inside(399, "12:00", 400)], [17.5, 200, 382.5]);
 });

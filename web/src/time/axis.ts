@@ -93,6 +93,28 @@ function clockLabel(local: Date, step: number): string {
   return step < MINUTE ? text.slice(11, 19) : text.slice(11, 16);
 }
 
+const LETTER_PX = 7;
+
+/** Where the middle of a label is, moved by what would be cut off at an edge. */
+export function inside(x: number, label: string, width: number): number {
+  const half = (label.length * LETTER_PX) / 2;
+  return Math.max(half, Math.min(x, width - half));
+}
+
+const SPANS = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 15, 30].map((count) => count * SECOND),
+  ...[1, 2, 5, 10, 15, 30].map((count) => count * MINUTE),
+  ...[1, 2, 3, 6, 12].map((count) => count * HOUR),
+];
+
+/** Round spans from nothing up to the longest, a handful of them: 0, 2 min, 4 min, never 3 min 20. */
+export function spanTicks(longest: number, count = 5): number[] {
+  const least = longest / count;
+  const step = SPANS.find((one) => one >= least) ?? Math.ceil(least / DAY) * DAY;
+  return Array.from({ length: Math.floor(longest / step) + 1 }, (_, index) => index * step);
+}
+
 /** What the axis cannot say with its lines: the date on its left edge. */
 export function edgeLabel(from: number, to: number, zone: string): string {
   const local = new Date(localMs(from, zone));

@@ -60,6 +60,12 @@ export function span(ms: number): string {
   return `${sign}${Math.floor(size / DAY)}d ${Math.floor((size % DAY) / HOUR)}h`;
 }
 
+/** A round span, without the parts that are nothing. */
+export function roundSpan(ms: number): string {
+  if (ms === 0) return "0";
+  return span(ms).replace(/(\d+[dhm]) 0+[hms]$/, "$1");
+}
+
 function trimmed(number: number, digits: number): string {
   return number.toFixed(digits).replace(/\.?0+$/, "");
 }

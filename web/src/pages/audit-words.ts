@@ -1,0 +1,47 @@
+/** What a line of the audit log says, in words: the log itself holds the route and the address. */
+
+const PREFIX = "/api/v1";
+
+const DEEDS: Record<string, string> = {
+  "POST /session": "Signed in",
+  "DELETE /session": "Signed out",
+  "POST /jobs/{job}/trigger": "Ran a job",
+  "POST /jobs/{job}/cancel": "Cancelled a job's runs",
+  "POST /jobs/{job}/pause": "Paused a job",
+  "POST /jobs/{job}/resume": "Resumed a job",
+  "POST /jobs/{job}/backfill": "Backfilled a job",
+  "DELETE /jobs/{job}/backfill/{request}": "Ended a backfill",
+  "POST /runs/{run}/cancel": "Cancelled a run",
+  "POST /runs/{run}/retry": "Retried a run",
+  "POST /hooks/{job}": "Called a hook",
+  "POST /tokens": "Made a token",
+  "DELETE /tokens/{token}": "Revoked a token",
+  "PUT /definitions/{job}": "Wrote a definition",
+  "DELETE /definitions/{job}": "Removed a definition",
+  "POST /definitions/validate": "Checked a definition",
+  "POST /definitions/import/{kind}": "Converted definitions",
+  "POST /executors/{executor}/members/{member}/drain": "Drained a member",
+  "POST /executors/{executor}/members/{member}/undrain": "Took a member back",
+  "POST /executors/{executor}/members/{member}/remove": "Removed a member",
+};
+
+/** What was done or tried; of what has no word here, the route. */
+export function deedOf(action: string): string {
+  return DEEDS[action.replace(PREFIX, "")] ?? action;
+}
+
+/** What it was done to: the parts of the address that the route leaves open. */
+export function objectOf(action: string, target: string): string {
+  const route = action.slice(action.indexOf(" ") + 1).split("/");
+  const parts = target.split("/");
+  if (!(action.replace(PREFIX, "") in DEEDS) || route.length !== parts.length) return target;
+  return parts.filter((_, index) => route[index]?.startsWith("{")).join(" · ");
+}
+
+const OUTCOMES: Record<string, string> = { "401": "not known", "403": "not allowed", "404": "not found", "409": "not possible", "422": "not understood", "429": "too often" };
+
+export function outcomeOf(status: string | null | undefined): string {
+  if (!status) return "";
+  if (/^2\d\d$/.test(status)) return "done";
+  return OUTCOMES[status] ? `${OUTCOMES[status]} (${status})` : status;
+}
