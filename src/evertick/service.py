@@ -329,7 +329,11 @@ class FolderService:
         )
         outlook = self.service.outlook
         self.control = Control(
-            self.state_folder / CONTROL_SOCKET, outlook.status, outlook.feed, settings.limits.clients
+            self.state_folder / CONTROL_SOCKET,
+            outlook.status,
+            outlook.feed,
+            settings.limits.clients,
+            self.service.claim_now,
         )
         outlook.status.extra["control"] = lambda: self.control.counts
         sweeper = Sweeper(

@@ -40,9 +40,13 @@ class FakeControl:
             "executors": {"local": {"slots": 4}},
         }
         self.sent = []
+        self.looks = 0
 
     def status(self):
         return self.told
+
+    def look(self):
+        self.looks += 1
 
     def events(self, after=None, feed=None):  # noqa: ARG002
         yield {"feed": "f1"}

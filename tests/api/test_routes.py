@@ -128,6 +128,13 @@ def test_what_is_asked_for_is_in_the_ledger_once_however_often_it_is_sent(client
     fits("GET", "/requests/{request}", client.get(f"{V1}/requests/{request.id}"))
 
 
+def test_the_scheduler_is_told_at_once_that_something_was_asked_for(client, control):
+    assert client.get(f"{V1}/jobs/etl").status_code == 200
+    assert control.looks == 0, "looking asks for nothing"
+    assert client.post(f"{V1}/jobs/etl/trigger").status_code == 200
+    assert control.looks == 1
+
+
 def test_the_same_key_for_something_else_is_a_conflict(client):
     for params, status in (({}, 200), ({"FORMAT": "json"}, 409)):
         answer = client.post(f"{V1}/jobs/etl/trigger", json={"params": params}, headers={"idempotency-key": "k"})

@@ -44,7 +44,14 @@ def wait_for(is_so: Callable[[], bool], what: str) -> None:
 class Scene:
     def __init__(self, folder: Path, size: int = 1_000, clients_max: int = 64) -> None:
         self.feed = Feed("f1", lambda: NINE, size)
-        self.control = Control(folder / SOCKET, lambda: {"node": "a1", "last": self.feed.last}, self.feed, clients_max)
+        self.looks: list[str] = []
+        self.control = Control(
+            folder / SOCKET,
+            lambda: {"node": "a1", "last": self.feed.last},
+            self.feed,
+            clients_max,
+            lambda: self.looks.append("looked"),
+        )
         self.client = ControlClient(folder, timeout=PATIENCE)
 
     def publish(self, count: int) -> None:
@@ -90,6 +97,17 @@ class TestAsking:
     def test_by_the_client(self, scene):
         assert scene.client.status() == {"node": "a1", "last": 0}
         assert asyncio.run(scene.client.astatus()) == {"node": "a1", "last": 0}
+
+    def test_whoever_has_asked_for_something_has_it_looked_for_at_once(self, scene):
+        scene.client.look()
+        wait_for(lambda: scene.looks == ["looked"], "it to look")
+        with scene.connection() as one:
+            one.sendall(b'{"ask": "look"}\n')
+            assert one.makefile().readline() == '{"looks":true}\n'
+        assert len(scene.looks) == 2
+
+    def test_where_nobody_answers_nobody_looks_and_nothing_fails(self, tmp_path):
+        ControlClient(tmp_path).look()
 
     def test_where_nobody_answers_there_is_no_status_and_there_are_no_events(self, tmp_path):
         client = ControlClient(tmp_path)

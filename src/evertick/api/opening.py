@@ -42,6 +42,7 @@ class Control(Protocol):
     """What answers for the scheduler of this folder; `dispatch.control_client.ControlClient` is one."""
 
     def status(self) -> Mapping[str, Any] | None: ...
+    def look(self) -> None: ...
     def events(self, after: int | None = None, feed: str | None = None) -> Iterator[Mapping[str, Any]]: ...
 
 
@@ -65,6 +66,7 @@ class RememberedStatus:
 
     def __init__(self, control: Control) -> None:
         self._ask = Remembered(control.status, STATUS_SECONDS)
+        self.look = control.look
 
     def status(self) -> Mapping[str, Any] | None:
         found: Mapping[str, Any] | None = self._ask()

@@ -53,10 +53,17 @@ class Control:
     """The socket of one scheduler. Only its own user may connect."""
 
     def __init__(
-        self, path: Path, status: Callable[[], Mapping[str, Any]], feed: Feed, clients_max: int = CLIENTS_MAX
+        self,
+        path: Path,
+        status: Callable[[], Mapping[str, Any]],
+        feed: Feed,
+        clients_max: int = CLIENTS_MAX,
+        look: Callable[[], None] = lambda: None,
     ) -> None:
+        """`look` looks for requests in the ledger; it is called from the socket's thread, and must not wait."""
         self.path = path
         self._status = status
+        self._look = look
         self._feed = feed
         self._clients_max = clients_max
         self._clients: set[asyncio.Task[None]] = set()
@@ -197,6 +204,9 @@ class Control:
             match asked.get("ask"):
                 case "status":
                     await _send(writer, {"status": await asyncio.to_thread(self._status)})
+                case "look":
+                    self._look()
+                    await _send(writer, {"looks": True})
                 case "events":
                     await self._stream(asked, reader, writer)
                     return

@@ -15,6 +15,8 @@ from evertick.dispatch.control import SOCKET, address_of
 
 ANSWER_MAX: Final = 64 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 0.5
+"""Nobody waits for long to have something done sooner."""
 BEHIND_SECONDS: Final = 30.0
 """A planner further behind than this is not well."""
 
@@ -36,6 +38,12 @@ class ControlClient:
                 return _status(lines.readline(ANSWER_MAX))
         except OSError:
             return None
+
+    def look(self) -> None:
+        """Have it look for requests at once; where it does not hear this it finds them a moment later."""
+        with contextlib.suppress(OSError), self._connect() as connection:
+            connection.settimeout(LOOK_SECONDS)
+            connection.sendall(_question({"ask": "look"}))
 
     def events(self, after: int | None = None, feed: str | None = None) -> Iterator[Mapping[str, Any]]:
         """What the scheduler tells, until it ends: first a head with the feed's name, then events and beats.

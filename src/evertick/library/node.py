@@ -192,7 +192,9 @@ class Node:
         if folder is not None:
             outlook, kept_us = service.outlook, settings.retention.logs_us
             service.attachments += [
-                Control(folder / CONTROL_SOCKET, outlook.status, outlook.feed, settings.limits.clients),
+                Control(
+                    folder / CONTROL_SOCKET, outlook.status, outlook.feed, settings.limits.clients, service.claim_now
+                ),
                 Sweeper(Logs(folder).prune_logs, lambda: self.jobs().values(), SystemClock(), kept_us),
             ]
         self._service = service

@@ -216,6 +216,8 @@ class DoingDesk(Scene):
 
     def _ask(self, request: Request, wait_seconds: float) -> Data:
         submit(self.store, request)
+        if self.live is not None:
+            self.live.look()
         self.forget()
         known = self._known(request.id)
         if known is not None and not _is_same(known, request):

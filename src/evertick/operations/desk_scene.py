@@ -47,6 +47,9 @@ class Live(Protocol):
     def status(self) -> Mapping[str, Any] | None:
         """None: there is none, or it does not answer."""
 
+    def look(self) -> None:
+        """Have it look for what was asked for, at once."""
+
 
 def now_by_the_clock() -> Instant:
     return from_datetime(datetime.now(UTC))
