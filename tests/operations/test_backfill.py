@@ -86,7 +86,9 @@ def test_candidates_are_exactly_the_occurrences_of_the_half_open_window(start_mi
 @pytest.mark.parametrize(
     ("text", "start", "end", "kind", "words"),
     [
-        pytest.param("schedule: '0 * * * *'\ncommand: x\n", 2, 2, DefinitionError, "ends before it begins", id="an empty window"),
+        pytest.param(
+            "schedule: '0 * * * *'\ncommand: x\n", 2, 2, DefinitionError, "ends before it begins", id="an empty window"
+        ),
         pytest.param("command: x\n", 0, 2, Conflict, "has no schedule", id="a job without a schedule"),
         pytest.param("schedule: {every: 1s}\ncommand: x\n", 0, 3, DefinitionError, "10,800 times", id="too many"),
     ],
