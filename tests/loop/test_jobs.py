@@ -69,12 +69,29 @@ def test_a_stretch_paused_through_a_restart_is_told_as_paused():
     assert here.ledger() == ["09:00 skipped paused", "10:00 skipped paused", "11:00 skipped paused"]
 
 
+@pytest.mark.parametrize(
+    ("policy", "line"),
+    [
+        pytest.param({}, "09:00 skipped paused", id="no catch-up"),
+        pytest.param(ALL, "09:00 succeeded catchup", id="with catch-up it was missed, and runs"),
+    ],
+)
+def test_an_occurrence_that_came_during_a_pause_is_settled_by_policy_however_soon_the_resume_comes(policy, line):
+    here = world(job(**policy))
+    here.run_until("08:59:50")
+    here.say(PauseJob("p", "a"))
+    here.run_until("09:00:10")
+    here.say(ResumeJob("r", "a"))
+    here.run_for(MINUTE)
+    assert here.ledger() == [line]
+
+
 def test_a_long_pause_is_one_gap():
     here = world(job("a", MINUTELY))
     here.say(PauseJob("p", "a"))
     here.stall(3 * HOUR)
     here.say(ResumeJob("r", "a"))
-    assert here.ledger()[0] == "08:31..11:29 skipped paused x179"
+    assert here.ledger()[0] == "08:31..11:30 skipped paused x180"
 
 
 def test_a_paused_job_still_runs_when_somebody_asks():

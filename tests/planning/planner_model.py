@@ -48,6 +48,8 @@ def expected(view: JobView, now: Instant, preread_us: int) -> tuple[dict[Instant
     one_offs = {spec.instant for spec in view.job.schedules if isinstance(spec, AtSpec)}
     new = instants_of(view.job.schedules, view.watermark, max(now + preread_us, view.watermark))
     ahead = [at for at in view.planned if now - at >= policy.grace_us]
+    # Nothing is on time that came while the job was paused or disabled.
+    grace_us = policy.grace_us if view.idle_reason is SkipReason.MISSED else 0
 
     fates: dict[Instant, Fate] = {}
     candidates: list[Instant] = []
@@ -55,7 +57,7 @@ def expected(view: JobView, now: Instant, preread_us: int) -> tuple[dict[Instant
         is_one_off = at in one_offs and policy.run_missed_one_off and view.keep is not Missed.NONE
         is_outside = policy.catchup_window_us is not None and now - at >= policy.catchup_window_us
         is_late = policy.max_delay_us is not None and now - at > policy.max_delay_us
-        if now - at < policy.grace_us:
+        if now - at < grace_us or at > now:
             fates[at] = ON_TIME
         elif is_one_off:
             fates[at] = Fate(SkipReason.LATE) if is_late else CAUGHT_UP

@@ -52,6 +52,10 @@ class JobView:
     """What a person chose on resuming, instead of the job's own policy."""
 
     @property
+    def was_held(self) -> bool:
+        return self.idle_reason is not SkipReason.MISSED
+
+    @property
     def waiting_instants(self) -> frozenset[Instant]:
         return frozenset(key.scheduled_for for key in self.waiting if not key.origin)
 
@@ -92,7 +96,9 @@ def plan(view: JobView, now: Instant, preread_us: int) -> Plan:
     schedules = compile_all(job.schedules)
     # A clock that went backward must not decide anything a second time, nor call the future missed.
     through = max(now + preread_us, view.watermark)
-    missed_end = min(max(missed_through(now, job.policy.grace_us), view.watermark), through)
+    # The grace is for a scheduler that is a little late. While the job was held, nobody was: all of that is settled.
+    grace_us = 0 if view.was_held else job.policy.grace_us
+    missed_end = min(max(missed_through(now, grace_us), view.watermark), through)
     late_planned = tuple(at for at in view.planned if at <= missed_through(now, job.policy.grace_us))
 
     settled = _settle_missed(view, schedules, late_planned, missed_end, now)
