@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from evertick.cli import times
 from evertick.cli.health import disk, ledger, machine
 from evertick.cli.health.finding import FAIL, OK, WARN, Finding, carry_out
 from evertick.cli.place import Place
+from evertick.model.bucket import BUCKETS
+from evertick.model.instant import DAY, to_text
+from evertick.model.ledger import Batch
+from evertick.stores import open_store
 from tests.cli.desk import code_of, run
 
 
@@ -175,3 +181,12 @@ def test_a_port_in_use_is_told_unless_it_is_ours():
 def test_without_a_scheduler_that_is_told(folder):
     found = told(ledger.check_scheduler(Place(folder, f"sqlite:///{folder}/.evertick/ledger.db")))
     assert found == [(WARN, "nobody is running on this ledger")]
+
+
+def test_a_ledger_that_a_clock_ahead_has_planned_into_the_future_is_a_failure(folder):
+    url = f"sqlite:///{folder}/.evertick/ledger.db"
+    ahead = times.now() + 365 * DAY
+    with closing(open_store(url)) as store:
+        store.commit(Batch(by="a", floors=dict.fromkeys(range(BUCKETS), ahead)))
+    (found,) = [words for level, words in told(ledger.check_scheduler(Place(folder, url))) if level == FAIL]
+    assert to_text(ahead) in found

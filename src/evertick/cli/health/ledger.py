@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from evertick.cli import times
 from evertick.cli.health.finding import FAIL, OK, WARN
 from evertick.errors import EvertickError, SettingsError
+from evertick.model.instant import to_text
 
 if TYPE_CHECKING:
     from evertick.cli.place import Place
@@ -89,10 +90,17 @@ def check_scheduler(place: Place) -> Told:
         newest = max((row.decided_at for row in snapshot.open_runs), default=0)
         if newest > now + FUTURE_MAX_US:
             yield WARN, "the ledger holds decisions of the future", "the clock went back, or a node's clock is ahead"
+        floors = list(snapshot.floors.values())
+        if floors and min(floors) > now + FUTURE_MAX_US:
+            # Nothing is ever decided twice, so the past of a clock that was ahead stays decided.
+            yield (
+                FAIL,
+                f"it is planned up to {to_text(min(floors))}, and nothing new is due before the clock comes there",
+                "see that the clock is right; if it was ahead, restore a backup, or use 'evertick backfill'",
+            )
         if not place.is_anyone_running(store):
             yield WARN, "nobody is running on this ledger", "evertick serve"
             return
-        floors = list(snapshot.floors.values())
         lag = now - min(floors) if floors else 0
         seconds = max(lag, 0) / 1_000_000
         if lag > LAG_MAX_US:
