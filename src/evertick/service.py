@@ -34,7 +34,7 @@ from evertick.dispatch.taking import read_gained
 from evertick.dispatch.writer import Ask, Writer
 from evertick.errors import SchedulerLockError
 from evertick.executor import Executor
-from evertick.executors.local import private_folder
+from evertick.executors.local import state_folder
 from evertick.executors.logs import Logs
 from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, NodesSeen
@@ -346,7 +346,7 @@ class FolderService:
         self.service.attachments += [self.control, sweeper, self.manager]
 
     async def run(self) -> None:
-        with own_folder(private_folder(self.state_folder)):
+        with own_folder(state_folder(self.state_folder)):
             await self._run()
 
     async def _run(self) -> None:

@@ -17,7 +17,13 @@ NAME: Final = "node.lock"
 @contextmanager
 def own_folder(folder: Path) -> Iterator[None]:
     """Hold the folder as long as this process works with it; the kernel lets go of it however the process ends."""
-    descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise SchedulerLockError(
+            f"'{folder / NAME}' cannot be used: {error.strerror}. "
+            "Make the folder writable, or choose another with the setting 'state' (EVERTICK_STATE)."
+        ) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -331,6 +331,17 @@ class LocalExecutor:
         return self._links[crc32(ticket.key.job_id.encode("utf-8", "surrogatepass")) % self._settings.keepers]
 
 
+def state_folder(path: Path) -> Path:
+    """The same for the folder of all that a node keeps: without it there is nothing to begin with."""
+    try:
+        return private_folder(path)
+    except OSError as error:
+        raise SettingsError(
+            f"the folder '{path}' for the scheduler's state cannot be used: {error.strerror}. "
+            "Make it writable, or choose another with the setting 'state' (EVERTICK_STATE)."
+        ) from error
+
+
 def private_folder(path: Path) -> Path:
     """The folder, made if needed; refused when others could put something into it."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from evertick.errors import DefinitionError, SchedulerLockError
 from evertick.executors.function import Function
 from evertick.executors.function_log import FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
-from evertick.executors.local import private_folder
+from evertick.executors.local import state_folder
 from evertick.executors.logs import Logs
 from evertick.executors.memory import NO_MEMORY, FileMemory
 from evertick.library.place import Place, Seat
@@ -165,7 +165,7 @@ class Node:
         """Schedule until told to stop; False when another process has the ledger, and this one may wait for it."""
         folder = self._seat.folder
         if folder is not None:
-            private_folder(folder)
+            state_folder(folder)
         memory = NO_MEMORY if folder is None else FileMemory(folder / "functions.jsonl")
         self._functions = InProcessExecutor(
             self._find, self._home, running_max=self._running_max, memory=memory, logs=FunctionLogs(folder)
