@@ -290,8 +290,18 @@ def test_what_is_not_an_address_of_the_web_is_refused(url):
         parse_url(url)
 
 
-def test_a_shown_address_holds_no_credential():
-    assert shown("https://user:secret@host:8/path?token=secret") == "https://host:8/path"
+@pytest.mark.parametrize(
+    ("url", "is_shown_as"),
+    [
+        pytest.param("https://user:secret@host:8/path?token=secret", "https://host:8/path", id="a path and a query"),
+        pytest.param("https://host?token=secret", "https://host", id="a query without a path"),
+        pytest.param("https://host#token=secret", "https://host", id="a part of a page"),
+        pytest.param("https://host?to=https://a:secret@b/c", "https://host", id="an address in a query"),
+        pytest.param("host/path?token=secret", "host/path", id="no scheme"),
+    ],
+)
+def test_a_shown_address_holds_no_credential(url, is_shown_as):
+    assert shown(url) == is_shown_as
 
 
 def test_a_header_cannot_smuggle_another_one(site):

@@ -146,8 +146,10 @@ def parse_url(url: str) -> SplitResult:
 
 def shown(url: str) -> str:
     """An address without its user, password and query, which may be secret."""
-    scheme, separator, rest = url.partition("://")
+    # The query first: it may follow the host at once, and hold anything that an address may.
+    known = url.partition("#")[0].partition("?")[0]
+    scheme, separator, rest = known.partition("://")
     if not separator:
-        return url[:200].partition("?")[0]
+        return known[:200]
     host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"[:200]
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"[:200]
