@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from base64 import b64encode
 from itertools import pairwise
@@ -58,6 +59,13 @@ def test_a_secret_is_masked_in_every_form(shown):
     assert text.startswith(b"before ")
     assert text.endswith(b" after")
     assert shown not in text
+
+
+@pytest.mark.parametrize("secret", ['say "hi"', r"back\slash", "pässwörd", "one\nsecond line"])
+@pytest.mark.parametrize("is_ascii", [True, False], ids=["in ASCII", "as it is"])
+def test_a_secret_in_json_is_masked(secret, is_ascii):
+    text = masked(Masker([secret]), [json.dumps({"key": secret}, ensure_ascii=is_ascii).encode()])
+    assert text == b'{"key": "***"}'
 
 
 @given(

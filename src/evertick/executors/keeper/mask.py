@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
@@ -80,12 +81,14 @@ class Masker:
 
 
 def forms_of(secret: str) -> Iterable[bytes]:
-    """The ways in which a secret is commonly written: as it is, for an address, in base64 at any position."""
+    """The ways in which a secret is commonly written: as it is, in JSON, for an address, in base64 at any position."""
     text = secret.strip("\r\n")
     if len(text) < SHORTEST:
         return
     raw = text.encode("utf-8", "surrogateescape")
     yield raw
+    yield json.dumps(text)[1:-1].encode()
+    yield json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogateescape")
     yield quote(text, safe="", errors="surrogateescape").encode()
     yield quote(text, safe="/", errors="surrogateescape").encode()
     yield quote_plus(text, errors="surrogateescape").encode()
