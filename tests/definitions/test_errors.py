@@ -533,6 +533,21 @@ def test_a_plain_form_that_says_how_to_retry_and_not_how_often_is_warned_about()
     assert ["nothing is retried" in str(warning) for warning in result.warnings] == [True]
 
 
+@pytest.mark.parametrize(
+    ("written", "lines"),
+    [
+        pytest.param("schedule: '@daily'\nparams: {DAY: {type: string}}\n", [2], id="by its schedule"),
+        pytest.param("after: other\nparams: {DAY: {type: string}}\n", [2], id="after another job"),
+        pytest.param("params: {DAY: {type: string}}\n", [], id="only when somebody asks"),
+        pytest.param("schedule: '@daily'\nparams: {DAY: today}\n", [], id="with a default"),
+    ],
+)
+def test_a_parameter_that_nobody_gives_is_warned_about_where_the_job_starts(written, lines):
+    result = parse_definition(written + "command: x\n", "a.yaml")
+    assert result.job is not None
+    assert [warning.line for warning in result.warnings] == lines
+
+
 def test_a_job_that_only_stops_is_warned_about():
     result = parse_definition("command: x\nschedule: {stop: '@daily'}\n", "a.yaml")
     assert ["never starts by itself" in str(warning) for warning in result.warnings] == [True]

@@ -157,6 +157,10 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
         report.warn(None, "steps", f"job '{job_id}' has nothing to run.", "Add 'command' or 'steps'.")
     if timetable.form is Form.PLAIN and not timetable.starts and after is None:
         report.warn(node, "schedule", f"job '{job_id}' never starts by itself.", "Add 'start' to its schedule.")
+    if timetable.starts or after is not None:
+        for param in (param for param in work.params if param.default is None):
+            reason = f"the parameter '{param.name}' must be given, and nobody gives it when the job starts by itself."
+            report.warn(section.key("params"), "params", reason, "Add 'default'; without it such a run fails.")
     return job
 
 
