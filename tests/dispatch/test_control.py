@@ -130,20 +130,28 @@ class TestAsking:
 
 class TestTheHealthCheck:
     @pytest.mark.parametrize(
-        ("lag", "is_stopping", "code"),
+        ("lag", "still", "is_stopping", "code", "alive"),
         [
-            pytest.param(0.2, False, 0, id="well"),
-            pytest.param(31.0, False, 1, id="behind"),
-            pytest.param(31.0, True, 0, id="stopping"),
+            pytest.param(0.2, 0.1, False, 0, 0, id="well"),
+            pytest.param(31.0, 0.1, False, 1, 0, id="behind, because the ledger is away"),
+            pytest.param(31.0, 31.0, False, 1, 1, id="hanging"),
+            pytest.param(31.0, 31.0, True, 0, 0, id="stopping"),
         ],
     )
-    def test_its_exit_code_says_whether_the_scheduler_is_well(
-        self, scene, tmp_path, monkeypatch, lag, is_stopping, code
+    def test_its_exit_code_says_whether_the_scheduler_is_well_or_only_alive(
+        self, scene, tmp_path, monkeypatch, lag, still, is_stopping, code, alive
     ):
-        told = {"node": "a1", "uptime_seconds": 5.0, "planner": {"lag_seconds": lag}, "is_stopping": is_stopping}
+        planner = {"lag_seconds": lag, "seconds_since_turn": still}
+        told = {"node": "a1", "uptime_seconds": 5.0, "planner": planner, "is_stopping": is_stopping}
         scene.control._status = lambda: told
-        monkeypatch.setattr(sys, "argv", ["x", str(tmp_path)])
-        assert health() == code
+        for flags, expected in (([], code), (["--alive"], alive)):
+            monkeypatch.setattr(sys, "argv", ["x", *flags, str(tmp_path)])
+            assert health() == expected
+
+    @pytest.mark.parametrize("words", [[], ["--alive"], ["--well", "here"], ["one", "two"]])
+    def test_who_asks_wrongly_is_told_how(self, monkeypatch, words):
+        monkeypatch.setattr(sys, "argv", ["x", *words])
+        assert health() == 2
 
 
 class TestListening:

@@ -18,7 +18,8 @@ TIMEOUT_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.5
 """Nobody waits for long to have something done sooner."""
 BEHIND_SECONDS: Final = 30.0
-"""A planner further behind than this is not well."""
+"""A planner further behind than this is not well, and a loop that has not turned for this long hangs."""
+ALIVE: Final = "--alive"
 
 
 class ControlClient:
@@ -114,17 +115,24 @@ def _told(line: bytes) -> Mapping[str, Any] | None:
 
 
 def main() -> int:
-    """`python -m evertick.dispatch.control_client STATE_FOLDER`: whether its scheduler is well, for a health check."""
-    if len(sys.argv) != 2:
-        sys.stderr.write("usage: python -m evertick.dispatch.control_client STATE_FOLDER\n")
+    """`python -m evertick.dispatch.control_client STATE_FOLDER`: whether its scheduler is well, for a health check.
+
+    With `--alive` it is asked only whether the loop turns: what a new process would cure. A ledger that is away keeps
+    the planner behind, and a scheduler that is started anew for it would only have lost its runs.
+    """
+    *flags, folder = sys.argv[1:] or ("-",)
+    if folder.startswith("-") or flags not in ([], [ALIVE]):
+        sys.stderr.write(f"usage: python -m evertick.dispatch.control_client [{ALIVE}] STATE_FOLDER\n")
         return 2
-    status = ControlClient(sys.argv[1]).status()
+    status = ControlClient(folder).status()
     if status is None:
-        sys.stdout.write(f"no scheduler answers in {sys.argv[1]}\n")
+        sys.stdout.write(f"no scheduler answers in {folder}\n")
         return 1
-    lag = status["planner"]["lag_seconds"]
+    planner = status["planner"]
+    lag, still = planner["lag_seconds"], planner["seconds_since_turn"] or 0.0
     sys.stdout.write(f"{status['node']} is up for {status['uptime_seconds']:.0f} s, its planner {lag:.1f} s behind\n")
-    return 0 if lag < BEHIND_SECONDS or status["is_stopping"] else 1
+    behind = still if flags else lag
+    return 0 if behind < BEHIND_SECONDS or status["is_stopping"] else 1
 
 
 if __name__ == "__main__":
