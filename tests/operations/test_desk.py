@@ -13,7 +13,8 @@ from evertick.errors import Conflict, DefinitionError, NotFound
 from evertick.executors.logs import LogChunk, LogFile
 from evertick.model.instant import DAY, MINUTE, SECOND, to_text
 from evertick.model.ledger import Batch
-from evertick.model.lifecycle import FAILED, SKIPPED, SkipReason, Trigger
+from evertick.model.lifecycle import FAILED, PLANNED, SKIPPED, SkipReason, Trigger
+from evertick.model.run import Entry, RunKey
 from evertick.operations.desk import Desk
 from tests.operations.ledger import TEXT, at, entry, fill, job, key, ran
 
@@ -365,6 +366,20 @@ def test_the_overview_tells_the_day(desk):
     assert found["next"][0]["scheduled_for"] == to_text(at(5))
     assert (sum(hour["count"] for hour in found["hours"]), found["lateness"]["max"]) == (4, 1.0)
     assert not found["scheduler"]["alive"]
+
+
+def test_one_that_is_due_and_fails_all_the_time_leaves_room_for_others(make, store):
+    often, seldom = job("schedule: {every: 5s}\ncommand: x\n", "often"), job()
+    keys = [key(1), *(RunKey(often.id, at(3) + number * MINUTE) for number in range(30))]
+    fill(store, *(Entry(one, PLANNED, Trigger.SCHEDULER, one.scheduled_for) for one in keys), watermark=4)
+    for one in keys:
+        ran(store, one, one.scheduled_for, one.scheduled_for + SECOND, FAILED, exit_code=1)
+    found = make(often, seldom)
+    assert [one["job"] for one in found.overview()["next"]] == ["often", "etl"]
+    assert [one["job"] for one in found.upcoming(count=2)["items"]] == ["often", "often"]
+    assert [one["job"] for one in found.overview()["failed"]] == ["often", "etl"]
+    (busiest, *_) = sorted(found.load("2026-03-03T00:00Z")["minutes"], key=lambda one: -one["count"])
+    assert busiest["count"] == 13, "twelve of one job, and the other on the hour"
 
 
 def test_an_empty_ledger_answers_everything(make):

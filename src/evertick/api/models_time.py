@@ -56,6 +56,7 @@ class Minute(Shape):
 
 class Load(Shape):
     minutes: list[Minute]
+    to: Moment = Field(description="How far was counted: less far than asked where very much is due.")
 
 
 class CronFire(Shape):

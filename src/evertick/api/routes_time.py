@@ -56,9 +56,14 @@ def get_calendar(
 
 
 @routes.get("/upcoming", Role.VIEWER, models_time.Upcoming)
-def list_upcoming(at: At, limit: Annotated[int, Query(ge=1, le=1_000)] = 100, to: Moment = None) -> Any:
+def list_upcoming(
+    at: At,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    to: Moment = None,
+    once: Annotated[bool, Query(description="Each job once, when it is due first.")] = False,
+) -> Any:
     """What runs next, over all jobs."""
-    return at.desk.upcoming(None, limit, to)
+    return at.desk.upcoming(None, limit, to, is_once=once)
 
 
 @routes.get("/plan", Role.VIEWER, models_time.Plan)

@@ -16,6 +16,7 @@ from evertick.operations.desk_time import TimeDesk
 from evertick.store import RunFilter, Tally
 
 SHOWN = 20
+LOOKED_AT = 500
 LATENESS_OF = 500
 """So many of the last runs say how punctual things are, where no scheduler is there to tell."""
 
@@ -48,7 +49,7 @@ class OverviewDesk(JobsDesk, TimeDesk):
             "waiting_count": len(waiting),
             "failed": self._latest(BAD, tallies, since, now),
             "missed": self._latest((SKIPPED,), tallies, since, now),
-            "next": self.upcoming(count=SHOWN)["items"],
+            "next": self.upcoming(count=SHOWN, is_once=True)["items"],
             "day": day_data(tallies),
             "hours": hours_data(tallies, since, now),
             "lateness": self._lateness(self.status(), since, now),
@@ -63,8 +64,10 @@ class OverviewDesk(JobsDesk, TimeDesk):
             return []
         # From the first hour that has any: among many runs, few of a kind would be looked for in all of the day.
         where = RunFilter(states=states, since=since + min(hours) * HOUR, until=since + (max(hours) + 1) * HOUR)
-        rows: Sequence[LedgerRow] = self.store.query(where, limit=SHOWN).rows
-        return self.run_rows(row for row in rows if row.key.scheduled_for <= now)
+        rows: Sequence[LedgerRow] = self.store.query(where, limit=LOOKED_AT).rows
+        # The newest of each job: one that fails every minute would leave no room for others.
+        newest = {row.key.job_id: row for row in reversed(rows) if row.key.scheduled_for <= now}
+        return self.run_rows(sorted(newest.values(), key=lambda row: -row.key.scheduled_for)[:SHOWN])
 
     def _lateness(self, status: Mapping[str, Any] | None, since: Instant, now: Instant) -> Data:
         told = None if status is None else status.get("lateness_seconds")

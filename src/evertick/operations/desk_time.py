@@ -14,6 +14,7 @@ from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_date
 from evertick.model.job import Job
 from evertick.model.lifecycle import SKIPPED, SkipReason
 from evertick.operations.asking import no_such_job
+from evertick.operations.crowding import count_starts
 from evertick.operations.desk_scene import Scene, Shared, View, bounded
 from evertick.operations.desk_shapes import Data, fire_data, outcome_counts
 from evertick.operations.horizon import Due
@@ -28,6 +29,7 @@ from evertick.store import RunFilter, Tally
 
 FIRES_MAX = 10_000
 DAYS_MAX = 400
+LOAD_US = 7 * DAY
 AHEAD_MAX = 60_000
 """Schedules times days that are counted for the days to come of all jobs: about a second's work."""
 YEAR_US = 366 * DAY
@@ -47,17 +49,20 @@ class Day(NamedTuple):
 
 
 class TimeDesk(Scene):
-    def upcoming(self, job_id: str | None = None, count: int = 20, until: str | None = None) -> Data:
+    def upcoming(
+        self, job_id: str | None = None, count: int = 20, until: str | None = None, *, is_once: bool = False
+    ) -> Data:
         """What runs next, of one job or of all; what is paused or disabled is left out.
 
+        With `is_once` each of all jobs is told once: one that is due all the time would leave no room for others.
         Of one job also what its schedules mean, and what changes of the clock do to them in the coming year.
         """
         bounded("count", count, 1, FIRES_MAX)
         end = self.moment(until, job_id)
         if job_id is None:
             view = self.view()
-            fires = self._fires(None, end, with_held=False, most=count)
-            return view.kept(("upcoming", count, end), lambda: Shared({"items": list(islice(fires, count))}))
+            fires = self._fires(None, end, with_held=False, most=count, is_once=is_once)
+            return view.kept(("upcoming", count, end, is_once), lambda: Shared({"items": list(islice(fires, count))}))
         found = list(islice(self._fires(job_id, end, with_held=False), count))
         notes, meaning = _clock_changes(self.definition_of(job_id), self.now())
         told = {note["at"]: note["text"] for note in notes}
@@ -68,12 +73,18 @@ class TimeDesk(Scene):
             "meaning": meaning,
         }
 
-    def load(self, until: str, limit: int = FIRES_MAX) -> Data:
-        """How many starts each minute up to a time has, over all jobs, as far as the limit goes."""
-        bounded("limit", limit, 1, FIRES_MAX)
-        fires = list(islice(self._fires(None, self.moment(until), ("start",), most=limit), limit))
-        minutes = Counter(fire["scheduled_for"][:16] for fire in fires if fire["reason"] is None)
-        return {"minutes": [{"at": f"{minute}:00Z", "count": count} for minute, count in sorted(minutes.items())]}
+    def load(self, until: str) -> Data:
+        """How many starts each minute up to a time has, over all jobs; `to` is how far was counted."""
+        view, end, now = self.view(), self.moment(until), self.now()
+        assert end is not None
+
+        def count() -> Shared:
+            free = [job.schedules for job in view.jobs.values() if why_held(job, view.records.get(job.id))[0] is None]
+            crowd = count_starts(filter(None, free), now, max(now, min(end, now + LOAD_US)))
+            minutes = [{"at": to_text(minute), "count": number} for minute, number in crowd.minutes.items()]
+            return Shared({"minutes": minutes, "to": to_text(crowd.until)})
+
+        return view.kept(("load", end), count)
 
     def plan(self, until: str, jobs: Collection[str] = (), limit: int = 100) -> Data:
         """What would fire until a time, over all jobs or some; what would be skipped as things are now is told too."""
@@ -153,6 +164,7 @@ class TimeDesk(Scene):
         *,
         with_held: bool = True,
         most: int | None = None,
+        is_once: bool = False,
     ) -> Iterator[Data]:
         now, view = self.now(), self.view()
         jobs, records = view.jobs, view.records
@@ -165,7 +177,7 @@ class TimeDesk(Scene):
             for action, specs in _specs_of(job).items()
             if specs and action in actions
         ]
-        walk: Iterator[Due] = self.horizon.walk(streams, now, most)
+        walk: Iterator[Due] = self.horizon.walk(streams, now, most, is_once=is_once)
         for due in takewhile(lambda one: end is None or one.at <= end, walk):
             job = jobs[due.job_id]
             reason, detail = why_held(job, records.get(job.id))

@@ -37,9 +37,17 @@ class Horizon:
         """The first occurrence after now; None where there is none, or where the schedule cannot be read."""
         return self._place(job_id, specs, now, action).next_at if specs else None
 
-    def walk(self, jobs: Iterable[tuple[str, str, Specs]], now: Instant, most: int | None = None) -> Iterator[Due]:
+    def walk(
+        self,
+        jobs: Iterable[tuple[str, str, Specs]],
+        now: Instant,
+        most: int | None = None,
+        *,
+        is_once: bool = False,
+    ) -> Iterator[Due]:
         """Every occurrence of these jobs after now, in the order of time: ends only if all schedules do.
 
+        With `is_once` the first one of each.
         Whoever wants at most so many says so: the first so many lie with as many jobs, those that are due first.
         """
         heap: list[tuple[Instant, str, str, tuple[Schedule, ...]]] = []
@@ -53,7 +61,7 @@ class Horizon:
         while heap:
             at, job_id, action, engines = heap[0]
             yield Due(at, job_id, action)
-            following = next_of(engines, at)
+            following = None if is_once else next_of(engines, at)
             if following is None:
                 heapq.heappop(heap)
             else:

@@ -514,6 +514,8 @@ export interface ListedJob {
 
 export interface Load {
   minutes: Minute[];
+  /** How far was counted: less far than asked where very much is due. */
+  to: string;
 }
 
 export interface LogFile {

@@ -25,6 +25,7 @@ export type {
   JobStatus,
   JobUpcoming,
   Lane,
+  Load,
   LogFile,
   Mark,
   NewToken,

@@ -11,8 +11,8 @@ import { DefinitionProblems } from "../ui/definitions";
 import { Card, Head, Loading, Problem } from "../ui/parts";
 import { RunList } from "../ui/runs";
 import { Time } from "../ui/time";
-import { everywhere } from "../time/words";
-import { LOCAL_ZONE } from "../state/zone";
+import { clock, everywhere } from "../time/words";
+import { LOCAL_ZONE, shownZone } from "../state/zone";
 import { Strip } from "./strip";
 
 export function OverviewPage() {
@@ -29,7 +29,7 @@ export function OverviewPage() {
 function Cards({ overview }: { overview: Overview }) {
   return (
     <>
-      <Strip overview={overview} />
+      <Strip overview={overview} hasDetails />
       <DefinitionProblems problems={overview.problems} />
       <Card title="Hour by hour" aside={<HourLegend />}>
         <HourChart hours={overview.hours} />
@@ -107,7 +107,9 @@ function HourLegend() {
 function HourChart({ hours }: { hours: Hour[] }) {
   const shown = hours.map(({ at, succeeded, failed, skipped }) => ({ at, good: succeeded, bad: failed, skipped }));
   const most = Math.max(1, ...shown.map((hour) => hour.good + hour.bad + hour.skipped));
+  const zone = shownZone();
   return (
+    <>
     <div class="hour-chart" role="img" aria-label={shown.map((hour) => `${hour.at.slice(11, 16)} UTC: ${hour.good} succeeded, ${hour.bad} failed, ${hour.skipped} skipped`).join("; ")}>
       {shown.map((hour) => (
         <div
@@ -121,5 +123,12 @@ function HourChart({ hours }: { hours: Hour[] }) {
         </div>
       ))}
     </div>
+    <div class="hour-axis small quiet" aria-hidden="true">
+      {shown.map((hour) => {
+        const label = clock(Date.parse(hour.at), zone).slice(0, 5);
+        return <span key={hour.at}>{Number(label.slice(0, 2)) % 6 === 0 && label}</span>;
+      })}
+    </div>
+    </>
   );
 }

@@ -10,7 +10,8 @@ import { Time } from "../ui/time";
 
 const DAY = 86_400_000;
 
-export function Strip({ overview }: { overview: Overview | undefined }) {
+/** `hasDetails`: what is wrong in job files is told in full beside it. */
+export function Strip({ overview, hasDetails }: { overview: Overview | undefined; hasDetails?: boolean }) {
   if (!overview) return <div class="strip is-loading" role="status" aria-label="Loading" />;
   const { day, next, jobs } = overview;
   const bad = BAD_STATES.reduce((sum, state) => sum + day[state], 0);
@@ -25,7 +26,7 @@ export function Strip({ overview }: { overview: Overview | undefined }) {
           <span class="strip-value small">Nothing fires until one does: evertick serve</span>
         </div>
       )}
-      {overview.problems.length > 0 && (
+      {overview.problems.length > 0 && !hasDetails && (
         <a class="strip-tile is-bad" href="/jobs" role="alert">
           <span class="strip-name">{counted(new Set(overview.problems.map((problem) => problem.file)).size, "definition")} with errors</span>
           <span class="strip-value small">See what is wrong, and in which line</span>

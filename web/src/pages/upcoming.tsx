@@ -1,13 +1,13 @@
 /** What is due in the next hours across all jobs, and when many of them are due at once. */
 
 import { withQuery } from "../api/client";
-import type { Fire } from "../api/types";
+import type { Fire, Load } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
 import { Pileup } from "../charts/pileup";
 import { jobPath, setQuery } from "../state/route";
 import { nowMs } from "../state/now";
-import { counted } from "../time/words";
+import { counted, span } from "../time/words";
 import { Card, Choice, Empty, Head, Loading, Problem } from "../ui/parts";
 import { Time } from "../ui/time";
 
@@ -20,14 +20,14 @@ export function UpcomingPage({ query }: { query: URLSearchParams }) {
   const hours = (query.get("hours") ?? "6") in SPANS ? (query.get("hours") ?? "6") : "6";
   // To the minute, so that the address of the answer does not change with every look at it.
   const end = Math.ceil(nowMs() / 60_000) * 60_000 + Number(hours) * HOUR;
-  const target = withQuery("/upcoming", { limit: COUNT_MAX, to: new Date(end).toISOString() });
+  const target = withQuery("/upcoming", { limit: COUNT_MAX, to: new Date(end).toISOString(), once: true });
   const { data, error, reload } = useApi<{ items: Fire[] }>(target);
-  const load = useApi<{ minutes: { at: string; count: number }[] }>(withQuery("/load", { to: new Date(end).toISOString() }));
+  const load = useApi<Load>(withQuery("/load", { to: new Date(end).toISOString() }));
   const items = data?.items ?? [];
   const minutes = load.data?.minutes ?? [];
   return (
     <PageBody>
-      <Head title="Upcoming" about={load.data ? `${counted(minutes.reduce((sum, minute) => sum + minute.count, 0), "start")} in the next ${counted(Number(hours), "hour")}` : "…"}>
+      <Head title="Upcoming" about={load.data ? tellLoad(load.data, Number(hours)) : "…"}>
         <Choice
           label="How far ahead"
           value={hours as keyof typeof SPANS}
@@ -43,7 +43,7 @@ export function UpcomingPage({ query }: { query: URLSearchParams }) {
         </Card>
       )}
       {data && (
-        <Card>
+        <Card title="Each job, when it is due first">
           {!items.length && <Empty title="Nothing is due" icon="upcoming" />}
           {items.length > 0 && <FireTable fires={items.slice(0, ROWS)} />}
           {items.length > ROWS && <p class="quiet small table-foot">The next {ROWS}.</p>}
@@ -51,6 +51,13 @@ export function UpcomingPage({ query }: { query: URLSearchParams }) {
       )}
     </PageBody>
   );
+}
+
+function tellLoad({ minutes, to }: Load, hours: number): string {
+  const starts = counted(minutes.reduce((sum, minute) => sum + minute.count, 0), "start");
+  const told = Date.parse(to) - nowMs();
+  // Of very many jobs less far is counted than was asked for.
+  return `${starts} in the next ${told < (hours - 0.5) * HOUR ? span(told) : counted(hours, "hour")}`;
 }
 
 function FireTable({ fires }: { fires: Fire[] }) {
