@@ -320,11 +320,12 @@ class _NamingErrors:
             raise named from error
 
 
-def unavailable(place: str, error: Exception) -> StoreUnavailable:
+def unavailable(place: str, error: Exception, look: str) -> StoreUnavailable:
+    """`look` says where whoever reads it should look first."""
     reason = " ".join(str(getattr(error, "orig", None) or error).split())
     return StoreUnavailable(
-        f"the ledger at {place} did not answer: {reason.rstrip('.?')}. Next: see whether its server runs and lets you "
-        "in; what was asked may be asked again. A scheduler goes on asking by itself."
+        f"the ledger at {place} did not answer: {reason.rstrip('.?')}. Next: {look}; "
+        "what was asked may be asked again. A scheduler goes on asking by itself."
     )
 
 

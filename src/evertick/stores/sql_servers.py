@@ -70,7 +70,7 @@ class ServerStore(SqlStore):
     def _named(self, error: Exception) -> StoreError | None:
         cause = error.orig if isinstance(error, exc.DBAPIError) else error
         if isinstance(error, exc.TimeoutError) or isinstance(cause, self.lost_errors):
-            return unavailable(self.place, error)
+            return unavailable(self.place, error, "see whether its server runs and lets you in")
         return None
 
     def _is_deadlock(self, error: Exception) -> bool:

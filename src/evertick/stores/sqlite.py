@@ -104,7 +104,7 @@ class SqliteStore(SqlStore):
         if isinstance(cause, sqlite3.DatabaseError) and _code(cause) in _DAMAGED:
             return self._corrupt(str(cause))
         if isinstance(cause, sqlite3.OperationalError):
-            return unavailable(self.place, error)
+            return unavailable(self.place, error, "see whether its disk has room and can be written")
         return None
 
     def _is_deadlock(self, error: Exception) -> bool:  # noqa: ARG002
