@@ -117,7 +117,8 @@ def _cancel(place: Place, job: str, request: str, output: str) -> None:
     with place.desk() as desk:
         asked = ask(lambda own, patience: desk.cancel_backfill(job, request, request_id=own, wait_seconds=patience))
     runs = asked["cancelled"]
-    told = f"{runs:,} runs of {request} are cancelled" if runs else f"nothing of {request} is left to run"
+    left = f"what is left of {request} is cancelled: {runs:,} runs had not ended when it was asked"
+    told = left if runs else f"nothing of {request} is left to run"
     show(output, asked, lambda: show_text(told), name=lambda _: request)
 
 
