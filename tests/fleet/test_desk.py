@@ -334,7 +334,13 @@ class TestAfterARestart:
         line.say("ex-a", wire.UNKNOWN)
         assert line.news() == []
         line.say("ex-b", wire.STARTED, NINE)
-        assert line.news() == [RunStarted(KEY, 1, NINE)]
+        assert line.news() == [RunStarted(KEY, 1, NINE, "fleet:ex-b")]
+
+    def test_where_it_was_found_is_told_also_when_it_has_ended(self, line):
+        line.connect("ex-a", "ex-b")
+        self.ask(line, "fleet")
+        line.finish("ex-b")
+        assert [(one.state, one.executor) for one in line.news()] == [(SUCCEEDED, "fleet:ex-b")]
 
     def test_it_is_unknown_when_all_have_said_so(self, line):
         line.connect("ex-a", "ex-b")

@@ -213,6 +213,7 @@ class FleetDesk:
             return
         if not part.member and verb in (wire.STARTED, wire.FINISHED):
             part.member = member
+            task.found_at = str(Placement(FLEET, member))
         if part.member and part.member != member:
             # Given to another one since: only that one's word counts, and what this one has must end.
             if verb == wire.STARTED:
@@ -249,7 +250,7 @@ class FleetDesk:
             self._stop_part(task, part)
         if not task.has_started or task.owes_answer:
             task.has_started, task.owes_answer = True, False
-            self._report(RunStarted(task.key, task.attempt, at))
+            self._report(RunStarted(task.key, task.attempt, at, task.found_at))
 
     def _unknown(self, task: Task, part: Part, member: str) -> None:
         if part.phase is Phase.RUNNING:

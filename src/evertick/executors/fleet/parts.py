@@ -11,7 +11,7 @@ from evertick.executors.fleet.joining import PartEnd, joined, report_of
 from evertick.executors.keeper.book import Ticket
 from evertick.executors.shards import shard_key
 from evertick.executors.wire import Order
-from evertick.model.report import AttemptReport
+from evertick.model.report import AttemptReport, RunFinished, RunLost
 from evertick.model.run import RunKey
 from evertick.routing.placement import Placement
 
@@ -61,6 +61,8 @@ class Task:
     owes_answer: bool = False
     """Whether the loop has asked, and must be told even what it was told before."""
     stop_detail: str | None = None
+    found_at: str = ""
+    """Where it turned out to be, of one that all were asked for: the ledger is to know it from then on."""
 
     @property
     def ticket(self) -> Ticket:
@@ -72,7 +74,8 @@ class Task:
         if len(ends) < len(self.parts):
             return None
         if self.parts[0].number is None:
-            return report_of(self.key, self.attempt, ends[0])
+            report = report_of(self.key, self.attempt, ends[0])
+            return report._replace(executor=self.found_at) if isinstance(report, RunFinished | RunLost) else report
         numbered = {part.number: part.end for part in self.parts if part.number is not None and part.end is not None}
         return joined(self.key, self.attempt, self.placement, numbered)
 
