@@ -175,3 +175,12 @@ def test_the_days_of_the_calendar_are_gone_through_by_arrows(page, house):
     assert days.evaluate_all("all => all.indexOf(document.activeElement)") == before - 7 + 1
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="Its runs")).to_be_visible()
+
+
+def test_the_runs_of_a_job_are_found_by_a_part_of_its_name(page, house, complaints):
+    page.goto(f"{house.url}/runs")
+    page.get_by_label("Job", exact=True).fill("hourly-rep")
+    page.get_by_role("button", name="hourly-report").click()
+    expect(page.get_by_role("link", name="hourly-report").first).to_be_visible()
+    assert page.url.endswith("job=hourly-report")
+    complaints.clear()  # no job has half a name, which browsers note

@@ -13,6 +13,7 @@ const KINDS = ["run", "job", "step", "skip", "gap", "node", "time", "message"];
 
 const listeners = new Set<Listener>();
 let source: EventSource | null = null;
+let hasBeenOpen = false;
 let gathered: LiveEvent[] = [];
 let timer = 0;
 
@@ -32,9 +33,10 @@ export function disconnect(): void {
 function connect(): void {
   source = new EventSource("/api/v1/events");
   source.onopen = () => {
-    // What happened while the line was down is not known: everything shown is asked for again.
-    if (isLive.value === false) tell({ id: 0, type: "reset", at: new Date().toISOString() });
-    isLive.value = true;
+    // What happened while the line was down is not known: everything shown is asked for again. Before it was first
+    // open only what changes all the time may have changed.
+    if (isLive.value === false) tell({ id: 0, type: hasBeenOpen ? "reset" : "begin", at: new Date().toISOString() });
+    isLive.value = hasBeenOpen = true;
   };
   source.onerror = () => {
     isLive.value = false;

@@ -61,7 +61,7 @@ export function useApi<T>(target: string | null, concerns?: (event: LiveEvent) =
   useEffect(() => {
     let waiting = 0;
     const stop = listen((events) => {
-      const matters = events.some((event) => event.type === "reset" || judge.current?.(event));
+      const matters = events.some((event) => event.type === "reset" || (judge.current && (event.type === "begin" || judge.current(event))));
       // At most once a second, and never so often that answering takes more than a fifth of the server's time.
       if (matters) waiting ||= window.setTimeout(() => ((waiting = 0), reload()), Math.max(1_000, 5 * took.current));
     });

@@ -1,12 +1,15 @@
 /** The ledger of all jobs: every run and every skip, newest first. */
 
+import { withQuery } from "../api/client";
 import { usePages } from "../api/pages";
-import type { Run } from "../api/types";
+import type { JobPage, Run } from "../api/types";
+import { useApi } from "../api/use";
 import { PageBody } from "../app";
 import { setQuery } from "../state/route";
 import { LOCAL_ZONE } from "../state/zone";
 import { instantOf, localMs } from "../time/zones";
 import { BAD_STATES, REASONS, STATES, TRIGGERS } from "../ui/outcomes";
+import { Tag } from "../ui/badges";
 import { Card, Empty, Head, Loading, Problem } from "../ui/parts";
 import { More, RunTable } from "../ui/runs";
 import { Search } from "../ui/search";
@@ -24,11 +27,15 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   };
   const isFiltered = Object.values(filter).some(Boolean);
   const runs = usePages<Run>("/runs", { ...filter, state: filter.state.split(",").filter(Boolean), limit: 50 }, (event) => event.type !== "step");
+  const jobs = useApi<JobPage>(filter.job ? withQuery("/jobs", { search: filter.job, gone: true, limit: 12 }) : null);
+  const names = jobs.data?.items.map((job) => job.job) ?? [];
+  // The ledger is asked for one job; until its name is whole, those that it may be are offered.
+  const isHalfNamed = !!runs.error && names.length > 0 && !names.includes(filter.job);
   return (
     <PageBody>
       <Head title="Runs" about="Every run and every skip, newest first" />
       <div class="filters">
-        <Search label="Job, by its full name" value={filter.job} onSearch={(job) => setQuery({ job })} />
+        <Search label="Job" value={filter.job} onSearch={(job) => setQuery({ job })} offers={names} />
         <Pick label="Outcome" value={filter.state} options={[[BAD_STATES.join(","), "Any failure"], ...Object.entries(STATES).map(([name, look]): [string, string] => [name, look.word])]} onPick={(state) => setQuery({ state })} />
         <Pick label="Trigger" value={filter.trigger} options={Object.entries(TRIGGERS)} onPick={(trigger) => setQuery({ trigger, triggerType: null })} />
         <Pick label="Reason" value={filter.reason} options={Object.keys(REASONS).map((name) => [name, name])} onPick={(reason) => setQuery({ reason })} />
@@ -36,7 +43,15 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
         <Moment label="Due until" value={filter.to} onPick={(to) => setQuery({ to })} />
         {isFiltered && <a href="/runs">Show all</a>}
       </div>
-      {runs.error && <Problem error={runs.error} onRetry={runs.reload} />}
+      {runs.error && !isHalfNamed && <Problem error={runs.error} onRetry={runs.reload} />}
+      {isHalfNamed && (
+        <p class="row wrap" role="status">
+          Which job?
+          {names.map((name) => (
+            <Tag key={name} name={name} onPick={(job) => setQuery({ job })} />
+          ))}
+        </p>
+      )}
       <Card>
         {!runs.first && runs.isLoading && <Loading lines={8} />}
         {runs.first && !runs.items.length && (

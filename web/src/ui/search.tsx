@@ -1,9 +1,18 @@
 /** A search field that waits for a pause in the typing. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useId, useState } from "preact/hooks";
 import { Icon } from "./icon";
 
-export function Search({ label, value, onSearch }: { label: string; value: string; onSearch: (text: string) => void }) {
+interface Props {
+  label: string;
+  value: string;
+  onSearch: (text: string) => void;
+  /** What the browser offers to complete it with. */
+  offers?: string[];
+}
+
+export function Search({ label, value, onSearch, offers }: Props) {
+  const list = useId();
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);
   useEffect(() => {
@@ -14,7 +23,14 @@ export function Search({ label, value, onSearch }: { label: string; value: strin
   return (
     <div class="search">
       <Icon name="search" />
-      <input type="search" aria-label={label} placeholder={label} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      <input type="search" aria-label={label} placeholder={label} value={text} list={offers ? list : undefined} onInput={(event) => setText(event.currentTarget.value)} />
+      {offers && (
+        <datalist id={list}>
+          {offers.map((offer) => (
+            <option key={offer} value={offer} />
+          ))}
+        </datalist>
+      )}
     </div>
   );
 }
