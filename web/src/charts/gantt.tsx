@@ -30,6 +30,7 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
   const first = Math.min(...times);
   // Only a run that goes on listens to the clock.
   const last = Math.max(ended ?? now.value, first + 1, ...times);
+  const lines = spanTicks(last - first).map((at) => ({ at, left: `${(100 * at) / (last - first)}%` }));
   return (
     <div class="gantt">
       {attempts.length < all.length && <p class="small quiet">Of {all.length - attempts.length} earlier attempts the ledger keeps only that they were.</p>}
@@ -42,6 +43,7 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
               step={step}
               first={first}
               last={last}
+              lines={lines}
               isChosen={chosen?.attempt === attempt.attempt && chosen.step === step.name}
               onPick={() => onPick({ attempt: attempt.attempt, step: step.name })}
             />
@@ -49,8 +51,8 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
         </div>
       ))}
       <div class="gantt-axis small quiet" aria-hidden="true">
-        {spanTicks(last - first).map((at) => (
-          <span key={at} style={{ left: `${(100 * at) / (last - first)}%` }}>
+        {lines.map(({ at, left }) => (
+          <span key={at} class={at > 0.95 * (last - first) ? "is-at-end" : undefined} style={{ left }}>
             {roundSpan(at)}
           </span>
         ))}
@@ -79,11 +81,13 @@ interface RowProps {
   step: AttemptStep;
   first: number;
   last: number;
+  /** Where the axis has its lines. */
+  lines: { at: number; left: string }[];
   isChosen: boolean;
   onPick: () => void;
 }
 
-function GanttRow({ step, first, last, isChosen, onPick }: RowProps) {
+function GanttRow({ step, first, last, lines, isChosen, onPick }: RowProps) {
   const start = step.started_at ? Date.parse(step.started_at) : null;
   const end = step.finished_at ? Date.parse(step.finished_at) : last;
   const look = lookOf(step.state ?? "unknown");
@@ -96,6 +100,9 @@ function GanttRow({ step, first, last, isChosen, onPick }: RowProps) {
         {step.state && <StateBadge state={step.state} />}
       </button>
       <div class="gantt-track" onClick={onPick}>
+        {lines.map(({ at, left }) => (
+          <span key={at} class="gantt-line" style={{ left }} />
+        ))}
         {start !== null && (
           <span
             class={`gantt-bar is-${look.color}${step.reused_from ? " is-reused" : ""}`}

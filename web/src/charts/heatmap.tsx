@@ -8,6 +8,8 @@ const CELL = 14;
 const GAP = 3;
 const LEFT = 30;
 const TOP = 20;
+/** Room for the frame of a chosen day. */
+const EDGE = 2;
 
 export function tellDay(day: Day): string {
   const parts: [number, string][] = [
@@ -40,23 +42,25 @@ export function HeatMap({ days, today, chosen, onPick }: Props) {
   const most = Math.max(1, ...days.map((day) => day.count));
   const shift = (new Date(`${first.date}T00:00Z`).getUTCDay() + 6) % 7;
   const weeks = Math.ceil((days.length + shift) / 7);
-  const width = LEFT + weeks * (CELL + GAP);
+  const [width, height] = [EDGE + weeks * (CELL + GAP), TOP + 7 * (CELL + GAP) + 2];
   return (
     <div ref={box} class="heat-scroll" tabIndex={0} role="region" aria-label="Days">
-      <svg class="heat" width={width} height={TOP + 7 * (CELL + GAP) + 2} role="group" aria-label="Calendar of days" onKeyDown={moveFocus}>
-        <defs>
-          <pattern id="heat-hatch" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
-            <rect width="1.5" height="4" class="heat-hatch-line" />
-          </pattern>
-        </defs>
+      <svg class="heat-weekdays" width={LEFT} height={height} aria-hidden="true">
         {["Mon", "Wed", "Fri", "Sun"].map((name, index) => (
           <text key={name} x="0" y={TOP + index * 2 * (CELL + GAP) + 11} class="heat-label">
             {name}
           </text>
         ))}
+      </svg>
+      <svg class="heat" width={width} height={height} role="group" aria-label="Calendar of days" onKeyDown={moveFocus}>
+        <defs>
+          <pattern id="heat-hatch" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+            <rect width="1.5" height="4" class="heat-hatch-line" />
+          </pattern>
+        </defs>
         {days.map((day, index) => {
           const place = index + shift;
-          const [x, y] = [LEFT + Math.floor(place / 7) * (CELL + GAP), TOP + (place % 7) * (CELL + GAP)];
+          const [x, y] = [EDGE + Math.floor(place / 7) * (CELL + GAP), TOP + (place % 7) * (CELL + GAP)];
           return (
             <g key={day.date}>
               {day.date.endsWith("-01") && (
