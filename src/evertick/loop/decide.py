@@ -54,6 +54,7 @@ from evertick.loop.messages import (
     TimePassed,
     TriggerJob,
 )
+from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.bucket import bucket_of
@@ -134,6 +135,7 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             ownership.lost(state, turn, message)
         case LeaseRenewed(until):
             state.lease_until = until
+            _launch_late(state, turn)
         case OrphansFound():
             ownership.found(state, turn, message)
         case NodesSeen():
@@ -178,6 +180,9 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
         return
     for run in pending.launches:
         job = state.jobs.get(run.key.job_id)
+        if state.is_lease_over(turn.now) and run.key not in message.crowded | message.overruled:
+            state.launching_late.append(run)  # somebody else may have it by now; the next renewal tells
+            continue
         run.awaits_ledger = run.is_inherited = False
         if run.key in message.crowded:
             settle.crowded(state, turn, run)
@@ -185,13 +190,9 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             state.orphans.pop(run.key, None)
             settle.disowned(state, turn, run.key)
         elif job is not None and job.active_run(run.key) is run:
-            if state.is_lease_over(turn.now):
-                settle.not_vouched_for(state, turn, job, run)
-            else:
-                turn.launch(run, job)
-        elif state.orphans.pop(run.key, None) is run:
-            # Its job went to another node before this answer came: nobody will start it, and its owner must know.
-            turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail="it was never started"))
+            turn.launch(run, job)
+        else:
+            _never_started(state, turn, run)
     for key in sorted(message.overruled.difference(run.key for run in pending.launches)):
         _overruled(state, turn, key)
     for run in pending.runs:
@@ -205,6 +206,24 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             continue
         run.in_ledger = True
         state.ring.put(run.due_at(turn.now), run)
+
+
+def _launch_late(state: State, turn: Turn) -> None:
+    """The lease is renewed, and what is still ours was ours all the time: what waited for that is launched."""
+    runs, state.launching_late = state.launching_late, []
+    for run in runs:
+        job = state.jobs.get(run.key.job_id)
+        run.awaits_ledger = run.is_inherited = False
+        if job is not None and job.active_run(run.key) is run:
+            turn.launch(run, job)
+        else:
+            _never_started(state, turn, run)
+
+
+def _never_started(state: State, turn: Turn, run: OpenRun) -> None:
+    """Its job went to another node before it could be launched: nobody will start it, and its owner must know."""
+    if state.orphans.pop(run.key, None) is run:
+        turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail="it was never started"))
 
 
 def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:

@@ -284,11 +284,6 @@ def crowded(state: State, turn: Turn, run: OpenRun) -> None:
     _wait_again(state, turn, job, run, turn.now + state.settings.launch_retry_us, detail)
 
 
-def not_vouched_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
-    """The ledger's word came when the lease was over: somebody else may have the run by now, or it is offered again."""
-    _wait_again(state, turn, job, run, turn.now, "this node's lease was over before it could be launched")
-
-
 def _wait_again(state: State, turn: Turn, job: JobState, run: OpenRun, not_before: Instant, detail: str) -> bool:
     """Put a run that was not started in front of those that wait; False: it was asked to end, and has."""
     lane = job.lane_of(run.key)
