@@ -335,3 +335,10 @@ def test_catch_up_reads_an_expression_in_its_own_zone_wherever_the_watermark_cam
     spec = CronSpec("0 9 * * *", "America/New_York")
     view = JobView(Job("a", schedules=(spec,), policy=Policy(missed=Missed.ALL)), NINE)
     assert told(plan(view, NINE + DAY, PREREAD)) == hours("5 catchup")
+
+
+def test_what_was_entered_ahead_is_not_entered_again_where_an_edit_lets_the_plan_begin_before_it():
+    job = Job("a", schedules=(EverySpec(HOUR),))
+    view = JobView(job, NINE, planned=(NINE + HOUR,), waiting=(RunKey("a", NINE + 2 * HOUR),))
+    result = plan(view, NINE + HOUR - SECOND, 3 * HOUR)
+    assert [entry.key.scheduled_for for entry in result.entries] == [NINE + 3 * HOUR]

@@ -56,8 +56,9 @@ class JobView:
         return self.idle_reason is not SkipReason.MISSED
 
     @property
-    def waiting_instants(self) -> frozenset[Instant]:
-        return frozenset(key.scheduled_for for key in self.waiting if not key.origin)
+    def instants_in_ledger(self) -> frozenset[Instant]:
+        """What is there already, and must not be entered again where an edit lets the plan begin before it."""
+        return frozenset(self.planned).union(key.scheduled_for for key in self.waiting if not key.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def _settle_missed(
         (late_end, end, view.idle_reason if keep is Missed.NONE else REASON_NOT_KEPT[keep]),
     )
     planned_before = set(late_planned)
-    in_ledger = planned_before | view.waiting_instants
+    in_ledger = view.instants_in_ledger
     fresh_kept = [at for at in kept if at not in in_ledger]
     fresh_late = sorted(late_one_offs - in_ledger)
     apart = sorted({*fresh_kept, *fresh_late, *in_ledger})
@@ -281,7 +282,7 @@ def _skip(
 def _enter_on_time(
     view: JobView, schedules: Sequence[Schedule], start: Instant, end: Instant, now: Instant
 ) -> list[Entry]:
-    in_ledger = view.waiting_instants
+    in_ledger = view.instants_in_ledger
     return [
         Entry(RunKey(view.job.id, at), PLANNED, Trigger.SCHEDULER, now)
         for at in occurrences(schedules, start, end)
