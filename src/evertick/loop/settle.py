@@ -358,6 +358,8 @@ def _end(
         job.last_success_at = run.key.scheduled_for
         if job.job.policy.skip_if_successful:
             turn.keep_job(job)
-    if lane.waiting:
-        drain(state, turn, job, lane)
+    # Runs of a backfill may have waited for the member that this one had.
+    for other in list((job.lanes or {}).values()):
+        if other.waiting:
+            drain(state, turn, job, other)
     close_lane(job, run.key.origin)
