@@ -21,6 +21,7 @@ from evertick.dispatch.control import SOCKET as CONTROL_SOCKET
 from evertick.dispatch.control import Control
 from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.feed import SIZE as FEED_SIZE
+from evertick.dispatch.hearing import Hearing, TellsOfRequests
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.leadership import LEASE_US, Leadership
 from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
@@ -128,6 +129,8 @@ class Service:
         assert self.dispatcher is not None
         assert self._writer is not None
         self.outlook.start(self.dispatcher, self._writer)
+        if isinstance(self.store, TellsOfRequests):
+            self.attachments.insert(0, Hearing(self.store, self.claim_now))
         tasks = (self._claim, self._keep_lock, self._maintain, self._show_next)
         helpers = [asyncio.create_task(task()) for task in tasks]
         try:
@@ -235,10 +238,8 @@ class Service:
             self._writer.write(Ask(self._claimed))
 
     def _claimed(self, store: Store) -> Sequence[Message]:
-        try:
-            return messages_of(store, store.claim(tuple(self.state.epochs), CLAIM_MAX))
-        finally:
-            self._is_claiming = False
+        self._is_claiming = False  # before it is read: whoever asks meanwhile is not in it
+        return messages_of(store, store.claim(tuple(self.state.epochs), CLAIM_MAX))
 
     async def _maintain(self) -> None:
         assert self._writer is not None

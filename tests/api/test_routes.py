@@ -430,3 +430,16 @@ def test_a_member_of_the_fleet_is_let_go_by_an_admin(make_office, tokens, monkey
 
 def test_without_a_fleet_there_is_nobody_to_drain(client):
     assert client.post(f"{V1}/executors/fleet/members/ex-a/drain").status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "hint"),
+    [
+        pytest.param("/runs?status=failed", "status", "state", id="a filter by another name"),
+        pytest.param("/jobs/etl?verbose=1", "verbose", "There are none", id="where there is nothing to choose"),
+    ],
+)
+def test_a_parameter_that_there_is_not_is_refused_and_the_others_are_named(client, path, name, hint):
+    answer = client.get(f"/api/v1{path}")
+    assert (answer.status_code, answer.json()["field"]) == (422, name)
+    assert hint in answer.json()["hint"]

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, FastAPI, Header, Path, Query, Request
+from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from evertick.api.guard import OPEN
 from evertick.api.office import Caller, Office
+from evertick.errors import DefinitionError
 from evertick.operations.desk_scene import Shared
 from evertick.operations.tokens import Role
 
@@ -52,6 +54,19 @@ async def request_id_of(
     whose = caller.token_id if caller else ""
     text = "\n".join((whose, request.method, request.url.path, idempotency_key))
     return f"api-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:24]}"
+
+
+async def no_strangers(request: Request) -> None:
+    """Refuse a parameter that there is not: a filter with a slip in its name would find everything."""
+    route: APIRoute = request.scope["route"]
+    known = {field.alias for field in route.dependant.query_params}
+    strangers = sorted(set(request.query_params) - known)
+    if strangers:
+        raise DefinitionError(
+            f"there is no parameter {strangers[0]!r} here.",
+            hint=f"There are: {', '.join(sorted(known))}." if known else "There are none.",
+            field=strangers[0],
+        )
 
 
 At = Annotated[Office, Depends(office_of)]
@@ -106,6 +121,8 @@ class Routes:
                     "summary": (inspect.getdoc(handler) or "").partition("\n")[0],
                     "description": inspect.getdoc(handler) or "",
                     "openapi_extra": {"x-role": OPEN if role is None else str(role)},
+                    # Who calls without a token has its address from elsewhere, with whatever is added to it there.
+                    "dependencies": [] if role is None else [Depends(no_strangers)],
                     **options,
                 }
             )

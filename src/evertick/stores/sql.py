@@ -109,10 +109,6 @@ class SqlStore(ABC):
         with self._naming_errors(), self._reader.connect() as connection:
             return sql_reads.counters(connection)
 
-    def wait_for_requests(self, timeout_seconds: float) -> bool:  # noqa: ARG002
-        """Wait until somebody submits a request; False at once where the database cannot tell."""
-        return False
-
     # Keeping house
 
     def compact(self, before: Mapping[str, Instant], default_before: Instant | None, limit: int) -> int:

@@ -9,7 +9,7 @@ type Listener = (events: LiveEvent[]) => void;
 export const isLive = signal(false);
 
 const GATHER_MS = 250;
-const KINDS = ["run", "job", "step", "skip", "gap", "node", "time", "message"];
+const KINDS = ["run", "gap", "job", "node", "time", "alarm"];
 
 const listeners = new Set<Listener>();
 let source: EventSource | null = null;

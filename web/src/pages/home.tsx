@@ -10,7 +10,7 @@ import { Search } from "../ui/search";
 import { Strip } from "./strip";
 
 export function Home({ query }: { query: URLSearchParams }) {
-  const { data } = useApi<Overview>("/overview", (event) => event.type !== "step");
+  const { data } = useApi<Overview>("/overview", () => true);
   const at = Date.parse(query.get("at") ?? "");
   const span = Number(query.get("span")) || null;
   const filter = { search: query.get("search") ?? "", tag: query.get("tag") ?? "", state: query.get("state") ?? "" };

@@ -25,7 +25,7 @@ export function JobLedger({ job, query }: { job: JobDetail; query: URLSearchPara
   const runs = usePages<Run>(
     "/runs",
     { job: job.job, state: [...KINDS[kind]], trigger: query.get("trigger") ?? "", limit: 50 },
-    (event) => event.job === job.job && event.type !== "step",
+    (event) => event.job === job.job,
   );
   return (
     <>

@@ -23,7 +23,7 @@ const TABS = [
 ] as const;
 
 export function JobPage({ id, query }: { id: string; query: URLSearchParams }) {
-  const { data: job, error, reload } = useApi<JobDetail>(path`/jobs/${id}`, (event) => event.job === id && event.type !== "step");
+  const { data: job, error, reload } = useApi<JobDetail>(path`/jobs/${id}`, (event) => event.job === id);
   const wanted = query.get("tab");
   const tab = TABS.find((one) => one.id === wanted)?.id ?? "summary";
   if (!job) {

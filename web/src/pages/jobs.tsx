@@ -22,7 +22,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
   const search = query.get("search") ?? "";
   const tag = query.get("tag") ?? "";
   const state = query.get("state") ?? "";
-  const jobs = usePages<Job, JobPage>("/jobs", { search, tag, state, limit: 50, sparkline: 20 }, (event) => event.type !== "step");
+  const jobs = usePages<Job, JobPage>("/jobs", { search, tag, state, limit: 50, sparkline: 20 }, () => true);
   const total = jobs.first?.total;
   return (
     <PageBody>

@@ -16,7 +16,7 @@ import { LOCAL_ZONE, shownZone } from "../state/zone";
 import { Strip } from "./strip";
 
 export function OverviewPage() {
-  const { data, error, reload } = useApi<Overview>("/overview", (event) => event.type !== "step");
+  const { data, error, reload } = useApi<Overview>("/overview", () => true);
   return (
     <PageBody>
       <Head title="Overview" about="The last 24 hours, and what comes next" />

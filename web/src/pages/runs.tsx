@@ -26,7 +26,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
     executor: query.get("executor") ?? "",
   };
   const isFiltered = Object.values(filter).some(Boolean);
-  const runs = usePages<Run>("/runs", { ...filter, state: filter.state.split(",").filter(Boolean), limit: 50 }, (event) => event.type !== "step");
+  const runs = usePages<Run>("/runs", { ...filter, state: filter.state.split(",").filter(Boolean), limit: 50 }, () => true);
   const jobs = useApi<JobPage>(filter.job ? withQuery("/jobs", { search: filter.job, gone: true, limit: 12 }) : null);
   const names = jobs.data?.items.map((job) => job.job) ?? [];
   // The ledger is asked for one job; until its name is whole, those that it may be are offered.

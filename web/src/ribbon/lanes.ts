@@ -46,6 +46,7 @@ export class Lanes {
   private asked = new Map<number, AbortController>();
   private view: View | null = null;
   private timer = 0;
+  private again = 0;
   /** When something in a block last changed. */
   private touched = new Map<number, number>();
 
@@ -101,6 +102,7 @@ export class Lanes {
     for (const abort of this.asked.values()) abort.abort();
     this.asked.clear();
     clearTimeout(this.timer);
+    clearTimeout(this.again);
     this.timer = 0;
   }
 
@@ -169,7 +171,8 @@ export class Lanes {
       // What is known stays on the screen; the next look at the block is five seconds away.
       const block = this.blocks.get(number);
       if (block) Object.assign(block, { isStale: false, window: wide, span: spanOf(view.window), width: view.width });
-      window.setTimeout(() => this.touch(null), 5_000);
+      clearTimeout(this.again);
+      this.again = window.setTimeout(() => this.touch(null), 5_000);
     } finally {
       if (this.asked.get(number) === abort) this.asked.delete(number);
     }
