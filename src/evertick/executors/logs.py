@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -74,23 +75,26 @@ class Logs:
                 return file.read(LIMIT_MAX)
 
     def list_logs(self, key: RunKey) -> Sequence[LogFile]:
-        """Every log of a run, by attempt and name."""
-        found = []
+        """Every log of a run, by attempt, and of steps that ran one after another in that order."""
+        found: list[LogFile] = []
         with self._folder(key) as folder:
             attempts = [] if folder is None else [name for name in os.listdir(folder) if name.isdigit()]
         for attempt in sorted(map(int, attempts)):
             with self._folder(key, str(attempt)) as folder:
                 if folder is None:
                     continue
+                of_attempt = []
                 for name in sorted(os.listdir(folder)):
                     is_open = name.endswith(SUFFIX + OPEN_SUFFIX)
                     stem = name.removesuffix(OPEN_SUFFIX)
                     if stem.endswith(SUFFIX):
                         try:
-                            size = os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
+                            stat = os.stat(name, dir_fd=folder, follow_symlinks=False)
                         except FileNotFoundError:
                             continue
-                        found.append(LogFile(attempt, unquote(stem.removesuffix(SUFFIX)), size, not is_open))
+                        file = LogFile(attempt, unquote(stem.removesuffix(SUFFIX)), stat.st_size, not is_open)
+                        of_attempt.append((stat.st_mtime_ns, file))
+                found += [file for _, file in sorted(of_attempt, key=itemgetter(0))]
         return found
 
     def prune_logs(

@@ -86,7 +86,10 @@ def step_data(step: StepRecord) -> dict[str, Any]:
 
 
 def as_begun(row: LedgerRow, logs: Iterable[Log]) -> list[Log]:
-    """The logs of a run in the order in which its steps began, to be read as it went; of those not told of, last."""
+    """The logs of a run in the order in which its steps began, to be read as it went; of those not told of, last.
+
+    Those keep the order they come in: while it runs, the ledger learns of steps later than their logs do.
+    """
     earlier = (step for one in read_attempts(row.earlier) for step in one.steps)
     records = [*earlier, *read_steps(row.steps)]
     began = {
@@ -94,7 +97,7 @@ def as_begun(row: LedgerRow, logs: Iterable[Log]) -> list[Log]:
         for number, step in enumerate(records)
     }
     last = (_NEVER, len(records))
-    return sorted(logs, key=lambda log: (log.attempt, began.get((log.attempt, log.step), last), log.step))
+    return sorted(logs, key=lambda log: (log.attempt, began.get((log.attempt, log.step), last)))
 
 
 def lateness_seconds(row: LedgerRow) -> float | None:
