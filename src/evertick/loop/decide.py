@@ -135,7 +135,6 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             ownership.lost(state, turn, message)
         case LeaseRenewed(until):
             state.lease_until = until
-            _launch_late(state, turn)
         case OrphansFound():
             ownership.found(state, turn, message)
         case NodesSeen():
@@ -180,9 +179,6 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
         return
     for run in pending.launches:
         job = state.jobs.get(run.key.job_id)
-        if state.is_lease_over(turn.now) and run.key not in message.crowded | message.overruled:
-            state.launching_late.append(run)  # somebody else may have it by now; the next renewal tells
-            continue
         run.awaits_ledger = run.is_inherited = False
         if run.key in message.crowded:
             settle.crowded(state, turn, run)
@@ -206,18 +202,6 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             continue
         run.in_ledger = True
         state.ring.put(run.due_at(turn.now), run)
-
-
-def _launch_late(state: State, turn: Turn) -> None:
-    """The lease is renewed, and what is still ours was ours all the time: what waited for that is launched."""
-    runs, state.launching_late = state.launching_late, []
-    for run in runs:
-        job = state.jobs.get(run.key.job_id)
-        run.awaits_ledger = run.is_inherited = False
-        if job is not None and job.active_run(run.key) is run:
-            turn.launch(run, job)
-        else:
-            _never_started(state, turn, run)
 
 
 def _never_started(state: State, turn: Turn, run: OpenRun) -> None:

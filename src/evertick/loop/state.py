@@ -228,8 +228,6 @@ class State:
         """Whether every definition could be read; otherwise a job that is not there may be in one that could not."""
         self.batches: dict[int, PendingBatch] = {}
         self.next_batch = 1
-        self.launching_late: list[OpenRun] = []
-        """Runs that the ledger has as launched, and that wait for this node's lease to be renewed."""
         self.changes_in_flight = 0
         self.recent: deque[EndedRun] = deque()
         """Runs that ended within the grace."""

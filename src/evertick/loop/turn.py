@@ -285,6 +285,12 @@ class Turn:
     def _gather_answered(self) -> None:
         """An answer says that something was done: what became of its job's runs is written with it, or neither is."""
         answered = set(self._draft.request_jobs.values())
-        if answered:
-            self._draft.changes += [change for change in self._changes if change.key.job_id in answered]
-            self._changes = [change for change in self._changes if change.key.job_id not in answered]
+        if not answered:
+            return
+        # Not of a run that is entered here: if it was there before, the ledger refuses the entry, and all behind it.
+        entered = {entry.key for entry in self._draft.entries}
+        behind: list[Change] = []
+        for change in self._changes:
+            is_gathered = change.key.job_id in answered and change.key not in entered
+            (self._draft.changes if is_gathered else behind).append(change)
+        self._changes = behind
