@@ -21,7 +21,6 @@ from evertick.model.chain import After
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.ledger import Batch, Request, RequestKind
 from evertick.model.lifecycle import LOST, SUCCEEDED
-from evertick.model.policy import OnExecutorLost
 from evertick.model.run import RunKey
 from tests.loop.harness import FOREVER, WAIT, World, at, job, world
 from tests.loop.test_chains import after, claim
@@ -98,21 +97,6 @@ def test_a_success_that_others_wait_for_is_told_although_its_batch_was_fenced(bu
 
 
 # --- a lease that is over
-
-
-def test_a_run_whose_launch_was_written_before_a_stall_is_not_launched_when_the_lease_is_over():
-    here = world(job(on_executor_lost=OnExecutorLost.FAIL))
-    here.say(LeaseRenewed(at("09:01")))
-    here.run_until("08:59:59")
-    here.stall(SECOND)
-    here.turn()  # the ledger has it that it is launched, and its answer waits
-    here.stall(2 * MINUTE)
-    here.settle()
-    assert here.launches == []
-    here.say(LeaseRenewed(at("10:30")))  # nobody took it meanwhile
-    here.run_for(5 * SECOND)
-    assert here.ledger() == ["09:00 succeeded"]
-    assert here.line("09:00").attempt == 1
 
 
 def test_a_node_that_slept_beyond_its_lease_launches_nothing_before_it_is_renewed():

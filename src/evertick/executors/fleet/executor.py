@@ -132,9 +132,12 @@ class FleetExecutor:
         work = [asyncio.create_task(self._stay_connected()), asyncio.create_task(self._tick())]
         closing = asyncio.create_task(self._closing.wait())
         done, _ = await asyncio.wait([*work, closing], return_when=asyncio.FIRST_COMPLETED)
-        for task in (*work, closing):
-            task.cancel()
-        await asyncio.gather(*work, closing, return_exceptions=True)
+        left = {*work, closing}
+        while left:
+            # Again and again: what was answered in the instant of the word has not heard it, and goes on.
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=TICK_SECONDS)
         for task in done:
             if task is not closing and not task.cancelled() and (error := task.exception()):
                 log.error("fleet.failed", exc_info=error)
