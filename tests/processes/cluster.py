@@ -65,6 +65,11 @@ class Node:
         """Until it has launched every one of these jobs."""
         self.wait_for(lambda said: jobs <= launched(said), since)
 
+    def wait_for_own_launches(self) -> None:
+        """Until it has launched all that is its own from now on; what that is may still change."""
+        mark = self.mark()
+        self.wait_until(lambda: self.owned() <= launched(self.said[mark:]))
+
     def wait_until_settled(self) -> None:
         """Until it says again that it is calm."""
         self.wait_for(lambda said: "settled" in said, self.mark())

@@ -52,7 +52,7 @@ class Roll:
         """Until the jobs are shared by all, and each node has launched all of its own since."""
         wait_until_shared(self.nodes)
         for node in self.nodes:
-            node.wait_for_launches(node.owned(), node.mark())
+            node.wait_for_own_launches()
 
 
 @pytest.fixture
