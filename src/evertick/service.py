@@ -61,9 +61,9 @@ CLAIM_MAX = 200
 CLAIM_SECONDS = 1.0
 MAINTENANCE_SECONDS = 600.0
 SHOW_SECONDS = 5.0
+"""How often the files for people learn when pipelines are due next."""
 ERRORS_TOLD = 20
 """Of one look at the folder: a bad checkout may be wrong in thousands of files."""
-"""How often the files for people learn when pipelines are due next."""
 SOON_US = 20 * MILLISECOND
 """Whoever begins something so shortly before the loop's next turn is still at it when jobs are due."""
 FOR_EVER_US = 36_500 * DAY
@@ -219,9 +219,8 @@ class Service:
         for holder in {lease.holder for lease in store.lease((), self.node, 0, now)} | {self.node}:
             store.lease(names, holder, 0, now)
         leases = store.lease(names, self.node, FOR_EVER_US, now)
-        epochs = {
-            int(lease.name.partition(":")[2]): lease.epoch for lease in leases if lease.name.startswith("bucket:")
-        }
+        bucket_of_lease = {bucket_lease(bucket): bucket for bucket in range(BUCKETS)}
+        epochs = {bucket_of_lease[lease.name]: lease.epoch for lease in leases if lease.name in bucket_of_lease}
         return read_gained(store, epochs)
 
     async def _claim(self) -> None:

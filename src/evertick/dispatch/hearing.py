@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, Protocol, runtime_checkable
 
-from evertick.errors import StoreUnavailable
+from evertick.errors import StoreError
 
 log = logging.getLogger("evertick.hearing")
 
@@ -43,6 +43,6 @@ class Hearing:
             try:
                 if self._store.wait_for_requests(LISTEN_SECONDS):
                     self._look()
-            except StoreUnavailable as error:
+            except StoreError as error:
                 log.debug("hearing.away reason=%s", error)
                 self._stopping.wait(AWAY_SECONDS)

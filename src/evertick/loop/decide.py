@@ -54,7 +54,6 @@ from evertick.loop.messages import (
     TimePassed,
     TriggerJob,
 )
-from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.bucket import bucket_of
@@ -187,8 +186,9 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             settle.disowned(state, turn, run.key)
         elif job is not None and job.active_run(run.key) is run:
             turn.launch(run, job)
-        else:
-            _never_started(state, turn, run)
+        elif state.orphans.pop(run.key, None) is run:
+            # Its job went to another node before this answer came: nobody will start it, and its owner must know.
+            turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail="it was never started"))
     for key in sorted(message.overruled.difference(run.key for run in pending.launches)):
         _overruled(state, turn, key)
     for run in pending.runs:
@@ -202,12 +202,6 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             continue
         run.in_ledger = True
         state.ring.put(run.due_at(turn.now), run)
-
-
-def _never_started(state: State, turn: Turn, run: OpenRun) -> None:
-    """Its job went to another node before it could be launched: nobody will start it, and its owner must know."""
-    if state.orphans.pop(run.key, None) is run:
-        turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail="it was never started"))
 
 
 def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:
