@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import signal
@@ -30,6 +31,7 @@ PORTION = 65_536
 LAST_PORTIONS = 64
 LOOK_SECONDS = 0.5
 """How often to look whether the process is still there, beside listening to it."""
+REAP_SECONDS = 0.005
 
 
 class Said(NamedTuple):
@@ -116,12 +118,17 @@ class ChildProcess:
 
     def _listen(self, seconds: float) -> list[int]:
         """Which pipes have something; what it prints is handed on."""
-        printed = self._process.stdout
-        pipes = [self._heard] if printed is None or printed.closed else [self._heard, printed.fileno()]
-        ready, _, _ = select.select(pipes, [], [], seconds)
+        printed = self._printed
+        ready = _readable([self._heard] if printed is None else [self._heard, printed.fileno()], seconds)
         if printed is not None and printed.fileno() in ready:
             self._hand_on(printed)
         return ready
+
+    @property
+    def _printed(self) -> IO[bytes] | None:
+        """What it prints, as long as it can: output ends with its process, or when the function closes it."""
+        printed = self._process.stdout
+        return None if printed is None or printed.closed else printed
 
     def _hand_on(self, printed: IO[bytes]) -> bool:
         chunk = os.read(printed.fileno(), PORTION)
@@ -133,45 +140,67 @@ class ChildProcess:
 
     def _last_words(self) -> None:
         """What is still in the pipe; what it has left behind may hold it open, and is not waited for."""
-        printed = self._process.stdout
-        if printed is None or printed.closed:
+        printed = self._printed
+        if printed is None:
             return
         for _ in range(LAST_PORTIONS):
-            if not select.select([printed], [], [], 0)[0] or not self._hand_on(printed):
+            if not _readable([printed.fileno()], 0) or not self._hand_on(printed):
                 break
         printed.close()
 
     def _has_exited(self) -> bool:
-        """Without taking the exit code away: as long as nobody has, its number belongs to no other process."""
-        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        """Without taking the exit code away: until that is taken, its number belongs to no other process."""
+        try:
+            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        except ChildProcessError:
+            # The program around us waits for every child, or ignores SIGCHLD: the number may be another's by now.
+            self._is_over = True
+            return True
 
-    def _reap(self) -> int:
+    def _reap(self) -> int | None:
+        """Its exit code; None when another part of this program has taken it."""
         deadline = time.monotonic() + self._grace_seconds
         while not self._has_exited():
             if time.monotonic() >= deadline:
                 self.end()
-            printed = self._process.stdout
-            if printed is not None and not printed.closed and select.select([printed], [], [], 0.005)[0]:
+            printed = self._printed
+            if printed is not None and _readable([printed.fileno()], REAP_SECONDS):
                 self._hand_on(printed)  # it cannot end while nobody reads
             else:
-                time.sleep(0.005)
+                time.sleep(REAP_SECONDS)
         with self._lock:
-            self._signal(signal.SIGKILL)  # whatever it left behind in its group
-            self._is_over = True
+            was_taken, self._is_over = self._is_over, True
+            if not was_taken:
+                self._signal(signal.SIGKILL)  # whatever it left behind in its group
             code = self._process.wait()
         self._last_words()
-        os.close(self._heard)
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        return code
+        self._close()
+        return None if was_taken else code
 
-    def _judge(self, code: int) -> Said:
+    def discard(self) -> None:
+        """End it at once and let go of it, when listening to it has failed."""
+        self._signal_living(signal.SIGKILL)
+        with self._lock:
+            self._is_over = True
+            self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        # The number of a pipe that is closed may be another file's by now.
+        heard, self._heard = self._heard, -1
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        if heard >= 0:
+            os.close(heard)
+
+    def _judge(self, code: int | None) -> Said:
         try:
             said = json.loads(self._said)
             return Said(bool(said["is_success"]), clipped(str(said["detail"])), code)
         except (ValueError, KeyError, TypeError):
-            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            how = "an unknown exit code" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
             return Said(False, f"its process ended with {how} before the function had returned", code)
 
     def _signal_living(self, number: int) -> None:
@@ -182,6 +211,14 @@ class ChildProcess:
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+
+
+def _readable(pipes: list[int], seconds: float) -> list[int]:
+    """Those that have something, or have ended; unlike `select`, also beyond the 1,024th file of a program."""
+    poll = select.poll()
+    for pipe in pipes:
+        poll.register(pipe, select.POLLIN)
+    return [pipe for pipe, _ in poll.poll(math.ceil(seconds * 1_000))]
 
 
 def _place_of(call: Callable[..., Any]) -> dict[str, str | None]:

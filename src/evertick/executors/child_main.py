@@ -93,6 +93,7 @@ def _end_with_parent(control: IO[bytes]) -> None:
 if __name__ == "__main__":
     # Threads that the function has left behind do not keep it: what it was called for is said.
     code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # the function may have closed them
+            stream.flush()
     os._exit(code)

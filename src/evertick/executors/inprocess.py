@@ -245,13 +245,19 @@ class InProcessExecutor:
 
     def _carry_out_apart(self, run: FunctionRun) -> None:
         """In a process of its own, which this thread waits for."""
+        child: ChildProcess | None = None
         try:
             child = ChildProcess(
                 run.function.call, run.context, self._grace_seconds, None if run.said is None else run.said.write
             )
-        except Exception as error:
+            self._wait_for(child, run)
+        except BaseException as error:
+            # Whatever goes wrong while we listen: a run that never ends would hold up all that are behind it.
+            if child is not None:
+                child.discard()
             self._failed(run, error)
-            return
+
+    def _wait_for(self, child: ChildProcess, run: FunctionRun) -> None:
         run.end = child.end
         if run.ending is not None:
             child.end()
@@ -280,7 +286,8 @@ class InProcessExecutor:
         if not isinstance(error, StopRequested):
             log.error("run.raised run=%s attempt=%d", *(run.ticket.key.run_id, run.ticket.attempt), exc_info=error)
             if run.said is not None:
-                run.said.write_text("".join(traceback.format_exception(error)))
+                with contextlib.suppress(Exception):  # a log that breaks costs the log, never the end of the run
+                    run.said.write_text("".join(traceback.format_exception(error)))
         self._finish(run, FAILED, error_text(error))
 
     def _lose(self, run: FunctionRun, detail: str) -> None:
@@ -290,7 +297,8 @@ class InProcessExecutor:
     def _finish(self, run: FunctionRun, state: RunState, detail: str, exit_code: int | None = None) -> None:
         outcome = Outcome(_now(), state, detail, exit_code)
         if run.said is not None:
-            run.said.close()
+            with contextlib.suppress(Exception):
+                run.said.close()
         with self._lock:
             if self._runs.pop(run.ticket, None) is None:
                 return  # it is known already how it ended
