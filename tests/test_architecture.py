@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,7 +81,7 @@ CORE = {"model", "planning", "loop", "routing"}
 PURE = {
     *("__future__", "abc", "array", "base64", "binascii", "bisect", "calendar", "collections", "contextlib"),
     *("copy", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib"),
-    *("heapq", "itertools", "json", "keyword", "math", "numbers", "operator", "re", "statistics", "string"),
+    *("heapq", "itertools", "json", "keyword", "math", "numbers", "operator", "re", "re2", "statistics", "string"),
     *("struct", "textwrap", "types", "typing", "unicodedata", "weakref", "zlib", "zoneinfo"),
 }
 IMPURE_FUNCTIONS = {"open", "print", "input", "exec", "eval", "compile", "breakpoint", "__import__", "id"}
@@ -136,6 +137,25 @@ def violations(source: str, module: str, *, is_package: bool = False) -> Iterato
             yield f"{where}: the core is pure and {target} is not known to be; hand its answer in as a value"
     if room in CORE:
         yield from impurities(source, module)
+    yield from unsafe_calls(source, module)
+
+
+PATTERN_FUNCTIONS = {"compile", "match", "fullmatch", "search", "findall", "finditer", "split", "sub", "subn"}
+
+
+def unsafe_calls(source: str, module: str) -> Iterator[str]:
+    """Patterns that a user may have written given to an engine that backtracks, and Pythons that are not isolated."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name("re"), attr=name), args=[pattern, *_]):
+                is_ours = isinstance(pattern, ast.Constant) or "re.escape" in ast.unparse(pattern)
+                if name in PATTERN_FUNCTIONS and not is_ours:
+                    yield f"{module}:{node.lineno}: only patterns of our own go to 're'; use model.pattern"
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                for part, flag in zip_longest(parts, parts[1:]):
+                    if isinstance(part, ast.Attribute) and ast.unparse(part) == "sys.executable":
+                        if not (isinstance(flag, ast.Constant) and flag.value in {"-P", "-I"}):
+                            yield f"{module}:{node.lineno}: a Python of ours starts with -P, or it imports from anywhere"
 
 
 def impurities(source: str, module: str) -> Iterator[str]:
@@ -280,6 +300,9 @@ BROKEN = {
     "a terminal": ("model.run", "print('x')"),
     "a salted hash": ("routing.a", "def bucket(name):\n    return hash(name) % 8"),
     "a salted hash at the top": ("routing.a", "SALT = hash('name')"),
+    "a pattern that backtracks": ("api.a", "import re\nre.search(written, text)"),
+    "a Python that imports from anywhere": ("dispatch.a", "run([sys.executable, '-m', 'evertick.api'])"),
+    "the same, without arguments": ("dispatch.a", "run([sys.executable])"),
 }
 SOUND = {
     "with the flow": ("loop.decide", "from evertick.planning.cron import Cron"),
@@ -292,6 +315,8 @@ SOUND = {
     "a zone that is named": ("model.run", "moment.astimezone(zone)"),
     "a hash for a dict": ("model.run", "class K:\n def __hash__(self):\n  return hash(self.a)"),
     "the version": ("cli.app", "from evertick import __version__"),
+    "a pattern of our own": ("api.a", "import re\nre.search('a+', text)"),
+    "a Python that is isolated": ("dispatch.a", "run([sys.executable, '-P', '-m', 'evertick.api'])"),
     "a clock at the edge": ("dispatch.clock", "import time\ntime.time()"),
 }
 

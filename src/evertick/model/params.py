@@ -6,10 +6,13 @@ import json
 import math
 import re
 
+from evertick.model.pattern import compile_pattern
 from evertick.model.work import Param
 
 VALUE_MAX = 100_000
 """Characters: it has to fit into an environment."""
+MATCHED_MAX = 10_000
+"""Characters that are matched against a pattern: at most some hundredths of a second."""
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
@@ -28,7 +31,9 @@ def problem_with(param: Param, text: str) -> str | None:
     if isinstance(allowed, list | tuple) and not any(_same(value, one) for one in allowed):
         return f"is {_shown(text)}; it is one of {', '.join(map(_text, allowed))}"
     pattern = param.schema.get("pattern")
-    if isinstance(pattern, str) and not re.fullmatch(pattern, text):
+    if isinstance(pattern, str) and len(text) > MATCHED_MAX:
+        return f"has {len(text):,} characters; {MATCHED_MAX:,} are allowed where there is a pattern"
+    if isinstance(pattern, str) and not compile_pattern(pattern).matches_whole(text):
         return f"is {_shown(text)}, which does not match {pattern}"
     low, high = param.schema.get("minimum"), param.schema.get("maximum")
     if isinstance(value, int | float):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from evertick.definitions.catalogue.limits import CONDITIONS_MAX, PATTERN_MAX
 from evertick.definitions.catalogue.work import CONDITION
 from evertick.definitions.fields.values import line_of, text_of, url_of
 from evertick.definitions.nodes import ListNode, Node, ScalarNode
 from evertick.definitions.report import Report, section_of
+from evertick.model.pattern import PatternError, compile_pattern
 from evertick.model.work import Condition, ConditionKind
 
 _SHAPE = "{file_exists: data.csv}, {command: test -s data.csv} or {http: https://host/ready}"
@@ -61,8 +60,8 @@ def _read_expected(node: Node, field: str, report: Report) -> str | None:
         return text
     pattern = line_of(node, field, report, longest=PATTERN_MAX)
     try:
-        re.compile((pattern or "").removeprefix(_PATTERN))
-    except re.error as error:
+        compile_pattern((pattern or "").removeprefix(_PATTERN))
+    except PatternError as error:
         report.error(node, field, f"'{field}' is not a regular expression: {error}.", "Write for example re:[0-9]+.")
         return None
     return pattern

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from evertick.definitions.catalogue.limits import PARAMS_MAX, PATTERN_MAX
 from evertick.definitions.catalogue.words import PARAM_TYPES
 from evertick.definitions.catalogue.work import PARAM
@@ -11,6 +9,7 @@ from evertick.definitions.fields.values import choice_of, flag_of, line_of, name
 from evertick.definitions.nodes import ListNode, MapNode, Node, Plain, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section
 from evertick.model.params import problem_with
+from evertick.model.pattern import PatternError, compile_pattern
 from evertick.model.work import Param
 
 _SHAPE = "Write {NAME: default}, or {NAME: {type: integer, default: 3}}."
@@ -133,8 +132,8 @@ def _read_pattern(node: Node, field: str, report: Report) -> dict[str, object]:
     if text is None:
         return {}
     try:
-        re.compile(text)
-    except re.error as error:
+        compile_pattern(text)
+    except PatternError as error:
         report.error(node, field, f"'{field}' is not a regular expression: {error}.", "Write for example [a-z]+.")
         return {}
     return {"pattern": text}

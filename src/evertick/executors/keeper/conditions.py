@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Mapping
 
 from evertick.executors.keeper.processes import NoRoom
@@ -12,6 +11,7 @@ from evertick.executors.keeper.trying import HttpTry, Living, ProcessTry, Tools
 from evertick.kinds import Unready
 from evertick.kinds.command import program_of
 from evertick.kinds.http import HttpRequest, parse_url, shown
+from evertick.model.pattern import PatternError, compile_pattern
 from evertick.model.work import Command, Condition, ConditionKind
 
 PATIENCE_SECONDS = 60.0
@@ -71,8 +71,10 @@ async def _command(
     found = capture.value().decode("utf-8", "replace").removesuffix("\n")
     if condition.expected.startswith(REGEX):
         try:
-            holds = re.search(condition.expected.removeprefix(REGEX), found) is not None
-        except re.error as error:
+            pattern = compile_pattern(condition.expected.removeprefix(REGEX))
+            # In a thread: a large expression over much output takes a second, and others are due.
+            holds = await asyncio.to_thread(pattern.matches_part, found)
+        except PatternError as error:
             raise Unready(f"{condition.expected!r} is not a regular expression: {error}.") from None
     else:
         holds = found == condition.expected

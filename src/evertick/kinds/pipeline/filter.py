@@ -13,6 +13,7 @@ from evertick.kinds.pipeline.items import RawItem, written
 from evertick.kinds.pipeline.lenient import strict
 from evertick.kinds.pipeline.template import render
 from evertick.kinds.pipeline.values import as_text
+from evertick.model.pattern import UserPattern
 
 _CONSENT: Final = re.compile(r"\b(yes|true|include|pass)\b", re.I)
 _MISSING: Final = object()
@@ -67,8 +68,8 @@ def _holds(item: RawItem, rule: Rule) -> bool:
         case "contains" | "not_contains":
             return (as_text(rule.value).lower() in as_text(value).lower()) is (rule.operator == "contains")
         case "matches":
-            assert isinstance(rule.value, re.Pattern)
-            return rule.value.search(as_text(value)) is not None
+            assert isinstance(rule.value, UserPattern)
+            return rule.value.matches_part(as_text(value))
     left, right = _number(value), _number(rule.value)
     if left is None or right is None:
         return False

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from evertick.kinds.pipeline.reading import Plain, list_in, map_in, names_in, refuse, text_in, whole_in
+from evertick.model.pattern import PatternError, compile_pattern
 
 FILTER_TIMEOUT_MS: Final = 30_000
 RULES_MAX: Final = 1_000
@@ -113,8 +113,8 @@ def _read_rule(rule: object, field: str) -> Rule:
         return Rule(name, operator, tuple(list_in(rule, key, f"{field}.values")))
     if key == "pattern":
         try:
-            return Rule(name, operator, re.compile(str(value)))
-        except re.error as error:
+            return Rule(name, operator, compile_pattern(str(value)))
+        except PatternError as error:
             refuse(f"{field}.pattern", f"cannot be read: {error}")
     return Rule(name, operator, value)
 
