@@ -153,9 +153,9 @@ def unsafe_calls(source: str, module: str) -> Iterator[str]:
                     yield f"{module}:{node.lineno}: only patterns of our own go to 're'; use model.pattern"
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 for part, flag in zip_longest(parts, parts[1:]):
-                    if isinstance(part, ast.Attribute) and ast.unparse(part) == "sys.executable":
-                        if not (isinstance(flag, ast.Constant) and flag.value in {"-P", "-I"}):
-                            yield f"{module}:{node.lineno}: a Python of ours starts with -P, or it imports from anywhere"
+                    is_python = isinstance(part, ast.Attribute) and ast.unparse(part) == "sys.executable"
+                    if is_python and not (isinstance(flag, ast.Constant) and flag.value in {"-P", "-I"}):
+                        yield f"{module}:{node.lineno}: a Python of ours starts with -P, or it imports from anywhere"
 
 
 def impurities(source: str, module: str) -> Iterator[str]:

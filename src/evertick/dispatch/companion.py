@@ -32,7 +32,8 @@ class Patience:
 
 def module_command(module: str, *arguments: str) -> list[str]:
     """Run a module in a Python of its own that ends when this process does, however it ends."""
-    return [sys.executable, "-m", "evertick.dispatch.leash", module, *arguments]
+    # -P: without it Python looks for modules in the working folder first, which is where people keep their own files.
+    return [sys.executable, "-P", "-m", "evertick.dispatch.leash", module, *arguments]
 
 
 class Companion:

@@ -68,7 +68,7 @@ class ChildProcess:
         )
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "evertick.executors.child_main"],
+                [sys.executable, "-P", "-m", "evertick.executors.child_main"],
                 stdin=subprocess.PIPE,
                 stdout=None if output is None else subprocess.PIPE,
                 stderr=None if output is None else subprocess.STDOUT,
