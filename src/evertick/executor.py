@@ -18,7 +18,7 @@ from evertick.model.report import Report
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
 
-__all__ = ["Attempt", "Executor", "HearsOfSubRuns", "Member", "PlacedExecutor"]
+__all__ = ["Attempt", "Executor", "HearsOfSubRuns", "LeasedExecutor", "Member", "PlacedExecutor"]
 
 
 class Attempt(Protocol):
@@ -41,6 +41,16 @@ class Attempt(Protocol):
     @property
     def executor(self) -> str:
         """Where it was put, as the ledger has it."""
+        ...
+
+    @property
+    def valid_until(self) -> Instant | None:
+        """Not to be started after that: another node may start it then; None: there is no other node."""
+        ...
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the ledger knows already that it is launched."""
         ...
 
 
@@ -83,4 +93,29 @@ class PlacedExecutor(Executor, Protocol):
 
     def reconcile_placed(self, runs: Sequence[tuple[RunKey, int, str]]) -> None:
         """As `reconcile`, each with where the ledger has it; only the executor's name when it does not know."""
+        ...
+
+
+@runtime_checkable
+class LeasedExecutor(Executor, Protocol):
+    """One whose attempts outlive this process, on a ledger that other nodes share.
+
+    It ends them by itself before the lease is over: from then on others may start them again.
+    """
+
+    def live_by_lease(self) -> None:
+        """To be called before `open`: run nothing without a lease."""
+        ...
+
+    def renew(self, asked_at: int, lease_us: int, epoch: int, vouched_until: int) -> None:
+        """What runs here is this node's for `lease_us` from `asked_at`, and what the ledger does not know yet until
+        `vouched_until`; both in microseconds since boot. Another epoch: the lease was over in between."""
+        ...
+
+    def confirm(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+        """The ledger knows that these attempts were launched."""
+        ...
+
+    def is_idle(self) -> bool:
+        """Whether nothing runs or is being launched, as far as is known for certain."""
         ...

@@ -8,12 +8,13 @@ import threading
 
 
 class Cable:
-    """Carries bytes both ways. While it is cut, nothing passes and nobody is told, as when a switch is dead."""
+    """Carries bytes both ways. A way that is cut lets nothing pass, and nobody is told, as when a switch is dead."""
 
     def __init__(self, port: int) -> None:
         self._target = port
         self._loop = asyncio.new_event_loop()
-        self._is_whole: asyncio.Event | None = None
+        self._ways: dict[str, asyncio.Event] = {}
+        """From the member to its fleet, and back: whether each is whole."""
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -23,11 +24,12 @@ class Cable:
     def url(self) -> str:
         return f"tcp://127.0.0.1:{self.port}"
 
-    def cut(self) -> None:
-        self._call(lambda whole: whole.clear())
+    def cut(self, *ways: str) -> None:
+        """Both ways, unless it is said which: `there` is from the member to the fleet, `back` from the fleet."""
+        self._call(lambda: [self._ways[way].clear() for way in ways or self._ways])
 
     def mend(self) -> None:
-        self._call(lambda whole: whole.set())
+        self._call(lambda: [way.set() for way in self._ways.values()])
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._closing.set)
@@ -37,7 +39,7 @@ class Cable:
         done = threading.Event()
 
         def act() -> None:
-            change(self._is_whole)
+            change()
             done.set()
 
         self._loop.call_soon_threadsafe(act)
@@ -48,8 +50,9 @@ class Cable:
         self._loop.close()
 
     async def _serve(self) -> None:
-        self._is_whole, self._closing = asyncio.Event(), asyncio.Event()
-        self._is_whole.set()
+        self._ways, self._closing = {"there": asyncio.Event(), "back": asyncio.Event()}, asyncio.Event()
+        for way in self._ways.values():
+            way.set()
         self._tasks: set[asyncio.Task[None]] = set()
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
@@ -62,10 +65,10 @@ class Cable:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._tasks.add(asyncio.current_task())
-        await self._is_whole.wait()
+        await self._ways["there"].wait()
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
         try:
-            await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
+            await asyncio.gather(self._carry(reader, far_writer, "there"), self._carry(far_reader, writer, "back"))
         except (OSError, asyncio.CancelledError):
             pass
         finally:
@@ -74,10 +77,10 @@ class Cable:
                 with contextlib.suppress(OSError):
                     await end.wait_closed()
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: str) -> None:
         while data := await reader.read(65_536):
-            await self._is_whole.wait()
+            await self._ways[way].wait()
             writer.write(data)
             await writer.drain()
-        await self._is_whole.wait()
+        await self._ways[way].wait()
         writer.close()

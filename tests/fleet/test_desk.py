@@ -122,6 +122,38 @@ def test_a_wrong_clock_of_a_member_is_made_up_for(line, ahead_us, made_up_for):
     assert line.news() == [RunStarted(KEY, 1, NINE if made_up_for else NINE + ahead_us)]
 
 
+def test_cards_that_were_all_held_up_are_no_wrong_clock(line):
+    """As when the fleet's scheduler stood still for a minute: then what ended meanwhile ended then, not when heard."""
+
+    def card(sent_at: float, arrived_at: float) -> None:
+        sent = int(sent_at * SECOND)
+        plain = talk.Card("ex-a", (), True, 0, 0, "1", "1", 0.0, 0, NINE + sent, 5_000_000 + sent, 0).to_plain()
+        line.desk.card(plain, "tcp://there", 1_000.0 + arrived_at, NINE + int(arrived_at * SECOND))
+
+    line.connect("ex-b").launch()
+    for second in range(5):
+        card(second, second + 0.01)
+    line.launch()
+    for second in range(5, 35):
+        card(second, 65.0)
+    line.say("ex-a", wire.STARTED, NINE + 5 * SECOND)
+    line.say("ex-a", wire.FINISHED, NINE + 34 * SECOND, SUCCEEDED, 0, "", 7, None)
+    assert [one.at for one in line.news() if isinstance(one, RunFinished)] == [NINE + 34 * SECOND]
+
+
+def test_a_member_is_given_up_only_when_its_own_lease_is_over(line):
+    card = talk.Card("ex-a", (), True, 0, 0, "1", "1", 0.0, 0, NINE, 1, int(3 * LEASE * SECOND)).to_plain()
+    line.connect("ex-b")
+    line.desk.card(card, "tcp://there", line.now, NINE)
+    assert [member.is_open for member in line.desk.members if member.name == "ex-a"] == [False], "it outlives our lease"
+    line.launch()
+    line.say("ex-a", wire.STARTED, NINE)
+    line.pass_by(2 * LEASE, "ex-b")
+    assert [type(one) for one in line.news()] == [RunStarted]
+    line.pass_by(LEASE + 2, "ex-b")
+    assert [type(one) for one in line.news()] == [RunStarted, RunLost]
+
+
 def test_a_card_that_was_long_on_its_way_is_no_wrong_clock(line):
     line.connect(*["ex-a"] * 3).launch()
     line.ahead_us = -30 * SECOND

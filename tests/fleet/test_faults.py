@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from evertick.executors.keeper.procfs import is_alive
-from evertick.model.instant import SECOND
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.report import AttemptSeen, RunFinished, RunLost, RunStarted
 from tests.executors.running import job_of, launch, sh
@@ -77,7 +76,7 @@ def test_a_worker_that_is_killed_costs_nothing(yard, reports, trace):
 
 
 def test_a_member_whose_machine_died_loses_its_attempt(yard, reports, trace):
-    member = yard.join("ex-a")
+    member = yard.join("ex-a", lease_us=SHORT_US)
     executor = yard.open(reports, "ex-a", lease_us=SHORT_US)
     executor.launch(trace.order)
     pid, keeper = trace.pid(), yard.keeper_of("ex-a")
@@ -100,40 +99,47 @@ def test_a_member_whose_machine_died_loses_its_attempt(yard, reports, trace):
     assert [one for one in reports if isinstance(one, RunFinished) and one.key == trace.key] == []
 
 
-def test_a_member_that_was_frozen_beyond_its_lease_is_not_believed_and_its_process_ends(yard, reports, trace):
-    member = yard.join("ex-a")
+def freeze(*pids: int) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+
+
+def thaw(*pids: int) -> None:
+    for pid in reversed(pids):
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("is_keeper_frozen", [False, True], ids=["worker", "worker and keeper"])
+def test_what_a_frozen_member_runs_has_ended_when_it_is_given_up(yard, reports, trace, is_keeper_frozen):
+    """A worker that stands still hears nobody, so its keeper ends its runs; for a keeper that does, a watchdog does."""
+    member = yard.join("ex-a", lease_us=SHORT_US)
     executor = yard.open(reports, "ex-a", lease_us=SHORT_US)
     executor.launch(trace.order)
     pid, keeper = trace.pid(), yard.keeper_of("ex-a")
     started(reports)
-    frozen = [member.pid, *children_of(member.pid), keeper]
-    for one in frozen:
-        os.kill(one, signal.SIGSTOP)
+    frozen = [member.pid, *children_of(member.pid), *([keeper] if is_keeper_frozen else [])]
+    freeze(*frozen)
     lost(reports)
-    assert is_alive(pid)
-    for one in reversed(frozen):
-        os.kill(one, signal.SIGCONT)
-    wait_for(lambda: not is_alive(pid), "the process to be ended")
+    assert not is_alive(pid), "another attempt would run beside it"
+    thaw(*frozen)
     yard.wait_until_ready(executor, "ex-a")
     assert trace.times() == (1, 0)
     assert ends(reports) == [RunLost]
 
 
 def test_a_result_that_comes_after_the_lease_is_refused(yard, reports, trace):
-    yard.join("ex-a")
+    yard.join("ex-a", lease_us=SHORT_US)
     executor = yard.open(reports, "ex-a", lease_us=SHORT_US)
     executor.launch(trace.order)
     trace.pid()
     started(reports)
     keeper = yard.keeper_of("ex-a")
     frozen = [yard.members["ex-a"].pid, *children_of(yard.members["ex-a"].pid), keeper]
-    for one in frozen:
-        os.kill(one, signal.SIGSTOP)
+    freeze(*frozen)
     trace.let_go()
     lost(reports)
     wait_for(lambda: trace.times() == (1, 1), "it to end unseen")
-    for one in reversed(frozen):
-        os.kill(one, signal.SIGCONT)
+    thaw(*frozen)
     yard.wait_until_ready(executor, "ex-a")
     after = launch(job_of(sh("true"), id="after"))._replace(executor="fleet:ex-a")
     executor.launch(after)
@@ -195,20 +201,22 @@ class TestTheNetwork:
         assert reports.end_of(trace.key).state is SUCCEEDED
         assert ends(reports) == [RunFinished]
 
-    def test_beyond_the_lease_the_attempt_is_given_up_and_ended_when_it_is_found(self, yard, cable, reports, trace):
-        yard.join("ex-a", url=cable.url)
-        yard.join("ex-b")
+    @pytest.mark.parametrize("ways", [("there", "back"), ("there",), ("back",)], ids="-".join)
+    def test_beyond_the_lease_the_attempt_has_ended_before_it_is_given_up(self, yard, cable, reports, trace, ways):
+        """Whichever way is cut: a member that is not heard, or hears nothing, ends what it runs by itself."""
+        yard.join("ex-a", url=cable.url, lease_us=SHORT_US)
+        yard.join("ex-b", lease_us=SHORT_US)
         executor = yard.open(reports, "ex-a", "ex-b", lease_us=SHORT_US)
         executor.launch(trace.order)
         pid = trace.pid()
         started(reports)
-        cable.cut()
+        cable.cut(*ways)
         lost(reports)
+        assert not is_alive(pid), "another attempt would run beside it"
         again = trace.order._replace(attempt=2, fence=trace.order.fence + 1, executor="fleet:ex-b")
         executor.launch(again)
         wait_for(lambda: trace.times()[0] == 2, "the second attempt to begin")
         cable.mend()
-        wait_for(lambda: not is_alive(pid), "the first to be ended")
         trace.let_go()
         end = reports.end_of(trace.key)
         assert (end.attempt, end.state) == (2, SUCCEEDED)
@@ -216,8 +224,8 @@ class TestTheNetwork:
         assert ends(reports) == [RunLost, RunFinished]
 
     def test_a_scheduler_that_is_cut_off_loses_nothing_however_long(self, yard, cable, reports, trace):
-        yard.join("ex-a")
-        executor = yard.open(reports, "ex-a", url=cable.url, lease_us=10 * SECOND)
+        yard.join("ex-a", lease_us=SHORT_US)
+        executor = yard.open(reports, "ex-a", url=cable.url, lease_us=SHORT_US)
         executor.launch(trace.order)
         trace.pid()
         started(reports)
@@ -231,7 +239,7 @@ class TestTheNetwork:
 
 
 def test_a_scheduler_that_was_frozen_gives_nobody_up(tmp_path, yard):
-    yard.join("ex-a")
+    yard.join("ex-a", lease_us=SHORT_US)
     jobs, go, began = tmp_path / "jobs", tmp_path / "go", tmp_path / "began"
     jobs.mkdir()
     (jobs / "report.yaml").write_text(
@@ -321,21 +329,26 @@ class TestAnotherScheduler:
         heard.wait_until(lambda said: AttemptSeen(trace.key, 1) in said)
 
     def test_a_member_that_never_comes_back_is_given_up(self, yard, reports):
-        yard.join("ex-a")
+        yard.join("ex-a", lease_us=SHORT_US)
         executor = yard.open(reports, "ex-a", lease_us=SHORT_US)
         order = launch(job_of(sh("true")))
         executor.reconcile_placed([(order.key, 1, "fleet:ex-gone")])
         assert "ex-gone has been silent" in lost(reports).detail
 
 
-def test_a_keeper_whose_worker_stays_away_ends_what_it_runs(yard, reports, trace):
-    member = yard.join("ex-a", "--lease", "1")
-    executor = yard.open(reports, "ex-a")
+@pytest.mark.parametrize("is_keeper_killed", [False, True], ids=["worker", "worker and keeper"])
+def test_a_member_that_is_killed_and_stays_away_leaves_nothing_running(yard, reports, trace, is_keeper_killed):
+    member = yard.join("ex-a", lease_us=SHORT_US)
+    executor = yard.open(reports, "ex-a", lease_us=SHORT_US)
     executor.launch(trace.order)
-    pid = trace.pid()
+    pid, keeper = trace.pid(), yard.keeper_of("ex-a")
+    started(reports)
     yard.members.pop("ex-a")
     member.kill()
-    wait_for(lambda: not is_alive(pid), "the keeper to end it")
+    if is_keeper_killed:
+        kill(keeper)
+    lost(reports)
+    assert not is_alive(pid), "another attempt would run beside it"
     assert trace.times() == (1, 0)
 
 

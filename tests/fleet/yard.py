@@ -24,7 +24,7 @@ from tests.executors.contract import Reports
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 120.0
-SHORT_US = 4 * SECOND
+SHORT_US = 10 * SECOND
 """A lease that a test waits for; wherever a lease must not run out, it is longer than any machine is slow."""
 LONG_US = 300 * SECOND
 
@@ -99,8 +99,8 @@ class Yard:
         words = ("fleet", "start", "--url", self.url, *self._certs("scheduler"))
         self.scheduler = Process(*words, log=self.folder / "scheduler.log")
 
-    def join(self, name: str, *more: str, url: str | None = None) -> Process:
-        lease = () if "--lease" in more else ("--lease", str(LONG_US / SECOND))
+    def join(self, name: str, *more: str, url: str | None = None, lease_us: int = LONG_US) -> Process:
+        lease = () if "--lease" in more else ("--lease", str(lease_us / SECOND))
         words = ("fleet", "join", url or self.url, "--name", name, "--folder", str(self.folder / name), *lease, *more)
         member = Process(*words, *self._certs(name), log=self.folder / f"{name}.log")
         self.members[name] = member

@@ -17,6 +17,8 @@ from evertick.executor import Attempt, Member
 from evertick.executors import wire
 from evertick.executors.keeper.book import Ticket
 from evertick.executors.keeper.environment import inherited
+from evertick.executors.keeper.lease import UNLIMITED, lease_from
+from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.link import Link
 from evertick.executors.orders import Orders
 from evertick.executors.settings import LocalSettings
@@ -76,6 +78,8 @@ class LocalExecutor:
         self._being_told = 0
         """Threads that have taken messages in and not yet reported all of them."""
         self._trouble = ""
+        self._lease = wire.line(wire.LEASE, *UNLIMITED)
+        """What a keeper hears first; empty: this node does not hold its runs yet."""
 
     # The contract
 
@@ -97,8 +101,11 @@ class LocalExecutor:
 
     def launch(self, attempt: Attempt) -> None:
         ticket = Ticket(attempt.key, attempt.attempt)
-        line = self._orders.order_of(attempt).to_line()
         now = time.time_ns() // 1_000
+        # By the clock that nobody sets; what both clocks say now is as far apart then.
+        ahead = now - boottime_us()
+        valid_until = None if attempt.valid_until is None else attempt.valid_until - ahead
+        line = self._orders.order_of(attempt, valid_until).to_line()
         with self._lock:
             if self._knows(ticket):
                 turn = Turn.NOW
@@ -155,6 +162,31 @@ class LocalExecutor:
             if link.is_connected:
                 link.send(line)
 
+    # Of one that lives by a lease
+
+    def live_by_lease(self) -> None:
+        self._lease = b""
+
+    def renew(self, asked_at: int, lease_us: int, epoch: int, vouched_until: int) -> None:
+        lease = lease_from(asked_at, lease_us, self._settings.keeper.grace_us, epoch, vouched_until)
+        self._lease = line = wire.line(wire.LEASE, *lease)
+        for link in self._links:
+            if link.is_connected:
+                link.send(line)
+
+    def confirm(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+        tickets = [Ticket(key, attempt) for key, attempt in runs]
+        for link in self._links:
+            mine = [[*ticket.key, ticket.attempt] for ticket in tickets if self._link_of(ticket) is link]
+            if mine and link.is_connected:
+                link.send(wire.line(wire.CONFIRMED, mine))
+
+    def is_idle(self) -> bool:
+        with self._lock:
+            has_keepers = [(link.folder / wire.SOCKET).exists() for link in self._links]
+            is_heard = all(link.is_connected or not there for link, there in zip(self._links, has_keepers, strict=True))
+            return is_heard and not self._questions and self._has_nothing()
+
     # Beyond the contract
 
     def lanes(self) -> dict[str, dict[str, int]]:
@@ -165,7 +197,7 @@ class LocalExecutor:
     def drain(self, timeout: float) -> bool:
         """Wait until nothing is launching or running; whether that came true in time."""
         with self._changed:
-            return self._changed.wait_for(self._is_idle, timeout)
+            return self._changed.wait_for(self._has_nothing, timeout)
 
     def stop_all(self, detail: str) -> None:
         """End everything that was launched here."""
@@ -186,7 +218,7 @@ class LocalExecutor:
     def _all_connected(self) -> bool:
         return all(link.is_connected for link in self._links)
 
-    def _is_idle(self) -> bool:
+    def _has_nothing(self) -> bool:
         return not self._launches and not self._running and not self._being_told
 
     # What keepers say
@@ -204,6 +236,8 @@ class LocalExecutor:
             ]
             self._sent.update(again)
             lines = [*(self._launches[ticket] for ticket in again), *self._stops.values()]
+            if self._lease:
+                lines.insert(0, self._lease)
             if self._all_connected():
                 self._stops = {ticket: line for ticket, line in self._stops.items() if self._knows(ticket)}
             asked = [ticket for ticket, links in self._questions.items() if link in links]
@@ -291,7 +325,7 @@ class LocalExecutor:
         if verb == wire.FINISHED:
             end = wire.Finished(*rest)
             if end.state == LOST:
-                return RunLost(key, attempt, end.detail, end.steps)
+                return RunLost(key, attempt, end.detail, end.steps, at=end.at)
             state = RunState(end.state)
             return RunFinished(key, attempt, end.at, state, end.exit_code, end.detail, end.steps, broken=end.broken)
         if verb == wire.REFUSED:

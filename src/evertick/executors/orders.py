@@ -28,7 +28,8 @@ class Orders:
         self._environ = environ
         self._jobs: dict[str, _Ready] = {}
 
-    def order_of(self, attempt: Attempt) -> Order:
+    def order_of(self, attempt: Attempt, valid_until: int | None = None) -> Order:
+        """`valid_until` is in microseconds since boot, and for keepers of this machine only."""
         ready = self._jobs.get(attempt.job.id)
         if ready is None or ready.job is not attempt.job:
             work = attempt.job.work
@@ -46,4 +47,6 @@ class Orders:
             attempt.previous_success_at,
             ready.work,
             secrets,
+            valid_until,
+            attempt.is_confirmed,
         )

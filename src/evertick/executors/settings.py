@@ -24,8 +24,6 @@ class KeeperSettings:
     """Programs that change the user (sudo) do not work in jobs then."""
     idle_us: int = MINUTE
     """A keeper that has nothing to do and nobody to tell ends after this long."""
-    orphaned_us: int | None = None
-    """With nobody connected for this long it ends what it runs; None: it goes on, and tells whoever comes."""
     remember_us: int = 10 * MINUTE
     """An outcome that was delivered is kept for this long, counted while a scheduler is connected."""
     journal_bytes: int = 2 * 1024 * 1024

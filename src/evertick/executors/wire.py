@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from evertick.model.instant import Instant
 from evertick.model.run import RunKey
 
-PROTOCOL = 3
+PROTOCOL = 4
 SOCKET = "keeper.sock"
 MESSAGE_MAX = 16 * 1024 * 1024
 """Bytes of one line; a longer one is no message of ours."""
@@ -26,6 +26,8 @@ STOP = "stop"  # job, scheduled for, origin, attempt, detail
 RECONCILE = "reconcile"  # [[job, scheduled for, origin, attempt] ...]
 DELIVERED = "delivered"  # serial
 SUB_RUN = "sub_run"  # job, scheduled for, origin, attempt, step, number, state, detail, {step: output}
+LEASE = "lease"  # end at, until, epoch, vouched until: see `keeper.lease`
+CONFIRMED = "confirmed"  # [[job, scheduled for, origin, attempt] ...]: the ledger knows that these were launched
 LEAVE = "leave"  # end as soon as nothing runs
 # From the keeper.
 STARTED = "started"  # job, scheduled for, origin, attempt, at
@@ -71,8 +73,14 @@ class Order:
     """As `works.encode_work` writes it."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values from the scheduler's environment, by name; never written down."""
+    valid_until: int | None = None
+    """Not started after this instant, in microseconds since boot; None: whenever it arrives."""
+    is_confirmed: bool = True
+    """Whether the ledger knows already that it is launched."""
 
     def to_line(self) -> bytes:
+        # Only where it is said: keepers of other versions, on other machines, know of no such thing.
+        limits = () if self.valid_until is None else (self.valid_until, self.is_confirmed)
         return line(
             LAUNCH,
             *self.key,
@@ -83,6 +91,7 @@ class Order:
             self.previous_success_at,
             self.work,
             self.secrets,
+            *limits,
         )
 
     @classmethod

@@ -185,7 +185,7 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             state.orphans.pop(run.key, None)
             settle.disowned(state, turn, run.key)
         elif job is not None and job.active_run(run.key) is run:
-            turn.launch(run, job)
+            turn.launch(run, job, is_confirmed=True)
         elif state.orphans.pop(run.key, None) is run:
             # Its job went to another node before this answer came: nobody will start it, and its owner must know.
             turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail="it was never started"))

@@ -44,6 +44,10 @@ class Launch(NamedTuple):
     previous_success_at: Instant | None
     executor: str = ""
     """Where it was put: this machine, or members of the fleet."""
+    valid_until: Instant | None = None
+    """When the lease of its bucket ends, as far as was known when it was decided; None: there is no other node."""
+    is_confirmed: bool = True
+    """Whether the ledger knows that it is being launched; otherwise it is told right after."""
 
 
 class Stop(NamedTuple):

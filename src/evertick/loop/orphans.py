@@ -30,7 +30,8 @@ def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
     if isinstance(message, RunLost | LaunchRefused | RunUnknown):
         detail = "it was never started" if isinstance(message, RunUnknown) else message.detail
         steps = message.steps if isinstance(message, RunLost) else None
-        turn.forward(RunFinished(message.key, message.attempt, turn.now, LOST, detail=detail, steps=steps))
+        at = message.at if isinstance(message, RunLost) and message.at is not None else turn.now
+        turn.forward(RunFinished(message.key, message.attempt, at, LOST, detail=detail, steps=steps))
         return True
     return False
 

@@ -182,7 +182,7 @@ def finished(state: State, turn: Turn, message: RunFinished) -> None:
             state.statistics.lateness.add(message.at - run.key.scheduled_for)
     outcome = message.state
     if outcome is LOST:
-        lose(state, turn, job, run, message.detail)
+        lose(state, turn, job, run, message.detail, message.at)
         return
     if run.stop_detail is not None and outcome is not SUCCEEDED:
         _end(state, turn, job, run, CANCELLED, run.stop_detail, message)
@@ -192,20 +192,21 @@ def finished(state: State, turn: Turn, message: RunFinished) -> None:
         _end(state, turn, job, run, outcome, message.detail, message)
 
 
-def lose(state: State, turn: Turn, job: JobState, run: OpenRun, detail: str) -> None:
+def lose(state: State, turn: Turn, job: JobState, run: OpenRun, detail: str, at: Instant | None = None) -> None:
     """An attempt is gone without a result: at-least-once jobs try again, at-most-once jobs end."""
+    at = turn.now if at is None else at
     run.losses += 1
     turn.log("run.lost", is_alarming=True, run=run.key.run_id, attempt=run.attempt, detail=detail)
     if run.stop_detail is not None:
-        _end(state, turn, job, run, CANCELLED, run.stop_detail, None)
+        _end(state, turn, job, run, CANCELLED, run.stop_detail, None, at)
     elif job.job.policy.on_executor_lost is OnExecutorLost.RETRY and run.losses < LOSSES_MAX:
         run.lease_until = None
         run.retry_at = turn.now
-        _note_attempt(run, LOST, turn.now, None, detail)
+        _note_attempt(run, LOST, at, None, detail)
         turn.move(run, RETRYING, detail=detail)
         state.ring.put(turn.now, run)
     else:
-        _end(state, turn, job, run, LOST, detail, None)
+        _end(state, turn, job, run, LOST, detail, None, at)
 
 
 def lost(state: State, turn: Turn, message: RunLost) -> None:
@@ -213,7 +214,7 @@ def lost(state: State, turn: Turn, message: RunLost) -> None:
     if found is not None:
         _note_steps(found[1], message.steps)
         found[1].executor = message.executor or found[1].executor
-        lose(state, turn, *found, message.detail)
+        lose(state, turn, *found, message.detail, message.at)
 
 
 def disowned(state: State, turn: Turn, key: RunKey) -> None:
@@ -330,7 +331,14 @@ def _note_broken(turn: Turn, job: JobState, run: OpenRun, outcome: RunState, mes
 
 
 def _end(
-    state: State, turn: Turn, job: JobState, run: OpenRun, outcome: RunState, detail: str, message: RunFinished | None
+    state: State,
+    turn: Turn,
+    job: JobState,
+    run: OpenRun,
+    outcome: RunState,
+    detail: str,
+    message: RunFinished | None,
+    at: Instant | None = None,
 ) -> None:
     lane = job.lane_of(run.key)
     del lane.active[run.key]
@@ -343,7 +351,7 @@ def _end(
         is_with_batch=leads_on,
         # A run that went as it should keeps what was said when it was entered: for which step, after which job.
         detail=None if not detail and outcome is SUCCEEDED and run.attempt == 1 and not run.stop_detail else detail,
-        finished_at=turn.now if message is None else message.at,
+        finished_at=at if message is None else message.at,
         exit_code=None if message is None else message.exit_code,
     )
     if leads_on:

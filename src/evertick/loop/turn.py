@@ -223,11 +223,11 @@ class Turn:
         run.awaits_ledger = True
         self._draft.launches.append(run)
 
-    def launch(self, run: OpenRun, job: JobState) -> None:
+    def launch(self, run: OpenRun, job: JobState, *, is_confirmed: bool = False) -> None:
+        """Start an attempt; `is_confirmed` when the ledger has it already that it is started."""
         self.state.statistics.launched += 1
-        self._effects.append(
-            Launch(run.key, run.attempt, run.fence, job.job, run.trigger, run.params, job.last_success_at, run.executor)
-        )
+        known = (run.key, run.attempt, run.fence, job.job, run.trigger, run.params, job.last_success_at, run.executor)
+        self._effects.append(Launch(*known, self.state.lease_until, is_confirmed or self.state.lease_until is None))
 
     def stop(self, run: OpenRun) -> None:
         self._effects.append(Stop(run.key, run.attempt, run.stop_detail or ""))

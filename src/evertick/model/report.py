@@ -58,6 +58,8 @@ class RunLost(NamedTuple):
     steps: str | None = None
     executor: str = ""
     """As of a run that finished."""
+    at: Instant | None = None
+    """When its process was gone; None: nobody knows."""
 
 
 class RunUnknown(NamedTuple):

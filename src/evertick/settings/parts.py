@@ -178,7 +178,9 @@ class ApiPart:
 @dataclass(frozen=True, slots=True)
 class FleetPart:
     url: str = _a(TEXT, "", "The fleet's address; without it all jobs run on this machine.")
-    lease_us: int = _a(duration(), 20 * SECOND, "A member that is silent for this long is given up.")
+    lease_us: int = _a(
+        duration(), MINUTE, "A member that is silent for this long is given up; not shorter than a member's own."
+    )
     tls_ca: Path | None = _a(PATH, None, "The authority (PEM) that signs the fleet's certificates.")
     tls_cert: Path | None = _a(PATH, None, "This node's certificate (PEM).")
     tls_key: Path | None = _a(PATH, None, "The key that belongs to it.")

@@ -81,7 +81,13 @@ def start(url: str, certs: Path | None) -> None:
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="What jobs may ask for. Repeatable.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where it keeps its runs; default: ~/.evertick-NAME.")
 @click.option("--slots", default=0, help="How many attempts it runs at once; 0: as many as come.", show_default=True)
-@click.option("--lease", default=20.0, help="Seconds that its runs go on without it.", show_default=True)
+@click.option(
+    "--lease",
+    default=60.0,
+    type=click.FloatRange(min=5),
+    help="Seconds that its runs go on without the fleet.",
+    show_default=True,
+)
 @click.option("--host", default="", help="The address it listens on; default: the one on the way to the fleet.")
 @certs_option
 def join(

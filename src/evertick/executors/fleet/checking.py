@@ -88,6 +88,8 @@ def card_of(plain: Mapping[str, Any]) -> Card:
     _number(card.running, 0, NUMBER_MAX)
     _number(card.memory_bytes, 0, NUMBER_MAX)
     _number(card.clock, 0, NUMBER_MAX)
+    _number(card.stamp, 0, NUMBER_MAX)
+    _number(card.lease_us, 0, NUMBER_MAX)
     text_of(card.version, 1_000), text_of(card.incarnation, 1_000)
     if not isinstance(card.is_open, bool) or not isinstance(card.cpu_percent, float | int):
         raise ValueError("a card must say whether the member is open, and how busy it is")

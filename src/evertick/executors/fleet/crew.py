@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.fleet.talk import Card
@@ -14,10 +14,33 @@ from evertick.model.member import Member
 FORGET_SECONDS = 3_600.0
 """A member that was away for this long is not told of any more."""
 CARDS_MIN, CARDS_KEPT = 3, 10
+CARDS_COMPARED = 300
+"""Among this many cards, at one a second, one was fast: by it the others are known to have been held up."""
 CLOCKS_US = 2 * SECOND
 """By how much clocks may differ before it is made up for: messages take their time too."""
 
 log = logging.getLogger("evertick.fleet")
+
+
+@dataclass(slots=True)
+class Delays:
+    """How long cards were on the way: by how much more than the fastest of the last hundreds."""
+
+    fastest_us: int | None = None
+    before_us: int | None = None
+    """The fastest of those before; two spans, so that one is always long."""
+    cards: int = 0
+
+    def delay_of(self, arrived_us: int, stamp: int) -> int:
+        took_us = (
+            arrived_us - stamp
+        )  # two clocks that nobody sets, from different beginnings: only changes mean anything
+        if self.cards >= CARDS_COMPARED:
+            self.before_us, self.fastest_us, self.cards = self.fastest_us, None, 0
+        self.cards += 1
+        self.fastest_us = took_us if self.fastest_us is None else min(self.fastest_us, took_us)
+        fastest = self.fastest_us if self.before_us is None else min(self.fastest_us, self.before_us)
+        return took_us - fastest
 
 
 @dataclass(slots=True)
@@ -30,7 +53,8 @@ class Seat:
     """The same as an instant, for people."""
     is_there: bool = True
     ahead: tuple[int, ...] = ()
-    """By how much its clock was ahead of ours when its last cards arrived; what they took on the way makes it less."""
+    """By how much its clock was ahead of ours when its last cards were sent."""
+    delays: Delays = field(default_factory=Delays)
 
     @property
     def ahead_us(self) -> int:
@@ -74,8 +98,18 @@ class Crew:
         """A member says that it is there; answers its name when what it knows must be asked for anew."""
         before = self._seats.get(card.name)
         seen_at = instant - int(age * SECOND)
-        ahead = ((*(before.ahead if before else ()), card.clock - seen_at))[-CARDS_KEPT:]
-        self._seats[card.name] = seat = Seat(card, address, now - age, seen_at, ahead=ahead)
+        # A machine that was restarted counts anew.
+        is_same = before is not None and before.card.incarnation == card.incarnation
+        delays = before.delays if before is not None and is_same else Delays()
+        delay_us = delays.delay_of(int((now - age) * SECOND), card.stamp) if card.stamp else 0
+        ahead = ((*(before.ahead if before else ()), card.clock - (seen_at - delay_us)))[-CARDS_KEPT:]
+        self._seats[card.name] = seat = Seat(card, address, now - age, seen_at, ahead=ahead, delays=delays)
+        if not is_same and card.lease_us > self._lease * SECOND:
+            log.warning(
+                "member.lease_too_long member=%s lease_us=%d; it is given nothing until fleet.lease is as long",
+                card.name,
+                card.lease_us,
+            )
         if seat.ahead_us and before is not None and not before.ahead_us:
             log.warning("member.clock_differs member=%s ahead_us=%d", card.name, seat.ahead_us)
         if before is None or not before.is_there or before.card.incarnation != card.incarnation:
@@ -109,8 +143,16 @@ class Crew:
         return max(0.0, min(now, self._heard_at) - since)
 
     def is_given_up(self, name: str, now: float) -> bool:
+        """Not before its keeper has ended what it runs."""
         silence = self.silence_of(name, now)
-        return silence is not None and silence > self._lease
+        seat = self._seats.get(name)
+        lease = self._lease if seat is None else max(self._lease, seat.card.lease_us / SECOND)
+        return silence is not None and silence > lease
+
+    def outlives_us(self, name: str) -> bool:
+        """Whether its lease is longer than ours: after a restart we would give it up too soon."""
+        seat = self._seats.get(name)
+        return seat is not None and seat.card.lease_us > self._lease * SECOND
 
     def members(self, now: float) -> Iterator[Member]:
         for name, seat in sorted(self._seats.items()):

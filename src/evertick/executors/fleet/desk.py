@@ -362,7 +362,10 @@ class FleetDesk:
         return part.member if part is not None and part.phase is not Phase.ENDED else None
 
     def _show(self, now: float) -> None:
-        self.members = members = tuple(self.crew.members(now))
+        self.members = members = tuple(
+            member._replace(is_open=False) if self.crew.outlives_us(member.name) else member
+            for member in self.crew.members(now)
+        )
         # What only people look at is no news for the loop.
         shown = tuple(member._replace(seen_at=0, cpu_percent=0.0, memory_bytes=0) for member in members)
         if shown != self._shown:

@@ -22,13 +22,16 @@ from tornado.ioloop import PeriodicCallback
 from evertick import __version__
 from evertick.executors import wire
 from evertick.executors.fleet import talk
+from evertick.executors.fleet.settings import LEASE_US
 from evertick.executors.keeper.book import Ticket
 from evertick.executors.keeper.environment import inherited
+from evertick.executors.keeper.lease import lease_from
+from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.link import Link
 from evertick.executors.local import private_folder
 from evertick.executors.logs import Logs
 from evertick.executors.settings import KeeperSettings
-from evertick.model.instant import DAY, SECOND
+from evertick.model.instant import DAY
 from evertick.model.member import Labels
 from evertick.model.run import RunKey
 
@@ -49,13 +52,14 @@ class MemberPlugin(WorkerPlugin):
 
     name = "evertick-member"
 
-    def __init__(self, name: str, labels: Labels, folder: str, slots: int = 0, lease_us: int = 20 * SECOND) -> None:
+    def __init__(self, name: str, labels: Labels, folder: str, slots: int = 0, lease_us: int = LEASE_US) -> None:
         self._name = name
         self._labels = labels
         self._folder = Path(folder).absolute()
         self._slots = slots
         self._lease_us = lease_us
-        """A keeper whose worker stays away for this long ends what it runs: somebody else may be doing it by then."""
+        """A keeper whose worker has not heard the fleet for this long has ended what it runs: others may start it."""
+        self._settings = KeeperSettings()
         self._open: dict[Ticket, None] = {}
         self._calls: dict[tuple[Ticket, str, int], bytes] = {}
         """Runs of other jobs that steps wait for: by attempt, step and its try."""
@@ -73,13 +77,14 @@ class MemberPlugin(WorkerPlugin):
         keeper = private_folder(self._folder / "keeper-0")
         self._logs = Logs(self._folder)
         self.is_cordoned = (self._folder / _CORDONED).exists()
-        settings = KeeperSettings(orphaned_us=self._lease_us)
+        settings = self._settings
         told = (self._connected, self._heard, self._failed, lambda: False, lambda _: True)
         self._link = Link(keeper, logs, settings, inherited(os.environ), *told)
         self._link.start()
         # At once, not with the first order: what an earlier worker has begun is to be told, or to be ended.
         self._link.wake()
         worker.stream_handlers[talk.HEAR] = self._hear
+        worker.stream_handlers[talk.ACK] = self._acknowledged
         self._beat = PeriodicCallback(self._show, BEAT_MS)
         self._beat.start()
         self._tidying = PeriodicCallback(self._tidy, TIDY_MS)
@@ -120,6 +125,12 @@ class MemberPlugin(WorkerPlugin):
                 passed_on.append(wire.line(*words))
         if passed_on:
             self._link.send_now(b"".join(passed_on))
+
+    def _acknowledged(self, stamp: int) -> None:
+        """Only this renews the lease: a worker that runs, and hears the fleet that hears it."""
+        if type(stamp) is int and 0 < stamp <= boottime_us():
+            lease = lease_from(stamp, self._lease_us, self._settings.grace_us, epoch=0)
+            self._link.send(wire.line(wire.LEASE, *lease))
 
     def _ask_again(self, asked: list[list[Any]]) -> None:
         """Whoever asks after an attempt may not know which runs of other jobs its steps wait for."""
@@ -225,6 +236,8 @@ class MemberPlugin(WorkerPlugin):
             float(metrics.get("cpu") or 0.0),
             int(metrics.get("memory") or 0),
             time.time_ns() // 1_000,
+            boottime_us(),
+            self._lease_us,
         )
         self._send({"op": talk.CARD, "card": card.to_plain()})
 

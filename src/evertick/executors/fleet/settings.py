@@ -13,6 +13,8 @@ from evertick.errors import SettingsError
 from evertick.model.instant import SECOND
 
 PORT = 8786
+LEASE_US = 60 * SECOND
+"""Long enough for the fleet's scheduler to be started again: what members run is ended when they do not hear it."""
 _CA, _CERT, _KEY = "ca.pem", "cert.pem", "key.pem"
 
 
@@ -38,7 +40,7 @@ class FleetSettings:
     url: str
     """`tls://host:8786`, or `tcp://127.0.0.1:8786` on one machine."""
     certificates: Certificates | None = None
-    lease_us: int = 20 * SECOND
+    lease_us: int = LEASE_US
     """A member that was silent for this long is given up; what ran there is lost, and may be tried elsewhere."""
     silence_us: int = 5 * SECOND
     """A member that was silent for this long is given nothing new."""

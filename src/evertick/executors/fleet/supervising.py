@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from evertick.executors.fleet.settings import Certificates
+from evertick.executors.fleet.settings import LEASE_US, Certificates
+from evertick.model.instant import SECOND
 from evertick.model.member import Labels
 
 LEFT = 42
@@ -37,8 +38,8 @@ class Part:
     host: str = ""
     """Where a member listens; empty: its address on the way to the fleet."""
     slots: int = 0
-    lease_seconds: float = 20.0
-    """How long what a member runs goes on without it."""
+    lease_seconds: float = LEASE_US / SECOND
+    """How long what a member runs goes on when it does not hear the fleet."""
     patience_seconds: float = 60.0
     """How long a member looks for the fleet before it is started anew."""
 

@@ -66,6 +66,9 @@ class Switchboard(SchedulerPlugin):
         if is_news:
             log.info("member.joined member=%s address=%s", name, worker)
         self._tell({"card": card, "address": worker})
+        if card.get("stamp") and worker in self._scheduler.stream_comms:
+            # Whoever listens hears this card before anything later: silence is not counted from before it.
+            self._scheduler.worker_send(worker, {"op": talk.ACK, "stamp": card["stamp"]})
 
     def _said(self, lines: bytes, worker: str) -> None:
         card = self._cards.get(worker)

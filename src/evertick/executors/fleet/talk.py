@@ -19,6 +19,7 @@ CONTROL: Final = "evertick-control"  # a scheduler of ours comes: protocol | the
 HEAR: Final = "evertick-hear"  # switchboard to member: lines
 SAY: Final = "evertick-say"  # member to switchboard: lines
 CARD: Final = "evertick-card"  # member to switchboard: card
+ACK: Final = "evertick-ack"  # switchboard to member: the stamp of a card that was passed on
 BEAT: Final = "beat"  # switchboard to schedulers, once a second: there is nothing to say
 
 # Verbs that a member answers itself.
@@ -47,13 +48,18 @@ class Card(NamedTuple):
     memory_bytes: int
     clock: int
     """What time it is there."""
+    stamp: int = 0
+    """When it was sent, in microseconds since its machine started; 0: a member that does not live by a lease."""
+    lease_us: int = 0
+    """What it runs is ended before this long after the last card that was acknowledged."""
 
     def to_plain(self) -> dict[str, Any]:
         return {**self._asdict(), "labels": dict(self.labels)}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Card:
-        fields = {name: plain[name] for name in cls._fields}
+        fields = {**cls._field_defaults, **plain}
+        fields = {name: fields[name] for name in cls._fields}
         labels = tuple(sorted((str(name), str(value)) for name, value in fields.pop("labels").items()))
         return cls(labels=labels, **fields)
 

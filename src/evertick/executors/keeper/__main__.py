@@ -19,19 +19,20 @@ from evertick.executors.keeper.book import book_of
 from evertick.executors.keeper.desk import Desk
 from evertick.executors.keeper.environment import inherited
 from evertick.executors.keeper.journal import Journal, read_lines
+from evertick.executors.keeper.lease import Lease, read_lease, write_lease
 from evertick.executors.keeper.processes import Limits, Reaper
 from evertick.executors.keeper.procfs import boot_id
 from evertick.executors.keeper.recovery import recover
 from evertick.executors.keeper.server import Connection, Server
 from evertick.executors.keeper.trying import Tools
+from evertick.executors.keeper.watchdog import KEEPER_LOCK, is_locked
+from evertick.executors.keeper.watchdog import LOCK as WATCHDOG_LOCK
 from evertick.executors.settings import KeeperSettings
 
 READY = b"ready\n"
 TAKEN = b"taken\n"
 """Another keeper has the folder: whoever wanted one can use that."""
-LOCK = "keeper.lock"
 LOOK_SECONDS = 1.0
-ORPHANED = "its member was away for so long that it may be running elsewhere by now"
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
@@ -88,7 +89,7 @@ def _prctl(settings: KeeperSettings) -> None:
 
 
 def _lock(folder: Path) -> int | None:
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    lock = os.open(folder / KEEPER_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -120,6 +121,7 @@ async def _keep(folder: Path, logs: Path, settings: KeeperSettings, files_soft: 
     server = Server(secrets.token_hex(8))
     server.desk = desk = Desk(book, journal, tools, settings, server.say, server.connected_seconds)
     desk.is_forgetful = has_rebooted
+    desk.restore_lease(read_lease(folder), Guard(folder, tools).keep)
     recover(desk, orphans, has_rebooted, tools)
     # Runs are not the keeper's to end: it takes no more of them, and goes when those it has are over.
     loop.add_signal_handler(signal.SIGTERM, desk.leave)
@@ -127,14 +129,11 @@ async def _keep(folder: Path, logs: Path, settings: KeeperSettings, files_soft: 
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     _say_ready()
-    is_orphaned = False
     while not _may_go(server, desk, settings):
         desk.tidy()
-        was_orphaned, is_orphaned = is_orphaned, _is_orphaned(server, settings)
-        if is_orphaned and not was_orphaned:
-            desk.stop_all(ORPHANED)
+        desk.enforce_lease()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(desk.may_leave.wait(), LOOK_SECONDS)
+            await asyncio.wait_for(desk.may_leave.wait(), min(LOOK_SECONDS, desk.seconds_to_lease_end()))
     listener.close()
     (folder / wire.SOCKET).unlink(missing_ok=True)
     journal.close()
@@ -148,12 +147,6 @@ def _may_go(server: Server, desk: Desk, settings: KeeperSettings) -> bool:
     return is_lonely or desk.may_leave.is_set()
 
 
-def _is_orphaned(server: Server, settings: KeeperSettings) -> bool:
-    if settings.orphaned_us is None or server.is_connected:
-        return False
-    return time.monotonic() - server.left_at > settings.orphaned_us / 1_000_000
-
-
 def _identity(folder: Path) -> str:
     """Made once for a state folder; whole or not there at all, because half of it would be another one."""
     path = folder / "keeper.id"
@@ -162,6 +155,27 @@ def _identity(folder: Path) -> str:
         fresh.write_text(secrets.token_hex(16))
         fresh.rename(path)
     return path.read_text()
+
+
+class Guard:
+    """Writes a lease down where the watchdog reads it, and sees to it that there is one."""
+
+    def __init__(self, folder: Path, tools: Tools) -> None:
+        self._folder = folder
+        self._tools = tools
+
+    def keep(self, lease: Lease) -> None:
+        write_lease(self._folder, lease)
+        if lease.is_limited and not is_locked(self._folder / WATCHDOG_LOCK):
+            words = (sys.executable, "-P", "-m", "evertick.executors.keeper.watchdog")
+            os.posix_spawn(
+                sys.executable,
+                [*words, str(self._folder), self._tools.identity],
+                {**self._tools.env, "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+                file_actions=[(os.POSIX_SPAWN_DUP2, self._tools.dev_null, 0)],
+                setsid=True,
+                setsigmask=(),
+            )
 
 
 def _empty_scratch(folder: Path) -> Path:

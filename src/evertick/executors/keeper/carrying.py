@@ -49,10 +49,16 @@ class Carrying:
         self._outcomes: dict[str, StepOutcome] = {}
         self._tolerated: set[str] = set()
         self._is_single = False
+        self._is_abandoned = False
         self._timer: asyncio.TimerHandle | None = None
 
     def stop(self, detail: str) -> None:
         self._course.halt(CANCELLED, detail)
+
+    def abandon(self, detail: str) -> None:
+        """End it because it may be started elsewhere: nothing more of it is run, not even its handlers."""
+        self._is_abandoned = True
+        self._course.halt(LOST, detail)
 
     async def run(self) -> Ending | None:
         """How it ended; None when the machine had no room for it, and nothing was started."""
@@ -224,7 +230,7 @@ class Carrying:
             TIMED_OUT: work.handlers.on_failure,
         }
         for handler in (by_state.get(RunState(ending.state)), work.handlers.on_exit):
-            if handler is None:
+            if handler is None or self._is_abandoned:
                 continue
             self._course.resume()
             scene.outcome = ending.state

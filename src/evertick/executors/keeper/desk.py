@@ -30,10 +30,12 @@ from evertick.executors.keeper.book import (
 from evertick.executors.keeper.calls import Call, Calls
 from evertick.executors.keeper.carrying import Carrying
 from evertick.executors.keeper.journal import Aside, Journal
+from evertick.executors.keeper.lease import UNLIMITED, Lease
+from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.keeper.trying import Tools
 from evertick.executors.settings import KeeperSettings
 from evertick.executors.wire import Order
-from evertick.model.lifecycle import CANCELLED, FAILED, LOST
+from evertick.model.lifecycle import CANCELLED, FAILED, LOST, RunState
 from evertick.model.subrun import SubRunEnd, sub_run_key
 
 STARTS_PER_TURN = 32
@@ -41,6 +43,8 @@ STARTS_PER_TURN = 32
 those that are due at the same instant should not wait for the ends of those before them."""
 STEPS_SECONDS = 0.3
 """Steps that begin and end within this time are told together."""
+LEASE_OVER = "its keeper had no lease on it any more, so it may be started elsewhere"
+UNCONFIRMED = "the ledger was not told of it in time, so it may be started elsewhere"
 RETRY_SECONDS = 1.0
 """How soon a journal that could not be written is tried again."""
 
@@ -68,7 +72,7 @@ class Desk:
         self._carrying: dict[int, Carrying] = {}
         self._calls = Calls(self._say_at_once)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._cancelled: dict[int, str] = {}
+        self._cancelled: dict[int, tuple[RunState, str]] = {}
         self._news: list[bytes] = []
         self._steps_due: set[int] = set()
         self._is_flush_due = False
@@ -80,6 +84,10 @@ class Desk:
         """How to end what an earlier keeper had started."""
         self.is_forgetful = False
         """The machine was restarted: the last lines may have been lost with it, so the unknown may have run."""
+        self.lease = UNLIMITED
+        self._keep_lease: Callable[[Lease], None] = _forget_lease
+        self._unconfirmed: set[int] = set()
+        self._abandoned: set[int] = set()
 
     @property
     def is_idle(self) -> bool:
@@ -101,8 +109,14 @@ class Desk:
             self._refuse(ticket, f"the keeper cannot write its journal: {self._journal.trouble}")
         elif self._is_leaving:
             self._refuse(ticket, "the keeper is about to end")
+        elif self.lease.is_over(boottime_us()):
+            self._refuse(ticket, "the lease of this node on its runs is over; it goes on when the ledger is reached")
+        elif order.valid_until is not None and boottime_us() >= order.valid_until:
+            self._refuse(ticket, "it came later than its scheduler's lease allows")
         else:
             number = self._book.last_number + 1
+            if not order.is_confirmed:
+                self._unconfirmed.add(number)
             self._write(ACCEPTED, number, *order.key, order.attempt, order.fence)
             self._orders.append((self._book.open[number], order))
             self._start_soon()
@@ -117,11 +131,7 @@ class Desk:
         elif known.number in self.enders:
             self.enders[known.number]()
         else:
-            self._cancelled[known.number] = detail
-
-    def stop_all(self, detail: str) -> None:
-        for known in tuple(self._book.open.values()):
-            self.stop(known.ticket, detail)
+            self._cancelled[known.number] = CANCELLED, detail
 
     def reconcile(self, tickets: list[Ticket]) -> None:
         for ticket in tickets:
@@ -144,6 +154,61 @@ class Desk:
     def sub_run_ended(self, ticket: Ticket, step: str, number: int, end: SubRunEnd) -> None:
         self._calls.answer(Call(ticket, step, number), end)
 
+    # How long what runs may go on
+
+    def restore_lease(self, lease: Lease, keep: Callable[[Lease], None]) -> None:
+        """Go on under the lease of the keeper before; `keep` writes down each that follows."""
+        self.lease, self._keep_lease = lease, keep
+
+    def renew(self, lease: Lease) -> None:
+        self.enforce_lease()  # first: what was over by then must not seem to have gone on
+        before = self.lease
+        if before.is_limited and lease.is_limited and lease.epoch != before.epoch:
+            self._abandon(tuple(self._book.open), LEASE_OVER)
+        self._keep_lease(lease)
+        self.lease = lease
+
+    def confirm(self, tickets: list[Ticket]) -> None:
+        """The ledger knows of these: nobody starts them elsewhere as long as the lease lasts."""
+        for ticket in tickets:
+            known = self._book.known.get(ticket)
+            if known is not None:
+                self._unconfirmed.discard(known.number)
+
+    def enforce_lease(self) -> None:
+        """End what may be started elsewhere soon."""
+        now, lease = boottime_us(), self.lease
+        if self._unconfirmed and lease.vouched_until and now >= lease.unconfirmed_end_at:
+            self._tools.grace_seconds = 0.0
+            self._abandon(tuple(self._unconfirmed), UNCONFIRMED)
+            self._tools.grace_seconds = self._settings.grace_us / 1_000_000
+        if lease.is_over(now):
+            self._tools.grace_seconds = lease.grace_us(now, self._settings.grace_us) / 1_000_000
+            self._abandon(tuple(self._book.open), LEASE_OVER)
+            self._tools.grace_seconds = self._settings.grace_us / 1_000_000
+
+    def seconds_to_lease_end(self) -> float:
+        """How soon the lease has to be looked at again."""
+        ends = [self.lease.end_at] if self.lease.is_limited and not self.is_idle else []
+        if self._unconfirmed and self.lease.vouched_until:
+            ends.append(self.lease.unconfirmed_end_at)
+        left = [end - boottime_us() for end in ends]
+        return min((us for us in left if us > 0), default=60_000_000) / 1_000_000
+
+    def _abandon(self, numbers: tuple[int, ...], detail: str) -> None:
+        self._tools.reaper.reap()
+        for number in numbers:
+            self._unconfirmed.discard(number)
+            if number in self._abandoned or number not in self._book.open:
+                continue
+            self._abandoned.add(number)
+            if number in self._carrying:
+                self._carrying[number].abandon(detail)
+            elif number in self.enders:
+                self.enders[number]()
+            else:
+                self._cancelled[number] = LOST, detail
+
     def greet(self) -> list[bytes]:
         """What a scheduler is told that has just come: all that goes on, and all that was not delivered."""
         self._flush()
@@ -160,7 +225,12 @@ class Desk:
     # What becomes of attempts
 
     def finish(self, known: Known, ending: Ending) -> None:
+        self._unconfirmed.discard(known.number)
+        self._abandoned.discard(known.number)
         if known.number in self._book.open:
+            if ending.state == FAILED and self.lease.is_over(boottime_us()):
+                # Not by itself: the watchdog has ended what this keeper was too late for.
+                ending = ending._replace(state=LOST, detail=LEASE_OVER)
             self._write(FINISHED, known.number, self._book.last_serial + 1, *ending)
             self._tell(known)
 
@@ -178,7 +248,8 @@ class Desk:
             if not is_written:
                 self._take_back(known, f"the keeper cannot write its journal: {self._journal.trouble}")
             elif known.number in self._cancelled:
-                self.finish(known, Ending(CANCELLED, _now(), None, self._cancelled.pop(known.number)))
+                state, detail = self._cancelled.pop(known.number)
+                self.finish(known, Ending(state, _now(), None, detail))
             else:
                 task = self._tools.loop.create_task(self._carry_out(known, order))
                 self._tasks.add(task)
@@ -190,7 +261,8 @@ class Desk:
         carrying = Carrying(order, self._tools, _Clerk(self, known, self._calls))
         self._carrying[known.number] = carrying
         if known.number in self._cancelled:
-            carrying.stop(self._cancelled.pop(known.number))
+            state, detail = self._cancelled.pop(known.number)
+            (carrying.abandon if state is LOST else carrying.stop)(detail)
         try:
             ending = await carrying.run()
         except Exception as error:
@@ -221,6 +293,8 @@ class Desk:
 
     def _take_back(self, known: Known, detail: str) -> None:
         """Nothing of it was started: it may be offered again."""
+        self._unconfirmed.discard(known.number)
+        self._abandoned.discard(known.number)
         self._write(REFUSED, known.number)
         self._refuse(known.ticket, detail)
 
@@ -344,6 +418,10 @@ def _steps(known: Known) -> bytes:
 def _finished(ticket: Ticket, ending: Ending, serial: int, steps: str | None) -> bytes:
     fields = (ending.at, ending.state, ending.exit_code, ending.detail)
     return wire.line(wire.FINISHED, *ticket.key, ticket.attempt, *fields, serial, steps, ending.broken)
+
+
+def _forget_lease(_: Lease) -> None:
+    """Where it need not outlive this keeper."""
 
 
 def _now() -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from evertick.executors import wire
 from evertick.executors.keeper.book import Ticket
 from evertick.executors.keeper.desk import Desk
+from evertick.executors.keeper.lease import Lease
 from evertick.executors.wire import MESSAGE_MAX, Order, words_of
 from evertick.model.lifecycle import RunState
 from evertick.model.run import RunKey
@@ -121,6 +122,10 @@ class Connection(asyncio.Protocol):
             *ticket, step, number, state, detail, outputs = rest
             told = {str(name): str(value) for name, value in outputs.items()}
             desk.sub_run_ended(_ticket(ticket), str(step), int(number), SubRunEnd(RunState(state), str(detail), told))
+        elif verb == wire.LEASE:
+            desk.renew(_lease(rest))
+        elif verb == wire.CONFIRMED:
+            desk.confirm([_ticket(one) for one in rest[0]])
         elif verb == wire.LEAVE:
             desk.leave()
         else:
@@ -136,6 +141,12 @@ def _ticket(words: list[Any]) -> Ticket:
     return Ticket(RunKey(job_id, scheduled_for, origin), attempt)
 
 
+def _lease(words: list[Any]) -> Lease:
+    if len(words) != len(Lease._fields) or not all(type(word) is int for word in words):
+        raise ValueError("a lease must be instants and an epoch")
+    return Lease(*words)
+
+
 def _checked(order: Order) -> Order:
     _ticket([*order.key, order.attempt])
     texts = (order.trigger, order.params, order.work)
@@ -143,4 +154,6 @@ def _checked(order: Order) -> Order:
         raise ValueError("an order must have a fence, a trigger, parameters and a work")
     if not isinstance(order.secrets, dict):
         raise ValueError("secrets must be names and values")
+    if order.valid_until is not None and type(order.valid_until) is not int:
+        raise ValueError("an order is valid until an instant")
     return order
