@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 
 from evertick.api import feed as feed_module
-from evertick.api.feed import QUEUE_MAX, RESET, Feed
+from evertick.api.__main__ import follow_folder
+from evertick.api.feed import JOBS_MAX, QUEUE_MAX, RESET, Feed
 from evertick.api.opening import following
+from evertick.definitions.watch import FolderWatch
+from evertick.model.definition import definition_text
 
 
 def event(number):
@@ -157,3 +161,38 @@ def test_the_feed_goes_on_when_following_fails(monkeypatch, caplog):
     assert enough.wait(60)
     feed.stop()
     assert heard[:4] == [event(number) for number in range(4)]
+
+
+def test_an_edit_is_told_once_the_answers_show_it(tmp_path):
+    """The scheduler may see an edit first: a page that asks again then is answered by what this process knew before."""
+    file = tmp_path / "report.yaml"
+    file.write_text('schedule: "0 9 * * *"\ncommand: echo before\n')
+    watch, feed, stopping = FolderWatch(tmp_path), Feed(), threading.Event()
+    heard: queue.Queue[tuple[str, str, str]] = queue.Queue()
+
+    def hear(told):
+        known = watch.snapshot().jobs.get("report")
+        heard.put((told["kind"], told.get("job", ""), definition_text(known) if known else "gone"))
+
+    feed.watchers.append(hear)
+    following = threading.Thread(target=follow_folder, args=(watch, feed, stopping))
+    following.start()
+    try:
+        kind, _, text = heard.get(timeout=60)
+        assert (kind, "echo before" in text) == (RESET, True)
+        file.write_text('schedule: "0 9 * * *"\ncommand: echo after\n')
+        kind, job, text = heard.get(timeout=60)
+        assert (kind, job, "echo after" in text) == ("job", "report", True)
+        file.unlink()
+        assert heard.get(timeout=60) == ("job", "report", "gone")
+    finally:
+        stopping.set()
+        following.join(60)
+
+
+def test_of_a_change_to_very_many_jobs_only_that_much_has_changed_is_told():
+    feed, heard = Feed(), []
+    feed.watchers.append(heard.append)
+    feed.tell_jobs([f"job-{number}" for number in range(JOBS_MAX + 1)])
+    feed.tell_jobs([])
+    assert [told["kind"] for told in heard] == [RESET, RESET]

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from evertick.api.feed import Feed
 from evertick.definitions.watch import FolderWatch
 from evertick.dispatch.control_client import ControlClient
 from evertick.errors import EvertickError
@@ -54,7 +55,8 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
         office = open_office(store, url, watch.snapshot, settings, state_folder, folder=folder, control=control)
         server = ApiServer(office)
         # Beside the start: ten thousand files take a while, and what the ledger knows can be looked at meanwhile.
-        threading.Thread(target=_watch, args=(watch, stopping), name="evertick-watch", daemon=True).start()
+        told = (watch, office.feed, stopping)
+        threading.Thread(target=follow_folder, args=told, name="evertick-watch", daemon=True).start()
         gc.set_threshold(50_000, 20, 50)
         server.run(tell)
     finally:
@@ -62,12 +64,16 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
         store.close()
 
 
-def _watch(watch: FolderWatch, stopping: threading.Event) -> None:
+def follow_folder(watch: FolderWatch, feed: Feed, stopping: threading.Event) -> None:
+    """Load the job files, then tell the pages of each change to them as soon as answers show it."""
     watch.load()
+    feed.tell_reset()  # what was answered before had no definitions to go by
     # Definitions stay: looking through ten thousand of them again and again would be felt in every answer.
     gc.collect()
     gc.freeze()
-    watch.run(lambda _: None, stopping)
+    # Answers rest on this watch, and the scheduler's events on its own: that one may be the first to see an edit, and a
+    # page that asks again then is answered by what this one knew before.
+    watch.run(lambda change: feed.tell_jobs((*(job.id for job in change.jobs), *change.removed)), stopping)
 
 
 def _tell(text: str) -> None:

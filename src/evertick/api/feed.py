@@ -13,8 +13,11 @@ import logging
 import secrets
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
+
+from evertick.model.instant import from_datetime, to_text
 
 log = logging.getLogger("evertick.api")
 
@@ -23,6 +26,8 @@ QUEUE_MAX: Final = 1_000
 LISTENERS_MAX: Final = 200
 HEARTBEAT_SECONDS: Final = 15.0
 AWAY_SECONDS: Final = 1.0
+JOBS_MAX: Final = 100
+"""Jobs that changed together and are told of one by one; of more, only that much has changed."""
 GATHER_SECONDS: Final = 0.05
 """What happens within this time goes to a page together: in a storm it hears twenty times a second, not a thousand."""
 
@@ -90,6 +95,19 @@ class Feed:
                 watch(event)
             except Exception:
                 log.exception("feed.watcher_failed")
+
+    def tell_reset(self) -> None:
+        """Have every page ask again for what it shows."""
+        self.tell({"kind": RESET})
+
+    def tell_jobs(self, job_ids: Sequence[str]) -> None:
+        """The definitions behind this server's answers have changed; without ids, what is wrong with some file."""
+        if not 0 < len(job_ids) <= JOBS_MAX:
+            self.tell_reset()
+            return
+        at = to_text(from_datetime(datetime.now(UTC)))
+        for job_id in job_ids:
+            self.tell({"kind": "job", "what": "defined", "job": job_id, "at": at})
 
     def written(self, told: Told) -> bytes:
         """An event as pages read it."""

@@ -1,5 +1,6 @@
 /** One run: its steps in time, what they print, and what can be done about it. */
 
+import { useRef } from "preact/hooks";
 import { path, send } from "../api/client";
 import type { Asked, RunDetail } from "../api/types";
 import { useApi } from "../api/use";
@@ -18,7 +19,9 @@ import { Counting, Span, Time } from "../ui/time";
 import { attempt as tryTo } from "../ui/toast";
 
 export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
-  const { data: run, error, reload } = useApi<RunDetail>(path`/runs/${id}`, (event) => event.run === id || (!event.run && event.job === id.split("@")[0]));
+  const job = useRef("");
+  const { data: run, error, reload } = useApi<RunDetail>(path`/runs/${id}`, (event) => event.run === id || (!event.run && event.job === job.current));
+  if (run) job.current = run.job;
   if (!run) {
     return (
       <PageBody>
