@@ -4,16 +4,18 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { session } from "./api/client";
-import { isLive } from "./api/events";
+import { connection, staleSince } from "./api/connection";
 import { Keys, listenToKeys } from "./keys";
 import { NAVIGATION } from "./navigation";
 import { Palette, isPaletteOpen } from "./palette";
 import { Login } from "./pages/login";
 import { PageOf } from "./pages";
 import { place } from "./state/route";
-import { signOut } from "./state/session";
+import { now } from "./state/now";
+import { awayBecause, signOut } from "./state/session";
 import { theme, THEMES } from "./state/theme";
-import { LOCAL_ZONE, zoneChoice } from "./state/zone";
+import { LOCAL_ZONE, shownZone, zoneChoice } from "./state/zone";
+import { ago, short } from "./time/words";
 import { Icon } from "./ui/icon";
 import { Button, Choice, Loading } from "./ui/parts";
 import { Toasts } from "./ui/toast";
@@ -25,7 +27,7 @@ export function App() {
   useEffect(() => {
     isMenuOpen.value = false;
   }, [place.value.path]);
-  if (session.value === undefined) return <Loading />;
+  if (session.value === undefined) return awayBecause.value ? <Away because={awayBecause.value} /> : <Loading />;
   if (session.value === null) return <Login />;
   return (
     <div class="shell">
@@ -35,7 +37,8 @@ export function App() {
       <Sidebar />
       <div class="shell-page">
         <Topbar />
-        <main id="main" tabIndex={-1}>
+        <Staleness />
+        <main id="main" class={staleSince.value === null ? undefined : "is-stale"} tabIndex={-1}>
           <PageOf place={place.value} />
         </main>
       </div>
@@ -43,6 +46,48 @@ export function App() {
       <Keys />
       <Toasts />
     </div>
+  );
+}
+
+/** The page was opened while the server is away: it opens by itself when it is back. */
+function Away({ because }: { because: string }) {
+  return (
+    <main class="login">
+      <div class="login-card" role="status">
+        <img src="/favicon.svg" alt="" width="44" height="44" />
+        <h1>Evertick</h1>
+        <p class="note is-warning">{because}</p>
+        <p class="quiet">This page opens by itself as soon as the server answers.</p>
+      </div>
+    </main>
+  );
+}
+
+/** Figures from before an outage look like any others: they are said to be old. */
+function Staleness() {
+  const since = staleSince.value;
+  if (since === null) return null;
+  return (
+    <p class="staleness" role="alert">
+      <Icon name="cron" /> The server has not answered since {short(since, shownZone(), now.value)} ({ago(since, now.value)}). Everything shown is from
+      before that. Trying to reconnect.
+    </p>
+  );
+}
+
+const LAMPS = {
+  live: { name: "Live", tip: "Changes appear as they happen" },
+  slow: { name: "Slow", tip: "An answer has been on its way for more than 5 seconds: what is shown may be older" },
+  away: { name: "Not live", tip: "The server does not answer. Trying to reconnect" },
+} as const;
+
+function Lamp() {
+  const { name, tip } = LAMPS[connection.value];
+  return (
+    <span class="row small" data-tip={tip}>
+      <span class={`lamp is-${connection.value}`} />
+      {name}
+    </span>
   );
 }
 
@@ -70,10 +115,7 @@ function Sidebar() {
         </ul>
       ))}
       <div class="sidebar-foot">
-        <span class="row small" data-tip={isLive.value ? "Changes appear as they happen" : "Trying to reach the server"}>
-          <span class={isLive.value ? "lamp is-live" : "lamp"} />
-          {isLive.value ? "Live" : "Not live"}
-        </span>
+        <Lamp />
         <span class="quiet small cut">
           {session.value?.node} · {session.value?.version}
         </span>

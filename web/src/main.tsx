@@ -3,6 +3,7 @@
 import { render } from "preact";
 import { App } from "./app";
 import { signInFromAddress } from "./state/session";
+import { startClock } from "./state/now";
 import { startRouting } from "./state/route";
 import { startTips } from "./ui/tip";
 import "./styles/tokens.css";
@@ -13,6 +14,7 @@ import "./styles/ribbon.css";
 import "./styles/pages.css";
 
 startRouting();
+startClock();
 startTips();
 void signInFromAddress();
 render(<App />, document.getElementById("app") as HTMLElement);

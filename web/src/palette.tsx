@@ -16,6 +16,8 @@ export const isPaletteOpen = signal(false);
 
 interface Offer {
   id: string;
+  /** Of an offer to do something to a job. */
+  action?: Action;
   text: string;
   about: string;
   icon: IconName;
@@ -37,11 +39,21 @@ function offersOf(job: Job): Offer[] {
   const offers: Offer[] = [{ id: job.job, text: job.job, about: job.description || "Job", icon: "jobs", act: () => go(jobPath(job.job)) }];
   if (!may("operator")) return offers;
   const add = (action: Action, text: string, icon: IconName) =>
-    offers.push({ id: `${action} ${job.job}`, text: `${text} ${job.job}`, about: "Action", icon, act: () => (askedAction.value = { action, job: job.job }) });
+    offers.push({ id: `${action} ${job.job}`, action, text: `${text} ${job.job}`, about: "Action", icon, act: () => (askedAction.value = { action, job: job.job }) });
   add("trigger", "Run", "runs");
   if (job.paused_at) add("resume", "Resume", "upcoming");
   else add("pause", "Pause", "minus");
   return offers;
+}
+
+const VERBS: Record<string, Action> = { run: "trigger", pause: "pause", resume: "resume" };
+
+/** "run report" asks for the offer of that name: what to do, and the words that the job is found by. */
+export function parseWanted(text: string): { action: Action | null; rest: string } {
+  const wanted = text.trim().toLowerCase();
+  const [first = "", ...others] = wanted.split(/\s+/);
+  const action = VERBS[first] ?? null;
+  return { action, rest: action ? others.join(" ") : wanted };
 }
 
 export function Palette() {
@@ -51,23 +63,29 @@ export function Palette() {
   const box = useRef<HTMLDialogElement>(null);
   const close = () => (isPaletteOpen.value = false);
   useEffect(() => box.current?.showModal(), []);
+  const { action, rest } = parseWanted(text);
   useEffect(() => {
     const abort = new AbortController();
     const timer = window.setTimeout(() => {
-      get<JobPage>(withQuery("/jobs", { search: text, limit: 8 }), abort.signal).then(
+      get<JobPage>(withQuery("/jobs", { search: rest, limit: 8 }), abort.signal).then(
         (page) => setJobs(page.items),
         () => undefined,
       );
-    }, text ? 120 : 0);
+    }, rest ? 120 : 0);
     return () => (clearTimeout(timer), abort.abort());
-  }, [text]);
+  }, [rest]);
 
   const wanted = text.trim().toLowerCase();
   const fitting = pages().filter((offer) => offer.text.toLowerCase().includes(wanted));
   // Until the answer to the last letter is there, of the jobs that are known only those that fit it are offered.
-  const known = jobs.filter((job) => [job.job, job.name, job.description, ...job.tags].some((one) => one.toLowerCase().includes(wanted)));
-  const ofJobs = known.flatMap((job) => (wanted ? offersOf(job) : offersOf(job).slice(0, 1)));
-  const offers = (wanted ? [...ofJobs, ...fitting] : [...fitting.slice(0, TARGETS.length), ...ofJobs]).slice(0, 24);
+  const known = jobs.filter((job) => [job.job, job.name, job.description, ...job.tags].some((one) => one.toLowerCase().includes(rest)));
+  const ofJobs = known.flatMap((job) => {
+    const offers = offersOf(job);
+    const isNamedSo = [job.job, job.name].some((one) => one.toLowerCase().includes(wanted));
+    if (action && !isNamedSo) return offers.filter((offer) => offer.action === action);
+    return wanted ? offers : offers.slice(0, 1);
+  });
+  const offers = (rest ? [...ofJobs, ...fitting] : [...(wanted ? fitting : fitting.slice(0, TARGETS.length)), ...ofJobs]).slice(0, 24);
   const at = Math.min(chosen, Math.max(offers.length - 1, 0));
   useEffect(() => document.getElementById(`offer-${at}`)?.scrollIntoView({ block: "nearest" }), [at]);
 

@@ -20,6 +20,7 @@ from evertick.api import (
     routes_runs,
     routes_time,
 )
+from evertick.api.compression import Compressing
 from evertick.api.guard import App, Guard
 from evertick.api.office import Office
 from evertick.api.openapi import describe
@@ -64,4 +65,4 @@ def make_routes() -> FastAPI:
 def make_app(office: Office) -> App:
     """The whole application for an office."""
     app = make_routes()
-    return Guard(app, office, app.router.routes)
+    return Guard(Compressing(app), office, app.router.routes)

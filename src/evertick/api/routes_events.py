@@ -29,7 +29,7 @@ async def stream_events(
 ) -> Response:
     """What happens from now on, or from an event on: `run`, `gap`, `job`, `node`, `time`, `alarm`.
 
-    `reset` says that something was not told: ask again for what is shown. A comment comes every 15 seconds.
+    `reset` says that something was not told: ask again for what is shown. Without news a `beat` comes every 15 seconds.
     """
     if at.feed.listeners >= LISTENERS_MAX:
         return problem(503, f"{LISTENERS_MAX} listen already.", headers={"retry-after": "30"})
@@ -46,4 +46,4 @@ async def _lines(feed: Feed, last_event_id: str | None) -> AsyncIterator[bytes]:
     after = int(number) if is_ours else -1 if last_event_id else None
     yield b"retry: 3000\n\n"
     async for some in feed.gather(after):
-        yield b"".join(map(feed.written, some)) or b": still here\n\n"
+        yield b"".join(map(feed.written, some)) or b"event: beat\ndata: {}\n\n"

@@ -33,7 +33,8 @@ async def serve_page(request: Request) -> Response:
 
 def _file(request: Request, file: Any) -> Response:
     headers = {"etag": file.etag, "cache-control": FOR_EVER if file.is_immutable else "no-cache"}
-    if request.headers.get("if-none-match") == file.etag:
+    # Compressed, its tag is a weak one.
+    if request.headers.get("if-none-match", "").removeprefix("W/") == file.etag:
         return Response(status_code=304, headers=headers)
     return Response(file.body, headers=headers, media_type=file.media_type)
 

@@ -1,17 +1,16 @@
 /** How the page asks: one function for questions, one for actions, and errors that can be shown. */
 
 import { signal } from "@preact/signals";
+import { answered, failed, sent } from "./connection";
+import { ApiError } from "./problem";
 import type { Session } from "./types";
 
 const ROOT = "/api/v1";
 
-export class ApiError extends Error {
-  constructor(
-    readonly status: number,
-    message: string,
-  ) {
-    super(message);
-  }
+interface Reply {
+  status: number;
+  isOk: boolean;
+  text: string;
 }
 
 /** Who is signed in; undefined until the server was asked, null when nobody is. */
@@ -39,8 +38,8 @@ export async function get<T>(target: string, signal?: AbortSignal): Promise<T> {
 }
 
 export async function getText(target: string, signal: AbortSignal): Promise<string> {
-  const response = await reach(target, { signal });
-  return response.ok ? response.text() : answer<string>(response);
+  const reply = await reach(target, { signal });
+  return reply.isOk ? reply.text : answer<string>(reply);
 }
 
 export async function send<T>(target: string, body: unknown = {}, method = "POST"): Promise<T> {
@@ -60,25 +59,35 @@ export function downloadAddress(target: string): string {
   return ROOT + target;
 }
 
-async function reach(target: string, init: RequestInit): Promise<Response> {
+/** Send a request and read all of its answer: on a slow line the answer may break off long after it began. */
+async function reach(target: string, init: RequestInit): Promise<Reply> {
+  const done = sent();
   try {
-    return await fetch(ROOT + target, { credentials: "same-origin", ...init });
+    const response = await fetch(ROOT + target, { credentials: "same-origin", ...init });
+    const text = await response.text();
+    // What a proxy says in place of a server that is away.
+    if (response.status >= 502 && response.status <= 504) failed();
+    else answered();
+    return { status: response.status, isOk: response.ok, text };
   } catch (problem) {
     if (problem instanceof DOMException && problem.name === "AbortError") throw problem;
-    throw new ApiError(0, "The server cannot be reached. The page shows what it last knew and tries again.");
+    failed();
+    throw new ApiError(0, "The server cannot be reached. The page shows the last known data and tries again.");
+  } finally {
+    done();
   }
 }
 
-async function answer<T>(response: Response): Promise<T> {
-  if (response.status === 401) session.value = null;
-  if (response.ok) return response.status === 204 ? (undefined as T) : ((await response.json()) as T);
-  let said = `The server answered ${response.status}.`;
+function answer<T>(reply: Reply): T {
+  if (reply.status === 401) session.value = null;
+  if (reply.isOk) return reply.status === 204 ? (undefined as T) : (JSON.parse(reply.text) as T);
+  let said = `The server answered ${reply.status}.`;
   try {
-    const problem = (await response.json()) as { detail?: unknown; title?: string };
+    const problem = JSON.parse(reply.text) as { detail?: unknown; title?: string };
     if (typeof problem.detail === "string" && problem.detail) said = problem.detail;
     else if (problem.title) said = problem.title;
   } catch {
     // Not JSON: a proxy in between said something of its own.
   }
-  throw new ApiError(response.status, said);
+  throw new ApiError(reply.status, said);
 }

@@ -1,21 +1,22 @@
 /** What happens while somebody looks: the live feed, shared by all that is on the page. */
 
-import { signal } from "@preact/signals";
+import { feedClosed, feedOpened, forget, isFeedOpen } from "./connection";
 import type { LiveEvent } from "./types";
 
 type Listener = (events: LiveEvent[]) => void;
 
-/** Whether the page hears of changes as they happen. */
-export const isLive = signal(false);
-
 const GATHER_MS = 250;
 const KINDS = ["run", "gap", "job", "node", "time", "alarm"];
+/** The server gives a sign of life every 15 seconds: after this long without one the line is dead, whatever the browser thinks. */
+const SILENCE_MS = 40_000;
+const AGAIN_MS = 3_000;
 
 const listeners = new Set<Listener>();
 let source: EventSource | null = null;
 let hasBeenOpen = false;
 let gathered: LiveEvent[] = [];
 let timer = 0;
+let silence = 0;
 
 /** Be told of changes, gathered for a quarter of a second: a storm of runs redraws the page four times a second. */
 export function listen(listener: Listener): () => void {
@@ -25,27 +26,44 @@ export function listen(listener: Listener): () => void {
 }
 
 export function disconnect(): void {
+  close();
+  forget();
+}
+
+function close(): void {
+  clearTimeout(silence);
   source?.close();
   source = null;
-  isLive.value = false;
 }
 
 function connect(): void {
-  source = new EventSource("/api/v1/events");
-  source.onopen = () => {
+  const made = new EventSource("/api/v1/events");
+  source = made;
+  made.onopen = () => {
     // What happened while the line was down is not known: everything shown is asked for again. Before it was first
     // open only what changes all the time may have changed.
-    if (isLive.value === false) tell({ id: 0, type: hasBeenOpen ? "reset" : "begin", at: new Date().toISOString() });
-    isLive.value = hasBeenOpen = true;
+    if (!isFeedOpen.value) tell({ id: 0, type: hasBeenOpen ? "reset" : "begin", at: new Date().toISOString() });
+    hasBeenOpen = true;
+    feedOpened();
+    heard();
   };
-  source.onerror = () => {
-    isLive.value = false;
-    if (source?.readyState === EventSource.CLOSED) {
-      source = null;
-      window.setTimeout(() => listeners.size && !source && connect(), 5_000);
-    }
+  made.onerror = () => {
+    feedClosed();
+    // An answer that is no stream, such as a proxy's "bad gateway", ends the browser's own tries.
+    if (made.readyState === EventSource.CLOSED) again();
   };
-  for (const kind of [...KINDS, "reset"]) source.addEventListener(kind, (event) => receive(kind, event));
+  for (const kind of [...KINDS, "reset"]) made.addEventListener(kind, (event) => (heard(), receive(kind, event)));
+  made.addEventListener("beat", heard);
+}
+
+function again(): void {
+  close();
+  window.setTimeout(() => listeners.size && !source && connect(), AGAIN_MS);
+}
+
+function heard(): void {
+  clearTimeout(silence);
+  silence = window.setTimeout(() => (feedClosed(), again()), SILENCE_MS);
 }
 
 function receive(kind: string, event: MessageEvent<string>): void {

@@ -1,6 +1,7 @@
 /** Data for a component: asked for once, kept for the way back, asked for again when something it shows changed. */
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { Asker } from "./asker";
 import { get } from "./client";
 import { listen } from "./events";
 import type { LiveEvent } from "./types";
@@ -28,45 +29,38 @@ export function useApi<T>(target: string | null, concerns?: (event: LiveEvent) =
     ...(target && kept.has(target) ? { data: kept.get(target) as T } : {}),
     isLoading: target !== null,
   }));
-  const [turn, setTurn] = useState(0);
   const judge = useRef(concerns);
-  const took = useRef(0);
+  const asker = useRef<Asker<T> | null>(null);
   judge.current = concerns;
-  const reload = useCallback(() => setTurn((number) => number + 1), []);
+  const reload = useCallback(() => asker.current?.ask(), []);
 
   useEffect(() => {
     if (target === null) {
       setState({ target, isLoading: false });
       return;
     }
-    const abort = new AbortController();
-    setState((old) => {
-      const data = old.target === target ? old.data : (kept.get(target) as T | undefined);
-      return { target, ...(data === undefined ? {} : { data }), isLoading: true };
+    const made = new Asker<T>((signal) => get<T>(target, signal), {
+      onAsk: () =>
+        setState((old) => {
+          const data = old.target === target ? old.data : (kept.get(target) as T | undefined);
+          const error = old.target === target ? old.error : undefined;
+          return { target, ...(data === undefined ? {} : { data }), ...(error ? { error } : {}), isLoading: true };
+        }),
+      onAnswer: (data) => (keep(target, data), setState({ target, data, isLoading: false })),
+      onProblem: (error) => setState((old) => ({ ...old, error, isLoading: false })),
     });
-    const asked = performance.now();
-    get<T>(target, abort.signal).then(
-      (data) => {
-        took.current = performance.now() - asked;
-        keep(target, data);
-        setState({ target, data, isLoading: false });
-      },
-      (error: Error) => {
-        if (!abort.signal.aborted) setState((old) => ({ ...old, error, isLoading: false }));
-      },
-    );
-    return () => abort.abort();
-  }, [target, turn]);
-
-  useEffect(() => {
-    let waiting = 0;
-    const stop = listen((events) => {
+    asker.current = made;
+    made.ask();
+    const unlisten = listen((events) => {
       const matters = events.some((event) => event.type === "reset" || (judge.current && (event.type === "begin" || judge.current(event))));
-      // At most once a second, and never so often that answering takes more than a fifth of the server's time.
-      if (matters) waiting ||= window.setTimeout(() => ((waiting = 0), reload()), Math.max(1_000, 5 * took.current));
+      if (matters) made.changed();
     });
-    return () => (stop(), clearTimeout(waiting));
-  }, [reload]);
+    return () => {
+      unlisten();
+      made.stop();
+      asker.current = null;
+    };
+  }, [target]);
 
   const current = state.target === target ? state : { isLoading: true };
   return {

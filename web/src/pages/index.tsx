@@ -54,23 +54,34 @@ function decode(text: string): string {
 }
 
 const loaded = new Map<Load, ComponentType<PageProps>>();
+const AGAIN_MS = 2_000;
+const RELOADED = "evertick.reloaded";
 
 function Later({ load, props, isQuiet }: { load: Load; props: PageProps; isQuiet?: boolean }) {
   const [, setTurn] = useState(0);
-  const [problem, setProblem] = useState(false);
+  const [problem, setProblem] = useState<"away" | "changed" | null>(null);
   const Part = loaded.get(load);
   useEffect(() => {
     if (loaded.has(load)) return;
-    load().then(
-      (part) => (loaded.set(load, part), setTurn((turn) => turn + 1)),
-      () => setProblem(true),
-    );
+    let isGone = false;
+    void bring(load, setProblem, () => isGone).then(() => !isGone && (setProblem(null), setTurn((turn) => turn + 1)));
+    return () => {
+      isGone = true;
+    };
   }, [load]);
   if (Part) return <Part {...props} />;
   if (problem) {
     return (
       <PageBody>
-        <Empty title="This page could not be loaded" isPage>The server may have been updated. Reload to get its new page.</Empty>
+        <Empty title="This page could not be loaded" isPage>
+          {problem === "away" ? (
+            "The server cannot be reached. The page opens as soon as it answers."
+          ) : (
+            <>
+              The server was updated. <a href="" onClick={() => location.reload()}>Reload</a> to get its new page.
+            </>
+          )}
+        </Empty>
       </PageBody>
     );
   }
@@ -79,6 +90,43 @@ function Later({ load, props, isQuiet }: { load: Load; props: PageProps; isQuiet
       <Loading />
     </PageBody>
   );
+}
+
+/** Load a part of the page; while the server is away, wait until it is back. */
+async function bring(load: Load, onProblem: (problem: "away" | "changed") => void, isGone: () => boolean): Promise<void> {
+  for (;;) {
+    try {
+      loaded.set(load, await load());
+      return;
+    } catch {
+      const isBack = await isReachable();
+      if (isGone()) return;
+      onProblem(isBack ? "changed" : "away");
+      // A browser remembers that a part could not be loaded, so only a new start brings it: once, not in a circle.
+      if (isBack && mayReload()) location.reload();
+      if (isBack) return;
+    }
+    await new Promise((done) => setTimeout(done, AGAIN_MS));
+    if (isGone()) return;
+  }
+}
+
+async function isReachable(): Promise<boolean> {
+  try {
+    return (await fetch("/healthz", { cache: "no-store" })).status < 500;
+  } catch {
+    return false;
+  }
+}
+
+function mayReload(): boolean {
+  try {
+    const last = Number(sessionStorage.getItem(RELOADED));
+    sessionStorage.setItem(RELOADED, String(Date.now()));
+    return Date.now() - last > 60_000;
+  } catch {
+    return false;
+  }
 }
 
 function NotFound() {

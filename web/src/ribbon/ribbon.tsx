@@ -2,7 +2,8 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { isLive, listen } from "../api/events";
+import { isFeedOpen } from "../api/connection";
+import { listen } from "../api/events";
 import { nowMs } from "../state/now";
 import { jobPath, setQuery } from "../state/route";
 import { paint } from "../state/theme";
@@ -53,7 +54,7 @@ export function RibbonOfTime({ filter, span, at, view, children }: Props) {
       const isAll = events.some((event) => event.type === "reset" || !event.job);
       made.lanes.touch(isAll ? null : new Set(events.map((event) => event.job as string)));
     });
-    const poll = window.setInterval(() => !isLive.value && !document.hidden && made.lanes.touch(null), POLL_MS);
+    const poll = window.setInterval(() => !isFeedOpen.value && !document.hidden && made.lanes.touch(null), POLL_MS);
     setEngine(made);
     return () => {
       watch.disconnect();

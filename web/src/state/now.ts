@@ -17,6 +17,8 @@ export function heardTime(text: string): void {
   ahead = Math.abs(difference) < 2_000 ? 0 : difference;
 }
 
-setInterval(() => {
-  if (!document.hidden) now.value = nowMs();
-}, 1_000);
+export function startClock(): void {
+  setInterval(() => {
+    if (!document.hidden) now.value = nowMs();
+  }, 1_000);
+}
