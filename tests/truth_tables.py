@@ -18,7 +18,7 @@ from evertick.loop.messages import PauseJob, ResumeJob
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
 from evertick.planning.verify import verify_ledger
-from tests.loop.harness import Act, World, world
+from tests.loop.harness import Act, World, at, world
 from tests.planning.test_cron_dst import RULES, ZONES, fires
 
 HOURLY = 'schedule: "0 * * * *"'
@@ -33,8 +33,9 @@ WRITTEN: Mapping[str, str] = {
     "`missed: all`, `overlap: parallel(3)`": f"{HOURLY}\nmissed: all\noverlap: parallel(3)",
     "`misfire: DO_NOTHING`": f"{HOURLY}\nmisfire: DO_NOTHING",
     "`misfire: FIRE_ONCE_NOW`": f"{HOURLY}\nmisfire: FIRE_ONCE_NOW",
-    "block form: `schedule: {cron: ...}`": 'schedule: {cron: "0 * * * *"}',
-    "block form, `missedExecution: skip`": 'schedule: {cron: "0 * * * *", missedExecution: skip}',
+    "`schedule: {cron: ...}`": 'schedule: {cron: "0 * * * *"}',
+    "`schedule: {cron: ..., missedExecution: run}`": 'schedule: {cron: "0 * * * *", missedExecution: run}',
+    "`schedule: {cron: ..., missedExecution: skip}`": 'schedule: {cron: "0 * * * *", missedExecution: skip}',
     "`catchupWindow: 1d`, `overlapPolicy: all`, `window: {maxDelayMinutes: 45}`": (
         f"{HOURLY}\ncatchupWindow: 1d\noverlapPolicy: all\nwindow: {{maxDelayMinutes: 45}}"
     ),
@@ -45,6 +46,13 @@ def _down(job: Job) -> World:
     here = world(job)
     here.act("a", Act(lasts_us=10 * SECOND))
     here.restart(after=3 * HOUR)
+    return here
+
+
+def _down_until_one_is_due(job: Job) -> World:
+    here = world(job)
+    here.act("a", Act(lasts_us=10 * SECOND))
+    here.restart(after=at("11:00:01") - here.now)
     return here
 
 
@@ -82,6 +90,7 @@ def _disabled(job: Job) -> World:
 
 SCENARIOS: Mapping[str, Callable[[Job], World]] = {
     "the scheduler was down": _down,
+    "it was down until 11:00:01": _down_until_one_is_due,
     "the machine slept": _asleep,
     "the job was paused, and resumed": _paused,
     "the job was disabled, and enabled": _disabled,
@@ -96,7 +105,7 @@ class Fate(NamedTuple):
 
 
 def fates() -> Iterator[Fate]:
-    """What becomes of the occurrences of 09:00, 10:00 and 11:00, when nobody planned from 08:30 to 11:30."""
+    """What becomes of the occurrences of 09:00, 10:00 and 11:00, when nobody planned from 08:30 on."""
     for written, text in WRITTEN.items():
         parsed = parse_definition(f"{text}\nname: a\ntimezone: UTC\ncommand: 'true'\n", "a.yaml")
         assert parsed.job is not None, parsed.errors
@@ -132,9 +141,10 @@ def catchup_page() -> str:
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"""# What becomes of missed occurrences
 
-A job is due every hour. From 08:30 to 11:30 nobody planned it, so 09:00, 10:00 and 11:00 were missed; each of its runs
-takes ten seconds. This table is what the scheduler does, not what somebody wrote: it is made by running the
-scheduling loop through each scenario, and every ledger it leaves is proved sound.
+A job is due every hour. From 08:30 to 11:30 nobody planned it, so 09:00, 10:00 and 11:00 were missed; where the
+scheduler was back at 11:00:01, 11:00 was on time, within the grace. Each run takes ten seconds. This table is what the
+scheduler does, not what somebody wrote: it is made by running the scheduling loop through each scenario,
+and every ledger it leaves is proved sound.
 
 {table}
 
@@ -142,7 +152,9 @@ scheduling loop through each scenario, and every ledger it leaves is proved soun
 - **skipped**: an entry in the ledger with that reason; `evertick why` explains it.
 - A job that is met for the first time has no past: it begins with now, whatever is written.
 - `catchupWindow` counts back from the moment the scheduler is there again; what is older is skipped.
-- A one-off (`at`) that was known before and missed runs late, unless `missed: none` is written.
+- Under `overlapPolicy: latest` one run starts after a downtime: an on-time occurrence is newer than every missed one.
+- A one-off (`at`) that was known before and missed runs late, unless `missed: none` is written. One that is past by
+  more than the grace when it is first seen is `missed`.
 
 How to choose is in [Catch up what was missed](../how-to/catch-up.md).
 """

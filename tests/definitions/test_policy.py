@@ -74,7 +74,7 @@ def test_plain_form_written_as(written, missed, window_us, overlap):
 @pytest.mark.parametrize(
     ("block", "extra", "missed", "window_us"),
     [
-        pytest.param("", "", Missed.LATEST, None, id="runs the latest by default"),
+        pytest.param("", "", Missed.NONE, None, id="runs none by default"),
         pytest.param("  missedExecution: run\n", "", Missed.LATEST, None, id="runs the latest on request"),
         pytest.param("  missedExecution: skip\n", "", Missed.NONE, None, id="runs none on request"),
         pytest.param("", "catchupWindow: 1h\n", Missed.FIRST, HOUR, id="lets a catch-up window decide"),
@@ -108,21 +108,43 @@ def test_a_missed_one_off_runs_late(written, runs):
 @pytest.mark.parametrize(
     ("block", "extra", "retry"),
     [
-        pytest.param(None, "", Retry(0), id="the plain form does not"),
-        pytest.param("", "", Retry(3, MINUTE), id="the block form does three times"),
+        pytest.param(None, "", Retry(0), id="not in the plain form"),
+        pytest.param("", "", Retry(0), id="not in the block form"),
         pytest.param(None, "maxRetries: 4\n", Retry(4), id="as often as maxRetries says"),
         pytest.param("", "maxRetries: 0\n", Retry(0), id="not when maxRetries is zero"),
         pytest.param(
-            "", "retryPolicy: {retryDelay: 5s}\n", Retry(3, 5 * SECOND), id="the block's count with a delay of its own"
-        ),
-        pytest.param(
             "  retryPolicy: {maxRetries: 1, retryDelayMs: 0}\n", "", Retry(1, 0), id="at once with a delay of zero"
         ),
-        pytest.param("  retryPolicy: {}\n", "", Retry(3), id="an empty policy is the default"),
+        pytest.param("  retryPolicy: {}\n", "", Retry(0), id="an empty policy is the default"),
     ],
 )
 def test_a_failed_run_is_retried(block, extra, retry):
     assert policy_of(extra, block).retry == retry
+
+
+def test_the_form_of_a_schedule_changes_nothing():
+    forms = ("'@hourly'", "['@hourly']", "{start: '@hourly'}", "{cron: '@hourly'}", "[{cron: '@hourly'}]")
+    found = [parse_definition(f"schedule: {form}\ncommand: x\n", "jobs/report.yaml").job for form in forms]
+    assert all(job is not None and job.policy == Policy() for job in found)
+
+
+@pytest.mark.parametrize("schedule", ["'@hourly'", "{cron: '@hourly'}"])
+@pytest.mark.parametrize(
+    ("extra", "missed", "retry"),
+    [
+        pytest.param("", Missed.LATEST, Retry(3, MINUTE), id="the latest runs, three retries"),
+        pytest.param("retryPolicy: {retryDelay: 5s}\n", Missed.LATEST, Retry(3, 5 * SECOND), id="a delay of its own"),
+        pytest.param("missed: none\nmaxRetries: 0\n", Missed.NONE, Retry(0), id="what is written goes first"),
+    ],
+)
+def test_a_pipeline_file_has_defaults_of_its_own(schedule, extra, missed, retry):
+    text = f"schedule: {schedule}\n{extra}steps: [{{name: a, command: x}}]\n"
+    result = parse_definition(text, "nightly/pipeline.yaml")
+    assert result.job is not None, result.errors
+    assert (result.job.policy.missed, result.job.policy.retry, result.job.policy.overlap) == (missed, retry, SKIP)
+    if not extra:
+        origins = result.job.origins
+        assert origins["missed"] == origins["retry.max_retries"] == "default of a pipeline file"
 
 
 @pytest.mark.parametrize(
@@ -140,9 +162,9 @@ def test_grace_is(written, grace_us):
 @pytest.mark.parametrize(
     ("text", "name", "origin"),
     [
-        pytest.param(PLAIN, "missed", "default of the plain form", id="a plain default"),
-        pytest.param(BLOCK.format(block=""), "missed", "default of the block form", id="a block default"),
-        pytest.param(BLOCK.format(block=""), "retry.max_retries", "default of the block form", id="retries of a block"),
+        pytest.param(PLAIN, "missed", "default", id="a default"),
+        pytest.param(BLOCK.format(block=""), "missed", "default", id="a default in a block"),
+        pytest.param(BLOCK.format(block=""), "retry.max_retries", "default", id="retries in a block"),
         pytest.param(
             BLOCK.format(block="  missedExecution: run\n"), "missed", "jobs/report.yaml:3", id="a line of a block"
         ),

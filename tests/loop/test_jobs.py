@@ -89,7 +89,7 @@ def test_an_occurrence_that_came_during_a_pause_is_settled_by_policy_however_soo
 def test_a_long_pause_is_one_gap():
     here = world(job("a", MINUTELY))
     here.say(PauseJob("p", "a"))
-    here.stall(3 * HOUR)
+    here.stall(3 * HOUR + SECOND)
     here.say(ResumeJob("r", "a"))
     assert here.ledger()[0] == "08:31..11:30 skipped paused x180"
 

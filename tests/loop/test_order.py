@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from evertick.loop.messages import BackfillJob
 from evertick.model.instant import MILLISECOND, MINUTE, SECOND
 from evertick.model.lifecycle import FAILED, SUCCEEDED
 from evertick.model.schedule import AtSpec, EverySpec
 from tests.loop.harness import (
     FOREVER,
+    HOURLY,
     LATEST,
     REPLACE,
     SKIP,
     WAIT,
     Act,
     at,
+    catching_up,
     clock_of,
     is_chronological,
     job,
@@ -83,6 +86,33 @@ def test_lateness_is_measured_for_every_run():
     here.stall(7 * SECOND)
     here.run_for(SECOND)
     assert here.state.statistics.lateness.worst_us == 5 * SECOND
+
+
+def test_percentiles_of_lateness_leave_out_what_waited_and_what_was_caught_up():
+    here = world(job("a", MINUTELY, **catching_up("all")))
+    here.act("a", Act(lasts_us=90 * SECOND), Act())
+    here.run_until("08:33:10")
+    assert here.started() == ["08:31", "08:32", "08:33"]
+    assert here.state.statistics.lateness.count == 2, "the second had to wait for the first"
+    here.restart(after=10 * MINUTE)
+    here.run_until("08:43:50")
+    assert len(here.started()) == 13
+    assert here.state.statistics.lateness.count == 0
+    here.run_until("08:44:10")
+    assert (here.state.statistics.lateness.count, here.state.statistics.lateness.worst_us) == (1, 0)
+
+
+def test_requested_runs_are_counted_apart_from_when_they_were_asked_for():
+    here = world(job("a", HOURLY, overlap=WAIT))
+    here.act("a", Act(lasts_us=20 * SECOND))
+    here.trigger(request_id="one")
+    here.trigger(request_id="two")
+    here.say(BackfillJob("three", "a", [at("03:00")], WAIT))
+    here.run_for(MINUTE)
+    assert len(here.started()) == 3
+    assert here.state.statistics.lateness.count == 0
+    assert here.state.statistics.request_delay.count == 3
+    assert here.state.statistics.request_delay.worst_us == 20 * SECOND
 
 
 # --- overlap

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import SkipReason, Trigger
-from evertick.model.policy import Missed
+from evertick.model.policy import Missed, OverlapKind
 from evertick.model.schedule import AtSpec, ScheduleSpec
 from evertick.planning.planner import JobView, Plan
 from evertick.planning.schedules import compile_schedule
@@ -47,7 +47,7 @@ def expected(view: JobView, now: Instant, preread_us: int) -> tuple[dict[Instant
     keep = policy.missed if view.keep is None else view.keep
     one_offs = {spec.instant for spec in view.job.schedules if isinstance(spec, AtSpec)}
     new = instants_of(view.job.schedules, view.watermark, max(now + preread_us, view.watermark))
-    ahead = [at for at in view.planned if now - at >= policy.grace_us]
+    ahead = [at for at in view.planned if now - at > policy.grace_us]
     # Nothing is on time that came while the job was paused or disabled.
     grace_us = policy.grace_us if view.idle_reason is SkipReason.MISSED else 0
 
@@ -57,7 +57,7 @@ def expected(view: JobView, now: Instant, preread_us: int) -> tuple[dict[Instant
         is_one_off = at in one_offs and policy.run_missed_one_off and view.keep is not Missed.NONE
         is_outside = policy.catchup_window_us is not None and now - at >= policy.catchup_window_us
         is_late = policy.max_delay_us is not None and now - at > policy.max_delay_us
-        if now - at < grace_us or at > now:
+        if now - at <= grace_us:
             fates[at] = ON_TIME
         elif is_one_off:
             fates[at] = Fate(SkipReason.LATE) if is_late else CAUGHT_UP
@@ -70,12 +70,20 @@ def expected(view: JobView, now: Instant, preread_us: int) -> tuple[dict[Instant
         else:
             candidates.append(at)
 
-    kept: list[Instant] = {
-        Missed.NONE: [],
-        Missed.FIRST: candidates[:1],
-        Missed.LATEST: candidates[-1:],
-        Missed.ALL: candidates[-policy.backlog_max :],
-    }[keep]
+    # The newest of all is kept, and an on-time one is newer than every missed one.
+    on_time = {at for at, fate in fates.items() if fate == ON_TIME}.union(view.planned).difference(ahead)
+    is_superseded = keep is Missed.LATEST and policy.overlap.kind is OverlapKind.LATEST and bool(on_time)
+
+    kept: list[Instant] = (
+        []
+        if is_superseded
+        else {
+            Missed.NONE: [],
+            Missed.FIRST: candidates[:1],
+            Missed.LATEST: candidates[-1:],
+            Missed.ALL: candidates[-policy.backlog_max :],
+        }[keep]
+    )
     for at in candidates:
         if at in kept:
             fates[at] = CAUGHT_UP

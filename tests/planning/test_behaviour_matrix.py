@@ -6,6 +6,7 @@ import pytest
 
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, PauseJob, ResumeJob
 from evertick.model.instant import HOUR, MINUTE, SECOND
+from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.policy import Missed
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
 from tests.loop.harness import FOREVER, HOURLY, LATEST, SKIP, WAIT, Act, at, catching_up, is_chronological, job, world
@@ -95,6 +96,54 @@ def test_a_restart_that_missed_nothing_decides_nothing(policy):
     here.restart(after=MINUTE)
     here.run_until("09:05")
     assert here.ledger() == ["09:00 succeeded"]
+
+
+@pytest.mark.parametrize(
+    "away_us",
+    [
+        pytest.param(3 * HOUR - SECOND, id="a second before a due time"),
+        pytest.param(3 * HOUR, id="at a due time"),
+        pytest.param(3 * HOUR + SECOND, id="a second after a due time"),
+        pytest.param(3 * HOUR + 30 * SECOND, id="the grace after a due time"),
+    ],
+)
+@pytest.mark.parametrize("lasts_us", [0, SECOND, 20 * SECOND], ids=["instant runs", "short runs", "longer runs"])
+def test_latest_starts_exactly_one_run_after_a_downtime(away_us, lasts_us):
+    here = world(job(**NEWEST), start="09:00:10")
+    here.act("a", Act(lasts_us=lasts_us))
+    here.restart(after=at("09:00") + away_us - here.now)
+    here.run_for(2 * MINUTE)
+    assert here.ledger() == ["10:00 skipped superseded", "11:00 skipped superseded", "12:00 succeeded"]
+
+
+@pytest.mark.parametrize("away_us", [-SECOND, SECOND], ids=["a second before", "a second after"])
+def test_latest_starts_one_run_after_a_downtime_that_an_older_one_waited_through(away_us):
+    here = world(job(**NEWEST), start="08:59")
+    here.act("a", FOREVER)
+    here.run_until("10:01")
+    assert here.ledger() == ["09:00 running", "10:00 waiting"]
+    here.crash(at("12:00") + away_us - here.now)
+    here.executor.finish("a", SUCCEEDED)
+    here.act("a", Act())
+    here.begin()
+    here.run_for(MINUTE)
+    assert here.ledger() == [
+        *("09:00 succeeded", "10:00 skipped superseded", "11:00 skipped superseded", "12:00 succeeded"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("late_us", "lines"),
+    [
+        pytest.param(5 * SECOND, ["09:00 succeeded"], id="exactly the threshold late: it runs as on time"),
+        pytest.param(5 * SECOND + 1, ["09:00 skipped missed"], id="a microsecond more: it is a misfire"),
+    ],
+)
+def test_the_edge_of_the_misfire_threshold(late_us, lines):
+    here = world(job(grace_us=5 * SECOND, run_missed_one_off=False), start="08:59")
+    here.stall(MINUTE + late_us)
+    here.run_for(SECOND)
+    assert here.ledger() == lines
 
 
 # --- a job comes, changes and goes
@@ -256,6 +305,95 @@ def test_a_one_off_already_past_at_first_sight_is_entered_as_missed():
     here.run_for(MINUTE)
     assert here.ledger() == ["08:00 skipped missed"]
     assert here.started() == []
+
+
+@pytest.mark.parametrize(
+    ("late_us", "lines"),
+    [
+        pytest.param(2 * SECOND, ["08:30 succeeded"], id="a little late: the watcher's delay"),
+        pytest.param(30 * SECOND, ["08:30 succeeded"], id="exactly the grace late"),
+        pytest.param(30 * SECOND + 1, ["08:30 skipped missed"], id="more than the grace late"),
+    ],
+)
+@pytest.mark.parametrize("way", ["new", "edited", "back", "at the start", "edited while away", "paused"])
+def test_a_one_off_that_is_past_when_it_is_first_seen(way, late_us, lines):
+    one_off, other = job("a", AtSpec(at("08:30"))), job("a", AtSpec(at("1d00:00")))
+    first_seen = at("08:30") + late_us
+    match way:
+        case "new":
+            here = world(start="08:00")
+            here.run_until(first_seen)
+            here.define(one_off)
+        case "edited":
+            here = world(other, start="08:00")
+            here.run_until(first_seen)
+            here.define(one_off)
+        case "back":
+            here = world(other, start="08:00")
+            here.run_until(first_seen - SECOND)
+            here.delete("a")
+            here.run_until(first_seen)
+            here.define(one_off)
+        case "paused":
+            here = world(other, start="08:00")
+            here.say(PauseJob("p", "a"))
+            here.run_until(first_seen)
+            here.define(one_off)
+            assert here.started() == []
+            here.run_for(HOUR)
+            here.say(ResumeJob("r", "a"))
+            lines = [line.replace("succeeded", "succeeded catchup") for line in lines]
+        case "at the start":
+            here = world(start="08:00")
+            here.crash(first_seen - here.now)
+            here.jobs = {"a": one_off}
+            here.begin()
+        case "edited while away":
+            here = world(other, start="08:00")
+            here.run_until(first_seen - SECOND)
+            here.crash(SECOND)
+            here.jobs = {"a": one_off}
+            here.begin()
+            lines = [line for line in lines if "missed" not in line]  # what it was before is not known
+    here.run_for(MINUTE)
+    assert here.ledger() == lines
+    assert here.forgotten() == []
+    assert here.state.catchup is None
+
+
+def test_a_one_off_that_ran_is_not_run_again_because_its_file_is_written_again():
+    one_off = job("a", AtSpec(at("08:30")), grace_us=HOUR)
+    here = world(one_off, start="08:29")
+    here.run_until("08:31")
+    here.delete("a")
+    here.run_until("08:33")
+    here.define(one_off)
+    here.run_until("08:35")
+    here.restart(after=SECOND, jobs=[job("a", AtSpec(at("08:30")), AtSpec(at("09:00")), grace_us=HOUR)])
+    here.run_for(MINUTE)
+    assert here.ledger() == ["08:30 succeeded"]
+    assert here.started() == ["08:30"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "keep", "lines"),
+    [
+        pytest.param({}, None, ["09:00 succeeded catchup"], id="it runs on resuming"),
+        pytest.param(catching_up("all", window=MINUTE), None, ["09:00 succeeded catchup"], id="whatever the window"),
+        pytest.param(
+            {"run_missed_one_off": False}, None, ["09:00 skipped paused"], id="unless missed: none is written"
+        ),
+        pytest.param({}, Missed.NONE, ["09:00 skipped paused"], id="or nothing is what was asked for"),
+    ],
+)
+def test_a_one_off_that_came_while_its_job_was_paused(policy, keep, lines):
+    here = world(job("a", AtSpec(at("09:00")), **policy))
+    here.say(PauseJob("p", "a"))
+    here.stall(3 * HOUR)
+    here.settle()
+    here.say(ResumeJob("r", "a", keep))
+    here.run_for(MINUTE)
+    assert here.ledger() == lines
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ instants = st.integers(0, 10**16)
     [
         pytest.param(NINE - HOUR, False, id="an hour to come"),
         pytest.param(NINE, False, id="due now"),
-        pytest.param(NINE + GRACE - 1, False, id="a microsecond inside the grace"),
-        pytest.param(NINE + GRACE, True, id="exactly the grace late"),
+        pytest.param(NINE + GRACE, False, id="exactly the grace late"),
+        pytest.param(NINE + GRACE + 1, True, id="a microsecond more than the grace late"),
         pytest.param(NINE + HOUR, True, id="an hour late"),
     ],
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evertick.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, from_text
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
-from evertick.model.policy import Missed, Policy
+from evertick.model.policy import Missed, Overlap, OverlapKind, Policy
 from evertick.model.run import RunKey
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
 from evertick.planning import planner
@@ -24,6 +24,7 @@ PREREAD = 5 * SECOND
 HOURLY = CronSpec("0 * * * *", "UTC")
 EVERY_SECOND = EverySpec(SECOND)
 TEN_YEARS = 3_652 * DAY
+LATEST_ONLY = Overlap(OverlapKind.LATEST)
 
 specs = st.one_of(
     st.builds(EverySpec, st.sampled_from([40 * SECOND, MINUTE, 7 * MINUTE, HOUR])),
@@ -42,6 +43,7 @@ durations = st.sampled_from([SECOND, 20 * SECOND, MINUTE, 10 * MINUTE, HOUR, 6 *
 policies = st.builds(
     Policy,
     missed=st.sampled_from(Missed),
+    overlap=st.sampled_from([Overlap(OverlapKind.SKIP), Overlap(OverlapKind.LATEST)]),
     catchup_window_us=st.none() | durations,
     run_missed_one_off=st.booleans(),
     grace_us=st.sampled_from([1, SECOND, 5 * SECOND, 30 * SECOND, 10 * MINUTE]),
@@ -138,11 +140,29 @@ def test_there_is_always_something_to_wake_for_while_occurrences_are_left(view, 
 
 @given(views(), spans)
 def test_of_a_backlog_beyond_the_cap_the_oldest_give_way(view, away_us):
+    view = replace(view, job=replace(view.job, policy=replace(view.job.policy, overlap=Overlap(OverlapKind.SKIP))))
     result = plan(view, view.watermark + away_us, PREREAD)
     dropped = [change.key for change in result.changes if change.key in view.waiting]
     excess = max(len(view.waiting) + result.kept - view.job.policy.backlog_max, 0)
     assert dropped == list(view.waiting[:excess])
     assert all(change.reason is SkipReason.CAP for change in result.changes if change.key in dropped)
+
+
+@given(views(), spans)
+def test_under_latest_at_most_one_occurrence_of_a_repeating_schedule_is_left_to_run_late(view, away_us):
+    policy = replace(view.job.policy, missed=Missed.LATEST, overlap=LATEST_ONLY)
+    repeating = tuple(spec for spec in view.job.schedules if not isinstance(spec, AtSpec)) or (HOURLY,)
+    view = replace(view, job=replace(view.job, policy=policy, schedules=repeating), planned=(), keep=None)
+    now = view.watermark + away_us
+    result = plan(view, now, PREREAD)
+    skipped = {change.key for change in result.changes}
+    late = [entry.key.scheduled_for for entry in result.entries if entry.trigger is Trigger.CATCHUP]
+    on_time = [entry.key.scheduled_for for entry in result.entries if entry.state is PLANNED and not entry.key.origin]
+    left = [key for key in view.waiting if key not in skipped]
+    if on_time:
+        assert not left, "what waits is older than what is kept or on time"
+        assert len(late) <= 1
+        assert not (late and set(on_time) - set(late)), "an on-time occurrence is newer than every missed one"
 
 
 # --- what a plan costs
@@ -186,9 +206,9 @@ def test_ten_years_of_every_second_cost_what_is_kept_and_not_what_was_missed(kee
     result = plan(view, NINE + TEN_YEARS, PREREAD)
     kept = {Missed.NONE: 0, Missed.FIRST: 1, Missed.LATEST: 1, Missed.ALL: 1_000}[keep]
     assert result.kept == kept
-    on_time = 30 if idle_reason is SkipReason.MISSED else 0
+    on_time = 31 if idle_reason is SkipReason.MISSED else 1
     assert result.skipped == TEN_YEARS // SECOND - on_time - kept
-    assert len(result.entries) <= kept + 30 + PREREAD // SECOND + 2 * GAP_FROM
+    assert len(result.entries) <= kept + 31 + PREREAD // SECOND + 2 * GAP_FROM
     assert engine.listed <= 100
     assert engine.asked <= 5 * kept + 100
 
@@ -253,13 +273,51 @@ def test_three_hours_away(policy, lines):
     ("late_us", "line"),
     [
         pytest.param(0, "scheduler", id="on the dot"),
-        pytest.param(30 * SECOND - 1, "scheduler", id="a microsecond inside the grace"),
-        pytest.param(30 * SECOND, "missed", id="exactly the grace late"),
+        pytest.param(30 * SECOND, "scheduler", id="exactly the grace late"),
+        pytest.param(30 * SECOND + 1, "missed", id="a microsecond more"),
     ],
 )
 def test_the_edge_of_the_grace(late_us, line):
     view = JobView(Job("a", schedules=(HOURLY,)), NINE)
     assert told(plan(view, NINE + HOUR + late_us, PREREAD)) == hours(f"1 {line}")
+
+
+@pytest.mark.parametrize(
+    ("late_us", "lines"),
+    [
+        pytest.param(10 * MINUTE, ("1 superseded", "2 superseded", "3 catchup"), id="nothing is on time"),
+        pytest.param(0, ("1 superseded", "2 superseded", "3 scheduler"), id="one is due this very instant"),
+        pytest.param(SECOND, ("1 superseded", "2 superseded", "3 scheduler"), id="a second after one was due"),
+        pytest.param(30 * SECOND, ("1 superseded", "2 superseded", "3 scheduler"), id="the grace after one was due"),
+        pytest.param(-SECOND, ("1 superseded", "2 superseded", "3 scheduler"), id="a second before one is due"),
+        pytest.param(-MINUTE, ("1 superseded", "2 catchup"), id="a minute before one is due"),
+    ],
+)
+def test_an_on_time_occurrence_is_newer_than_the_missed_one_that_latest_keeps(late_us, lines):
+    policy = Policy(missed=Missed.LATEST, overlap=LATEST_ONLY, catchup_window_us=DAY)
+    view = JobView(Job("a", schedules=(HOURLY,), policy=policy), NINE)
+    result = plan(view, NINE + 3 * HOUR + late_us, PREREAD)
+    assert told(result) == hours(*lines)
+    if lines[-1] == "3 scheduler":
+        assert all("superseded by the newer occurrence" in entry.detail for entry in result.entries[:-1])
+
+
+@pytest.mark.parametrize("overlap", [OverlapKind.SKIP, OverlapKind.WAIT, OverlapKind.REPLACE])
+def test_other_overlap_rules_judge_the_two_when_they_meet(overlap):
+    policy = Policy(missed=Missed.LATEST, overlap=Overlap(overlap))
+    view = JobView(Job("a", schedules=(HOURLY,), policy=policy), NINE)
+    assert told(plan(view, NINE + 2 * HOUR + SECOND, PREREAD)) == hours("1 catchup", "2 scheduler")
+
+
+def test_one_entered_ahead_that_is_still_on_time_is_newer_too():
+    policy = Policy(missed=Missed.LATEST, overlap=LATEST_ONLY)
+    view = JobView(Job("a", schedules=(EverySpec(20 * SECOND),), policy=policy), NINE, (NINE - 20 * SECOND, NINE))
+    (change,) = plan(view, NINE + 15 * SECOND, 0).changes
+    assert (change.key.scheduled_for, change.state, change.reason) == (
+        NINE - 20 * SECOND,
+        SKIPPED,
+        SkipReason.SUPERSEDED,
+    )
 
 
 @pytest.mark.parametrize(

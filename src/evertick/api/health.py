@@ -118,7 +118,14 @@ def _from_status(status: Mapping[str, Any]) -> Iterator[Metric]:
     )
     yield from _histogram("evertick_tick_seconds", "How long a turn of the loop takes.", planner.get("turn_seconds"))
     yield from _histogram(
-        "evertick_start_lateness_seconds", "How long after its time a run starts.", status.get("lateness_seconds")
+        "evertick_start_lateness_seconds",
+        "How long after its time an occurrence starts that neither waits for its turn nor is caught up.",
+        status.get("lateness_seconds"),
+    )
+    yield from _histogram(
+        "evertick_request_delay_seconds",
+        "How long after it was asked for a requested run starts.",
+        status.get("request_delay_seconds"),
     )
     runs = GaugeMetricFamily("evertick_runs", "Runs that have not ended, by state.", labels=["state"])
     open_runs = status.get("runs")

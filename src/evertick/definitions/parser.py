@@ -98,7 +98,7 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     timetable = read_schedule(node, zone, job_id, report) if node else Timetable()
     block = timetable.block
     report_contradictions(section, block, report)
-    policy, policy_origins = read_policy(section, block, timetable.form, report)
+    policy, policy_origins = read_policy(section, block, is_pipeline, report)
     policy = _settled(policy, policy_origins, settings)
     constrained = read_constraints(section, job_id, report)
     policy = constrained.limited(policy, policy_origins, section, report)

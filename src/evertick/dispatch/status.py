@@ -96,6 +96,7 @@ class Status:
                 "turn_seconds": histogram_data(dispatcher.turns) if dispatcher is not None else None,
             },
             "lateness_seconds": histogram_data(numbers.lateness),
+            "request_delay_seconds": histogram_data(numbers.request_delay),
             "occurrences": {
                 "entered": numbers.entered,
                 "launched": numbers.launched,

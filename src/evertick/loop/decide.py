@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from evertick.loop import chain, clocks, jobs, orphans, ownership, placing, requests, settle, subruns
 from evertick.loop.effects import Decision, Resync
-from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed
+from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed, settle_catchup
 from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due, retry_homeless
 from evertick.loop.messages import (
     AskActiveRuns,
@@ -199,6 +199,7 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
         if run.key in message.refused:
             if job.find(run.key) is run:
                 drop(job, run)  # somebody else decided this occurrence, and theirs stands
+                settle_catchup(state, turn, run, is_dispatched=False)
             continue
         run.in_ledger = True
         state.ring.put(run.due_at(turn.now), run)

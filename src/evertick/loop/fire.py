@@ -303,6 +303,8 @@ def drop_waiting_retries(state: State, turn: Turn, job: JobState, lane: Lane) ->
 
 def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
     """Start those that wait, as far as the overlap rule lets them."""
+    if _is_superseded_by_plan(state, job):
+        return
     while lane.waiting:
         run = next_to_go(job, lane, (run for run in lane.waiting if not _is_frozen(job, run)))
         if run is None or job.asked or not run.in_ledger or state.is_stopping or state.is_lease_over(turn.now):
@@ -318,6 +320,12 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
             return
         lane.waiting.remove(run)
         start(state, turn, job, lane, run)
+
+
+def _is_superseded_by_plan(state: State, job: JobState) -> bool:
+    """Whether the plan of this turn may find a newer occurrence than the one that waits, as after a downtime."""
+    is_planned_next = job.job.id in state.to_plan and job.watermark <= state.index.horizon
+    return is_planned_next and job.job.policy.overlap.kind is OverlapKind.LATEST
 
 
 def _why_too_late(state: State, run: OpenRun) -> tuple[SkipReason, str]:
@@ -343,6 +351,7 @@ def is_of_schedule(run: OpenRun) -> bool:
 def _wait(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> None:
     assert job.planned is not None
     del job.planned[run.key]
+    run.has_waited = not job.asked  # to learn after a restart how things stand is the scheduler's own delay
     enqueue(lane, run)
     turn.move(run, WAITING)
     # A backfill was asked for as a whole; the cap is for what gathers by itself.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from evertick.loop.chain import link, start_chained
 from evertick.loop.enter import drop, hold_in_error
@@ -13,10 +13,11 @@ from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.lifecycle import RETRYING, SKIPPED, SkipReason, Trigger
+from evertick.model.lifecycle import PLANNED, RETRYING, SKIPPED, SkipReason, Trigger
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Entry, RunKey
 from evertick.model.schedule import AtSpec, ScheduleSpec, specs_to_text
+from evertick.planning.misfire import is_missed
 from evertick.planning.schedules import compile_all
 
 
@@ -83,20 +84,28 @@ def meet(state: State, turn: Turn, definition: Job) -> None:
 
 
 def _enter_past(turn: Turn, job: JobState, schedules: Iterable[ScheduleSpec]) -> None:
-    """One-offs that were past already when they were first seen never run, and the ledger says so."""
+    """One-offs that are past at first sight: on time within the grace, else entered as missed, never run."""
     for spec in schedules:
-        # After the watermark it is for the plan to say what becomes of it.
-        if isinstance(spec, AtSpec) and spec.instant <= job.watermark:
-            turn.enter(
-                Entry(
-                    RunKey(job.job.id, spec.instant),
-                    SKIPPED,
-                    Trigger.SCHEDULER,
-                    turn.now,
-                    reason=SkipReason.MISSED,
-                    detail="it was past already when it was first seen",
-                )
-            )
+        if not isinstance(spec, AtSpec):
+            continue
+        key = RunKey(job.job.id, spec.instant)
+        is_decided = spec.instant <= job.watermark
+        # By another node's clock the job may be planned beyond now; a schedule that is not in force yet starts nothing.
+        if _is_past(spec, turn, job) or (is_decided and job.since > turn.now):
+            detail = "it was past already when it was first seen"
+            turn.enter(Entry(key, SKIPPED, Trigger.SCHEDULER, turn.now, reason=SkipReason.MISSED, detail=detail))
+        elif is_decided and job.find(key) is None:
+            # The watcher sees a file that says "in two seconds" only after those: that must not lose the run.
+            # After the watermark, the plan decides.
+            run = turn.enter(Entry(key, PLANNED, Trigger.SCHEDULER, turn.now))
+            assert run is not None
+            if job.planned is None:
+                job.planned = {}
+            job.planned[key] = run
+
+
+def _is_past(spec: ScheduleSpec, turn: Turn, job: JobState) -> bool:
+    return isinstance(spec, AtSpec) and is_missed(spec.instant, turn.now, job.job.policy.grace_us)
 
 
 def activate(state: State, turn: Turn, job: JobState) -> None:
@@ -151,8 +160,7 @@ def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
     turn.define(known)
     was_disabled = known.hold is Hold.DISABLED
     if old.schedules != job.schedules or known.hold is Hold.ERROR:
-        replan(state, turn, known)
-        _enter_past(turn, known, set(job.schedules).difference(old.schedules))
+        replan(state, turn, known, old.schedules)
     elif old.enabled != job.enabled and known.hold in (None, Hold.DISABLED):
         if job.enabled:
             activate(state, turn, known)
@@ -165,11 +173,19 @@ def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
     turn.log("job.changed", job=job.id, schedule_changed=old.schedules != job.schedules, was_disabled=was_disabled)
 
 
-def replan(state: State, turn: Turn, job: JobState) -> None:
-    """The schedule is another: what was entered ahead is withdrawn; what waits is settled when the job is planned."""
+def replan(state: State, turn: Turn, job: JobState, former: Collection[ScheduleSpec] | None) -> None:
+    """The schedule is another: what was entered ahead is withdrawn; what waits is settled when the job is planned.
+
+    `former` are the schedules before, None where the ledger knows only that they were others.
+    """
     job.watermark = _withdraw(state, turn, job)
     job.is_edited = True
     turn.begin_schedule(job, job.watermark, specs_to_text(job.job.schedules))
+    if former is None:
+        # An older one may have run long ago. The ledger refuses a second entry for a recent one that it has.
+        _enter_past(turn, job, (one for one in job.job.schedules if not _is_past(one, turn, job)))
+    else:
+        _enter_past(turn, job, set(job.job.schedules).difference(former))
     if job.hold in (None, Hold.ERROR, Hold.DISABLED):
         activate(state, turn, job)
     turn.keep_job(job, may_rewind=True)
@@ -238,7 +254,7 @@ def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
         job.hold, job.idle_reason = Hold.PAUSED, SkipReason.PAUSED
         turn.keep_job(job)
         if old.schedules != definition.schedules:
-            replan(state, turn, job)
+            replan(state, turn, job, old.schedules)
         _drain_all(state, turn, job)
         return
     job.hold = None
@@ -246,7 +262,7 @@ def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
         if run.state is RETRYING:
             state.ring.put(max(turn.now, run.retry_at or 0), run)
     if old.schedules != definition.schedules:
-        replan(state, turn, job)
+        replan(state, turn, job, old.schedules)
     else:
         activate(state, turn, job)
     _drain_all(state, turn, job)

@@ -101,7 +101,7 @@ def _take_up(
             miss(state, turn, job)
     elif record.fingerprint != definition.fingerprint:
         _hold_if_paused(job)
-        replan(state, turn, job)
+        replan(state, turn, job, None)
     elif not _hold_if_paused(job):
         job.idle_reason = SkipReason.DISABLED if record.held and not definition.enabled else SkipReason.MISSED
         activate(state, turn, job)
@@ -141,6 +141,7 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     lane = job.lane_of(run.key)
     if row.state is WAITING:
         # It may have been launched just before the end; until its executor has said, nobody of its job starts.
+        run.has_waited = True
         enqueue(lane, run)
         _ask(job, run, row.attempt + 1, _whom_to_ask(job, row), to_ask)
         return

@@ -27,6 +27,7 @@ class OpenRun:
         "fence",
         "has_unsaid_steps",
         "has_used_successes",
+        "has_waited",
         "in_ledger",
         "is_inherited",
         "key",
@@ -82,6 +83,8 @@ class OpenRun:
         """Whether another had it: until the ledger takes our word for it, that one may still say how it ended."""
         self.has_used_successes = False
         """Whether those of the jobs before it were used for it; if it could not be started, it needs no others."""
+        self.has_waited = False
+        """Whether it had to wait for its turn: behind other runs, for a queue, a member or the jobs before it."""
         self.was_asked = False
         """Whether its executor was asked what became of it and has not answered yet."""
         self.early_change: Change | None = None

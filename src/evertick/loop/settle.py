@@ -38,6 +38,7 @@ from evertick.model.lifecycle import (
     WAITING,
     RunState,
     SkipReason,
+    Trigger,
 )
 from evertick.model.policy import OnExecutorLost
 from evertick.model.report import AttemptReport, AttemptSeen
@@ -136,8 +137,18 @@ def started(state: State, turn: Turn, message: RunStarted) -> None:
     turn.move(run, RUNNING)
     if found[0].job.constraints:
         expect_end(state, found[0], run, message.at)
-    if not run.key.origin and run.attempt == 1:
-        state.statistics.lateness.add(message.at - run.key.scheduled_for)
+    _measure_start(state, run, message.at)
+
+
+def _measure_start(state: State, run: OpenRun, at: Instant) -> None:
+    """How late a first attempt started; what had to wait for its turn or was caught up was not started late by us."""
+    if run.attempt != 1:
+        return
+    if run.trigger is Trigger.SCHEDULER:
+        if not run.has_waited:
+            state.statistics.lateness.add(at - run.key.scheduled_for)
+    elif run.trigger is not Trigger.CATCHUP:
+        state.statistics.request_delay.add(at - run.decided_at)
 
 
 def heartbeat(state: State, turn: Turn, message: RunHeartbeat) -> None:
@@ -178,8 +189,7 @@ def finished(state: State, turn: Turn, message: RunFinished) -> None:
         return
     if run.started_at is None:
         run.started_at = message.at
-        if not run.key.origin and run.attempt == 1:
-            state.statistics.lateness.add(message.at - run.key.scheduled_for)
+        _measure_start(state, run, message.at)
     outcome = message.state
     if outcome is LOST:
         lose(state, turn, job, run, message.detail, message.at)
@@ -281,6 +291,7 @@ def crowded(state: State, turn: Turn, run: OpenRun) -> None:
     if job is None or job.active_run(run.key) is not run:
         state.orphans.pop(run.key, None)  # its next owner knows it as it was before
         return
+    run.has_waited = True
     detail = f"the queue {job.job.queue!r} is full, here and on other nodes"
     _wait_again(state, turn, job, run, turn.now + state.settings.launch_retry_us, detail)
 

@@ -90,3 +90,6 @@ class Statistics:
     fenced: int = 0
     """Batches refused because this node had lost the buckets."""
     lateness: Lateness = field(default_factory=Lateness)
+    """Of occurrences that were started on time: not of those caught up, nor of those that had to wait."""
+    request_delay: Histogram = field(default_factory=Histogram)
+    """From when a run was asked for (manual, backfill, chained and so on) until it started."""

@@ -101,10 +101,17 @@ def as_begun(row: LedgerRow, logs: Iterable[Log]) -> list[Log]:
 
 
 def lateness_seconds(row: LedgerRow) -> float | None:
-    """How long after its time an occurrence started; a requested run has no time of its own to be late for."""
-    if row.started_at is None or row.key.origin:
+    """How long after its time an occurrence first started; a requested run has no time of its own to be late for."""
+    started_at = first_started_at(row)
+    if started_at is None or row.key.origin:
         return None
-    return (row.started_at - row.key.scheduled_for) / 1_000_000
+    return (started_at - row.key.scheduled_for) / 1_000_000
+
+
+def first_started_at(row: LedgerRow) -> Instant | None:
+    """When its first attempt started; the line itself speaks of the newest."""
+    earlier = read_attempts(row.earlier)
+    return earlier[0].started_at if earlier else row.started_at
 
 
 def node_of(row: LedgerRow) -> str:

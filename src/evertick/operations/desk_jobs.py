@@ -11,11 +11,11 @@ from evertick.errors import DefinitionError
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant, to_text
 from evertick.model.job import Job
-from evertick.model.lifecycle import ACTIVE, ENDED, SUCCEEDED, WAITING, JobStatus
+from evertick.model.lifecycle import ACTIVE, ENDED, SUCCEEDED, WAITING, JobStatus, Trigger
 from evertick.model.policy import Missed
 from evertick.model.run import LedgerRow
 from evertick.operations.asking import read_run_id
-from evertick.operations.data import text_or_none
+from evertick.operations.data import lateness_seconds, text_or_none
 from evertick.operations.desk_scene import Scene, Shared, View, bounded
 from evertick.operations.desk_shapes import (
     Data,
@@ -219,7 +219,9 @@ class JobsDesk(Scene):
         rows = self.store.query(RunFilter(job_ids=[job_id], states=ENDED), limit=limit).rows
         points = [point_data(row) for row in reversed(rows)]
         took = [point["duration_seconds"] for point in points if point["duration_seconds"] is not None]
-        late = [point["lateness_seconds"] for point in points if point["lateness_seconds"] is not None]
+        # What was caught up is late by the length of an outage, which says nothing about how punctual the job is.
+        starts = [lateness_seconds(row) for row in rows if row.trigger is Trigger.SCHEDULER]
+        late = [one for one in starts if one is not None]
         return {
             "job": job_id,
             "items": points,

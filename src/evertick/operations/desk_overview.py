@@ -9,6 +9,7 @@ from typing import Any
 from evertick.model.instant import DAY, HOUR, Instant, to_text
 from evertick.model.lifecycle import ACTIVE, ENDED, SKIPPED, SUCCEEDED, WAITING, JobStatus, RunState, Trigger
 from evertick.model.run import LedgerRow
+from evertick.operations.data import lateness_seconds
 from evertick.operations.desk_jobs import JobsDesk, percentiles
 from evertick.operations.desk_scene import Shared, View
 from evertick.operations.desk_shapes import BAD, Data, outcome_counts, problems_data
@@ -77,9 +78,7 @@ class OverviewDesk(JobsDesk, TimeDesk):
             return {name: known.get(name) for name in percentiles([])}
         where = RunFilter(states=ENDED, triggers=[Trigger.SCHEDULER], since=since, until=now + 1)
         rows = self.store.query(where, limit=LATENESS_OF).rows
-        return percentiles(
-            [(row.started_at - row.key.scheduled_for) / 1_000_000 for row in rows if row.started_at is not None]
-        )
+        return percentiles([late for row in rows if (late := lateness_seconds(row)) is not None])
 
 
 def day_data(tallies: Sequence[Tally]) -> Data:

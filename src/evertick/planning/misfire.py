@@ -6,11 +6,11 @@ from evertick.model.instant import Instant
 
 
 def missed_through(now: Instant, grace_us: int) -> Instant:
-    """Occurrences up to and including this instant are missed; later ones are on time, be they past or to come.
+    """Occurrences up to and including this instant are missed; later ones are on time, past or future.
 
-    Exactly `grace` late is missed: the on-time stretch is open on its left, so that no instant is in both.
+    Exactly `grace` late is on time, so the missed stretch ends one microsecond before it.
     """
-    return now - grace_us
+    return now - grace_us - 1
 
 
 def is_missed(scheduled_for: Instant, now: Instant, grace_us: int) -> bool:

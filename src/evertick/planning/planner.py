@@ -16,7 +16,7 @@ from itertools import pairwise
 from evertick.model.instant import Instant, to_text
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
-from evertick.model.policy import Missed
+from evertick.model.policy import Missed, OverlapKind
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import AtSpec
 from evertick.planning.catchup import REASON_NOT_KEPT, keep_missed, replay_from
@@ -54,6 +54,15 @@ class JobView:
     @property
     def was_held(self) -> bool:
         return self.idle_reason is not SkipReason.MISSED
+
+    @property
+    def keeps(self) -> Missed:
+        return self.job.policy.missed if self.keep is None else self.keep
+
+    @property
+    def keeps_newest_only(self) -> bool:
+        """Whether a newer occurrence takes the place of every older one that has not started."""
+        return self.keeps is Missed.LATEST and self.job.policy.overlap.kind is OverlapKind.LATEST
 
     @property
     def instants_in_ledger(self) -> frozenset[Instant]:
@@ -102,9 +111,12 @@ def plan(view: JobView, now: Instant, preread_us: int) -> Plan:
     missed_end = min(max(missed_through(now, grace_us), view.watermark), through)
     late_planned = tuple(at for at in view.planned if at <= missed_through(now, job.policy.grace_us))
 
-    settled = _settle_missed(view, schedules, late_planned, missed_end, now)
-    entries = [*settled.entries, *_enter_on_time(view, schedules, missed_end, through, now)]
-    changes = [*settled.changes, *_cap_backlog(view, settled.kept, now)]
+    on_time = _enter_on_time(view, schedules, missed_end, through, now)
+    planned_on_time = [at for at in view.planned if at not in late_planned]
+    newest_on_time = max([*planned_on_time, *(entry.key.scheduled_for for entry in on_time)], default=None)
+    settled = _settle_missed(view, schedules, late_planned, missed_end, newest_on_time, now)
+    entries = [*settled.entries, *on_time]
+    changes = [*settled.changes, *_clear_backlog(view, settled.kept, newest_on_time, now)]
     wake_at = next_of(schedules, through)
     return Plan(
         entries=tuple(entries),
@@ -118,7 +130,7 @@ def plan(view: JobView, now: Instant, preread_us: int) -> Plan:
 class _Settled:
     entries: list[Entry]
     changes: list[Change]
-    kept: int
+    kept: tuple[Instant, ...]
 
 
 def _settle_missed(
@@ -126,13 +138,14 @@ def _settle_missed(
     schedules: Sequence[Schedule],
     late_planned: tuple[Instant, ...],
     end: Instant,
+    newest_on_time: Instant | None,
     now: Instant,
 ) -> _Settled:
     """Decide about everything that is too late to be on time."""
     job, policy = view.job, view.job.policy
-    keep = policy.missed if view.keep is None else view.keep
+    keep = view.keeps
     if not late_planned and first_of(schedules, view.watermark, end) is None:
-        return _Settled([], [], 0)
+        return _Settled([], [], ())
 
     # A window shorter than the grace must not reach into the stretch that is on time.
     window_start = min(replay_from(now, view.watermark, policy.catchup_window_us), end)
@@ -146,7 +159,8 @@ def _settle_missed(
         for at in late_planned
         if not (_is_outside(at, now, policy.catchup_window_us) or is_too_late(at, now, policy.max_delay_us))
     ]
-    kept = keep_missed(keep, in_time_planned, schedules, late_end, end, policy.backlog_max)
+    newer = newest_on_time if view.keeps_newest_only else None
+    kept = [] if newer is not None else keep_missed(keep, in_time_planned, schedules, late_end, end, policy.backlog_max)
     runs_one_offs = policy.run_missed_one_off and view.keep is not Missed.NONE
     one_offs = _one_offs(view, late_planned, end) if runs_one_offs else set()
     late_one_offs = {at for at in one_offs if is_too_late(at, now, policy.max_delay_us)}
@@ -165,7 +179,7 @@ def _settle_missed(
     apart = sorted({*fresh_kept, *fresh_late, *in_ledger})
     for start, stop, reason in stretches:
         holes = [at for at in apart if start < at <= stop]
-        entries += _skip(job.id, schedules, start, stop, holes, reason, _reason_in_words(reason, view, keep), now)
+        entries += _skip(job.id, schedules, start, stop, holes, reason, _reason_in_words(reason, view, newer), now)
     entries += (
         Entry(RunKey(job.id, at), PLANNED, Trigger.CATCHUP, now, detail=f"missed; kept by missed: {keep}")
         for at in fresh_kept
@@ -177,7 +191,7 @@ def _settle_missed(
             Trigger.SCHEDULER,
             now,
             reason=SkipReason.LATE,
-            detail=_reason_in_words(SkipReason.LATE, view, keep),
+            detail=_reason_in_words(SkipReason.LATE, view, newer),
         )
         for at in fresh_late
     )
@@ -195,7 +209,7 @@ def _settle_missed(
         )
         for at in late_planned
     ]
-    return _Settled(entries, changes, len(fresh_kept) + len(kept_before))
+    return _Settled(entries, changes, (*fresh_kept, *kept_before))
 
 
 def _one_offs(view: JobView, late_planned: Iterable[Instant], end: Instant) -> set[Instant]:
@@ -290,16 +304,28 @@ def _enter_on_time(
     ]
 
 
-def _cap_backlog(view: JobView, kept: int, now: Instant) -> list[Change]:
-    """Make room for what was kept: beyond the cap, the oldest of those that wait are skipped."""
-    excess = len(view.waiting) + kept - view.job.policy.backlog_max
+def _clear_backlog(
+    view: JobView, kept: Collection[Instant], newest_on_time: Instant | None, now: Instant
+) -> list[Change]:
+    """Skip waiting runs that a newer occurrence supersedes; beyond the cap, skip the oldest ones."""
+    newest = max((*kept, *(() if newest_on_time is None else (newest_on_time,))), default=None)
+    if view.keeps_newest_only and newest is not None:
+        detail = _superseded_by(newest)
+        return [
+            Change(key, SKIPPED, now, reason=SkipReason.SUPERSEDED, detail=detail)
+            for key in view.waiting
+            if not key.origin and key.scheduled_for < newest
+        ]
+    excess = len(view.waiting) + len(kept) - view.job.policy.backlog_max
     if excess <= 0:
         return []
     detail = f"more than {view.job.policy.backlog_max} entries were waiting"
     return [Change(key, SKIPPED, now, reason=SkipReason.CAP, detail=detail) for key in view.waiting[:excess]]
 
 
-def _reason_in_words(reason: SkipReason, view: JobView, keep: Missed) -> str:
+def _reason_in_words(reason: SkipReason, view: JobView, newer: Instant | None) -> str:
+    """Why occurrences of a stretch do not run; `newer` is the on-time occurrence that supersedes them."""
+    keep = view.keeps
     match reason:
         case SkipReason.LATE:
             return "later than the job's window allows"
@@ -307,7 +333,13 @@ def _reason_in_words(reason: SkipReason, view: JobView, keep: Missed) -> str:
             return f"the job was {reason} since {to_text(view.watermark)}"
         case SkipReason.MISSED if keep is not Missed.NONE:
             return "missed, and older than the catch-up window"
+        case SkipReason.SUPERSEDED if newer is not None:
+            return f"missed; {_superseded_by(newer)}"
         case SkipReason.CAP:
             return f"missed; more than {view.job.policy.backlog_max} were missed, and the newest are kept"
         case _:
             return f"missed; not kept by missed: {keep}"
+
+
+def _superseded_by(newer: Instant) -> str:
+    return f"superseded by the newer occurrence of {to_text(newer)}"

@@ -206,7 +206,7 @@ JOB: Final[Fields] = {
     "skipIfSuccessful": Field(FLAG, "Skip when a run has succeeded since the previous occurrence.", "`false`", True),
     "retryPolicy": _RETRY,
     "maxRetries": Field(
-        whole(0, RETRIES_MAX), "The same as `retryPolicy: {maxRetries: ...}`.", "0; in the block form 3", 2
+        whole(0, RETRIES_MAX), "The same as `retryPolicy: {maxRetries: ...}`.", "0; in a pipeline file 3", 2
     ),
     "onExecutorLost": Field(
         choice(ON_EXECUTOR_LOST), "At least once (`retry`) or at most once (`fail`).", "`retry`", "fail"

@@ -87,7 +87,7 @@ KUBERNETES: Final[Fields] = {
     ),
 }
 RETRY: Final[Fields] = {
-    "maxRetries": Field(whole(0, RETRIES_MAX), "Tries after the first.", "0; in the block form 3", 3),
+    "maxRetries": Field(whole(0, RETRIES_MAX), "Tries after the first.", "0; in a pipeline file 3", 3),
     "limit": Field(whole(0, RETRIES_MAX), "The same as `maxRetries`.", "", 3),
     "retryDelay": Field(DURATION, "The wait before the next try.", "`60s`", "30s"),
     "interval": Field(DURATION, "The same as `retryDelay`.", "", "30s"),

@@ -18,8 +18,7 @@ from evertick.definitions.catalogue.words import (
     OVERLAPS,
     SCOPES,
 )
-from evertick.definitions.fields.retry import read_retry
-from evertick.definitions.fields.schedule import Form
+from evertick.definitions.fields.retry import PIPELINE_DEFAULT, read_retry
 from evertick.definitions.fields.values import choice_of, duration_of, flag_of, integer_of
 from evertick.definitions.nodes import Node, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section, contradiction, section_of
@@ -84,12 +83,14 @@ def _key(job: Section, block: Section | None, name: str) -> ScalarNode | None:
     return section.key(field) if section is not None and field in section else None
 
 
-def read_policy(job: Section, block: Section | None, form: Form, report: Report) -> tuple[Policy, dict[str, str]]:
-    """The effective policy, and where each of its values came from."""
-    reader = _Reader(job, block, form, report)
+def read_policy(
+    job: Section, block: Section | None, is_pipeline: bool, report: Report
+) -> tuple[Policy, dict[str, str]]:
+    """The effective policy, and where each of its values came from. The kind of file decides the defaults."""
+    reader = _Reader(job, block, is_pipeline, report)
     missed, window_us = reader.missed()
     overlap = reader.overlap()
-    retry, retry_origins = read_retry(job, block, form is Form.BLOCK, report)
+    retry, retry_origins = read_retry(job, block, is_pipeline, report)
     policy = Policy(
         missed=missed,
         catchup_window_us=window_us,
@@ -106,11 +107,10 @@ def read_policy(job: Section, block: Section | None, form: Form, report: Report)
 
 
 class _Reader:
-    def __init__(self, job: Section, block: Section | None, form: Form, report: Report) -> None:
-        self._job, self._block, self._form, self._report = job, block, form, report
+    def __init__(self, job: Section, block: Section | None, is_pipeline: bool, report: Report) -> None:
+        self._job, self._block, self._is_pipeline, self._report = job, block, is_pipeline, report
         self.origins: dict[str, str] = {}
         self._catchup_overlap: Overlap | None = None
-        self._form_default = "default" if form is Form.NONE else f"default of {form}"
         # Each is taken, and so checked, whether or not another one decides.
         self._window_us = self._read("catchupWindow", duration_of)
         self._policy = self._chosen(job, "overlapPolicy", OVERLAP_POLICIES)
@@ -145,8 +145,8 @@ class _Reader:
                 "'overlapPolicy' has no effect without 'catchupWindow'.",
                 "Add 'catchupWindow', or use 'overlap' for a rule that always holds.",
             )
-        self.origins["missed"] = self._form_default
-        return (Missed.LATEST if self._form is Form.BLOCK else Missed.NONE), None
+        self.origins["missed"] = PIPELINE_DEFAULT if self._is_pipeline else "default"
+        return (Missed.LATEST if self._is_pipeline else Missed.NONE), None
 
     def _caught_up(self) -> Missed:
         if self._policy is None:
@@ -173,7 +173,7 @@ class _Reader:
                 self.origins["overlap"] = self._line(name)
         if overlap is None:
             overlap = Overlap()
-            self.origins["overlap"] = self._form_default
+            self.origins["overlap"] = "default"
         scope = self.choice("scope", "scope", SCOPES, Scope.CLUSTER)
         return replace(overlap, scope=scope)
 

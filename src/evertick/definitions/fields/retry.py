@@ -15,24 +15,25 @@ from evertick.model.instant import DAY, MILLISECOND
 from evertick.model.policy import Retry
 from evertick.model.work import NO_RETRY
 
-BLOCK_RETRIES = 3
-"""What the block form gives where nothing is written."""
+PIPELINE_RETRIES = 3
+"""What a pipeline file gives where nothing is written; a job file gives none, in whichever form its schedule is."""
+PIPELINE_DEFAULT = "default of a pipeline file"
 
 _DELAY_MS_MAX = 365 * DAY // MILLISECOND
 _TRIES = ("maxRetries", "limit")
 _DELAYS = ("retryDelay", "interval", "retryDelayMs")
 
 
-def read_retry(job: Section, block: Section | None, is_block: bool, report: Report) -> tuple[Retry, dict[str, str]]:
+def read_retry(job: Section, block: Section | None, is_pipeline: bool, report: Report) -> tuple[Retry, dict[str, str]]:
     """`retryPolicy` of the job or of its schedule block, or `maxRetries` alone."""
-    retry = Retry(max_retries=BLOCK_RETRIES if is_block else 0)
+    retry = Retry(max_retries=PIPELINE_RETRIES if is_pipeline else 0)
     values = ("max_retries", "delay", "backoff", "max_delay", "jitter")
-    origins = {f"retry.{name}": "default of the block form" if is_block else "default" for name in values}
+    origins = {f"retry.{name}": PIPELINE_DEFAULT if is_pipeline else "default" for name in values}
     for section in (job, block):
         node = section.take("retryPolicy") if section else None
         if section is None or node is None:
             continue
-        retry = _read_map(node, section.field("retryPolicy"), retry, origins, is_block, report)
+        retry = _read_map(node, section.field("retryPolicy"), retry, origins, is_pipeline, report)
     return _read_tries(job, ("maxRetries",), retry, origins, report), origins
 
 
@@ -42,14 +43,14 @@ def read_step_retry(section: Section, report: Report) -> Retry:
     return _read_map(node, section.field("retryPolicy"), NO_RETRY, {}, False, report) if node else NO_RETRY
 
 
-def _read_map(node: Node, path: str, retry: Retry, origins: dict[str, str], is_block: bool, report: Report) -> Retry:
+def _read_map(node: Node, path: str, retry: Retry, origins: dict[str, str], is_pipeline: bool, report: Report) -> Retry:
     fields = section_of(node, path, report, RETRY, "retryPolicy: {maxRetries: 3, retryDelay: 60s}")
     if fields is None:
         return retry
     retry = _read_tries(fields, _TRIES, _read_waits(fields, retry, origins, report), origins, report)
     fields.contradict(*_TRIES, "")
     fields.finish(f"'{path}'")
-    if not is_block and not any(name in fields for name in _TRIES):
+    if not is_pipeline and not any(name in fields for name in _TRIES):
         report.warn(node, path, f"'{path}' does not say how often; nothing is retried.", "Add 'maxRetries'.")
     return retry
 

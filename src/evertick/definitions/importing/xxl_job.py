@@ -133,8 +133,7 @@ def _schedule(data: dict[str, Any], fields: dict[str, Any], notes: list[Note], l
         if lost:
             notes.append(Note(line, lost))
     elif kind in ("FIX_RATE", "FIX_DELAY") and conf.isdecimal() and int(conf) > 0:
-        # A list, and not a block: the block form would add retries that the job did not have.
-        fields["schedule"] = [{"every": f"{int(conf)}s"}]
+        fields["schedule"] = {"every": f"{int(conf)}s"}
         if kind == "FIX_DELAY":
             notes.append(Note(line, "the delay is counted from start to start, and not from the end of a run."))
     elif kind != "NONE":
