@@ -99,7 +99,7 @@ def run(*, quick: bool) -> Report:
 
 class _Bench:
     def __init__(self, url: str, folder: Path) -> None:
-        from distributed import Client
+        from distributed import Client, LocalCluster
 
         self._said: dict[type, dict[RunKey, Any]] = {RunStarted: {}, RunFinished: {}}
         self._news = threading.Condition()
@@ -108,10 +108,15 @@ class _Bench:
         self._executor = FleetExecutor(folder / "node", FleetSettings(url, lease_us=MINUTE))
         self._executor.open(self._hear)
         _until(lambda: sum(member.is_healthy for member in self._executor.members()) == len(MEMBERS))
-        self._client = Client(url, set_as_default=False)
+        # A cluster of its own: the fleet's takes no tasks.
+        known = {"n_workers": len(MEMBERS), "threads_per_worker": 1, "dashboard_address": None}
+        self._cluster = LocalCluster(**known, memory_limit=0, worker_dashboard_address=None)
+        self._workers = [one.worker_address for one in self._cluster.workers.values()]
+        self._client = Client(self._cluster, set_as_default=False)
 
     def close(self) -> None:
         self._client.close()
+        self._cluster.close()
         self._executor.close()
 
     def latencies(self, pairs: int) -> tuple[list[float], list[float], list[float]]:
@@ -179,7 +184,8 @@ class _Bench:
 
     def _submit(self, member: str, work: Callable[[], float]) -> Any:
         key = f"task-{next(self._numbers)}"
-        return self._client.submit(work, key=key, workers=[member], allow_other_workers=False, pure=False)
+        worker = self._workers[MEMBERS.index(member)]
+        return self._client.submit(work, key=key, workers=[worker], allow_other_workers=False, pure=False)
 
     def _launch(self, member: str, *argv: str) -> RunKey:
         key = RunKey("bench", NINE + next(self._numbers) * 1_000_000)

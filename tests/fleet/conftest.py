@@ -23,10 +23,12 @@ def yard(tmp_path):
 def crowd(tmp_path_factory):
     """Three members that several tests share; each test uses runs of its own."""
     here = Yard(tmp_path_factory.mktemp("crowd"))
-    here.start()
-    here.join("ex-a", "--label", "disk=ssd")
-    here.join("ex-b")
-    here.join("ex-c")
-    here.wait_for_all()
-    yield here
-    here.close()
+    try:
+        here.start()
+        here.join("ex-a", "--label", "disk=ssd")
+        here.join("ex-b")
+        here.join("ex-c")
+        here.wait_for_all()
+        yield here
+    finally:
+        here.close()

@@ -328,9 +328,10 @@ def test_nobody_is_taken_for_another(monkeypatch):
     board._scheduler = SimpleNamespace(workers={"tcp://a": SimpleNamespace(name="ex-a")})
     monkeypatch.setattr(board, "_tell", told.append)
     for name, address in (("ex-b", "tcp://a"), ("ex-a", "tcp://nobody"), ("ex-a", "tcp://a")):
-        board._shown({"name": name}, address)
+        card = talk.Card(name, (), True, 0, 0, "1", "first", 0.0, 0, 0).to_plain()
+        board._shown({**card, "more": "than that"}, address)
         board._said(b"word", address)
-    assert told == [{"card": {"name": "ex-a"}, "address": "tcp://a"}, {"member": "ex-a", "lines": b"word"}]
+    assert told == [{"card": card, "address": "tcp://a"}, {"member": "ex-a", "lines": b"word"}]
 
 
 def test_a_shard_that_nobody_asked_for_can_be_ended(line):

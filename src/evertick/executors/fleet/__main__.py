@@ -22,9 +22,11 @@ import dask
 from distributed import Scheduler, Worker
 
 from evertick.errors import ExecutorUnavailable
-from evertick.executors.fleet.control import Control, security_of
+from evertick.executors.fleet import transport
+from evertick.executors.fleet.control import Control
 from evertick.executors.fleet.member import MemberPlugin
-from evertick.executors.fleet.settings import FleetSettings, is_loopback
+from evertick.executors.fleet.servers import Hub, MemberWorker
+from evertick.executors.fleet.settings import PORT, FleetSettings, is_loopback
 from evertick.executors.fleet.supervising import LEFT, Part
 from evertick.executors.fleet.switchboard import Switchboard
 from evertick.model.instant import SECOND
@@ -49,16 +51,8 @@ CONFIG = {
 
 async def be_scheduler(settings: Part, stopping: asyncio.Event) -> int:
     parts = urlsplit(settings.url)
-    scheduler = Scheduler(
-        host=parts.hostname,
-        port=parts.port or 0,
-        protocol=parts.scheme,
-        security=security_of(settings.certificates),
-        # It opens this whatever one says; nobody outside of this machine may reach it.
-        dashboard_address="127.0.0.1:0",
-        dashboard=False,
-        jupyter=False,
-    )
+    security = transport.security_of(settings.certificates)
+    scheduler = Hub(host=parts.hostname, port=parts.port or PORT, protocol=parts.scheme, security=security)
 
     async def arrange() -> None:
         await scheduler.register_scheduler_plugin(Switchboard(), idempotent=True)
@@ -70,14 +64,12 @@ async def be_scheduler(settings: Part, stopping: asyncio.Event) -> int:
 async def be_member(settings: Part, stopping: asyncio.Event) -> int:
     lease_us = int(settings.lease_seconds * SECOND)
     plugin = MemberPlugin(settings.name, settings.labels, settings.folder, settings.slots, lease_us)
-    worker = Worker(
+    worker = MemberWorker(
         settings.url,
         name=settings.name,
         nthreads=1,
         host=settings.host or _own_address(settings.url),
-        security=security_of(settings.certificates),
-        dashboard_address="127.0.0.1:0",
-        dashboard=False,
+        security=transport.security_of(settings.certificates),
         local_directory=os.path.join(settings.folder, "dask"),
         plugins=(plugin,),
         memory_limit=0,
@@ -189,6 +181,7 @@ def main(arguments: list[str]) -> int:
     logging.getLogger("evertick").setLevel(logging.INFO)
     # Dask has set up its own, for those who look after Dask.
     logging.getLogger("distributed").setLevel(logging.WARNING)
+    transport.install()
     with dask.config.set(CONFIG):
         return asyncio.run(_main(role, settings))
 

@@ -1,102 +1,157 @@
-"""How a scheduler, or a person at the command line, is connected to a fleet: one stream to its switchboard."""
+"""How a scheduler, or a person at the command line, is connected to a fleet: one stream to its switchboard.
+
+It speaks as Dask does, without Dask: what comes from the fleet is read by `frames`, which rebuilds no objects, because
+this runs in the process that has the scheduler's ledger, secrets and account.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from typing import Any
+from urllib.parse import urlsplit
 
-from distributed.batched import BatchedSend
-from distributed.comm.core import Comm, CommClosedError, connect
-from distributed.security import Security
-from tornado.ioloop import IOLoop
-
-from evertick.errors import ExecutorUnavailable
-from evertick.executors.fleet import talk
-from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.errors import ExecutorUnavailable, SettingsError
+from evertick.executors.fleet import frames, talk
+from evertick.executors.fleet.settings import PORT, Certificates, FleetSettings
 
 CONNECT_SECONDS = 10.0
-
-
-def security_of(certificates: Certificates | None) -> Security:
-    """The same three files for whatever part one takes; both sides must show theirs."""
-    if certificates is None:
-        return Security(require_encryption=False)
-    ca, cert, key = certificates
-    roles = {
-        f"tls_{role}_{kind}": file
-        for role in ("scheduler", "worker", "client")
-        for kind, file in (("cert", cert), ("key", key))
-    }
-    return Security(require_encryption=True, tls_ca_file=ca, **roles)
+RETRY_SECONDS = 0.1
+CLOSE_SECONDS = 1.0
+BUFFER = 1024 * 1024
 
 
 class Control:
     """The stream. `read` answers what was said next, and raises `ExecutorUnavailable` when the stream has ended."""
 
-    def __init__(self, comm: Comm, first: list[dict[str, Any]]) -> None:
-        self._comm = comm
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: list[dict[str, Any]]) -> None:
+        self._reader = reader
+        self._writer = writer
         self._first = first
         """What was said before anybody read: who is there."""
-        self._out = BatchedSend(interval="1ms", loop=IOLoop.current())
-        self._out.start(comm)
+        self._waiting: list[dict[str, Any]] = []
 
     @classmethod
     async def open(cls, settings: FleetSettings) -> Control:
         """Connected when the switchboard has said who is there; whoever cannot say that is no fleet."""
-        arguments = security_of(settings.certificates).get_connection_args("client")
         try:
-            # Its own limit is not for one who accepts and says nothing.
-            connecting = connect(settings.url, timeout=CONNECT_SECONDS, **arguments)
-            comm = await asyncio.wait_for(connecting, CONNECT_SECONDS + 1)
-        except Exception as error:
+            reader, writer = await _connect(settings)
+        except (OSError, TimeoutError, frames.FrameError, EOFError) as error:
             raise ExecutorUnavailable(f"the fleet at {settings.url} cannot be reached: {_in_words(error)}") from error
         try:
-            await comm.write({"op": talk.CONTROL, "reply": False, "protocol": talk.PROTOCOL})
-            first = await asyncio.wait_for(_read(comm), CONNECT_SECONDS)
+            writer.write(frames.encode({"op": talk.CONTROL, "reply": False, "protocol": talk.PROTOCOL}))
+            first = await asyncio.wait_for(_read(reader), CONNECT_SECONDS)
         except TimeoutError as error:
-            comm.abort()
+            _abort(writer)
             raise ExecutorUnavailable(
                 f"a Dask scheduler answers at {settings.url}, but not as a fleet does. Start it with "
                 "--preload evertick.executors.fleet.preload, or use 'evertick fleet start'."
             ) from error
         except BaseException:
-            comm.abort()
+            _abort(writer)
             raise
-        return cls(comm, first)
+        return cls(reader, writer, first)
 
     async def read(self) -> list[dict[str, Any]]:
         if self._first:
             first, self._first = self._first, []
             return first
-        return await _read(self._comm)
+        return await _read(self._reader)
 
     def tell(self, member: str, lines: bytes) -> bool:
         """Whether it may arrive."""
-        try:
-            self._out.send({"member": member, "lines": lines})
-        except CommClosedError:
+        if self._writer.is_closing():
             return False
+        if not self._waiting:
+            # What is said in one turn of the loop goes out as one message.
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._waiting.append({"member": member, "lines": lines})
         return True
 
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        size, portion = 0, list[dict[str, Any]]()
+        for message in waiting:
+            # A batch has the same limit as a message.
+            if portion and size + len(message["lines"]) > frames.MESSAGE_MAX // 2:
+                self._writer.write(frames.encode(portion))
+                size, portion = 0, []
+            size += len(message["lines"])
+            portion.append(message)
+        if portion:
+            self._writer.write(frames.encode(portion))
+
     async def close(self) -> None:
+        if self._waiting:
+            self._flush()
         with contextlib.suppress(Exception):
-            await self._out.close(timeout=1)
-        self._comm.abort()
+            await asyncio.wait_for(self._writer.drain(), CLOSE_SECONDS)
+            self._writer.close()
+            await asyncio.wait_for(self._writer.wait_closed(), CLOSE_SECONDS)
+        _abort(self._writer)
 
 
-async def _read(comm: Comm) -> list[dict[str, Any]]:
+async def _connect(settings: FleetSettings) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Where nothing listens it may be that the hub is being started again: it is given some time for that."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + CONNECT_SECONDS
+    while True:
+        try:
+            return await asyncio.wait_for(_dial(settings), deadline - loop.time())
+        except ConnectionRefusedError:
+            if loop.time() + RETRY_SECONDS > deadline:
+                raise
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _dial(settings: FleetSettings) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    parts = urlsplit(settings.url)
+    context = client_context(settings.certificates) if settings.certificates else None
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port or PORT, ssl=context, limit=BUFFER)
     try:
-        messages = await comm.read()
-    except Exception as error:  # whatever Dask makes of bytes that are none of its own
+        writer.write(frames.encode(frames.HANDSHAKE))
+        await _read_message(reader)
+    except BaseException:
+        _abort(writer)
+        raise
+    return reader, writer
+
+
+def client_context(certificates: Certificates) -> ssl.SSLContext:
+    """Both sides show their certificates; who is who is in them, and not in the names of machines."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_verify_locations(certificates.ca)
+        context.load_cert_chain(certificates.cert, certificates.key)
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"the certificates in {certificates.cert} cannot be used: {error}") from None
+    return context
+
+
+async def _read_message(reader: asyncio.StreamReader) -> Any:
+    size = frames.size_of(await reader.readexactly(frames.HEAD_SIZE))
+    return frames.decode(await reader.readexactly(size))
+
+
+async def _read(reader: asyncio.StreamReader) -> list[dict[str, Any]]:
+    try:
+        messages = await _read_message(reader)
+    except (OSError, EOFError, frames.FrameError) as error:
         raise ExecutorUnavailable(f"the connection to the fleet has ended: {_in_words(error)}") from error
     found = list(messages) if isinstance(messages, list | tuple) else [messages]
     for message in found:
         if not isinstance(message, dict):
             raise ExecutorUnavailable("what answers there does not speak as a fleet does")
         if "refused" in message:
-            raise ExecutorUnavailable(f"the fleet refused the connection: {message['refused']}")
+            raise ExecutorUnavailable(f"the fleet refused the connection: {str(message['refused'])[:200]}")
     return found
+
+
+def _abort(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
 
 
 def _in_words(error: BaseException) -> str:
@@ -104,4 +159,6 @@ def _in_words(error: BaseException) -> str:
         return "nobody answers"
     if isinstance(error, OSError):
         return str(error) or type(error).__name__
-    return f"what answers there does not speak as a fleet does ({type(error).__name__})"
+    if isinstance(error, EOFError):
+        return "it was closed from there"
+    return f"what answers there does not speak as a fleet does ({error})"

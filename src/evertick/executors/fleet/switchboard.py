@@ -18,6 +18,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from tornado.ioloop import PeriodicCallback
 
 from evertick.executors.fleet import talk
+from evertick.executors.fleet.checking import card_of
 
 log = logging.getLogger("evertick.fleet")
 
@@ -52,7 +53,13 @@ class Switchboard(SchedulerPlugin):
     # Members
 
     def _shown(self, card: dict[str, Any], worker: str) -> None:
-        name = card.get("name")
+        try:
+            # Only what a card consists of is passed on: what else a member has put into it is no business of others.
+            card = card_of(card).to_plain()
+        except ValueError as error:
+            log.warning("member.card_refused address=%s reason=%s", worker, error)
+            return
+        name = card["name"]
         known = self._scheduler.workers.get(worker)
         if known is None:
             return  # Dask has given it up; it hears of that, and comes again
@@ -72,7 +79,7 @@ class Switchboard(SchedulerPlugin):
 
     def _said(self, lines: bytes, worker: str) -> None:
         card = self._cards.get(worker)
-        if card is not None:
+        if card is not None and isinstance(lines, bytes):
             self._tell({"member": card["name"], "lines": lines})
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:  # noqa: ARG002 - as Dask calls it
@@ -103,7 +110,9 @@ class Switchboard(SchedulerPlugin):
         try:
             while True:
                 for message in _all(await comm.read()):
-                    self._pass_on(str(message["member"]), message["lines"])
+                    match message:
+                        case {"member": str(member), "lines": bytes(lines)}:
+                            self._pass_on(member, lines)
         except (CommClosedError, OSError):
             pass
         finally:

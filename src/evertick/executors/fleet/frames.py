@@ -1,0 +1,61 @@
+"""How a message looks on a connection to the fleet: Dask's frames, of which only plain values are read.
+
+Dask's own reader rebuilds whatever object a frame names: it unpickles it, or imports the module that it says it is
+from. So whoever may send a message may run code in the process that reads it. This reader knows maps, lists, texts,
+bytes, numbers, booleans and nothing else, and refuses a message that says it is longer than any of ours.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from typing import Any, Final
+
+import msgpack
+
+MESSAGE_MAX: Final = 64 * 1024 * 1024
+HEAD_SIZE: Final = 8
+_HEAD: Final = struct.Struct("=Q")
+_PRELUDE: Final = struct.Struct("=QQ")
+HANDSHAKE: Final[dict[str, Any]] = {
+    "compression": None,
+    "python": list(sys.version_info[:3]),
+    # Dask wants to hear a number; nothing of ours is ever pickled.
+    "pickle-protocol": 5,
+}
+
+
+class FrameError(ValueError):
+    """What was sent is not a plain message."""
+
+
+def encode(message: Any) -> bytes:
+    """The bytes of a message, with their size ahead."""
+    body: bytes = msgpack.packb(message, use_bin_type=True)
+    return _HEAD.pack(_PRELUDE.size + len(body)) + _PRELUDE.pack(1, len(body)) + body
+
+
+def size_of(head: bytes) -> int:
+    """How many bytes follow the first eight."""
+    size: int = _HEAD.unpack(head)[0]
+    if not _PRELUDE.size < size <= MESSAGE_MAX:
+        raise FrameError(f"a message of {size} bytes")
+    return size
+
+
+def decode(data: bytes) -> Any:
+    """The message in the bytes that follow the first eight."""
+    count, length = _PRELUDE.unpack_from(data)
+    if count != 1 or length != len(data) - _PRELUDE.size:
+        # Further frames hold objects that Dask would rebuild.
+        raise FrameError("a message with objects in it")
+    try:
+        return msgpack.unpackb(
+            memoryview(data)[_PRELUDE.size :], raw=False, use_list=False, strict_map_key=False, ext_hook=_refuse
+        )
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise FrameError(f"a message that cannot be read ({type(error).__name__})") from error
+
+
+def _refuse(code: int, _: bytes) -> Any:
+    raise FrameError(f"a value of the unknown kind {code}")

@@ -1,0 +1,115 @@
+"""How the processes of a fleet read each other: Dask's connections, of which only plain values are taken.
+
+Dask lets a transport be put in the place of its own, by the scheme of an address. This one reads with `frames`, so
+that nothing that a member sends is unpickled, neither by the hub nor by another member.
+"""
+
+from __future__ import annotations
+
+import logging
+from ssl import SSLError
+from typing import Any
+
+from distributed.comm import registry
+from distributed.comm.core import CommClosedError
+from distributed.comm.tcp import (
+    TCP,
+    TLS,
+    BaseTCPBackend,
+    TCPConnector,
+    TCPListener,
+    TLSConnector,
+    TLSListener,
+    convert_stream_closed_error,
+)
+from distributed.security import Security
+from tornado.iostream import IOStream, StreamClosedError
+
+from evertick.executors.fleet import frames
+from evertick.executors.fleet.settings import Certificates
+
+log = logging.getLogger("evertick.fleet")
+
+
+class _PlainReader:
+    """In front of one of Dask's connections: reads as it does, but only plain values."""
+
+    stream: IOStream | None
+    peer_address: str
+    _closed: bool
+
+    async def read(self, deserializers: Any = None) -> Any:  # noqa: ARG002 - as Dask calls it
+        stream = self.stream
+        if stream is None:
+            raise CommClosedError
+        try:
+            size = frames.size_of(await stream.read_bytes(frames.HEAD_SIZE))
+            return frames.decode(await stream.read_bytes(size))
+        except (StreamClosedError, SSLError) as error:
+            self.stream = None
+            self._closed = True
+            convert_stream_closed_error(self, error)
+        except frames.FrameError as error:
+            log.warning("connection.refused address=%s reason=%s", self.peer_address, error)
+            self.abort()
+            raise CommClosedError(f"{self.peer_address} sent {error}") from error
+        except BaseException:
+            # How much of the message was read is not known.
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        raise NotImplementedError
+
+
+class PlainTCP(_PlainReader, TCP):
+    abort = TCP.abort
+
+
+class PlainTLS(_PlainReader, TLS):
+    abort = TLS.abort
+
+
+class _PlainTCPConnector(TCPConnector):
+    comm_class = PlainTCP
+
+
+class _PlainTCPListener(TCPListener):
+    comm_class = PlainTCP
+
+
+class _PlainTLSConnector(TLSConnector):
+    comm_class = PlainTLS
+
+
+class _PlainTLSListener(TLSListener):
+    comm_class = PlainTLS
+
+
+class _PlainTCPBackend(BaseTCPBackend):
+    _connector_class = _PlainTCPConnector
+    _listener_class = _PlainTCPListener
+
+
+class _PlainTLSBackend(BaseTCPBackend):
+    _connector_class = _PlainTLSConnector
+    _listener_class = _PlainTLSListener
+
+
+def install() -> None:
+    """Before anything of Dask is opened in this process; other ways to connect are closed."""
+    registry.backends.clear()
+    registry.backends.update({"tcp": _PlainTCPBackend(), "tls": _PlainTLSBackend()})
+
+
+def security_of(certificates: Certificates | None) -> Security:
+    """The same three files for whatever part one takes; both sides must show theirs."""
+    if certificates is None:
+        return Security(require_encryption=False)
+    ca, cert, key = certificates
+    roles = {
+        f"tls_{role}_{kind}": file
+        for role in ("scheduler", "worker", "client")
+        for kind, file in (("cert", cert), ("key", key))
+    }
+    return Security(require_encryption=True, tls_ca_file=ca, **roles)
