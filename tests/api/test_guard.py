@@ -16,7 +16,7 @@ from evertick.operations.tokens import Role
 from tests.api.door import TestClient, WebSocketDenialResponse
 
 ROUTES = [
-    (method, route.path, role_of(route))
+    (method, route.path_format, role_of(route))
     for route in make_routes().router.routes
     if role_of(route) is not None
     for method in sorted(route.methods)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from urllib.parse import quote
 
 import pytest
 from pydantic import TypeAdapter
@@ -11,16 +12,18 @@ from pydantic import TypeAdapter
 from evertick.api.app import make_routes
 from evertick.api.routes_hooks import signature
 from evertick.model.instant import SECOND
+from evertick.model.lifecycle import FAILED, Trigger
+from evertick.model.run import RunKey
 from evertick.operations.tokens import Role
 from tests.api.conftest import ORIGIN
 from tests.api.door import TestClient
-from tests.operations.ledger import TEXT, at
+from tests.operations.ledger import TEXT, at, entry, fill, ran
 
 V1 = "/api/v1"
 RUN = "etl@2026-03-02T02:00:00Z"
 RUNNING = "etl@2026-03-02T04:00:00Z"
 MODELS = {
-    (method, route.path): route.response_model
+    (method, route.path_format): route.response_model
     for route in make_routes().router.routes
     if getattr(route, "response_model", None) is not None
     for method in route.methods
@@ -88,10 +91,61 @@ def test_an_answer_has_the_shape_that_is_described(client, path):
         assert fits("GET", path, client.get(V1 + question)) is not None
 
 
+OLD = "etl@2026-03-02T02:30:00Z~chain/a@2026-03-02T02:30:00Z~api-1/etl"
+"""A run under an id as versions up to 0.1 made them: with slashes."""
+
+
+@pytest.mark.parametrize("path", ["", "/why", "/logs", "/retry", "/cancel"])
+def test_a_run_whose_id_has_slashes_is_addressed_with_them_escaped(client, store, path):
+    chained = RunKey("etl", at(2.5), "chain/a@2026-03-02T02:30:00Z~api-1/etl")
+    fill(store, entry(2.5, key=chained, trigger=Trigger.CHAINED), watermark=4)
+    if path != "/cancel":
+        ran(store, chained, at(2.5), at(2.6), FAILED)
+    assert chained.run_id == OLD
+    url = f"{V1}/runs/{quote(OLD, safe='')}{path}"
+    answer = client.post(url) if path in ("/retry", "/cancel") else client.get(url)
+    assert answer.status_code == 200, answer.text
+    if path == "":
+        assert answer.json()["run"] == OLD
+    if path == "/cancel":
+        assert json.loads(store.claim(None, 10)[0].payload) == {"run_id": OLD}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_escaped_slash_leads_to_no_other_route(client, method):
+    """What the guard looks at and what answers are the same path."""
+    asked = client.request(method, f"{V1}/runs%2F{RUN}/cancel")
+    assert asked.status_code in (404, 405)  # as the page's shell is asked, which only reads
+
+
+@pytest.mark.parametrize(
+    ("reference", "meant"),
+    [
+        pytest.param("etl", RUNNING, id="a job is its latest run"),
+        pytest.param("etl@2026-03-02T02", RUN, id="a beginning"),
+        pytest.param(RUN, RUN, id="a whole id"),
+    ],
+)
+def test_every_route_of_a_run_takes_a_job_or_a_beginning_of_an_id(client, reference, meant):
+    assert client.get(f"{V1}/runs/{reference}").json()["run"] == meant
+    assert client.get(f"{V1}/runs/{reference}/why").json()["run"]["run"] == meant
+    assert client.get(f"{V1}/runs/{reference}/logs").status_code == 200
+    done = client.post(f"{V1}/runs/{reference}/{'retry' if meant == RUN else 'cancel'}")
+    assert done.status_code == 200, done.text
+
+
+def test_a_beginning_that_several_runs_have_names_them(client):
+    answer = client.get(f"{V1}/runs/etl@2026-03-02T0")
+    assert answer.status_code == 404
+    told = answer.json()
+    assert told["suggestions"] == [f"etl@2026-03-02T0{hour}:00:00Z" for hour in (4, 3, 2, 1)]
+    assert "beginning of several runs" in told["detail"]
+
+
 def test_every_question_is_asked_here():
     asked = {V1 + path for path in (*QUESTIONS, *WITHOUT_A_SHAPE, *ANSWERED_ELSEWHERE)}
     routes = {
-        route.path
+        route.path_format
         for route in make_routes().router.routes
         if route.path.startswith(V1) and "GET" in (route.methods or ())
     }
@@ -163,9 +217,9 @@ def test_a_backfill_is_previewed_followed_and_cancelled(client, store):
     [
         pytest.param("GET", "/jobs/elt", 404, "etl", id="a job that is not there"),
         pytest.param("GET", "/runs/etl@2026-03-02T09:00:00Z", 404, "etl@", id="a run that is not there"),
-        pytest.param("GET", "/runs/etl", 422, "not the id of a run", id="a job in the place of a run"),
-        pytest.param("POST", "/runs/etl/cancel", 422, "'etl' is not the id", id="the same, to cancel all of it"),
-        pytest.param("GET", "/runs/etl/why", 422, "'etl' is not the id", id="the same, to be told why"),
+        pytest.param("GET", "/runs/elt", 404, "etl", id="the run of a job that is not there"),
+        pytest.param("POST", "/runs/elt/cancel", 404, "etl", id="the same, to cancel it"),
+        pytest.param("GET", "/runs/etl@noon/why", 422, "'etl@noon' is not the id", id="what no id begins with"),
         pytest.param("GET", "/runs/etl@0001-01-01T00:00:00+23:59", 422, "not the id of a run", id="before all time"),
         pytest.param("GET", "/jobs?search=%00", 400, "NUL", id="a character that is none"),
         pytest.param("GET", "/runs?state=done", 422, "succeeded", id="a word that is not there"),

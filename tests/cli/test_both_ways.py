@@ -98,6 +98,9 @@ QUESTIONS = [
     ["logs", "{failed}"],
     ["logs", "{failed}", "--step", "one"],
     ["logs", "echo"],
+    ["logs", "{beginning}"],
+    ["why", "{beginning}"],
+    ["why", "ech"],
     ["verify"],
 ]
 MISTAKES = [
@@ -106,6 +109,8 @@ MISTAKES = [
     pytest.param(["why", "build", "noon"], 2, id="no time"),
     pytest.param(["why", "build@x"], 2, id="no run"),
     pytest.param(["logs", "build@2026-03-01T02:00:00Z"], 3, id="no such run"),
+    pytest.param(["logs", "e"], 3, id="the beginning of no run"),
+    pytest.param(["retry", "x@2"], 3, id="the beginning of no job's run"),
     pytest.param(["explain", "{failed}", "--attempt", "7"], 3, id="no such attempt"),
     pytest.param(["logs", "{failed}", "--step", "three"], 3, id="no such step"),
     pytest.param(["trigger", "echo", "-p", "WORD=bye"], 2, id="a value that is not allowed"),
@@ -121,7 +126,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize("arguments", QUESTIONS, ids=" ".join)
 def test_the_same_question_has_the_same_answer(desk, arguments):
-    asked = [argument.format(failed=desk.failed) for argument in arguments]
+    asked = [argument.format(failed=desk.failed, beginning=desk.failed[:-3]) for argument in arguments]
     # An hour may begin meanwhile: what is compared is what was asked while nothing changed.
     for _ in range(5):
         ledger, *servers = [desk.ask(way, *asked) for way in WAYS]
@@ -147,7 +152,7 @@ def test_what_is_asked_for_is_done(desk, way):
     assert (code, asked["run"]["state"], asked["run"]["params"]) == (0, "succeeded", {"WORD": "hi"})
     assert asked["run"]["trigger"] == "manual"
     assert [log["text"] for log in desk.ask(way, "logs", asked["run"]["run"])[1]] == ["hi\n"]
-    code, retried = desk.ask(way, "retry", desk.failed, "--from-failed", "--wait")
+    code, retried = desk.ask(way, "retry", desk.failed[:-3], "--from-failed", "--wait")
     assert (code, retried["run"]["resumed_from"], retried["run"]["exit_code"]) == (1, desk.failed, 3)
     assert desk.ask(way, "pause", "hourly", "--note", "a move")[1]["is_answered"]
     assert desk.ask(way, "status", "hourly")[1]["pause_note"] == "a move"

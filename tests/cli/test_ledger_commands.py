@@ -148,7 +148,7 @@ def test_waiting_for_a_run_that_nobody_starts_is_a_timeout(folder):
         ),
         pytest.param(["trigger", "export", "-p", "FORMAT"], 2, "Write NAME=VALUE", id="no value"),
         pytest.param(["trigger", "etl", "--timeout", "3"], 2, "goes with --wait", id="a timeout without waiting"),
-        pytest.param(["retry", "etl"], 2, "is not the id of a run", id="a retry of a job"),
+        pytest.param(["retry", "etl@noon"], 2, "is not the id of a run", id="a retry of no run"),
         pytest.param(["why", "etl", "noon"], 2, "is not a time", id="no time"),
         pytest.param(["why", "etl@2026-03-02T09:00:00Z", "now"], 2, "names its time already", id="two times"),
         pytest.param(["backfill", "etl", "--to", "2026-03-02"], 2, "--from and --to", id="half a window"),

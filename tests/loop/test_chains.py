@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import pairwise
 
 from evertick.loop.messages import ChainArrived, PauseJob, ResumeJob
 from evertick.model.chain import After, AfterMode
-from evertick.model.instant import MINUTE, SECOND
+from evertick.model.facts import read_facts
+from evertick.model.instant import MINUTE, SECOND, to_text
 from evertick.model.ledger import RequestKind
 from evertick.model.lifecycle import FAILED
 from evertick.operations import message_of
-from tests.loop.harness import WAIT, Act, World, job, world
+from tests.loop.harness import WAIT, Act, World, at, job, world
+
+SHORT = re.compile(r"[A-Za-z0-9@:.~_-]{1,59}")
 
 
 def after(*upstream: str, mode: AfterMode = AfterMode.ALL, name: str = "z"):
@@ -32,6 +37,41 @@ def test_a_success_starts_the_job_after_it():
     here.run_for(5 * SECOND)
     assert here.ledger("z") == ["09:00 succeeded chained"]
     assert claim(here) == []
+
+
+def test_the_runs_it_came_from_are_fields_and_not_its_id():
+    here = world(job("a"), job("b"), after("a", "b"))
+    here.run_until("09:00:05")
+    claim(here)
+    here.run_for(5 * SECOND)
+    (row,) = here.rows("z")
+    assert {parent.run for parent in read_facts(row.facts).parents} == {
+        f"{name}@{to_text(at('09:00'))}" for name in ("a", "b")
+    }
+    assert SHORT.fullmatch(row.key.run_id)
+
+
+def test_an_occurrence_that_waited_names_the_runs_it_waited_for():
+    here = world(job("a"), replace(job("z"), after=After(("a",))))
+    here.act("a", Act(lasts_us=MINUTE))
+    here.run_until("09:02")
+    claim(here)
+    here.run_for(5 * SECOND)
+    row = here.rows("z")[0]
+    assert [parent.run for parent in read_facts(row.facts).parents] == [f"a@{to_text(at('09:00'))}"]
+
+
+def test_ids_stay_short_however_long_the_chain_is():
+    names = [f"warehouse-load-{number}" for number in range(8)]
+    links = [after(before, name=name) for before, name in pairwise(names)]
+    here = world(job(names[0]), *links)
+    here.run_until("09:00:05")
+    for _ in links:
+        claim(here)
+        here.run_for(5 * SECOND)
+    ids = [row.key.run_id for name in names for row in here.rows(name)]
+    assert len(ids) == len(names)
+    assert all(SHORT.fullmatch(one) for one in ids), ids
 
 
 def test_a_failure_does_not():

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from evertick.loop.messages import MembersSeen, RunFinished, RunLost, SubRunUnwanted, SubRunWanted
+from evertick.loop.messages import MembersSeen, RunFinished, RunLost, StepsSeen, SubRunUnwanted, SubRunWanted
 from evertick.model.bucket import bucket_of
+from evertick.model.facts import Parent, read_facts
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, FAILED, PLANNED, RUNNING, SKIPPED, SUCCEEDED, Trigger
@@ -16,7 +17,7 @@ from evertick.model.policy import OnExecutorLost
 from evertick.model.routing import FLEET, Routing
 from evertick.model.run import RunKey
 from evertick.model.steps import StepRecord, steps_text
-from evertick.model.subrun import SubRunEnd, sub_run_key
+from evertick.model.subrun import SubRunEnd, old_sub_run_key, sub_run_key
 from evertick.model.work import Step, SubJob, Work
 from evertick.operations import message_of
 from tests.loop.executor import Act
@@ -48,6 +49,23 @@ def test_the_run_is_for_the_time_of_its_parent_and_says_why_it_exists():
     assert (row.key, row.trigger, row.params) == (CHILD, Trigger.SUBJOB, '{"N": "1"}')
     assert row.detail == f"for step 'call' of {PARENT.run_id}"
     assert here.started("b") == ["09:00"]
+
+
+def test_the_run_names_its_parent_in_a_field_and_not_in_its_id():
+    here = parent_runs()
+    here.say(WANTED)
+    (row,) = here.rows("b")
+    assert read_facts(row.facts).parents == (Parent(PARENT.run_id, "call"),)
+    assert len(row.key.origin) <= 16
+
+
+def test_a_step_that_waits_since_the_version_before_finds_the_run_it_asked_for():
+    """The keepers of the version before go on through an upgrade, and so does what they wait for."""
+    old = old_sub_run_key("b", PARENT, 1, "call", 1)
+    here = parent_runs()
+    here.say(StepsSeen(PARENT, 1, steps_text([StepRecord("call", "running", 1, sub_run=old.run_id)])))
+    here.say(WANTED)
+    assert [row.key for row in here.rows("b")] == [old]
 
 
 @pytest.mark.parametrize("state", [SUCCEEDED, FAILED])
@@ -245,8 +263,8 @@ def test_the_end_of_a_run_for_a_cancelled_parent_survives_a_crash():
     here = parent_runs()
     here.say(WANTED)
     here.say(SubRunUnwanted(PARENT, 1, "call", 1, "b"))
-    requests = [request.id for request in here.store.requests([f"{CHILD.origin}/stop"])]
-    assert requests == [f"{CHILD.origin}/stop"]
+    requests = [request.id for request in here.store.requests([f"{CHILD.origin}-stop"])]
+    assert requests == [f"{CHILD.origin}-stop"]
 
 
 def test_the_origin_of_a_run_deep_below_others_stays_short():

@@ -8,6 +8,7 @@ import pytest
 
 from evertick.errors import Conflict, DefinitionError, NotFound
 from evertick.loop.messages import TriggerJob
+from evertick.model.facts import Parent
 from evertick.model.instant import MINUTE
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import SUCCEEDED, Trigger
@@ -81,7 +82,9 @@ def test_a_triggered_run_is_for_the_time_of_asking():
 def test_a_retry_is_for_the_time_of_the_run_it_repeats_and_has_its_parameters(store):
     fill(store, entry(2, key=key(2, "r0"), params='{"FORMAT": "json"}', trigger=Trigger.MANUAL), watermark=3)
     message = message_of(retry_request("r1", require_run(store, key(2, "r0")), at(5)))
-    assert message == TriggerJob("r1", "etl", at(2), Trigger.RETRY, '{"FORMAT": "json"}')
+    assert message == TriggerJob(
+        "r1", "etl", at(2), Trigger.RETRY, '{"FORMAT": "json"}', parents=(Parent(key(2, "r0").run_id),)
+    )
 
 
 def test_a_retry_of_a_backfilled_run_leaves_the_rule_of_the_backfill_behind(store):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evertick.errors import GapRefused
+from evertick.model.facts import Facts, Parent, Wait, WaitKind, facts_text
 from evertick.model.lifecycle import (
     FAILED,
     RUNNING,
@@ -42,6 +43,16 @@ def job(store: Store, job_id: str = "report") -> JobRecord:
 
 class EntryContract:
     """An occurrence is decided once."""
+
+    def test_what_a_run_rests_on_is_kept_until_it_is_said_anew(self, store):
+        first = facts_text(Facts((Parent("load@2026-03-02T09:00:00Z", "ä step"),)))
+        enter(store, planned(occurrence(), facts=first))
+        assert row(store, occurrence()).facts == first
+        store.record([became(occurrence(), WAITING)])
+        assert row(store, occurrence()).facts == first
+        then = facts_text(Facts(waits=(Wait(WaitKind.QUEUE, NINE, "db", ("load@2026-03-02T09:00:00Z",)),)))
+        store.record([became(occurrence(), RUNNING, facts=then)])
+        assert row(store, occurrence()).facts == then
 
     def test_an_entry_is_read_back_as_it_was_written(self, store):
         entry = planned(requested(), WAITING, Trigger.API, detail="asked by ann", params='{"n": 1}')

@@ -21,6 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from evertick.api.headers import security_headers
 from evertick.api.office import Caller, Office
+from evertick.api.path_parts import with_whole_parts
 from evertick.api.problems import problem
 from evertick.api.sessions import COOKIE, is_same
 from evertick.errors import EvertickError
@@ -71,7 +72,8 @@ class Guard:
                 return
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        office, method = self._office, str(scope["method"])
+        office, method, asked = self._office, str(scope["method"]), str(scope["path"])
+        scope = with_whole_parts(scope)
         is_head, status = method == "HEAD", 500
         if is_head:
             # Whatever can be read can be asked for its headers, and has the same status then: a probe must not be told
@@ -100,7 +102,7 @@ class Guard:
         if _is_noted(method, route, status, request):
             found: Caller | None = scope["state"]["caller"]
             note = functools.partial(
-                office.audit.write, found.name if found else "nobody", f"{method} {route or 'nothing'}", scope["path"]
+                office.audit.write, found.name if found else "nobody", f"{method} {route or 'nothing'}", asked
             )
             await asyncio.to_thread(note, origin=address, outcome=str(status), detail=scope["state"].get("noted"))
 
@@ -162,7 +164,7 @@ class Guard:
         for route, role in self._routes:
             # Its pattern first: what a route has to say beyond that is asked of the one that may be meant.
             if route.path_regex.match(path) and route.matches(scope)[0] is Match.FULL:
-                return route.path, role
+                return route.path_format, role
         # The page's own files hold no data. Of the rest nothing is told to those who are not known.
         is_page = not scope["path"].startswith("/api") and scope["method"] in SAFE
         return "", OPEN if is_page else None

@@ -10,6 +10,11 @@ from evertick.api.models_base import Moment, Shape
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
 
 
+class Parent(Shape):
+    run: str
+    via: str | None = Field(description="The step that asked for this run, or the constraint that was broken.")
+
+
 class RunBase(Shape):
     run: str
     job: str
@@ -32,6 +37,7 @@ class RunBase(Shape):
     request: str | None
     params: Any
     resumed_from: str | None
+    parents: list[Parent] = Field(description="The runs that this one exists because of; `trigger` says in which way.")
 
 
 class Run(RunBase):

@@ -6,7 +6,6 @@ again for anything else. A signed call that is sent twice is one request.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
@@ -23,6 +22,7 @@ from evertick.api.problems import problem
 from evertick.api.routing import At, JobId, RequestId, Routes
 from evertick.api.sessions import is_same
 from evertick.errors import DefinitionError, SettingsError
+from evertick.model.ids import digest
 from evertick.model.instant import SECOND
 from evertick.operations.tokens import Role
 from evertick.settings.secrets import reveal
@@ -54,7 +54,7 @@ async def call_hook(
     used_id = request_id
     if x_evertick_signature is not None and secret:
         is_good = is_signed(secret, x_evertick_signature, body, at.now())
-        used_id = f"hook-{hashlib.sha256(f'{job} {x_evertick_signature}'.encode()).hexdigest()[:24]}"
+        used_id = f"hook-{digest(f'{job} {x_evertick_signature}')}"
     else:
         is_good = bool(secret) and is_same(x_evertick_token or "", secret or "")
     if not is_good:

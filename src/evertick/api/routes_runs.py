@@ -12,7 +12,6 @@ from starlette.responses import Response, StreamingResponse
 from evertick.api import models_asked, models_runs
 from evertick.api.models_base import Shape
 from evertick.api.routing import At, RequestId, Routes, RunId, Wait, Who, Words, items
-from evertick.operations.asking import read_run_id
 from evertick.operations.tokens import Role
 
 routes = Routes("runs")
@@ -76,7 +75,7 @@ def get_run_definition(
 @routes.get("/runs/{run}/why", Role.VIEWER, models_asked.Why)
 def explain_run(at: At, run: RunId) -> Any:
     """What became of a run, and why."""
-    return at.desk.why(_as_run(run))
+    return at.desk.why_run(run)
 
 
 @routes.get("/runs/{run}/logs", Role.VIEWER, models_runs.LogFiles)
@@ -107,7 +106,7 @@ def read_log(
 @routes.post("/runs/{run}/cancel", Role.OPERATOR, models_asked.Asked)
 def cancel_run(at: At, who: Who, request_id: RequestId, run: RunId, wait: Wait = 0) -> Any:
     """End a run: at once where it has not started, else its processes are asked to and then killed."""
-    return at.desk.cancel(_as_run(run), request_id=request_id, by=who.name, wait_seconds=wait)
+    return at.desk.cancel_run(run, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
 @routes.post("/runs/{run}/retry", Role.OPERATOR, models_asked.Asked)
@@ -119,14 +118,9 @@ def retry_run(
     return at.desk.retry(run, from_failed, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-def _as_run(run: str) -> str:
-    """What stands where the id of a run does is one, and never taken for a job."""
-    read_run_id(run)
-    return run
-
-
 def _download(at: At, run: str, attempt: int, step: str, wanted: str) -> Response:
     """All that is there now, or the part that a `Range` asks for; one in another form may be answered with all."""
+    run = at.desk.find_run(run).key.run_id  # once: a job's latest run may be another one a moment later
     size = next((log["size"] for log in at.desk.list_logs(run) if (log["attempt"], log["step"]) == (attempt, step)), 0)
     part = _RANGE.fullmatch(wanted)
     begin, end = (int(part[1]), min(int(part[2] or size), size - 1) + 1) if part else (0, size)

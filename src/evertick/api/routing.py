@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import hashlib
 import inspect
 import json
+import re
 import secrets
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
@@ -17,12 +17,16 @@ from starlette.responses import Response
 
 from evertick.api.guard import OPEN
 from evertick.api.office import Caller, Office
+from evertick.api.path_parts import PART
 from evertick.errors import DefinitionError
+from evertick.model.ids import digest
 from evertick.operations.desk_scene import Shared
 from evertick.operations.tokens import Role
 
 PREFIX = "/api/v1"
 WAIT_MAX = 60.0
+
+_NAMES = re.compile(r"\{(\w+)\}")
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -49,11 +53,11 @@ async def request_id_of(
 ) -> str:
     """The id under which the ledger keeps what is asked."""
     if not idempotency_key:
-        return f"api-{secrets.token_hex(12)}"
+        return f"api-{digest(secrets.token_hex(16))}"
     caller: Caller | None = request.state.caller
     whose = caller.token_id if caller else ""
     text = "\n".join((whose, request.method, request.url.path, idempotency_key))
-    return f"api-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:24]}"
+    return f"api-{digest(text)}"
 
 
 async def no_strangers(request: Request) -> None:
@@ -73,7 +77,14 @@ At = Annotated[Office, Depends(office_of)]
 Who = Annotated[Caller, Depends(caller_of)]
 RequestId = Annotated[str, Depends(request_id_of)]
 JobId = Annotated[str, Path(max_length=255, description="The id of a job.")]
-RunId = Annotated[str, Path(max_length=600, description="The id of a run: job@time, and ~request behind it.")]
+RunId = Annotated[
+    str,
+    Path(
+        max_length=600,
+        description="The id of a run (`job@time`, and `~request` behind it), a beginning of it that no other run has, "
+        "or the id of a job: its latest run.",
+    ),
+]
 Wait = Annotated[
     float, Query(ge=0, le=WAIT_MAX, description="Seconds to wait for the scheduler's answer; 0: not at all.")
 ]
@@ -112,7 +123,7 @@ class Routes:
         def add(handler: Handler) -> Handler:
             self._routes.append(
                 {
-                    "path": self._prefix + path,
+                    "path": _NAMES.sub(rf"{{\1:{PART}}}", self._prefix + path),
                     "endpoint": _answering(handler, is_quick=method == "GET"),
                     "methods": [method],
                     "response_model": model,

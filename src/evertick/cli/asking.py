@@ -14,6 +14,7 @@ import click
 
 from evertick.cli.exits import FAILED, INTERRUPTED, OK, TIMEOUT
 from evertick.cli.output import note, show, show_text
+from evertick.model.ids import digest
 
 if TYPE_CHECKING:
     from evertick.operations.desk import Desk
@@ -28,7 +29,7 @@ Data = dict[str, Any]
 
 
 def new_id() -> str:
-    return f"cli-{secrets.token_hex(6)}"
+    return f"cli-{digest(secrets.token_hex(16))}"
 
 
 def whoami() -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from evertick.errors import NotFound
 from evertick.library.results import Backfill, Explanation, Proof, Run, Schedule, Upcoming, made_of, run_of
+from evertick.model.ids import digest, origin_of
 from evertick.model.instant import from_datetime, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.run import RunKey
@@ -108,7 +109,7 @@ class Ledger:
         request = self._asked(lambda desk, request_id: desk.trigger(job_id, given, trigger, request_id=request_id))
         with self._lock:
             (found,) = self._store.requests([request])
-        return RunKey(job_id, found.submitted_at, request).run_id
+        return RunKey(job_id, found.submitted_at, origin_of(request)).run_id
 
     def pause(self, job_id: str, note: str) -> str:
         return self._asked(lambda desk, request_id: desk.pause(job_id, note, request_id=request_id))
@@ -169,7 +170,7 @@ class Ledger:
             return None
         if not progress["is_over"]:
             return None
-        keys = [RunKey(backfill.job, from_datetime(at), backfill.request) for at in backfill.chosen]
+        keys = [RunKey(backfill.job, from_datetime(at), origin_of(backfill.request)) for at in backfill.chosen]
         return tuple(self.run(key.run_id) for key in keys)
 
     def close(self) -> None:
@@ -193,4 +194,4 @@ def _text(value: object) -> str:
 
 
 def _id() -> str:
-    return f"py-{secrets.token_hex(6)}"
+    return f"py-{digest(secrets.token_hex(16))}"

@@ -9,8 +9,10 @@ from evertick.loop.runs import OpenRun
 from evertick.loop.state import Arrival, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.chain import AfterMode
+from evertick.model.facts import Facts, Parent, facts_text
+from evertick.model.ids import origin_of, request_id_of
 from evertick.model.job import Job
-from evertick.model.ledger import Request, RequestKind, short_id
+from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import PLANNED, Trigger
 from evertick.model.run import Entry, RunKey
 
@@ -33,8 +35,8 @@ def link(state: State, old: Job | None, new: Job | None) -> None:
 def announce(state: State, turn: Turn, run: OpenRun) -> None:
     """A run succeeded: tell the jobs after it, through the ledger, in the transaction that says it succeeded."""
     for downstream in sorted(state.downstream.get(run.key.job_id, ())):
-        payload = json.dumps({"upstream": run.key.job_id, "at": run.key.scheduled_for})
-        told = short_id(f"chain/{run.key.run_id}/{downstream}")
+        payload = json.dumps({"upstream": run.key.job_id, "at": run.key.scheduled_for, "run": run.key.run_id})
+        told = request_id_of("chain", run.key.run_id, downstream)
         turn.request(Request(told, RequestKind.CHAIN, downstream, payload, turn.now))
 
 
@@ -52,7 +54,7 @@ def arrived(state: State, turn: Turn, message: ChainArrived) -> None:
         if before.request_id == message.request_id:
             return
         turn.answer(before.request_id, message.job_id, SUPERSEDED)
-    job.arrivals[message.upstream] = Arrival(message.request_id, message.at)
+    job.arrivals[message.upstream] = Arrival(message.request_id, message.at, message.run)
     start_chained(turn, job)
 
 
@@ -80,16 +82,22 @@ def use(turn: Turn, job: JobState) -> None:
     job.arrivals = None
 
 
+def parents_of(job: JobState) -> tuple[Parent, ...]:
+    """The runs whose success has arrived."""
+    return tuple(Parent(arrival.run) for arrival in (job.arrivals or {}).values() if arrival.run)
+
+
 def start_chained(turn: Turn, job: JobState) -> None:
     """For a job without a schedule of its own: a run for the newest of the successes, if all are there.
 
-    It is entered under that request's id, so that the same successes arriving again make the same run.
+    It is entered under what is left of that request's id, so that the same successes arriving again make the same run.
     """
     if job.hold is not None or job.job.schedules or not job.arrivals or not is_satisfied(job):
         return
     newest = max(job.arrivals.values(), key=lambda arrival: (arrival.at, arrival.request_id))
-    key = RunKey(job.job.id, newest.at, newest.request_id)
-    run = turn.enter(Entry(key, PLANNED, Trigger.CHAINED, turn.now, detail=f"after {', '.join(job.arrivals)}"))
+    key = RunKey(job.job.id, newest.at, origin_of(newest.request_id))
+    detail, facts = f"after {', '.join(job.arrivals)}", facts_text(Facts(parents_of(job)))
+    run = turn.enter(Entry(key, PLANNED, Trigger.CHAINED, turn.now, detail=detail, facts=facts))
     assert run is not None
     if job.planned is None:
         job.planned = {}

@@ -26,8 +26,9 @@ from evertick.model.constraint import (
     PreRunHook,
     RequirePreviousSuccess,
 )
+from evertick.model.ids import request_id_of
 from evertick.model.instant import Instant
-from evertick.model.ledger import Request, RequestKind, short_id
+from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import Trigger
 from evertick.model.run import RunKey
 
@@ -97,7 +98,7 @@ def violate(
         match action.kind:
             case ActionKind.START_JOB:
                 _request_start(turn, action.job_id, run, constraint, number, Trigger.CHAINED)
-            case ActionKind.RETRY if not run.key.origin.startswith(f"{constraint}/"):
+            case ActionKind.RETRY if all(parent.via != constraint for parent in run.facts.parents):
                 # Once: a retry that meets the same constraint again must not ask for the next one.
                 _request_start(turn, job.job.id, run, constraint, number, Trigger.RETRY)
             case ActionKind.SKIP_NEXT:
@@ -117,8 +118,9 @@ def _request_start(turn: Turn, job_id: str, run: OpenRun, constraint: str, numbe
         "params": run.params if is_again else "",
         "scheduled_for": run.key.scheduled_for,
         "detail": f"{constraint} did not hold for {run.key.run_id}",
+        "parents": [[run.key.run_id, constraint]],
     }
-    name = short_id(f"{constraint}/{run.key.run_id}/{number}")
+    name = request_id_of("rule", constraint, run.key.run_id, number)
     turn.request(Request(name, RequestKind.TRIGGER, job_id, json.dumps(payload), turn.now, "constraint"))
 
 

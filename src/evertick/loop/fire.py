@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from evertick.loop.chain import is_held_back, use
+from evertick.loop.chain import is_held_back, parents_of, use
 from evertick.loop.claims import needs_claim
 from evertick.loop.constraints import check_behind, missing_success, too_many
 from evertick.loop.enter import drop, settle_catchup, settle_job
@@ -247,6 +247,7 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     if queue is not None:
         queue.active.add(run.key)
     if job.arrivals and not run.key.origin and run.attempt == 0:
+        run.facts = run.facts._replace(parents=parents_of(job))
         use(turn, job)
         run.has_used_successes = True
     run.attempt += 1

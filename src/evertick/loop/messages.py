@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from evertick.model.facts import Parent
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Snapshot
@@ -206,6 +207,8 @@ class TriggerJob(NamedTuple):
     slot: ReplySlot | None = None
     detail: str = ""
     """In words, what it is for."""
+    parents: tuple[Parent, ...] = ()
+    """The runs that it exists because of."""
 
 
 class CancelRun(NamedTuple):
@@ -262,6 +265,8 @@ class ChainArrived(NamedTuple):
     job_id: str
     upstream: str
     at: Instant
+    run: str = ""
+    """The id of the run that succeeded."""
 
 
 # --- questions, answered at once

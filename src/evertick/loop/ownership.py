@@ -17,6 +17,7 @@ from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import read_attempts
 from evertick.model.bucket import bucket_of
+from evertick.model.facts import read_facts
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord
@@ -120,6 +121,7 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     run.state, run.attempt, run.fence = row.state, row.attempt, row.fence
     run.params, run.executor, run.started_at, run.retry_at = row.params, row.executor, row.started_at, row.retry_at
     run.steps, run.definition, run.earlier = row.steps, row.definition, row.earlier
+    run.facts = run.told_facts = read_facts(row.facts)
     run.losses = sum(one.state == LOST for one in read_attempts(row.earlier))
     run.in_ledger = True
     run.has_used_successes = bool(row.definition)  # it was launched once, by whoever had it

@@ -24,6 +24,8 @@ from evertick.loop.rows import row_of
 from evertick.loop.runs import Lane
 from evertick.loop.state import Handled, Hold, JobFacts, JobState, State
 from evertick.loop.turn import Turn
+from evertick.model.facts import Facts, facts_text
+from evertick.model.ids import origin_of
 from evertick.model.lifecycle import PLANNED, JobStatus, Trigger
 from evertick.model.run import Entry, LedgerRow, RunKey
 from evertick.planning.schedules import compile_all, next_of
@@ -77,8 +79,10 @@ def trigger(state: State, turn: Turn, message: TriggerJob) -> None:
     if not _take(state, turn, message):
         return
     job = state.jobs[message.job_id]
-    key = RunKey(message.job_id, message.submitted_at, message.request_id)
-    _enter(turn, job, Entry(key, PLANNED, message.trigger, turn.now, detail=message.detail, params=message.params))
+    key = RunKey(message.job_id, message.submitted_at, origin_of(message.request_id))
+    facts = facts_text(Facts(message.parents))
+    entry = Entry(key, PLANNED, message.trigger, turn.now, detail=message.detail, params=message.params, facts=facts)
+    _enter(turn, job, entry)
     _answer(state, turn, message, run_id=key.run_id)
 
 
@@ -88,10 +92,11 @@ def backfill(state: State, turn: Turn, message: BackfillJob) -> None:
     job = state.jobs[message.job_id]
     if job.lanes is None:
         job.lanes = {}
-    job.lanes[message.request_id] = Lane(message.overlap, message.gap_us)
+    origin = origin_of(message.request_id)
+    job.lanes[origin] = Lane(message.overlap, message.gap_us)
     params = backfill_params(message.overlap, message.gap_us)
     for instant in message.instants:
-        key = RunKey(message.job_id, instant, message.request_id)
+        key = RunKey(message.job_id, instant, origin)
         _enter(turn, job, Entry(key, PLANNED, Trigger.BACKFILL, turn.now, params=params))
     _answer(state, turn, message, runs=len(message.instants))
 

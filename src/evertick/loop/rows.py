@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evertick.loop.runs import OpenRun
+from evertick.model.facts import facts_text
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import SkipReason
 from evertick.model.run import LedgerRow
@@ -38,4 +39,5 @@ def row_of(
         steps=run.steps,
         definition=run.definition,
         earlier=run.earlier,
+        facts=facts_text(run.facts),
     )

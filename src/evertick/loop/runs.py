@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from evertick.model.facts import NO_FACTS
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import PLANNED, RunState, SkipReason, Trigger
 from evertick.model.policy import Overlap
@@ -24,6 +25,7 @@ class OpenRun:
         "early_change",
         "executor",
         "expected_at",
+        "facts",
         "fence",
         "has_unsaid_steps",
         "has_used_successes",
@@ -42,6 +44,7 @@ class OpenRun:
         "state",
         "steps",
         "stop_detail",
+        "told_facts",
         "trigger",
         "was_asked",
     )
@@ -75,6 +78,10 @@ class OpenRun:
         """What its job was when the attempt was launched, by its digest."""
         self.earlier = ""
         """What became of the attempts before, as `model.attempts` writes it."""
+        self.facts = NO_FACTS
+        """What it rests on: its parents, and what it waited for."""
+        self.told_facts = NO_FACTS
+        """Those that the ledger was told."""
         self.has_unsaid_steps = False
         """Whether the ledger has yet to be told."""
         self.awaits_ledger = False

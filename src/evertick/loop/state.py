@@ -26,6 +26,8 @@ class Arrival(NamedTuple):
 
     request_id: str
     at: Instant
+    run: str = ""
+    """The id of the run that succeeded; empty from a version that did not say."""
 
 
 class Hold(StrEnum):

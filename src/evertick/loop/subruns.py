@@ -15,6 +15,7 @@ from evertick.loop.messages import CancelRun, SubRunsSeen, SubRunUnwanted, SubRu
 from evertick.loop.runs import Awaited, OpenRun
 from evertick.loop.state import Hold, State
 from evertick.loop.turn import Turn
+from evertick.model.facts import Parent
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import FAILED, PLANNED, TERMINAL, RunState, Trigger
 from evertick.model.routing import FLEET
@@ -22,7 +23,7 @@ from evertick.model.run import RunKey
 from evertick.model.steps import FAILED as STEP_FAILED
 from evertick.model.steps import SUCCEEDED as STEP_SUCCEEDED
 from evertick.model.steps import read_steps
-from evertick.model.subrun import SubRunEnd, sub_run_key
+from evertick.model.subrun import SubRunEnd, old_sub_run_key, sub_run_key
 from evertick.model.work import SubJob
 from evertick.routing.placement import executor_of
 
@@ -32,13 +33,25 @@ TRIES_MAX = 1_000
 
 def wanted(state: State, turn: Turn, message: SubRunWanted) -> None:
     """A step asks for a run, for the first time or again."""
-    key = sub_run_key(message.job_id, message.key, message.attempt, message.step, message.number)
+    key = _key_of(state, message)
     awaited = Awaited(message, key)
     if not _may_ask(state, message):
         _tell(state, turn, awaited, SubRunEnd(FAILED, f"no step {message.step!r} of its job is a run of that job"))
         return
     state.sub_runs[key] = awaited
     _submit(state, turn, awaited)
+
+
+def _key_of(state: State, message: SubRunWanted | SubRunUnwanted) -> RunKey:
+    """Under which key the run is: a step that began under the version before has named it in its own way."""
+    asked = (message.job_id, message.key, message.attempt, message.step, message.number)
+    parent = state.jobs.get(message.key.job_id)
+    run = parent.find(message.key) if parent else None
+    if run is not None and '"sub_run"' in run.steps:
+        old = old_sub_run_key(*asked)
+        if any(step.sub_run == old.run_id for step in read_steps(run.steps)):
+            return old
+    return sub_run_key(*asked)
 
 
 def _may_ask(state: State, message: SubRunWanted) -> bool:
@@ -55,12 +68,14 @@ def _may_ask(state: State, message: SubRunWanted) -> bool:
 def _submit(state: State, turn: Turn, awaited: Awaited) -> None:
     message, key = awaited
     detail = f"for step {message.step!r} of {message.key.run_id}"
+    parent = Parent(message.key.run_id, message.step)
     if not state.owns(key.job_id):
         payload = {
             "trigger": Trigger.SUBJOB,
             "params": message.params,
             "scheduled_for": key.scheduled_for,
             "detail": detail,
+            "parents": [list(parent)],
         }
         request = Request(key.origin, RequestKind.TRIGGER, key.job_id, json.dumps(payload), turn.now, "step")
         turn.request(request)
@@ -70,7 +85,8 @@ def _submit(state: State, turn: Turn, awaited: Awaited) -> None:
         _tell(state, turn, awaited, SubRunEnd(FAILED, f"there is no job {key.job_id!r}"))
     elif job.find(key) is None:
         # If the ledger has it already, because it ended, the entry is refused and the end is looked up.
-        asked = TriggerJob(key.origin, key.job_id, key.scheduled_for, Trigger.SUBJOB, message.params, None, detail)
+        known = (key.origin, key.job_id, key.scheduled_for, Trigger.SUBJOB, message.params)
+        asked = TriggerJob(*known, detail=detail, parents=(parent,))
         requests.trigger(state, turn, asked)
 
 
@@ -109,7 +125,7 @@ def seen(state: State, turn: Turn, message: SubRunsSeen) -> None:
 
 def unwanted(state: State, turn: Turn, message: SubRunUnwanted) -> None:
     """The step was ended while it waited: so is what it waited for."""
-    key = sub_run_key(message.job_id, message.key, message.attempt, message.step, message.number)
+    key = _key_of(state, message)
     _cancel(state, turn, key, message.key)
 
 
@@ -139,13 +155,13 @@ def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
 def _is_its_own(run_id: str, run: OpenRun, step: str) -> bool:
     """Whether the run was asked for by that step: a member might name any other, to have it ended with its own."""
     job_id = run_id.partition("@")[0]
-    asked = (sub_run_key(job_id, run.key, run.attempt, step, number) for number in range(1, TRIES_MAX + 1))
-    return any(key.run_id == run_id for key in asked)
+    asked = [(job_id, run.key, run.attempt, step, number) for number in range(1, TRIES_MAX + 1)]
+    return any(run_id in (sub_run_key(*one).run_id, old_sub_run_key(*one).run_id) for one in asked)
 
 
 def _cancel(state: State, turn: Turn, key: RunKey, parent: RunKey) -> None:
     state.sub_runs.pop(key, None)
-    request_id, by = f"{key.origin}/stop", f"the end of {parent.run_id}, which waited for it"
+    request_id, by = f"{key.origin}-stop", f"the end of {parent.run_id}, which waited for it"
     payload = json.dumps({"run_id": key.run_id})
     # Durable in any case: a crash before the executor has heard of it must not let the run go on.
     turn.request(Request(request_id, RequestKind.CANCEL, key.job_id, payload, turn.now, by))

@@ -12,8 +12,10 @@ from evertick.loop.messages import ReplySlot
 from evertick.loop.runs import EndedRun, OpenRun
 from evertick.loop.state import JobState, PendingBatch, State
 from evertick.model.definition import definition_text
+from evertick.model.facts import facts_text, read_facts
+from evertick.model.ids import request_id_of
 from evertick.model.instant import Instant
-from evertick.model.ledger import DefinitionLine, Request, RequestKind, ScheduleLine, short_id
+from evertick.model.ledger import DefinitionLine, Request, RequestKind, ScheduleLine
 from evertick.model.lifecycle import (
     ENDED,
     LAUNCHING,
@@ -80,6 +82,8 @@ class Turn:
             return None
         run = OpenRun(entry.key, entry.trigger, entry.decided_at)
         run.params = entry.params
+        if entry.facts:
+            run.facts = run.told_facts = read_facts(entry.facts)
         self._draft.entered.append(run)
         self.state.statistics.entered += 1
         return run
@@ -178,6 +182,7 @@ class Turn:
             self._news_of_steps(run, all_of_it=is_with_batch),
             run.definition if state is LAUNCHING else None,
             run.earlier if state is RETRYING else None,
+            self._news_of_facts(run, all_of_it=is_with_batch),
         )
         if is_with_batch:
             # It holds all that the earlier ones of this turn say, and they must not come after it.
@@ -196,13 +201,19 @@ class Turn:
         """Add words, or only our fence, to a run that goes on as it is."""
         if run.awaits_ledger:
             return  # whether it is launched is for the ledger to say; that it would be must not be said behind its back
-        steps = self._news_of_steps(run)
-        self._changes.append(Change(run.key, run.state, self.now, run.fence, run.attempt, detail=detail, steps=steps))
+        steps, facts = self._news_of_steps(run), self._news_of_facts(run)
+        known = (run.key, run.state, self.now, run.fence, run.attempt)
+        self._changes.append(Change(*known, detail=detail, steps=steps, facts=facts))
 
     def _news_of_steps(self, run: OpenRun, *, all_of_it: bool = False) -> str | None:
         is_news = run.has_unsaid_steps or (all_of_it and bool(run.steps))
         run.has_unsaid_steps = False
         return run.steps if is_news else None
+
+    def _news_of_facts(self, run: OpenRun, *, all_of_it: bool = False) -> str | None:
+        is_news = run.facts is not run.told_facts or (all_of_it and bool(run.facts.waits))
+        run.told_facts = run.facts
+        return facts_text(run.facts) if is_news else None
 
     def _remember(
         self, run: OpenRun, reason: SkipReason | None, detail: str, finished_at: Instant | None, exit_code: int | None
@@ -255,7 +266,7 @@ class Turn:
             "broken": report.broken,
         }
         # Under an id of its own: an owner that had a newer word may have answered an earlier one without using it.
-        said = short_id(f"report/{report.key.run_id}/{report.attempt}/{by(self.state, self.state.next_batch)}")
+        said = request_id_of("report", report.key.run_id, report.attempt, by(self.state, self.state.next_batch))
         request = Request(said, RequestKind.REPORT, report.key.job_id, json.dumps(payload), self.now)
         self._effects.append(alone(self.state, request))
 

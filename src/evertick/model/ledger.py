@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -68,18 +67,6 @@ class RequestKind(StrEnum):
     """A job succeeded that this one runs after."""
     REPORT = "report"
     """How a run ended, said by the node that ran it to whoever owns its job by now."""
-
-
-ID_MAX = 200
-"""Characters; some databases hold 255, and suffixes must fit behind."""
-
-
-def short_id(text: str) -> str:
-    """The text, or a digest where it is too long: a run may be named after a run that is named after a run."""
-    if len(text.encode("utf-8", "surrogatepass")) <= ID_MAX:
-        return text
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return f"{text.partition('/')[0][:40]}/{digest}"
 
 
 class Request(NamedTuple):

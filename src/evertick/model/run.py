@@ -50,6 +50,8 @@ class Entry(NamedTuple):
     """In words, for `why`: what the decision rested on."""
     params: str = ""
     """JSON, for a requested run."""
+    facts: str = ""
+    """What it rests on, as `model.facts` writes it."""
 
     @property
     def is_gap(self) -> bool:
@@ -79,6 +81,8 @@ class Change(NamedTuple):
     """The digest of what its job was when the attempt was launched."""
     earlier: str | None = None
     """The attempts before the present one, as `model.attempts` writes them."""
+    facts: str | None = None
+    """As of an entry; all of them."""
 
 
 class LedgerRow(NamedTuple):
@@ -108,3 +112,5 @@ class LedgerRow(NamedTuple):
     """The digest under which the ledger keeps what its job was when the newest attempt was launched."""
     earlier: str = ""
     """What became of the attempts before the newest, as `model.attempts` writes it."""
+    facts: str = ""
+    """What it rests on: its parents, what it waited for, and what was in its way, as `model.facts` writes it."""

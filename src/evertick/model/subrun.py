@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from evertick.model.ids import digest
 from evertick.model.lifecycle import RunState
 from evertick.model.run import RunKey
 
@@ -23,9 +24,16 @@ class SubRunEnd(NamedTuple):
 def sub_run_key(job_id: str, parent: RunKey, attempt: int, step: str, number: int) -> RunKey:
     """The run of another job that one try of one step asks for: the same however often it is asked for.
 
-    It is for the time that the parent is for. Its origin is a digest, because a parent may have parents of its own,
-    and an origin has a limit.
+    It is for the time that the parent is for. Its origin is a digest: ids stay short however deep parents have parents.
     """
-    asked = f"{parent.run_id}\n{attempt}\n{step}\n{number}"
-    digest = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-    return RunKey(job_id, parent.scheduled_for, f"sub-{digest}")
+    return RunKey(job_id, parent.scheduled_for, f"sub-{digest(_cause(parent, attempt, step, number))}")
+
+
+def old_sub_run_key(job_id: str, parent: RunKey, attempt: int, step: str, number: int) -> RunKey:
+    """The same as versions up to 0.1 made it: a step that was at work during the upgrade waits for that run."""
+    cause = _cause(parent, attempt, step, number).encode("utf-8", "surrogatepass")
+    return RunKey(job_id, parent.scheduled_for, f"sub-{hashlib.sha256(cause).hexdigest()[:24]}")
+
+
+def _cause(parent: RunKey, attempt: int, step: str, number: int) -> str:
+    return f"{parent.run_id}\n{attempt}\n{step}\n{number}"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from evertick.errors import Conflict, DefinitionError, NotFound
 from evertick.model.bucket import bucket_of
+from evertick.model.ids import origin_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Request, RequestKind
@@ -159,7 +160,7 @@ def cancel_backfill(store: Store, backfill: Request, request_id: str, now: Insta
     """A request for each of its runs that has not ended, those that wait first, so that none of them starts."""
     if backfill.answer is None:
         # Nobody has taken it up: it will be, and then this is next in line.
-        keys = [RunKey(backfill.job_id, at, backfill.id) for at in json.loads(backfill.payload)["instants"]]
+        keys = [RunKey(backfill.job_id, at, origin_of(backfill.id)) for at in json.loads(backfill.payload)["instants"]]
     else:
         keys = [row.key for row in _runs_of(store, backfill) if row.state in OPEN]
     keys.sort(key=lambda key: -key.scheduled_for)
@@ -176,4 +177,4 @@ def _runs_of(store: Store, request: Request) -> list[LedgerRow]:
     where = RunFilter(
         job_ids=[request.job_id], triggers=[Trigger.BACKFILL], since=min(instants), until=max(instants) + 1
     )
-    return [row for row in every_line(store, where, 1_000) if row.key.origin == request.id]
+    return [row for row in every_line(store, where, 1_000) if row.key.origin in (request.id, origin_of(request.id))]

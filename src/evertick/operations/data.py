@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
 from evertick.model.attempts import read_attempts
+from evertick.model.facts import read_facts
 from evertick.model.instant import Instant, to_text
 from evertick.model.run import LedgerRow
 from evertick.model.steps import StepRecord, read_steps
@@ -56,6 +57,7 @@ def run_data(row: LedgerRow) -> dict[str, Any]:
         "through": text_or_none(row.through),
         "occurrences": row.occurrences,
         "request": row.key.origin or None,
+        "parents": [{"run": one.run, "via": one.via or None} for one in read_facts(row.facts).parents],
         "params": _params(given_params(row)),
         "resumed_from": resumed_from(row),
         "steps": [step_data(step) for step in read_steps(row.steps)],

@@ -12,7 +12,7 @@ from evertick.model.instant import DAY, to_text
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import TERMINAL, Trigger
 from evertick.model.policy import Missed
-from evertick.operations.asking import answer_to, params_text, read_run_id, require_run, submit
+from evertick.operations.asking import answer_to, params_text, submit
 from evertick.operations.backfill import cancel_backfill, find_backfill, plan_backfill, progress_of, read_overlap
 from evertick.operations.desk_jobs import word_of
 from evertick.operations.desk_scene import Scene, bounded
@@ -61,15 +61,16 @@ class DoingDesk(Scene):
 
     def cancel(self, target: str, *, request_id: str, by: str = "", wait_seconds: float = 0.0) -> Data:
         """End a run, or every run of a job that has not ended."""
-        key = read_run_id(target) if "@" in target else None
-        job_id = key.job_id if key else target
-        self.require(job_id)
-        known = self._known(request_id)
-        if key is not None and known is None:
-            row = require_run(self.store, key)
-            if row.state in TERMINAL:
-                raise Conflict(f"the run {target} has ended: {row.state}. Nothing was changed.")
-        run_id = key.run_id if key else None
+        if "@" not in target and self.is_job(target):
+            return self._ask(cancel_request(request_id, target, self.now(), by=by or self.by), wait_seconds)
+        return self.cancel_run(target, request_id=request_id, by=by, wait_seconds=wait_seconds)
+
+    def cancel_run(self, reference: str, *, request_id: str, by: str = "", wait_seconds: float = 0.0) -> Data:
+        """End one run."""
+        row = self.find_run(reference)
+        job_id, run_id = row.key.job_id, row.key.run_id
+        if row.state in TERMINAL and self._known(request_id) is None:
+            raise Conflict(f"the run {run_id} has ended: {row.state}. Nothing was changed.")
         return self._ask(cancel_request(request_id, job_id, self.now(), run_id=run_id, by=by or self.by), wait_seconds)
 
     def retry(
@@ -79,9 +80,8 @@ class DoingDesk(Scene):
 
         With `from_failed` it does not repeat the steps that succeeded.
         """
-        key = read_run_id(run_id)
-        self.require(key.job_id)
-        row = require_run(self.store, key)
+        row = self.find_run(run_id)
+        key, run_id = row.key, row.key.run_id
         if row.state not in TERMINAL:
             raise Conflict(f"the run {run_id} is {row.state}. Next: wait for its end, or cancel it.")
         if row.occurrences > 1:

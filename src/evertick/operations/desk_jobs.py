@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from statistics import quantiles
 
-from evertick.errors import DefinitionError
+from evertick.errors import DefinitionError, NotFound
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant, to_text
 from evertick.model.job import Job
 from evertick.model.lifecycle import ACTIVE, ENDED, SUCCEEDED, WAITING, JobStatus, Trigger
 from evertick.model.policy import Missed
-from evertick.model.run import LedgerRow
+from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.asking import read_run_id
 from evertick.operations.data import lateness_seconds, text_or_none
 from evertick.operations.desk_scene import Scene, Shared, View, bounded
@@ -177,11 +177,21 @@ class JobsDesk(Scene):
 
     def why(self, target: str, at: str | None = None) -> Data:
         """What became of an occurrence of a job, or of a run, and why."""
-        if "@" not in target:
+        if "@" not in target and (at is not None or self.is_job(target)):
             return why_data(why(self.store, target, at, self.jobs, self.now()))
         if at is not None:
             raise DefinitionError("the id of a run names its time already.", hint="Leave the second one out.")
-        key = read_run_id(target)
+        return self.why_run(target)
+
+    def why_run(self, reference: str) -> Data:
+        """What became of a run, and why; an instant that the ledger has no line for is explained as of its job."""
+        try:
+            key = self.find_run(reference).key
+        except NotFound:
+            named = _instant_of(reference)
+            if named is None:
+                raise
+            key = named
         return why_data(why(self.store, key.job_id, key, self.jobs, self.now()))
 
     def catchup(self, job_id: str, keep: str | None = None) -> Data:
@@ -253,6 +263,14 @@ class JobsDesk(Scene):
             points = [point_data(row) for row in reversed(last.get(job_id, ()))]
             rows.append({**found, "recent": points} if recent else found)
         return rows
+
+
+def _instant_of(reference: str) -> RunKey | None:
+    """The occurrence that a whole id names; None: it is not one."""
+    try:
+        return read_run_id(reference)
+    except DefinitionError:
+        return None
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float | None]:

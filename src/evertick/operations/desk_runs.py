@@ -13,7 +13,7 @@ from evertick.model.definition import definition_text
 from evertick.model.lifecycle import RETRYING, TERMINAL, WAITING, RunState, SkipReason, Trigger
 from evertick.model.run import LedgerRow
 from evertick.model.steps import StepRecord, read_steps
-from evertick.operations.asking import read_run_id, require_run
+from evertick.operations.asking import read_run_id
 from evertick.operations.data import as_begun, step_data, text_or_none
 from evertick.operations.desk_jobs import word_of
 from evertick.operations.desk_scene import LogsReader, Scene, bounded
@@ -73,7 +73,7 @@ class RunsDesk(Scene):
 
     def run(self, run_id: str) -> Data:
         """One line of the ledger: its attempts with their steps and logs, and what can still be done."""
-        row = require_run(self.store, read_run_id(run_id))
+        row = self.find_run(run_id)
         job, is_over, logs = self.jobs.get(row.key.job_id), row.state in TERMINAL, self._logs_of(row)
         (data,) = self.run_rows([row])
         steps = [step_data(step) for step in read_steps(row.steps)]
@@ -97,7 +97,7 @@ class RunsDesk(Scene):
 
     def run_definition(self, run_id: str, attempt: int | None = None) -> Data:
         """What the job of a run was when an attempt of it was launched, and how that differs from what it is now."""
-        row = require_run(self.store, read_run_id(run_id))
+        row = self.find_run(run_id)
         number = row.attempt if attempt is None else attempt
         bounded("attempt", number, 0, 1 << 30)
         earlier = {one.attempt: one.definition for one in read_attempts(row.earlier)}
@@ -119,10 +119,11 @@ class RunsDesk(Scene):
 
     def list_logs(self, run_id: str) -> list[Data]:
         """Which logs a run has, by attempt and step."""
-        return self._logs_of(require_run(self.store, read_run_id(run_id)))
+        return self._logs_of(self.find_run(run_id))
 
     def read_log(self, run_id: str, attempt: int, step: str, offset: int = 0, limit: int = LOG_BYTES_MAX) -> Data:
         """A part of a log as text; `next_offset` counts bytes, and never lies inside a character."""
+        run_id = self.find_run(run_id).key.run_id
         data, end, is_complete = self.log_bytes(run_id, attempt, step, offset, limit)
         sizes = {(log["attempt"], log["step"]): log["size"] for log in self.list_logs(run_id)}
         cut = 0 if is_complete else _unfinished(data)
@@ -146,7 +147,7 @@ class RunsDesk(Scene):
         """
         bounded("offset", offset, 0, 1 << 50)
         bounded("limit", limit, 1, LOG_BYTES_MAX)
-        row = require_run(self.store, read_run_id(run_id))
+        row = self.find_run(run_id)
         logs = self._reader()
         names = [(one.attempt, one.step) for one in logs.list_logs(row.key)]
         if (attempt, step) not in names:

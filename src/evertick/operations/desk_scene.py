@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from evertick.definitions.source import Folder
 from evertick.errors import DefinitionError
+from evertick.model.bucket import bucket_of
 from evertick.model.instant import MILLISECOND, Instant, from_datetime
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, Snapshot
@@ -21,6 +22,7 @@ from evertick.operations.asking import find_record, live_nodes, no_such_job
 from evertick.operations.data import run_data
 from evertick.operations.horizon import Horizon
 from evertick.operations.jobs import current_specs, specs_of, watermark_of, zone_of
+from evertick.operations.run_reference import find_referenced
 from evertick.operations.words import read_moment
 from evertick.store import Store
 
@@ -215,6 +217,14 @@ class Scene:
     def require(self, job_id: str) -> JobRecord | None:
         """What the ledger keeps about a job; one that neither it nor the definitions know is `NotFound`."""
         return find_record(self.store, job_id, self.jobs)
+
+    def is_job(self, job_id: str) -> bool:
+        """Whether the definitions or the ledger know a job of that name."""
+        return job_id in self.jobs or any(one.job_id == job_id for one in self.store.load([bucket_of(job_id)]).jobs)
+
+    def find_run(self, reference: str) -> LedgerRow:
+        """The run that a text names: its id, a beginning of it, or its job for the latest."""
+        return find_referenced(self.store, reference, self.jobs, self.now())
 
     def specs(self, job_id: str) -> tuple[ScheduleSpec, ...]:
         return specs_of(self.store, job_id, self.jobs)

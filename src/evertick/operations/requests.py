@@ -15,7 +15,8 @@ from evertick.loop.messages import (
     RunFinished,
     TriggerJob,
 )
-from evertick.model.instant import Instant
+from evertick.model.facts import Parent
+from evertick.model.instant import MILLISECOND, Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import RunState, Trigger
@@ -35,12 +36,19 @@ def trigger_request(
     params: str = "",
     trigger: Trigger = Trigger.MANUAL,
     scheduled_for: Instant | None = None,
+    parent: RunKey | None = None,
 ) -> Request:
-    """`scheduled_for` is the time that the run is told it is for; without it, the time of asking."""
+    """`scheduled_for` is the time that the run is told it is for; without it, the time of asking to the millisecond.
+
+    Its id names that time, and is shorter for it.
+    """
     payload: dict[str, object] = {"trigger": trigger, "params": params}
     if scheduled_for is not None:
         payload["scheduled_for"] = scheduled_for
-    return Request(request_id, RequestKind.TRIGGER, job_id, json.dumps(payload), now, by)
+    if parent is not None:
+        payload["parents"] = [[parent.run_id]]
+    asked_at = now // MILLISECOND * MILLISECOND
+    return Request(request_id, RequestKind.TRIGGER, job_id, json.dumps(payload), asked_at, by)
 
 
 def retry_request(
@@ -60,7 +68,14 @@ def retry_request(
     params = resume_params(row, job) if from_failed else given_params(row)
     key = row.key
     return trigger_request(
-        request_id, key.job_id, now, by=by, params=params, trigger=Trigger.RETRY, scheduled_for=key.scheduled_for
+        request_id,
+        key.job_id,
+        now,
+        by=by,
+        params=params,
+        trigger=Trigger.RETRY,
+        scheduled_for=key.scheduled_for,
+        parent=key,
     )
 
 
@@ -106,6 +121,7 @@ def message_of(request: Request) -> RequestMessage:
                 payload["params"],
                 None,
                 payload.get("detail", ""),
+                tuple(Parent(*parent) for parent in payload.get("parents", ())),
             )
         case RequestKind.CANCEL:
             key = RunKey.from_run_id(payload["run_id"]) if payload["run_id"] else None
@@ -119,7 +135,7 @@ def message_of(request: Request) -> RequestMessage:
             overlap = Overlap(OverlapKind(payload["overlap"]), payload["limit"])
             return BackfillJob(request.id, request.job_id, payload["instants"], overlap, payload["gap_us"])
         case RequestKind.CHAIN:
-            return ChainArrived(request.id, request.job_id, payload["upstream"], payload["at"])
+            return ChainArrived(request.id, request.job_id, payload["upstream"], payload["at"], payload.get("run", ""))
         case RequestKind.REPORT:
             report = RunFinished(
                 RunKey.from_run_id(payload["run_id"]),

@@ -9,10 +9,9 @@ from evertick.store import RunFilter
 
 def line_of(entry: Entry, by: str) -> LedgerRow:
     """The line of the ledger that an entry begins as."""
-    key, state, trigger, decided_at, reason, through, occurrences, detail, params = entry
-    return LedgerRow(
-        key, state, trigger, decided_at, by, reason, through, occurrences, detail, params, changed_at=decided_at
-    )
+    key, state, trigger, decided_at, reason, through, occurrences, detail, params, facts = entry
+    known = (key, state, trigger, decided_at, by, reason, through, occurrences, detail, params)
+    return LedgerRow(*known, changed_at=decided_at, facts=facts)
 
 
 def changed(row: LedgerRow, change: Change) -> LedgerRow:
@@ -39,6 +38,7 @@ def changed(row: LedgerRow, change: Change) -> LedgerRow:
         row.steps if change.steps is None else change.steps,
         row.definition if change.definition is None else change.definition,
         row.earlier if change.earlier is None else change.earlier,
+        row.facts if change.facts is None else change.facts,
     )
 
 

@@ -40,7 +40,8 @@ def storable(text: str) -> str:
 
 def entry_row(entry: Entry, by: str) -> Params:
     """In the order of `ENTRY_COLUMNS`."""
-    (job_id, scheduled_for, origin), state, trigger, decided_at, reason, through, occurrences, detail, params = entry
+    (job_id, scheduled_for, origin), state, trigger, decided_at, reason, through, occurrences, *texts = entry
+    detail, params, facts = texts
     word = state._value_
     return (
         scheduled_for,
@@ -58,13 +59,14 @@ def entry_row(entry: Entry, by: str) -> Params:
         detail and storable(detail),
         params and storable(params),
         decided_at,
+        facts and storable(facts),
     )
 
 
 def change_row(change: Change) -> Params:
     """In the order of `CHANGE_COLUMNS`."""
     (job_id, scheduled_for, origin), state, at, fence, attempt, reason, trigger = change[:7]
-    executor, started_at, finished_at, retry_at, exit_code, detail, steps, definition, earlier = change[7:]
+    executor, started_at, finished_at, retry_at, exit_code, detail, steps, definition, earlier, facts = change[7:]
     word = state._value_
     return (
         word,
@@ -83,6 +85,7 @@ def change_row(change: Change) -> Params:
         steps and storable(steps),
         definition,
         earlier and storable(earlier),
+        facts and storable(facts),
         scheduled_for,
         job_id,
         origin,
@@ -112,7 +115,7 @@ def key_row(key: RunKey) -> Params:
 def to_line(row: Sequence[Any]) -> LedgerRow:
     """From a row in the order of `LINE_COLUMNS`."""
     job_id, scheduled_for, origin, state, trigger, decided_at, decided_by, reason, *rest = row
-    rest[-3:] = [text or "" for text in rest[-3:]]  # lines from before there were steps, or definitions, have none
+    rest[-4:] = [text or "" for text in rest[-4:]]  # lines from before there were steps, definitions or facts have none
     key = RunKey(job_id, scheduled_for, origin)
     return LedgerRow(key, _STATES[state], _TRIGGERS[trigger], decided_at, decided_by, _REASONS[reason], *rest)
 

@@ -56,6 +56,7 @@ RUNS: Final = sa.Table(
     sa.Column("steps", TEXT),
     sa.Column("definition", WORD),
     sa.Column("earlier", TEXT),
+    sa.Column("facts", TEXT),
     **_CLUSTERED,
 )
 sa.Index("evertick_runs_by_job", RUNS.c.job_id, RUNS.c.scheduled_for, RUNS.c.origin)

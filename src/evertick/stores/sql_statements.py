@@ -9,11 +9,11 @@ from typing import Final
 
 ENTRY_COLUMNS: Final = (
     *("scheduled_for", "job_id", "origin", "bucket", "state", "is_open", "trigger_kind", "decided_at", "decided_by"),
-    *("reason", "through", "occurrences", "detail", "params", "changed_at"),
+    *("reason", "through", "occurrences", "detail", "params", "changed_at", "facts"),
 )
 CHANGE_COLUMNS: Final = (
     *("state", "is_open", "fence", "changed_at", "attempt", "reason", "trigger_kind", "executor", "started_at"),
-    *("finished_at", "retry_at", "exit_code", "detail", "steps", "definition", "earlier"),
+    *("finished_at", "retry_at", "exit_code", "detail", "steps", "definition", "earlier", "facts"),
     *("scheduled_for", "job_id", "origin"),
 )
 _ALWAYS_SET: Final = frozenset({"state", "is_open", "fence", "changed_at"})
@@ -22,7 +22,7 @@ KEY_COLUMNS: Final = CHANGE_COLUMNS[-3:]
 LINE_COLUMNS: Final = (
     *("job_id", "scheduled_for", "origin", "state", "trigger_kind", "decided_at", "decided_by", "reason", "through"),
     *("occurrences", "detail", "params", "fence", "attempt", "executor", "started_at", "finished_at", "retry_at"),
-    *("exit_code", "changed_at", "steps", "definition", "earlier"),
+    *("exit_code", "changed_at", "steps", "definition", "earlier", "facts"),
 )
 """In the order of `LedgerRow`, its key spread out."""
 JOB_COLUMNS: Final = (

@@ -643,6 +643,12 @@ export interface Overview {
   problems: DefinitionProblem[];
 }
 
+export interface Parent {
+  run: string;
+  /** The step that asked for this run, or the constraint that was broken. */
+  via: string | null;
+}
+
 export interface PauseBody {
   note?: string;
 }
@@ -725,6 +731,8 @@ export interface QueuedRun {
   request: string | null;
   params: unknown;
   resumed_from: string | null;
+  /** The runs that this one exists because of; `trigger` says in which way. */
+  parents: Parent[];
   timezone: string;
   blocked_by: string | null;
 }
@@ -794,6 +802,8 @@ export interface Run {
   request: string | null;
   params: unknown;
   resumed_from: string | null;
+  /** The runs that this one exists because of; `trigger` says in which way. */
+  parents: Parent[];
   timezone: string;
 }
 
@@ -821,6 +831,8 @@ export interface RunBase {
   request: string | null;
   params: unknown;
   resumed_from: string | null;
+  /** The runs that this one exists because of; `trigger` says in which way. */
+  parents: Parent[];
 }
 
 /** What a job was when an attempt of a run was launched, without values that may be secrets. */
@@ -860,6 +872,8 @@ export interface RunDetail {
   request: string | null;
   params: unknown;
   resumed_from: string | null;
+  /** The runs that this one exists because of; `trigger` says in which way. */
+  parents: Parent[];
   timezone: string;
   steps: Step[];
   attempts: Attempt[];

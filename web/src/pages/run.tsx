@@ -116,6 +116,16 @@ function RunFacts({ run }: { run: RunDetail }) {
               <code>{JSON.stringify(run.params)}</code>
             </Fact>
           )}
+          {run.parents.length > 0 && (
+            <Fact name={run.trigger === "retry" ? "Retry of" : "Started by"} isWide>
+              {run.parents.map((parent) => (
+                <div key={`${parent.run} ${parent.via ?? ""}`}>
+                  <a href={runPath(parent.run)}>{parent.run}</a>
+                  {parent.via && ` (${parent.via})`}
+                </div>
+              ))}
+            </Fact>
+          )}
           <Fact name="Run id" isWide>
             <code class="small">{run.run}</code>
           </Fact>

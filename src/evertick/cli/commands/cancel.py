@@ -16,8 +16,9 @@ from evertick.cli.place import Place, place_options
 def cancel(target: str, place: Place, output: str) -> None:
     """Cancel a run, or every run of a job that has not ended.
 
-    What has not started ends at once; what runs is asked to end, and killed when it does not. The ids of the runs are
-    on stdout. A run that has ended cannot be cancelled (exit code 6).
+    A beginning of an id stands for the one run that has it. What has not started ends at once; what runs is asked to
+    end, and killed when it does not. The ids of the runs are on stdout. A run that has ended cannot be cancelled (exit
+    code 6).
 
     \b
     Examples:

@@ -30,12 +30,12 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
     """Show what the steps of a run have printed.
 
     The steps' own output is on stdout, a heading for each step on stderr. A job stands for its newest run that has
-    started. Logs are kept on the machine that ran it.
+    started, and a beginning of an id for the one run that has it. Logs are kept on the machine that ran it.
 
     \b
     Examples:
       evertick logs report
-      evertick logs report@2026-03-02T09:00:00Z --step build --follow
+      evertick logs report@2026-03-02T09 --step build --follow
     """
     from evertick.cli.asking import interruptible
     from evertick.errors import NotFound
@@ -44,7 +44,7 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
     if follow and output != "table":
         raise click.UsageError(f"--follow is for people; -o {output} shows what is there now.")
     with place.desk() as desk:
-        run = desk.run(run_id if "@" in run_id else _newest(desk, run_id))
+        run = desk.run(run_id)
         if place.server is None and place.logs_if_there() is None:
             raise NotFound(
                 "there are no logs here: they are with the scheduler that ran it. Next: name its folder with --folder."
@@ -68,17 +68,6 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
                 time.sleep(POLL_SECONDS)
     if not follower.has_told and not run["occurrences"] > 1:
         note(f"Nothing was printed. Next: evertick why {run['run']}")
-
-
-def _newest(desk: Desk, job_id: str) -> str:
-    from evertick.errors import NotFound
-    from evertick.model.lifecycle import RunState
-
-    started = [state for state in RunState if state not in ("planned", "waiting", "skipped")]
-    found = desk.list_runs(job_id, started, limit=1)["items"]
-    if not found:
-        raise NotFound(f"no run of '{job_id}' has started yet. Next: evertick trigger {job_id}")
-    return str(found[0]["run"])
 
 
 def _whole(desk: Desk, run_id: str, log: dict[str, Any]) -> dict[str, Any]:

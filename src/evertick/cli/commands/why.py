@@ -19,8 +19,8 @@ from evertick.cli.place import Place, place_options
 def why(job: str, time: str | None, place: Place, output: str) -> None:
     """Say what became of an occurrence of a job, and why.
 
-    A time without an offset is on the clocks of the job's zone. Without a time, the newest occurrence is meant. The
-    exit code is 0 whatever became of it.
+    A time without an offset is on the clocks of the job's zone. Without a time, the newest occurrence is meant. A
+    beginning of a run's id stands for the one run that has it. The exit code is 0 whatever became of it.
 
     \b
     Examples:

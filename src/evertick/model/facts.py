@@ -1,0 +1,112 @@
+"""What a line of the ledger rests on, as fields: the runs before it, what it waited for, and what stood in its way.
+
+Kept as JSON in one column. Answers about a run are made from these fields, never from the words beside them.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from evertick.model.instant import Instant
+
+WAITS_MAX = 8
+"""Waits that a line keeps: the first ones tell why a run is late, and a run may wait for days."""
+HOLDERS_MAX = 10
+
+
+class Parent(NamedTuple):
+    """A run that this one exists because of; the trigger says in which way."""
+
+    run: str
+    """Its id."""
+    via: str = ""
+    """The step that asked for this run, or the constraint that was broken; empty: the run itself."""
+
+
+class WaitKind(StrEnum):
+    OVERLAP = "overlap"
+    """Runs of the same job that are active."""
+    QUEUE = "queue"
+    """A place in a named queue."""
+    AFTER = "after"
+    """The success of other jobs."""
+    EXECUTOR = "executor"
+    """A member of the fleet that can take it."""
+    RATE = "rate"
+    """The time that a backfill leaves between two starts."""
+    HOLD = "hold"
+    """Its job: paused, disabled, deleted, or in error."""
+
+
+class Wait(NamedTuple):
+    """What a run waited for, when it first did."""
+
+    kind: WaitKind
+    since: Instant
+    name: str = ""
+    """Of the queue or the executor, or how the job is held."""
+    runs: tuple[str, ...] = ()
+    """Who held the places: ids of runs."""
+    jobs: tuple[str, ...] = ()
+    """The jobs whose success was missing."""
+    detail: str = ""
+    """In words, what the executor lacked."""
+
+
+class Facts(NamedTuple):
+    parents: tuple[Parent, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    other: str = ""
+    """The id of the run that was in the way of a skipped one, or that took its place."""
+    other_state: str = ""
+    """The state that run was in; empty: it took the place."""
+    missed_by: str = ""
+    """For an occurrence that was missed: the rule that kept it or did not, a word of `Missed`."""
+
+
+NO_FACTS = Facts()
+
+
+def facts_text(facts: Facts) -> str:
+    """As the ledger keeps them: what is empty is left out, and no facts at all are no text."""
+    if facts == NO_FACTS:
+        return ""
+    told: dict[str, Any] = {}
+    if facts.parents:
+        told["parents"] = [_told(parent) for parent in facts.parents]
+    if facts.waits:
+        told["waits"] = [_told(wait) for wait in facts.waits]
+    told |= {name: value for name in ("other", "other_state", "missed_by") if (value := getattr(facts, name))}
+    return json.dumps(told, separators=(",", ":"))
+
+
+def read_facts(text: str) -> Facts:
+    """What the ledger has; from a newer version what is not known here is passed over."""
+    if not text:
+        return NO_FACTS
+    told = json.loads(text)
+    parents = tuple(Parent(one["run"], one.get("via", "")) for one in told.get("parents", ()))
+    waits = tuple(_wait(one) for one in told.get("waits", ()) if one["kind"] in _KINDS)
+    words = (told.get(name, "") for name in ("other", "other_state", "missed_by"))
+    return Facts(parents, waits, *words)
+
+
+def with_wait(facts: Facts, wait: Wait) -> Facts:
+    """The facts with a wait noted, unless that one is known."""
+    if len(facts.waits) >= WAITS_MAX or any((one.kind, one.name) == (wait.kind, wait.name) for one in facts.waits):
+        return facts
+    return facts._replace(waits=(*facts.waits, wait._replace(runs=wait.runs[:HOLDERS_MAX])))
+
+
+_KINDS = frozenset(str(kind) for kind in WaitKind)
+
+
+def _told(record: Parent | Wait) -> dict[str, Any]:
+    return {name: value for name, value in record._asdict().items() if value not in ("", ())}
+
+
+def _wait(told: dict[str, Any]) -> Wait:
+    runs, jobs = tuple(told.get("runs", ())), tuple(told.get("jobs", ()))
+    return Wait(WaitKind(told["kind"]), told["since"], told.get("name", ""), runs, jobs, told.get("detail", ""))
