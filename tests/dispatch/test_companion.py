@@ -42,8 +42,10 @@ def python(code: str) -> list[str]:
 
 
 @contextmanager
-def beside(command: list[str], patience: Patience = SOON, **environ: str) -> Iterator[Companion]:
-    companion = Companion("web", command, {**os.environ, **environ}, patience)
+def beside(
+    command: list[str], patience: Patience = SOON, *, shows_life: bool = False, **environ: str
+) -> Iterator[Companion]:
+    companion = Companion("web", command, {**os.environ, **environ}, patience, shows_life=shows_life)
     companion.start()
     try:
         yield companion
@@ -100,11 +102,43 @@ def test_it_is_not_told_what_is_between_the_service_manager_and_the_scheduler(tm
     assert told.read_text() == "False"
 
 
-class TestTheLeash:
-    CHILD = "import os, sys, time\nopen(sys.argv[1], 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
+SIGNS = "import time\nwhile True: print('.', flush=True); time.sleep(0.05)"
 
-    def test_a_child_ends_with_a_parent_that_is_killed(self, tmp_path):
-        (tmp_path / "dummy_child.py").write_text(self.CHILD)
+
+def test_one_that_shows_life_is_left_alone():
+    patience = Patience(first_seconds=0.01, stop_seconds=60, start_seconds=60, silence_seconds=5)
+    with beside(python(SIGNS), patience, shows_life=True) as companion:
+        wait_for(lambda: companion.state["pid"] is not None, "it was not started")
+        first = companion.state["pid"]
+        os.kill(first, signal.SIGSTOP)
+        os.kill(first, signal.SIGCONT)
+        assert companion.state == {"pid": first, "starts": 1}
+
+
+@pytest.mark.parametrize("hangs", ["at its start", "later"])
+def test_one_that_hangs_is_killed_and_started_again(tmp_path, caplog, hangs):
+    """Stopped by a signal it hangs as one in an endless computation does: it cannot be asked to end."""
+    patience = Patience(
+        first_seconds=0.01, stop_seconds=60, start_seconds=0.3 if hangs == "at its start" else 60, silence_seconds=0.3
+    )
+    ready = tmp_path / "ready"
+    life = f"print('.', flush=True); open({str(ready)!r}, 'w')\n{SIGNS}"
+    code = "import time; time.sleep(600)" if hangs == "at its start" else life
+    with beside(python(code), patience, shows_life=True) as companion:
+        wait_for(lambda: companion.state["pid"] is not None, "it was not started")
+        if hangs == "later":
+            wait_for(ready.exists, "it showed no life")
+            os.kill(companion.state["pid"], signal.SIGSTOP)
+        wait_for(lambda: companion.starts >= 2, "it was not started again")
+    assert "showed no sign of life" in caplog.text
+
+
+class TestTheLeash:
+    BEGIN = "import os, re, sys, time\nopen(sys.argv[1], 'w').write(str(os.getpid()))\n"
+
+    @pytest.mark.parametrize("doing", ["time.sleep(600)", "re.match('(a+)+$', 'a' * 60 + '!')"], ids=["well", "hung"])
+    def test_a_child_ends_with_a_parent_that_is_killed(self, tmp_path, doing):
+        (tmp_path / "dummy_child.py").write_text(f"{self.BEGIN}{doing}\n")
         file = tmp_path / "pid"
         code = (
             "import os, sys, time\n"

@@ -58,7 +58,7 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
         told = (watch, office.feed, stopping)
         threading.Thread(target=follow_folder, args=told, name="evertick-watch", daemon=True).start()
         gc.set_threshold(50_000, 20, 50)
-        server.run(tell)
+        server.run(tell, shows_life=True)
     finally:
         stopping.set()
         store.close()

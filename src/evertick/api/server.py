@@ -6,15 +6,18 @@ import contextlib
 import json
 import logging
 import os
+import resource
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
 
 from evertick.api.app import make_app
+from evertick.api.connections import ConnectionLimits, Connections, bounded
 from evertick.api.office import Office
 from evertick.api.tracing import traces_of
 from evertick.errors import SettingsError
@@ -24,8 +27,9 @@ log = logging.getLogger("evertick.api")
 
 PLACE_FILE = "server.json"
 """Where the server of a folder is, for commands on the same machine."""
-CONNECTIONS_MAX = 1_000
 HEADERS_MAX = 64 * 1024
+DESCRIPTORS_WANTED = 4_096
+TICKS_PER_SIGN = 20
 
 
 class _Server(uvicorn.Server):
@@ -34,19 +38,29 @@ class _Server(uvicorn.Server):
         """Leave signals alone: uvicorn would raise them again at its end, before anything is put away."""
         yield
 
+    shows_life = False
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second, by the event loop: one that hangs in a computation does not come here."""
+        if self.shows_life and counter % TICKS_PER_SIGN == 0:
+            with contextlib.suppress(OSError):  # the scheduler is gone, or does not listen now
+                os.write(1, b".")
+        return await super().on_tick(counter)
+
 
 class ApiServer:
     """Listens from the moment it is made; serves while `run` runs, in whichever thread that is."""
 
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: Office, limits: ConnectionLimits | None = None) -> None:
         settings = office.settings
         self._office = office
+        connections = Connections(limits or fitting_limits())
         self._config = uvicorn.Config(
-            make_app(office),
+            connections.admit(make_app(office)),
             host=settings.host,
             port=settings.port,
             loop="uvloop",
-            http="h11",
+            http=bounded(connections),
             ws="none",
             lifespan="on",
             log_config=None,
@@ -54,7 +68,6 @@ class ApiServer:
             server_header=False,
             proxy_headers=settings.api.behind_proxy,
             forwarded_allow_ips="127.0.0.1,::1",
-            limit_concurrency=CONNECTIONS_MAX,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=3,
             h11_max_incomplete_event_size=HEADERS_MAX,
@@ -69,8 +82,14 @@ class ApiServer:
         host = settings.host if ":" not in settings.host else f"[{settings.host}]"
         self.url = f"{scheme}://{host}:{port}"
 
-    def run(self, tell: Callable[[str], None]) -> None:
-        """Serve until it is stopped; `tell` says where to look, and at the first start with which token."""
+    def run(self, tell: Callable[[str], None], *, shows_life: bool = False) -> None:
+        """Serve until it is stopped; `tell` says where to look, and at the first start with which token.
+
+        With `shows_life` the event loop writes to standard output every other second, for the scheduler to hear.
+        """
+        if shows_life:
+            os.set_blocking(1, False)
+        self._server.shows_life = shows_life
         first = self._office.tokens.ensure_first()
         place = self._office.state_folder / PLACE_FILE
         write_private(place, json.dumps({"url": self.url, "pid": os.getpid(), "node": self._office.node}).encode())
@@ -102,6 +121,17 @@ class ApiServer:
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(patience)
+
+
+def fitting_limits() -> ConnectionLimits:
+    """As many connections as leave half of this process's descriptors to everything else in it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(DESCRIPTORS_WANTED, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    usual = ConnectionLimits()
+    return replace(usual, total=max(min(usual.total, soft // 2), 8))
 
 
 def _listen(host: str, port: int) -> socket.socket:

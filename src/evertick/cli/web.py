@@ -25,7 +25,7 @@ def add_web(service: FolderService, options: Mapping[str, str | int | None]) -> 
         f"EVERTICK_{name.upper().replace('.', '_')}": str(value) for name, value in options.items() if value is not None
     }
     command = module_command("evertick.api", str(service.folder), "--state-folder", str(service.state_folder))
-    service.accompany(Companion("web", command, {**os.environ, **chosen}))
+    service.accompany(Companion("web", command, {**os.environ, **chosen}, shows_life=True))
 
 
 class WebThread:

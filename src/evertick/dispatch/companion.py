@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -28,6 +29,10 @@ class Patience:
     """One that has lived this long is well again: the next restart is a first one."""
     stop_seconds: float = 10.0
     """Between the polite end and the one by force."""
+    start_seconds: float = 120.0
+    """How long it may take until its first sign of life."""
+    silence_seconds: float = 30.0
+    """One that shows no sign of life for this long hangs, and is killed."""
 
 
 def module_command(module: str, *arguments: str) -> list[str]:
@@ -39,7 +44,9 @@ def module_command(module: str, *arguments: str) -> list[str]:
 class Companion:
     """Keeps one child process alive. Its trouble is never the scheduler's: it is logged, counted, and tried again.
 
-    The child's standard input is a pipe that ends with this process; `leash` makes of it that the child does too.
+    The child's standard input is a pipe that ends with this process; `leash` makes of it that the child does too. Its
+    standard output is a pipe for signs of life: with `shows_life` a child that writes nothing there is killed and
+    started again, because one that hangs answers nobody and never ends by itself.
     """
 
     def __init__(
@@ -48,8 +55,11 @@ class Companion:
         command: Sequence[str],
         environ: Mapping[str, str] | None = None,
         patience: Patience | None = None,
+        *,
+        shows_life: bool = False,
     ) -> None:
         self.name = name
+        self._shows_life = shows_life
         self._command = list(command)
         inherited = os.environ if environ is None else environ
         self._environ = {key: value for key, value in inherited.items() if key not in _NOT_FOR_OTHERS}
@@ -100,7 +110,7 @@ class Companion:
                 process = self._process = subprocess.Popen(
                     self._command,
                     stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE if self._shows_life else subprocess.DEVNULL,
                     env=self._environ,
                     start_new_session=True,
                 )
@@ -108,8 +118,24 @@ class Companion:
         except OSError as error:
             return f"not started: {error.strerror}"
         with process:
+            is_hung = self._shows_life and not self._listen(process)
             code = process.wait()
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"{how}, because it showed no sign of life" if is_hung else how
+
+    def _listen(self, process: subprocess.Popen[bytes]) -> bool:
+        """Wait until its output ends; False: it hung, and was killed."""
+        assert process.stdout is not None
+        patience = self._patience.start_seconds
+        ready = select.poll()  # not select(): it takes no descriptor above 1,023
+        ready.register(process.stdout, select.POLLIN)
+        while ready.poll(patience * 1_000):
+            if not os.read(process.stdout.fileno(), 4096):
+                return True
+            patience = self._patience.silence_seconds
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        return False
 
 
 def _end(process: subprocess.Popen[bytes], seconds: float) -> None:

@@ -1,0 +1,183 @@
+"""Which connections the server keeps: one that says nothing never takes the place of one that asks.
+
+A connection is *quiet* while no request of it is being answered: nothing was sent yet, a request is incomplete, or the
+last answer is out. Quiet ones have deadlines, are limited for each address, and make room for new ones, oldest first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Answered also when everything else is full: without them a supervisor would restart what is merely busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    total: int = 1_000
+    quiet_per_address: int = 100
+    requests: int = 500
+    """Answered at once; beyond it the answer is 503, except to probes."""
+    head_seconds: float = 10.0
+    """From the first byte of a request, or the connection's start, until its headers are complete."""
+    body_seconds: float = 30.0
+    stall_seconds: float = 60.0
+    """How long a caller may read nothing of an answer that is being sent."""
+
+
+class Connections:
+    """All connections of one server; used by its event loop only."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self.requests = 0
+        self._busy: set[BoundedProtocol] = set()
+        self._quiet: OrderedDict[BoundedProtocol, str] = OrderedDict()
+        self._by_address: Counter[str] = Counter()
+
+    def opened(self, connection: BoundedProtocol, address: str) -> None:
+        if self._by_address[address] >= self.limits.quiet_per_address:
+            self._drop(next(one for one, known in self._quiet.items() if known == address))
+        elif len(self._quiet) + len(self._busy) >= self.limits.total and self._quiet:
+            self._drop(next(iter(self._quiet)))
+        self.fell_quiet(connection, address)
+
+    def fell_quiet(self, connection: BoundedProtocol, address: str) -> None:
+        self._busy.discard(connection)
+        if connection not in self._quiet:
+            self._by_address[address] += 1
+        self._quiet[connection] = address
+        self._quiet.move_to_end(connection)
+
+    def became_busy(self, connection: BoundedProtocol) -> None:
+        self._leave_quiet(connection)
+        self._busy.add(connection)
+
+    def closed(self, connection: BoundedProtocol) -> None:
+        self._leave_quiet(connection)
+        self._busy.discard(connection)
+
+    def admit(self, app: App) -> App:
+        """The application behind a limit on how many requests are answered at once."""
+
+        async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            if self.requests >= self.limits.requests and scope["path"] not in PROBES:
+                await _refuse(send)
+                return
+            self.requests += 1
+            try:
+                await app(scope, receive, send)
+            finally:
+                self.requests -= 1
+
+        return admitted
+
+    def _drop(self, connection: BoundedProtocol) -> None:
+        self.closed(connection)
+        connection.transport.abort()
+
+    def _leave_quiet(self, connection: BoundedProtocol) -> None:
+        address = self._quiet.pop(connection, None)
+        if address is not None:
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection, with deadlines for what the caller has to send and to read."""
+
+    registry: Connections
+    """Set on a class of its own for each server, by `bounded`."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._awaits = ""
+        self._stalled: asyncio.TimerHandle | None = None
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.registry.opened(self, self._address)
+        self._await("head")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._await("")
+        self.resume_writing()
+        self.registry.closed(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._awaits and not self._is_answering:
+            self._await("head")
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()  # it may begin to answer a request that came along with the last
+        self._look()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._stalled is None:
+            self._stalled = self.loop.call_later(self.registry.limits.stall_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        super().resume_writing()
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _look(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self._is_answering:
+            self.registry.became_busy(self)
+            self._await("body" if self.cycle.more_body else "")
+        else:
+            self.registry.fell_quiet(self, self._address)
+            if self._awaits == "body":
+                self._await("")
+
+    def _await(self, part: str) -> None:
+        """Let the caller's time for a part of its request begin; an empty one: nothing is awaited."""
+        if part == self._awaits:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._awaits = part
+        limits = self.registry.limits
+        if part:
+            seconds = limits.head_seconds if part == "head" else limits.body_seconds
+            self._deadline = self.loop.call_later(seconds, self.transport.abort)
+
+
+def bounded(registry: Connections) -> type[BoundedProtocol]:
+    return type("BoundedProtocol", (BoundedProtocol,), {"registry": registry})
+
+
+async def _refuse(send: Send) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"retry-after", b"1"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": b"The server is answering too many requests. Try again later.\n"})

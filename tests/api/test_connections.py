@@ -1,0 +1,134 @@
+"""Connections that say nothing, say it slowly, or do not listen: they never keep others out."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from evertick.api.connections import ConnectionLimits
+from evertick.api.server import ApiServer
+
+pytestmark = pytest.mark.slow
+
+LIMITS = ConnectionLimits(
+    total=40, quiet_per_address=30, requests=5, head_seconds=0.5, body_seconds=0.5, stall_seconds=0.5
+)
+LONG = replace(LIMITS, head_seconds=600.0, body_seconds=600.0, stall_seconds=600.0)
+WAIT_SECONDS = 30.0
+
+
+@pytest.fixture
+def serve(make_office):
+    started: list[ApiServer] = []
+
+    def serve(limits: ConnectionLimits) -> tuple[str, int]:
+        server = ApiServer(make_office(port=0), limits)
+        server.start(lambda _: None)
+        started.append(server)
+        host, _, port = server.url.removeprefix("http://").partition(":")
+        return host, int(port)
+
+    yield serve
+    for server in started:
+        server.stop()
+
+
+def status_of(place: tuple[str, int], path: str = "/healthz") -> int:
+    connection = http.client.HTTPConnection(*place, timeout=WAIT_SECONDS)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        return connection.getresponse().status
+
+
+@contextlib.contextmanager
+def connected(place: tuple[str, int], count: int, sends: bytes = b"") -> Iterator[list[socket.socket]]:
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(socket.create_connection(place, timeout=WAIT_SECONDS)) for _ in range(count)]
+        for one in opened:
+            with contextlib.suppress(OSError):
+                one.sendall(sends)
+        yield opened
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the server ends it; waits for that."""
+    connection.settimeout(WAIT_SECONDS)
+    with contextlib.suppress(ConnectionResetError):
+        while connection.recv(65_536):
+            pass
+    return True
+
+
+@pytest.mark.parametrize(
+    "sends",
+    [b"", b"GET /healthz HTTP/1.1\r\nHost: local", b"POST /api/v1/session HTTP/1.1\r\n"],
+    ids=["idle", "half", "slow"],
+)
+def test_quiet_connections_make_room(serve, sends):
+    """Three times as many as there is room for, from one address, and nobody is turned away."""
+    place = serve(LONG)
+    with connected(place, 3 * LONG.total, sends):
+        for _ in range(5):
+            assert status_of(place) == 200
+
+
+@pytest.mark.parametrize(
+    "sends",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: local", id="half of the headers"),
+        pytest.param(
+            b"POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n"
+            b"Content-Type: application/json\r\n\r\n{",
+            id="half of the body",
+        ),
+    ],
+)
+def test_a_request_that_is_not_sent_to_its_end_is_not_waited_for(serve, sends):
+    with connected(serve(LIMITS), 1, sends) as (one,):
+        assert is_closed(one)
+
+
+def test_a_byte_now_and_then_does_not_prolong_the_deadline(serve):
+    with connected(serve(LIMITS), 1, b"GET / HTTP/1.1\r\n") as (one,):
+        one.settimeout(0.05)
+        for _ in range(int(WAIT_SECONDS / 0.05)):
+            try:
+                one.sendall(b"x")
+                if one.recv(1) == b"":
+                    return
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+    raise AssertionError("the connection was kept")
+
+
+def test_a_second_request_on_a_connection_has_the_same_deadline(serve):
+    place = serve(LIMITS)
+    connection = http.client.HTTPConnection(*place, timeout=WAIT_SECONDS)
+    with contextlib.closing(connection):
+        connection.request("GET", "/healthz")
+        connection.getresponse().read()
+        connection.sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: local")
+        assert is_closed(connection.sock)
+
+
+def test_probes_are_answered_when_everything_else_is_full(serve):
+    """Requests whose bodies never come are being answered, as many as are allowed at once."""
+    place = serve(LONG)
+    body = (
+        b"POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n"
+        b"Content-Type: application/json\r\n\r\n{"
+    )
+    with connected(place, LONG.requests, body):
+        statuses = [503]
+        while 503 not in (last := [status_of(place, "/api/v1/jobs")]) and len(statuses) < 200:
+            statuses += last
+        assert last == [503]
+        assert status_of(place) == 200
