@@ -63,6 +63,9 @@ WAIT, SKIP, LATEST, REPLACE = (Overlap(OverlapKind(word)) for word in ("wait", "
             Overlap(OverlapKind.PARALLEL, 4),
             id="blockStrategy CONCURRENT",
         ),
+        pytest.param("blockStrategy: SERIAL_EXECUTION", Missed.NONE, None, WAIT, id="XXL-JOB's word for SERIAL"),
+        pytest.param("blockStrategy: DISCARD_LATER", Missed.NONE, None, SKIP, id="XXL-JOB's word for DISCARD"),
+        pytest.param("blockStrategy: cover-early", Missed.NONE, None, REPLACE, id="XXL-JOB's word for COVER"),
         pytest.param("blockStrategy: serial", Missed.NONE, None, WAIT, id="letter case does not matter"),
     ],
 )

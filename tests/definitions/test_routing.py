@@ -20,6 +20,8 @@ def parsed(text: str):
         pytest.param("executor: local\n", Routing(), id="this machine in words"),
         pytest.param("executor: fleet\n", Routing("fleet"), id="the fleet, one member after another"),
         pytest.param("routing: lru\n", Routing("fleet", Strategy.LRU), id="a routing means the fleet"),
+        pytest.param("routing: least-loaded\n", Routing("fleet", Strategy.LEAST_LOADED), id="with a dash"),
+        pytest.param("routing: LEAST_RECENTLY_USED\n", Routing("fleet", Strategy.LRU), id="XXL-JOB's word"),
         pytest.param(
             "runsOn: {zone: eu, gpu: true}\n",
             Routing("fleet", labels=(("gpu", "true"), ("zone", "eu"))),

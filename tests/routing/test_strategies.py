@@ -49,7 +49,33 @@ def sequence(strategy: Strategy, names: list[str], count: int, used: tuple[str, 
     [
         pytest.param(Strategy.FIRST, {}, "ex-a", id="first takes the first by name"),
         pytest.param(Strategy.LAST, {}, "ex-c", id="last takes the last by name"),
-        pytest.param(Strategy.ROUND, {}, "ex-a", id="round begins with the first"),
+        pytest.param(Strategy.ROUND, {}, "ex-b", id="round begins at a hash of the job"),
+        pytest.param(Strategy.ROUND, {"job_id": "job-0"}, "ex-a", id="round begins elsewhere for another job"),
+        pytest.param(Strategy.ROUND, {"free": {"ex-a": 3, "ex-c": 1}}, "ex-a", id="round begins where there is room"),
+        pytest.param(
+            Strategy.ROUND,
+            {"used": ["ex-a"], "free": {"ex-a": 3, "ex-c": 1}},
+            "ex-c",
+            id="of those that have had no turn, the one with the most free slots",
+        ),
+        pytest.param(
+            Strategy.LRU, {"used": ["ex-a"], "free": {"ex-c": 1}}, "ex-c", id="lru of equals takes the most free slots"
+        ),
+        pytest.param(
+            Strategy.LFU, {"used": ["ex-a"], "free": {"ex-c": 1}}, "ex-c", id="lfu of equals takes the most free slots"
+        ),
+        pytest.param(
+            Strategy.LEAST_LOADED,
+            {"free": {"ex-a": 1, "ex-c": 2}, "cpu": {"ex-c": 90.0}},
+            "ex-c",
+            id="least loaded takes the most free slots",
+        ),
+        pytest.param(
+            Strategy.LEAST_LOADED,
+            {"free": dict.fromkeys(ABC, 1), "cpu": {"ex-a": 5.0, "ex-b": 90.0, "ex-c": 20.0}},
+            "ex-a",
+            id="of equals least loaded takes the least cpu",
+        ),
         pytest.param(Strategy.ROUND, {"used": ["ex-b"]}, "ex-c", id="round goes on behind the one used last"),
         pytest.param(Strategy.ROUND, {"used": ["ex-c"]}, "ex-a", id="round begins again after the last"),
         pytest.param(Strategy.ROUND, {"used": ["ex-bb"]}, "ex-c", id="round goes on behind one that has left"),
@@ -83,10 +109,25 @@ def test_round_is_fair_wherever_it_begins(names, times, used):
     assert counts == dict.fromkeys(names, times)
 
 
+@given(NAMES, st.data())
+def test_round_gives_every_member_a_turn_whatever_the_load(names, data):
+    used: list[str] = []
+    for _ in range(4 * len(names)):
+        free = data.draw(st.fixed_dictionaries({name: st.integers(0, 3) for name in names}))
+        used.append(str(choose(Strategy.ROUND, *names, used=used, free=free)))
+    assert set(used) == set(names)
+
+
+def test_a_member_without_a_limit_has_more_free_slots_than_one_with():
+    there = [Member("ex-a", True, 0, slots=8), Member("ex-b", True, 20), Member("ex-c", True, 5)]
+    assert place(asked(Strategy.LEAST_LOADED, *there)) == Placement("fleet", "ex-c")
+
+
 @given(NAMES, st.integers(1, 4))
 def test_lru_takes_everyone_in_turn(names, times):
     chosen = sequence(Strategy.LRU, names, times * len(names))
-    assert chosen == names * times
+    assert chosen == chosen[: len(names)] * times
+    assert sorted(chosen[: len(names)]) == names
 
 
 @given(NAMES, st.integers(1, 30))

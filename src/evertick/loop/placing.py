@@ -14,6 +14,7 @@ from evertick.loop.messages import MembersSeen, PlacementsRecalled
 from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
+from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import LAUNCHING, RUNNING
 from evertick.model.member import Member
 from evertick.model.policy import OverlapKind, Scope
@@ -72,7 +73,7 @@ def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: 
             state.recalling.add(job.job.id)
             turn.do(Recall(job.job.id))
         return False
-    members = _members(state, routing.executor)
+    members = _members(state, routing.executor, turn.now)
     before = parse_placement(run.executor) if run.executor else None
     if before is not None and run.attempt == 0:
         if _is_by_member(job, job.lane_of(run.key)) and _are_ready(before.members, members):
@@ -123,18 +124,25 @@ def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, wh
     turn.log("run.without_executor", run=run.key.run_id, why=why)
 
 
-def _members(state: State, executor: str) -> list[Member]:
+def _members(state: State, executor: str, now: Instant) -> list[Member]:
     """As they were last seen, with what was put there since."""
     return [
-        member if not member.slots else member._replace(running=max(member.running, _count_placed(state, member.name)))
+        member._replace(running=max(member.running, _count_placed(state, member, now)))
         for member in state.members.get(executor, ())
     ]
 
 
-def _count_placed(state: State, name: str) -> int:
+def _count_placed(state: State, member: Member, now: Instant) -> int:
+    """Attempts that were put on a member and have not ended; without a limit of slots it may be a second old."""
+    name = member.name
     placed = state.placed.get(name)
     if not placed:
         return 0
+    if not member.slots:
+        # Thousands may run there, and the number only tells which of two members has less to do.
+        if 0 <= now - state.counted_at.get(name, 0) < SECOND:
+            return len(placed)
+        state.counted_at[name] = now
     for key, run in list(placed.items()):
         if run.state not in (LAUNCHING, RUNNING) or name not in parse_placement(run.executor).members:
             del placed[key]

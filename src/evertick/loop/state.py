@@ -239,6 +239,8 @@ class State:
         """Who runs attempts, by executor; this machine is not among them."""
         self.placed: dict[str, dict[RunKey, OpenRun]] = {}
         """What was put on each member; those that have ended are forgotten when somebody counts."""
+        self.counted_at: dict[str, Instant] = {}
+        """When those that have ended were last forgotten, for each member without a limit of slots."""
         self.homeless: dict[RunKey, str] = {}
         """Runs that wait because no member can take them, and why."""
         self.recalling: set[str] = set()

@@ -38,6 +38,11 @@ class Member(NamedTuple):
     def is_full(self) -> bool:
         return 0 < self.slots <= self.running
 
+    @property
+    def free_slots(self) -> int:
+        """How many attempts more it takes; of a member without a limit, far more than of any other."""
+        return (self.slots or SLOTS_MAX) - self.running
+
 
 def is_member_name(text: str) -> bool:
     """Letters, digits, `_`, `.` and `-`, at most 63: a name that is safe in a path, a list and a line of text."""

@@ -42,15 +42,24 @@ class Nowhere(NamedTuple):
 def place(asked: Asked) -> Placement | Nowhere:
     if asked.routing.strategy is Strategy.SHARDING_BROADCAST:
         return _broadcast(asked)
-    names = sorted(member.name for member in matching(asked.routing.labels, asked.members) if is_ready(member))
-    if not names:
+    ready = [member for member in matching(asked.routing.labels, asked.members) if is_ready(member)]
+    if not ready:
         return Nowhere(why_nowhere(asked.routing, asked.members))
     last_tried = asked.before.member if asked.before else ""
     seed = f"{asked.run_id}/{asked.attempt}"
-    situation = Situation(names, asked.job_id, seed, asked.used, last_tried, asked.busy)
+    situation = Situation(
+        sorted(member.name for member in ready),
+        asked.job_id,
+        seed,
+        asked.used,
+        last_tried,
+        asked.busy,
+        {member.name: member.free_slots for member in ready},
+        {member.name: member.cpu_percent for member in ready},
+    )
     chosen = STRATEGIES[asked.routing.strategy](situation)
     if chosen is None:
-        return Nowhere(f"it is active on {_members(len(names))} that could take it")
+        return Nowhere(f"it is active on {_members(len(ready))} that could take it")
     return Placement(asked.routing.executor, chosen)
 
 

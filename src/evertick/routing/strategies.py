@@ -1,4 +1,4 @@
-"""Which member of the fleet an attempt goes to: nine ways to choose one. The tenth, all of them, is in `placing`.
+"""Which member of the fleet an attempt goes to: ten ways to choose one. The eleventh, all of them, is in `placing`.
 
 Each is a function of values: who is there, where the job ran before, and what the attempt is called. What rotates needs
 no counter: where a job ran last is in the ledger, so a restart or another node goes on where this one stopped.
@@ -32,6 +32,10 @@ class Situation(NamedTuple):
     """Where this run was tried last; empty: nowhere yet."""
     busy: frozenset[str] = frozenset()
     """Members on which the job is active."""
+    free: Mapping[str, int] = MappingProxyType({})
+    """Free slots of each member; one that is not in it has none."""
+    cpu: Mapping[str, float] = MappingProxyType({})
+    """Per cent of its processors that each member uses."""
 
 
 Choose: TypeAlias = Callable[[Situation], str | None]
@@ -46,8 +50,17 @@ def _last(at: Situation) -> str:
 
 
 def _round(at: Situation) -> str:
-    """The next by name after the one used last: fair whoever joins or leaves in between."""
-    return _next_after(at.names, at.used[-1]) if at.used else at.names[0]
+    """The next by name after the last one used; a member with more free slots goes first if it had no more turns.
+
+    A strict rotation would keep jobs together for ever once an outage has sent all of them to one member.
+    """
+    if not at.used:
+        return min(at.names, key=lambda name: _preference(at, name))
+    first = at.names.index(_next_after(at.names, at.used[-1]))
+    in_turn = (*at.names[first:], *at.names[:first])
+    turns = Counter(at.used[-2 * len(at.names) :])
+    entitled = [name for name in in_turn if turns[name] <= turns[in_turn[0]]]
+    return max(entitled, key=lambda name: at.free.get(name, 0))  # of equals the first
 
 
 def _random(at: Situation) -> str:
@@ -57,11 +70,11 @@ def _random(at: Situation) -> str:
 def _lfu(at: Situation) -> str:
     """The least used of late; among equals the one that has waited longest."""
     counts = Counter(at.used)
-    return min(at.names, key=lambda name: (counts[name], _last_use(at.used, name), name))
+    return min(at.names, key=lambda name: (counts[name], _last_use(at.used, name), *_preference(at, name)))
 
 
 def _lru(at: Situation) -> str:
-    return min(at.names, key=lambda name: (_last_use(at.used, name), name))
+    return min(at.names, key=lambda name: (_last_use(at.used, name), *_preference(at, name)))
 
 
 def _consistent_hash(at: Situation) -> str:
@@ -79,6 +92,11 @@ def _busyover(at: Situation) -> str | None:
     return next((name for name in at.names if name not in at.busy), None)
 
 
+def _least_loaded(at: Situation) -> str:
+    """The one with the most free slots; among equals the one whose processors have the least to do."""
+    return min(at.names, key=lambda name: (-at.free.get(name, 0), at.cpu.get(name, 0.0), _rank(at, name)))
+
+
 STRATEGIES: Final[Mapping[Strategy, Choose]] = MappingProxyType(
     {
         Strategy.FIRST: _first,
@@ -90,6 +108,7 @@ STRATEGIES: Final[Mapping[Strategy, Choose]] = MappingProxyType(
         Strategy.CONSISTENT_HASH: _consistent_hash,
         Strategy.FAILOVER: _failover,
         Strategy.BUSYOVER: _busyover,
+        Strategy.LEAST_LOADED: _least_loaded,
     }
 )
 ROTATING: Final = frozenset({Strategy.ROUND, Strategy.LFU, Strategy.LRU})
@@ -98,6 +117,16 @@ ROTATING: Final = frozenset({Strategy.ROUND, Strategy.LFU, Strategy.LRU})
 
 def _next_after(names: Sequence[str], name: str) -> str:
     return next((later for later in names if later > name), names[0])
+
+
+def _preference(at: Situation, name: str) -> tuple[int, int]:
+    """The order among members that have the same claim: most free slots first, then the job's own rotation."""
+    return -at.free.get(name, 0), _rank(at, name)
+
+
+def _rank(at: Situation, name: str) -> int:
+    """The place of a member in the job's rotation, which begins at a hash: jobs due together begin apart."""
+    return (at.names.index(name) - _number(at.job_id)) % len(at.names)
 
 
 def _last_use(used: Sequence[str], name: str) -> int:

@@ -24,6 +24,7 @@ from evertick.definitions.catalogue.field import (
 from evertick.definitions.catalogue.limits import DELAY_MINUTES_MAX, PARALLEL_MAX, PRIORITY_MAX, RETRIES_MAX
 from evertick.definitions.catalogue.words import (
     BLOCK_STRATEGIES,
+    BLOCK_STRATEGY_ALIASES,
     EXECUTORS,
     KILL_TARGETS,
     MISFIRES,
@@ -34,6 +35,7 @@ from evertick.definitions.catalogue.words import (
     OVERLAPS,
     SCOPES,
     STRATEGIES,
+    STRATEGY_ALIASES,
 )
 from evertick.definitions.catalogue.work import CONDITIONS, VALUE, WORK
 from evertick.model.chain import AfterMode
@@ -193,12 +195,16 @@ JOB: Final[Fields] = {
     "overlap": Field(
         _overlap(list(OVERLAPS)), "What an occurrence does while its job is active.", "`skip`", "parallel(3)"
     ),
-    "blockStrategy": Field(_overlap(list(BLOCK_STRATEGIES)), "The same, in other words.", "", "CONCURRENT(2)"),
+    "blockStrategy": Field(
+        _overlap([*BLOCK_STRATEGY_ALIASES, *BLOCK_STRATEGIES]), "The same, in other words.", "", "CONCURRENT(2)"
+    ),
     "scope": Field(choice(SCOPES), "Where the overlap rule looks for active runs.", "`cluster`", "executor"),
     "executor": Field(
         choice(EXECUTORS), "Where it runs: on the scheduler's machine, on the fleet, or a cluster.", "`local`", "fleet"
     ),
-    "routing": Field(choice(STRATEGIES), "How a member of the fleet is chosen.", "`ROUND`", "CONSISTENT_HASH"),
+    "routing": Field(
+        choice([*STRATEGIES, *STRATEGY_ALIASES]), "How a member of the fleet is chosen.", "`ROUND`", "CONSISTENT_HASH"
+    ),
     "runsOn": Field(_LABELS, "Labels that a member of the fleet must have.", "any member", {"gpu": "true"}),
     "labels": Field(_LABELS, "The same as `runsOn`.", "", ["zone=eu"]),
     "grace": Field(DURATION, "An occurrence this late is still on time.", "`30s`; `5s` with `misfire`", "1m"),

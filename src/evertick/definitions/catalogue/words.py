@@ -24,9 +24,16 @@ BLOCK_STRATEGIES: Final = {
     "COVER": OverlapKind.REPLACE,
     "CONCURRENT": OverlapKind.PARALLEL,
 }
+BLOCK_STRATEGY_ALIASES: Final = {"SERIAL_EXECUTION": "SERIAL", "DISCARD_LATER": "DISCARD", "COVER_EARLY": "COVER"}
+"""What XXL-JOB calls them."""
 SCOPES: Final = {str(word): word for word in Scope}
 EXECUTORS: Final = {LOCAL: LOCAL, FLEET: FLEET, KUBERNETES: KUBERNETES}
 STRATEGIES: Final = {str(word): word for word in Strategy}
+STRATEGY_ALIASES: Final = {
+    "LEAST_FREQUENTLY_USED": Strategy.LFU,
+    "LEAST_RECENTLY_USED": Strategy.LRU,
+}
+"""What XXL-JOB calls them."""
 BACKOFFS: Final = {str(word): word for word in Backoff}
 ON_EXECUTOR_LOST: Final = {str(word): word for word in OnExecutorLost}
 

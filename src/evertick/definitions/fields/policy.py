@@ -10,6 +10,7 @@ from evertick.definitions.catalogue.job import WINDOW
 from evertick.definitions.catalogue.limits import DELAY_MINUTES_MAX, PARALLEL_MAX
 from evertick.definitions.catalogue.words import (
     BLOCK_STRATEGIES,
+    BLOCK_STRATEGY_ALIASES,
     MISFIRES,
     MISSED,
     MISSED_EXECUTIONS,
@@ -19,7 +20,7 @@ from evertick.definitions.catalogue.words import (
     SCOPES,
 )
 from evertick.definitions.fields.retry import PIPELINE_DEFAULT, read_retry
-from evertick.definitions.fields.values import choice_of, duration_of, flag_of, integer_of
+from evertick.definitions.fields.values import choice_of, duration_of, flag_of, fold, integer_of
 from evertick.definitions.nodes import Node, ScalarNode, kind_of
 from evertick.definitions.report import Report, Section, contradiction, section_of
 from evertick.model.instant import MINUTE
@@ -63,7 +64,7 @@ CONTRADICTIONS: Final = (
     ("command", "steps", "a job has one command, or steps"),
 )
 
-_CALL: Final = re.compile(r"([A-Za-z]+)(?:[ ]?\([ ]*([0-9]{1,9})[ ]*\))?")
+_CALL: Final = re.compile(r"([A-Za-z_-]+)(?:[ ]?\([ ]*([0-9]{1,9})[ ]*\))?")
 
 
 class _Read(Protocol[T_co]):
@@ -235,8 +236,10 @@ def _read_overlap(node: Node, field: str, words: dict[str, OverlapKind], report:
         report.error(node, field, f"'{field}' must be one of {shown}, not {kind_of(node)}.")
         return None
     call = _CALL.fullmatch(node.text.strip())
-    kinds = {word.lower(): kind for word, kind in words.items()}
-    kind = kinds.get(call[1].lower()) if call else None
+    kinds = {fold(word): kind for word, kind in words.items()}
+    if field == "blockStrategy":
+        kinds |= {fold(alias): words[word] for alias, word in BLOCK_STRATEGY_ALIASES.items()}
+    kind = kinds.get(fold(call[1])) if call else None
     if call is None or kind is None:
         hint = report.suggest(node.text, words) or f"Write one of {shown}."
         report.error(node, field, f"'{field}' cannot be '{node.text[:60]}'; it is one of {shown}.", hint)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from evertick.definitions.catalogue.limits import LABEL_MAX, LABELS_MAX
-from evertick.definitions.catalogue.words import EXECUTORS, STRATEGIES
+from evertick.definitions.catalogue.words import EXECUTORS, STRATEGIES, STRATEGY_ALIASES
 from evertick.definitions.fields.values import choice_of, line_of
 from evertick.definitions.nodes import ListNode, MapNode, Node
 from evertick.definitions.report import Report, Section
@@ -23,7 +23,7 @@ def read_routing(job: Section, policy: Policy, report: Report) -> tuple[Routing,
     """A job that says how or on whom, without saying where, means the fleet."""
     executor_node, strategy_node = job.take("executor"), job.take("routing")
     executor = choice_of(executor_node, "executor", report, EXECUTORS) if executor_node else None
-    strategy = choice_of(strategy_node, "routing", report, STRATEGIES) if strategy_node else None
+    strategy = choice_of(strategy_node, "routing", report, STRATEGIES, STRATEGY_ALIASES) if strategy_node else None
     job.contradict("runsOn", "labels", "both say which members match")
     labels: Labels = ()
     for name in SELECTORS:

@@ -82,18 +82,25 @@ def share_of(node: Node, field: str, report: Report) -> float | None:
     return None
 
 
-def choice_of(node: Node, field: str, report: Report, choices: Mapping[str, T]) -> T | None:
-    """One of a few words, in any letter case."""
+def choice_of(
+    node: Node, field: str, report: Report, choices: Mapping[str, T], aliases: Mapping[str, T] | None = None
+) -> T | None:
+    """One of a few words, in any letter case, with `-` or `_`; or what another scheduler calls it."""
     words = ", ".join(choices)
     if not isinstance(node, ScalarNode) or node.value is None:
         report.error(node, field, f"'{field}' must be one of {words}, not {kind_of(node)}.")
         return None
-    folded = {word.lower(): value for word, value in choices.items()}
-    if node.text.lower() in folded:
-        return folded[node.text.lower()]
+    folded = {fold(word): value for word, value in (*(aliases or {}).items(), *choices.items())}
+    if fold(node.text) in folded:
+        return folded[fold(node.text)]
     hint = report.suggest(node.text, choices) or f"Write one of {words}."
     report.error(node, field, f"'{field}' cannot be '{node.text[:60]}'; it is one of {words}.", hint)
     return None
+
+
+def fold(word: str) -> str:
+    """The same for every way in which people write a word that has two parts."""
+    return word.lower().replace("-", "_")
 
 
 def duration_of(node: Node, field: str, report: Report, *, allow_subsecond: bool = False) -> int | None:

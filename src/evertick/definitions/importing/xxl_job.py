@@ -7,12 +7,11 @@ import re
 import shlex
 from typing import Any, Final
 
+from evertick.definitions.catalogue.words import BLOCK_STRATEGY_ALIASES, STRATEGY_ALIASES
 from evertick.definitions.importing.imported import Draft, Imported, Note, finish, unique
 from evertick.definitions.importing.quartz import from_quartz
 from evertick.errors import DefinitionError
 
-_ROUTES: Final = {"LEAST_FREQUENTLY_USED": "LFU", "LEAST_RECENTLY_USED": "LRU"}
-_BLOCK: Final = {"SERIAL_EXECUTION": "SERIAL", "DISCARD_LATER": "DISCARD", "COVER_EARLY": "COVER"}
 _MISFIRE: Final = ("DO_NOTHING", "FIRE_ONCE_NOW")
 _INTERPRETERS: Final = {
     "GLUE_SHELL": ["bash"],
@@ -98,8 +97,8 @@ def _read_record(data: dict[str, Any], line: int) -> Draft:
     if misfire in _MISFIRE and "schedule" in fields:
         fields["misfire"] = misfire
     block = str(data.get("executorBlockStrategy") or "")
-    if block in _BLOCK:
-        fields["blockStrategy"] = _BLOCK[block]
+    if block in BLOCK_STRATEGY_ALIASES:
+        fields["blockStrategy"] = BLOCK_STRATEGY_ALIASES[block]
     elif block:
         notes.append(Note(line, f"the block strategy '{block}'."))
     timeout, retries = _number(data.get("executorTimeout")), _number(data.get("executorFailRetryCount"))
@@ -109,7 +108,7 @@ def _read_record(data: dict[str, Any], line: int) -> Draft:
         fields["retryPolicy"] = {"maxRetries": retries, "retryDelayMs": 0, "backoff": "fixed"}
     route = str(data.get("executorRouteStrategy") or "")
     if route:
-        word = _ROUTES.get(route, route)
+        word = STRATEGY_ALIASES.get(route, route)
         notes.append(
             Note(line, f"the routing '{route}': it runs on this machine. With a fleet, add 'routing: {word}'.")
         )

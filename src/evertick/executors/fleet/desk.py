@@ -366,8 +366,10 @@ class FleetDesk:
             member._replace(is_open=False) if self.crew.outlives_us(member.name) else member
             for member in self.crew.members(now)
         )
-        # What only people look at is no news for the loop.
-        shown = tuple(member._replace(seen_at=0, cpu_percent=0.0, memory_bytes=0) for member in members)
+        # What only people look at is no news for the loop; of the load, only what makes one the less loaded.
+        shown = tuple(
+            member._replace(seen_at=0, cpu_percent=round(member.cpu_percent, -1), memory_bytes=0) for member in members
+        )
         if shown != self._shown:
             self._shown = shown
             self._report(MembersSeen(FLEET, members))

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 from distributed import Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 from tornado.ioloop import PeriodicCallback
@@ -64,6 +65,7 @@ class MemberPlugin(WorkerPlugin):
         self._calls: dict[tuple[Ticket, str, int], bytes] = {}
         """Runs of other jobs that steps wait for: by attempt, step and its try."""
         self._incarnation = ""
+        self._cpu_percent, self._measured_at = 0.0, 0.0
         self.is_cordoned = False
         """As its folder remembers; asked with every order, and so not of the disk."""
         self.has_left = False
@@ -224,7 +226,10 @@ class MemberPlugin(WorkerPlugin):
     def _show(self) -> None:
         if not self._incarnation:
             return  # without a keeper nothing can be run here
-        metrics = self._worker.monitor.recent()
+        now = time.monotonic()
+        if now - self._measured_at > BEAT_MS / 2_000:
+            # Of the machine, not of this process: what the keeper runs is what makes it busy.
+            self._measured_at, self._cpu_percent = now, psutil.cpu_percent(None)
         card = talk.Card(
             self._name,
             self._labels,
@@ -233,8 +238,8 @@ class MemberPlugin(WorkerPlugin):
             len(self._open),
             __version__,
             self._incarnation,
-            float(metrics.get("cpu") or 0.0),
-            int(metrics.get("memory") or 0),
+            self._cpu_percent,
+            int(self._worker.monitor.recent().get("memory") or 0),
             time.time_ns() // 1_000,
             boottime_us(),
             self._lease_us,
