@@ -92,11 +92,21 @@ class LogFile(Shape):
     is_complete: bool
 
 
+class AbsentLog(Shape):
+    """An attempt whose log is kept where it cannot be read from now."""
+
+    attempt: int
+    place: str = Field(description="Which node has it.")
+    reason: str
+    text: str = Field(description="The same as a sentence.")
+
+
 class RunDetail(Run):
     steps: list[Step]
     attempts: list[Attempt]
     depends: dict[str, list[str]]
     logs: list[LogFile]
+    absent_logs: list[AbsentLog]
     definition: str | None = Field(description="The digest of what its job was; /runs/{run}/definition has the text.")
     is_definition_current: bool | None = Field(description="null: its job is gone, or what it was is not known.")
     can_cancel: bool

@@ -14,6 +14,7 @@ from evertick.api.feed import Feed
 from evertick.api.limiter import Limiter
 from evertick.api.sessions import Sessions
 from evertick.model.instant import Instant
+from evertick.model.node_address import NodeAddress
 from evertick.operations.audit import Audit
 from evertick.operations.desk import Desk
 from evertick.operations.private_file import locked, read_private, write_private
@@ -61,6 +62,10 @@ class Office:
     version: str
     key: bytes = field(repr=False)
     """Signs what is given out and must come back unchanged, such as the address of a badge."""
+    node_token: str = field(default="", repr=False)
+    """What other nodes of the same ledger prove themselves with: it was announced there. Empty: there are none."""
+    address: Callable[[str], NodeAddress | None] = field(default=lambda _: None, repr=False)
+    """What to announce of a server that listens at a URL."""
     folder: Path | None = None
     """Of job files."""
     hosts: frozenset[str] = frozenset()

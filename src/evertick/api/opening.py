@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import socket
 import threading
@@ -11,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from evertick.api.announcer import address_of
 from evertick.api.courtesy import AfterTheLoop, Nobody
 from evertick.api.feed import RESET, Feed
 from evertick.api.limiter import Limiter
@@ -25,6 +27,8 @@ from evertick.model.instant import SECOND
 from evertick.operations.asking import live_nodes
 from evertick.operations.audit import Audit
 from evertick.operations.desk import Desk, now_by_the_clock
+from evertick.operations.node_logs import NodeLogs
+from evertick.operations.run_logs import RunLogs
 from evertick.operations.tokens import Tokens
 from evertick.settings import Settings
 from evertick.store import ReadInPlace, Store
@@ -96,13 +100,15 @@ def open_office(
         # Where one node owns a ledger its leases never run out: only itself can tell that it is there.
         return (live is not None and live.status() is not None) or (is_shared and bool(nodes()))
 
+    name, key = node or settings.node or socket.gethostname(), signing_key(state_folder)
+    node_token = hmac.new(key, b"logs for other nodes", "sha256").hexdigest() if is_shared else ""
     courtesy = Nobody() if is_firing is None else AfterTheLoop(is_firing)
     if isinstance(store, ReadInPlace):
         store.breathe = courtesy.breathe
     desk = Desk(
         store,
         definitions,
-        logs=Logs(state_folder),
+        logs=RunLogs(Logs(state_folder), name, NodeLogs(store, now) if is_shared else None),
         live=live,
         is_scheduler_running=is_scheduler_running,
         keep_us=KEEP_US,
@@ -120,9 +126,11 @@ def open_office(
         feed=feed,
         limiter=Limiter(time.monotonic),
         now=now,
-        node=node or settings.node or socket.gethostname(),
+        node=name,
         version=version("evertick"),
-        key=signing_key(state_folder),
+        key=key,
+        node_token=node_token,
+        address=lambda url: address_of(url, name, node_token, settings) if is_shared else None,
         folder=folder,
         hosts=names_of(settings),
         members=members_of(settings),

@@ -22,6 +22,7 @@ JobName = Annotated[str | None, Query(max_length=255)]
 Since = Annotated[str | None, Query(alias="from", max_length=64, description="Due at this time or later.")]
 Until = Annotated[str | None, Query(alias="to", max_length=64, description="Due before this time.")]
 StepName = Annotated[str, Path(max_length=300)]
+Here = Annotated[bool, Query(description="Only what this node itself keeps; other nodes are not asked.")]
 LOG_MAX = 1 << 20
 PIECE_BYTES = 128 * 1024
 """Of a download, read and sent at a time: what a caller who does not read costs."""
@@ -81,9 +82,9 @@ def explain_run(at: At, run: RunId) -> Any:
 
 
 @routes.get("/runs/{run}/logs", Role.VIEWER, models_runs.LogFiles)
-def list_logs(at: At, run: RunId) -> Any:
+def list_logs(at: At, run: RunId, here: Here = False) -> Any:
     """Which logs a run has, by attempt and step."""
-    return items(at.desk.list_logs(run))
+    return items(at.desk.list_logs(run, here_only=here))
 
 
 @routes.get("/runs/{run}/logs/{attempt}/{step}", Role.VIEWER, models_runs.LogText)
@@ -98,11 +99,12 @@ def read_log(
     download: Annotated[
         bool, Query(description="All of it, byte for byte, as a file; a part of it with the header `Range`.")
     ] = False,
+    here: Here = False,
 ) -> Any:
     """A part of a log as text, from a byte on."""
     if download:
-        return _download(at, run, attempt, step, request.headers.get("range", ""))
-    return at.desk.read_log(run, attempt, step, offset, limit)
+        return _download(at, run, attempt, step, request.headers.get("range", ""), here_only=here)
+    return at.desk.read_log(run, attempt, step, offset, limit, here_only=here)
 
 
 @routes.post("/runs/{run}/cancel", Role.OPERATOR, models_asked.Asked)
@@ -120,15 +122,15 @@ def retry_run(
     return at.desk.retry(run, from_failed, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-def _download(at: At, run: str, attempt: int, step: str, wanted: str) -> Response:
+def _download(at: At, run: str, attempt: int, step: str, wanted: str, *, here_only: bool) -> Response:
     """All that is there now, or the part that a `Range` asks for; one in another form may be answered with all."""
     run = at.desk.find_run(run).key.run_id  # once: a job's latest run may be another one a moment later
-    size = next((log["size"] for log in at.desk.list_logs(run) if (log["attempt"], log["step"]) == (attempt, step)), 0)
+    logs = at.desk.list_logs(run, here_only=here_only)
+    size = next((log["size"] for log in logs if (log["attempt"], log["step"]) == (attempt, step)), 0)
     part = _RANGE.fullmatch(wanted)
     begin, end = (int(part[1]), min(int(part[2] or size), size - 1) + 1) if part else (0, size)
-    first = at.desk.log_bytes(
-        run, attempt, step, min(begin, size), PIECE_BYTES
-    )  # before anything is sent: it may not be there
+    # Before anything is sent: it may not be there.
+    first = at.desk.log_bytes(run, attempt, step, min(begin, size), PIECE_BYTES, here_only=here_only)
     if part and begin >= end:
         return Response(status_code=416, headers={"content-range": f"bytes */{size}"})
 
@@ -138,7 +140,7 @@ def _download(at: At, run: str, attempt: int, step: str, wanted: str) -> Respons
             yield data[: end - (offset - len(data))]
             if offset >= end:
                 return
-            data, offset, _ = at.desk.log_bytes(run, attempt, step, offset, PIECE_BYTES)
+            data, offset, _ = at.desk.log_bytes(run, attempt, step, offset, PIECE_BYTES, here_only=here_only)
 
     name = quote(f"{run}.{attempt}.{step}.log", safe="")
     headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}", "accept-ranges": "bytes"}

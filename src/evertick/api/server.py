@@ -16,6 +16,7 @@ from pathlib import Path
 
 import uvicorn
 
+from evertick.api.announcer import Announcer
 from evertick.api.app import make_app
 from evertick.api.connections import ConnectionLimits, Connections, bounded
 from evertick.api.office import Office
@@ -104,9 +105,15 @@ class ApiServer:
         if traces is not None:
             self._office.feed.watchers.append(traces.heard)
             traces.start()
+        address = self._office.address(self.url)
+        announcer = address and Announcer(self._office.desk.store, address, self._office.now)
+        if announcer is not None:
+            announcer.start()
         try:
             self._server.run(sockets=[self._socket])
         finally:
+            if announcer is not None:
+                announcer.stop()
             if traces is not None:
                 traces.stop()
             self._socket.close()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from evertick.model.job import Job
     from evertick.operations import Store
     from evertick.operations.desk import Desk, Live
+    from evertick.operations.run_logs import RunLogs
 
 LEDGER = "ledger.db"
 
@@ -83,7 +84,7 @@ class Place:
                 store,
                 self.definitions,
                 now=times.now if at is None else lambda: at,
-                logs=self.logs_if_there(),
+                logs=self._logs(store),
                 live=None if found is None else self._scheduler(),
                 by=whoami(),
                 is_scheduler_running=lambda: found is not None and self.is_anyone_running(store),
@@ -192,6 +193,20 @@ class Place:
             return None
         # Its leases never run out: the lock file is what tells a scheduler at work from one that is gone.
         return bool(FolderLock(lock).is_held_by_anyone(times.now()))
+
+    def _logs(self, store: Store) -> RunLogs | Logs | None:
+        """What runs have printed: on this machine, and where nodes share the ledger, with the others."""
+        here = self.logs_if_there()
+        if self.url is None or self.ledger_file() is not None:
+            return here
+        import socket
+
+        from evertick.operations.node_logs import NodeLogs
+        from evertick.operations.run_logs import RunLogs
+        from evertick.settings import Settings
+
+        node = "" if self.folder is None else Settings.load(self.folder).node or socket.gethostname()
+        return RunLogs(here, node, NodeLogs(store, times.now))
 
     def logs_if_there(self) -> Logs | None:
         from evertick.executors.logs import Logs as LocalLogs

@@ -142,9 +142,12 @@ NODE_PREFIX = "node:"
 """What the lease begins with by which a node says that it is alive."""
 
 
+BUCKET_PREFIX = "bucket:"
+
+
 def bucket_lease(bucket: int) -> str:
     """The lease whose epoch a commit about this bucket must hold."""
-    return f"bucket:{bucket}"
+    return f"{BUCKET_PREFIX}{bucket}"
 
 
 class Lease(NamedTuple):

@@ -11,7 +11,8 @@ from evertick.operations.desk_live import LiveDesk
 from evertick.operations.desk_overview import OverviewDesk
 from evertick.operations.desk_ribbon import RibbonDesk
 from evertick.operations.desk_runs import RunsDesk
-from evertick.operations.desk_scene import Live, LogsReader, folder_of, now_by_the_clock
+from evertick.operations.desk_scene import Live, folder_of, now_by_the_clock
+from evertick.operations.run_logs import LogsReader
 
 __all__ = ["Desk", "Live", "LogsReader", "folder_of", "now_by_the_clock"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evertick.model.instant import to_text
-from evertick.model.ledger import NODE_PREFIX
+from evertick.model.ledger import BUCKET_PREFIX, NODE_PREFIX
 from evertick.model.lifecycle import ACTIVE, WAITING
 from evertick.model.run import LedgerRow
 from evertick.operations.desk_scene import Scene
@@ -74,7 +74,7 @@ class LiveDesk(Scene):
             holder = lease.holder.partition("/")[0]
             if lease.name.startswith(NODE_PREFIX):
                 alive[holder] = lease.expires_at
-            else:
+            elif lease.name.startswith(BUCKET_PREFIX):
                 buckets[holder] += 1
         is_running, told = self.is_scheduler_running(), self.status() or {}
         here = str(told.get("node", ""))

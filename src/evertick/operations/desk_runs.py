@@ -14,12 +14,13 @@ from evertick.model.lifecycle import RETRYING, TERMINAL, WAITING, RunState, Skip
 from evertick.model.run import LedgerRow
 from evertick.model.steps import StepRecord, read_steps
 from evertick.operations.asking import read_run_id
-from evertick.operations.data import as_begun, step_data, text_or_none
+from evertick.operations.data import step_data, text_or_none
 from evertick.operations.desk_jobs import word_of
-from evertick.operations.desk_scene import LogsReader, Scene, bounded
+from evertick.operations.desk_scene import Scene, bounded
 from evertick.operations.desk_shapes import Data, gap_data, report_data
 from evertick.operations.proof import verify
 from evertick.operations.reasons import why
+from evertick.operations.run_logs import FoundLogs, LogFile
 from evertick.store import RunFilter
 
 RUNS_MAX = 1_000
@@ -74,7 +75,8 @@ class RunsDesk(Scene):
     def run(self, run_id: str) -> Data:
         """One line of the ledger: its attempts with their steps and logs, and what can still be done."""
         row = self.find_run(run_id)
-        job, is_over, logs = self.jobs.get(row.key.job_id), row.state in TERMINAL, self._logs_of(row)
+        job, is_over, found = self.jobs.get(row.key.job_id), row.state in TERMINAL, self._find_logs(row)
+        logs = list(map(_log_data, found.files))
         (data,) = self.run_rows([row])
         steps = [step_data(step) for step in read_steps(row.steps)]
         is_one = row.occurrences == 1
@@ -85,6 +87,10 @@ class RunsDesk(Scene):
             "attempts": attempts_data(row, steps, logs),
             "depends": {} if job is None else {step.name: list(step.depends) for step in job.steps},
             "logs": logs,
+            "absent_logs": [
+                {"attempt": one.attempt, "place": one.place, "reason": one.reason, "text": one.sentence}
+                for one in found.absent
+            ],
             "definition": row.definition or None,
             "is_definition_current": None if job is None or not row.definition else job.definition == row.definition,
             "can_cancel": not is_over,
@@ -117,15 +123,25 @@ class RunsDesk(Scene):
             "changes": [] if current is None else line_changes(text, current),
         }
 
-    def list_logs(self, run_id: str) -> list[Data]:
-        """Which logs a run has, by attempt and step."""
-        return self._logs_of(self.find_run(run_id))
+    def list_logs(self, run_id: str, *, here_only: bool = False) -> list[Data]:
+        """Which logs a run has, by attempt and step; with `here_only` those that this node keeps."""
+        row = self.find_run(run_id)
+        return list(map(_log_data, self._find_logs(row, here_only=here_only).files))
 
-    def read_log(self, run_id: str, attempt: int, step: str, offset: int = 0, limit: int = LOG_BYTES_MAX) -> Data:
+    def read_log(
+        self,
+        run_id: str,
+        attempt: int,
+        step: str,
+        offset: int = 0,
+        limit: int = LOG_BYTES_MAX,
+        *,
+        here_only: bool = False,
+    ) -> Data:
         """A part of a log as text; `next_offset` counts bytes, and never lies inside a character."""
         run_id = self.find_run(run_id).key.run_id
-        data, end, is_complete = self.log_bytes(run_id, attempt, step, offset, limit)
-        sizes = {(log["attempt"], log["step"]): log["size"] for log in self.list_logs(run_id)}
+        data, end, is_complete = self.log_bytes(run_id, attempt, step, offset, limit, here_only=here_only)
+        sizes = {(log["attempt"], log["step"]): log["size"] for log in self.list_logs(run_id, here_only=here_only)}
         cut = 0 if is_complete else _unfinished(data)
         return {
             "run": run_id,
@@ -139,7 +155,14 @@ class RunsDesk(Scene):
         }
 
     def log_bytes(
-        self, run_id: str, attempt: int, step: str, offset: int = 0, limit: int = LOG_BYTES_MAX
+        self,
+        run_id: str,
+        attempt: int,
+        step: str,
+        offset: int = 0,
+        limit: int = LOG_BYTES_MAX,
+        *,
+        here_only: bool = False,
     ) -> tuple[bytes, int, bool]:
         """A part of a log as it is; where to go on; and whether nothing follows, now or later.
 
@@ -148,13 +171,9 @@ class RunsDesk(Scene):
         bounded("offset", offset, 0, 1 << 50)
         bounded("limit", limit, 1, LOG_BYTES_MAX)
         row = self.find_run(run_id)
-        logs = self._reader()
-        names = [(one.attempt, one.step) for one in logs.list_logs(row.key)]
-        if (attempt, step) not in names:
-            steps = tuple(dict.fromkeys(name for _, name in names))
-            raise NotFound(f"the run {run_id} has no log of a step '{step}' in attempt {attempt}.", steps[:3])
-        chunk = logs.read_log(row.key, attempt, step, offset, limit)
-        return chunk.data, chunk.next_offset, chunk.is_complete
+        if self.logs is None:
+            raise NotFound("there are no logs here: they are with the scheduler that ran it.")
+        return self.logs.read(row, attempt, step, offset, limit, here_only=here_only)
 
     def verify(self) -> Data:
         """Whether the ledger holds every occurrence, once. It reads all of it, so one at a time."""
@@ -194,18 +213,14 @@ class RunsDesk(Scene):
         found = [one.id for one in self.jobs.values() if all(tag in one.tags for tag in tags)]
         return [one for one in found if job in (None, one)]
 
-    def _reader(self) -> LogsReader:
-        if self.logs is None:
-            raise NotFound("there are no logs here: they are with the scheduler that ran it.")
-        return self.logs
-
-    def _logs_of(self, row: LedgerRow) -> list[Data]:
+    def _find_logs(self, row: LedgerRow, *, here_only: bool = False) -> FoundLogs:
         if self.logs is None or row.occurrences > 1:
-            return []
-        return [
-            {"attempt": one.attempt, "step": one.step, "size": one.size, "is_complete": one.is_complete}
-            for one in as_begun(row, self.logs.list_logs(row.key))
-        ]
+            return FoundLogs()
+        return self.logs.find(row, here_only=here_only)
+
+
+def _log_data(log: LogFile) -> Data:
+    return {"attempt": log.attempt, "step": log.step, "size": log.size, "is_complete": log.is_complete}
 
 
 def attempts_data(row: LedgerRow, steps: Sequence[Data], logs: Sequence[Data]) -> list[Data]:

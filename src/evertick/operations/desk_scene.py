@@ -16,12 +16,13 @@ from evertick.model.instant import MILLISECOND, Instant, from_datetime
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, Snapshot
 from evertick.model.lifecycle import RunState
-from evertick.model.run import LedgerRow, RunKey
+from evertick.model.run import LedgerRow
 from evertick.model.schedule import ScheduleSpec
 from evertick.operations.asking import find_record, live_nodes, no_such_job
 from evertick.operations.data import run_data
 from evertick.operations.horizon import Horizon
 from evertick.operations.jobs import current_specs, specs_of, watermark_of, zone_of
+from evertick.operations.run_logs import LogsReader, RunLogs
 from evertick.operations.run_reference import find_referenced
 from evertick.operations.words import read_moment
 from evertick.store import Store
@@ -34,13 +35,6 @@ ANSWERS_MAX = 50
 """So many answers are kept with a view; what people search for must not fill the memory."""
 
 T = TypeVar("T")
-
-
-class LogsReader(Protocol):
-    """What the steps of runs have printed; `evertick.executors.logs.Logs` is one."""
-
-    def list_logs(self, key: RunKey) -> Sequence[Any]: ...
-    def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = 1 << 20) -> Any: ...
 
 
 class Live(Protocol):
@@ -145,7 +139,7 @@ class Scene:
         definitions: Callable[[], Folder],
         *,
         now: Callable[[], Instant] = now_by_the_clock,
-        logs: LogsReader | None = None,
+        logs: LogsReader | RunLogs | None = None,
         live: Live | None = None,
         by: str = "",
         is_scheduler_running: Callable[[], bool] | None = None,
@@ -159,7 +153,7 @@ class Scene:
         self.store = store
         self.definitions = definitions
         self.now = now
-        self.logs = logs
+        self.logs = logs if isinstance(logs, RunLogs) or logs is None else RunLogs(logs)
         self.live = live
         self.by = by
         self.horizon = Horizon()

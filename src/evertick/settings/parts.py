@@ -167,6 +167,7 @@ class ApiPart:
     )
     tls_key: Path | None = _a(PATH, None, "The key that belongs to it.")
     behind_proxy: bool = _a(FLAG, False, "Trust what a proxy on this machine says about who calls.")
+    url: str = _a(TEXT, "", "Where other nodes of the same ledger reach this one, for logs.", "its own address")
     allowed_hosts: tuple[str, ...] = _a(LINES, (), "Names that the server answers to, beside the local ones.")
     allow_definitions: bool = _a(FLAG, False, "Let the API write job files. Whoever may, runs programs here.")
     session_us: int = _a(duration(), 12 * HOUR, "How long somebody stays signed in.")

@@ -1,5 +1,15 @@
 /** What the API answers with and is asked with. Made from its description by `make docs`; not edited by hand. */
 
+/** An attempt whose log is kept where it cannot be read from now. */
+export interface AbsentLog {
+  attempt: number;
+  /** Which node has it. */
+  place: string;
+  reason: string;
+  /** The same as a sentence. */
+  text: string;
+}
+
 export interface AfterJobs {
   jobs: string[];
   mode: string;
@@ -879,6 +889,7 @@ export interface RunDetail {
   attempts: Attempt[];
   depends: Record<string, string[]>;
   logs: LogFile[];
+  absent_logs: AbsentLog[];
   /** The digest of what its job was; /runs/{run}/definition has the text. */
   definition: string | null;
   /** null: its job is gone, or what it was is not known. */

@@ -145,6 +145,7 @@ function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
   const chosen: Chosen | null = choose(run, asked, Number(query.get("attempt")) || null);
   const pick = ({ attempt, step }: Chosen) => setQuery({ step, attempt: String(attempt) });
   const log = chosen && run.logs.find((one) => one.attempt === chosen.attempt && one.step === chosen.step);
+  const absent = run.absent_logs.find((one) => one.attempt === (chosen?.attempt ?? run.attempt))?.text;
   if (run.started_at === null && !run.logs.length && !steps.length) {
     return (
       <Card>
@@ -192,7 +193,7 @@ function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
         {log ? (
           <LogView key={`${log.attempt} ${log.step}`} run={run.run} attempt={log.attempt} step={log.step} size={log.size} />
         ) : (
-          <Empty title={run.can_cancel ? "Nothing was printed yet" : "Nothing was printed"} icon="audit" />
+          <Empty title={absent ?? (run.can_cancel ? "Nothing was printed yet" : "Nothing was printed")} icon="audit" />
         )}
       </Card>
     </>

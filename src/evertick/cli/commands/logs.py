@@ -30,7 +30,8 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
     """Show what the steps of a run have printed.
 
     The steps' own output is on stdout, a heading for each step on stderr. A job stands for its newest run that has
-    started, and a beginning of an id for the one run that has it. Logs are kept on the machine that ran it.
+    started, and a beginning of an id for the one run that has it. Logs are fetched from the
+    machine that ran it.
 
     \b
     Examples:
@@ -38,14 +39,14 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
       evertick logs report@2026-03-02T09 --step build --follow
     """
     from evertick.cli.asking import interruptible
-    from evertick.errors import NotFound
+    from evertick.errors import ExecutorUnavailable, NotFound
     from evertick.model.lifecycle import TERMINAL
 
     if follow and output != "table":
         raise click.UsageError(f"--follow is for people; -o {output} shows what is there now.")
     with place.desk() as desk:
         run = desk.run(run_id)
-        if place.server is None and place.logs_if_there() is None:
+        if place.server is None and place.ledger_file() is not None and place.logs_if_there() is None:
             raise NotFound(
                 "there are no logs here: they are with the scheduler that ran it. Next: name its folder with --folder."
             )
@@ -54,8 +55,11 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
         if step is not None and not chosen and not follow:
             names = tuple(dict.fromkeys(one["step"] for one in known))
             raise NotFound(f"the run {run['run']} has no log of a step '{step}'.", names[:3])
+        absent = [one["text"] for one in run["absent_logs"] if attempt in (None, one["attempt"])]
         if output != "table":
             wanted = [one for one in chosen if attempt in (None, one["attempt"])]
+            if absent and not wanted:
+                raise ExecutorUnavailable(" ".join(absent))
             show(output, [_whole(desk, run["run"], one) for one in wanted], (), name="step")
             return
         last = max((one["attempt"] for one in chosen), default=run["attempt"])
@@ -66,6 +70,11 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
         with interruptible("The run goes on."):
             while follower.look()["state"] not in TERMINAL and follow:
                 time.sleep(POLL_SECONDS)
+    absent = [one["text"] for one in follower.data["absent_logs"] if attempt in (None, one["attempt"])]
+    if absent and not follower.has_told:
+        raise ExecutorUnavailable(" ".join(absent))
+    for text in absent:
+        note(text)
     if not follower.has_told and not run["occurrences"] > 1:
         note(f"Nothing was printed. Next: evertick why {run['run']}")
 

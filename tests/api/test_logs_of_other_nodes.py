@@ -1,0 +1,166 @@
+"""Can the log of a run be read on every node, and is it said where it is when it cannot?"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from contextlib import contextmanager
+from urllib.parse import quote
+
+import pytest
+
+from evertick.api.announcer import Announcer
+from evertick.api.opening import open_office
+from evertick.api.server import ApiServer
+from evertick.definitions.source import Folder
+from evertick.errors import ExecutorUnavailable
+from evertick.executors.fleet.certs import make_certificates
+from evertick.executors.names import file_name, run_folder
+from evertick.model.lifecycle import SUCCEEDED
+from evertick.model.node_address import NodeAddress, read_address
+from evertick.operations.node_logs import NodeLogs, machine_name
+from evertick.operations.run_logs import RunLogs
+from evertick.settings import Settings
+from evertick.store import RunFilter
+from evertick.stores import open_store
+from tests.executors.running import until
+from tests.operations.ledger import at, entry, fill, job, key, ran
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def ledger(fresh_postgres):
+    """A run that ran on a1, and one that ran on a member of the fleet."""
+    url = fresh_postgres()
+    store = open_store(url)
+    fill(store, entry(1), entry(2), watermark=4)
+    ran(store, key(1), at(1), at(2), SUCCEEDED, executor="local@a1")
+    ran(store, key(2), at(2), at(3), SUCCEEDED, executor="fleet:ex-a")
+    yield url, store
+    store.close()
+
+
+@contextmanager
+def node(name, ledger, folder, **settings):
+    url, _ = ledger
+    store = open_store(url)
+    known = Settings.load(folder, overrides={"port": "0", "node": name, **settings})
+    state = folder / name
+    state.mkdir(exist_ok=True)
+    office = open_office(store, url, lambda: Folder(jobs={"etl": job()}), known, state)
+    server = ApiServer(office)
+    server.start(lambda _: None)
+    try:
+        until(lambda: name in NodeLogs(store, office.now).nodes(), f"{name} is announced")
+        yield server, office
+    finally:
+        server.stop()
+        store.close()
+
+
+def write_log(folder, run, data, *, suffix=""):
+    place = folder.joinpath("logs", *run_folder(run), "1")
+    place.mkdir(parents=True)
+    (place / f"{file_name('main')}.log{suffix}").write_bytes(data)
+
+
+def ask(server, office, path, token=None, method="GET", body=None):
+    token = token or office.tokens.first()
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=30)
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+    connection.request(method, f"/api/v1{path}", body, headers)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def run_path(run):
+    return f"/runs/{quote(run.run_id, safe='')}"
+
+
+def test_a_log_is_fetched_from_the_node_that_has_it(ledger, tmp_path):
+    with node("a1", ledger, tmp_path), node("a2", ledger, tmp_path) as (server, office):
+        printed = b"hello\n" * 30_000
+        write_log(tmp_path / "a1", key(1), printed)
+        detail = json.loads(ask(server, office, run_path(key(1)))[1])
+        assert [(log["step"], log["size"]) for log in detail["logs"]] == [("main", len(printed))]
+        assert detail["absent_logs"] == []
+        assert ask(server, office, f"{run_path(key(1))}/logs/1/main?download=true") == (200, printed)
+        text = json.loads(ask(server, office, f"{run_path(key(1))}/logs/1/main?offset=179994")[1])
+        assert (text["text"], text["is_complete"]) == ("hello\n", True)
+        # Whoever asks for what is here only gets that: nodes do not ask in a circle.
+        assert json.loads(ask(server, office, f"{run_path(key(1))}/logs?here=true")[1])["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("is_announced", "reason"),
+    [
+        pytest.param(False, "the node a1 does not announce where it can be asked", id="it stopped"),
+        pytest.param(
+            True, "the node a1 cannot be reached at http://127.0.0.1:9: Connection refused", id="it was killed"
+        ),
+    ],
+)
+def test_a_log_on_a_node_that_is_away_is_not_said_to_be_empty(ledger, tmp_path, is_announced, reason):
+    _, store = ledger
+    with node("a2", ledger, tmp_path) as (server, office):
+        if is_announced:
+            Announcer(store, NodeAddress("a1", "http://127.0.0.1:9", "x", machine_name()), office.now).announce()
+        detail = json.loads(ask(server, office, run_path(key(1)))[1])
+        sentence = f"The log of attempt 1 is on node a1, which is not reachable: {reason}."
+        assert detail["absent_logs"] == [{"attempt": 1, "place": "node a1", "reason": reason, "text": sentence}]
+        status, body = ask(server, office, f"{run_path(key(1))}/logs/1/main")
+        assert (status, json.loads(body)["detail"]) == (503, sentence)
+
+
+def test_the_copy_of_a_members_log_that_is_whole_is_shown(ledger, tmp_path):
+    with node("a1", ledger, tmp_path), node("a2", ledger, tmp_path) as (_, office):
+        write_log(tmp_path / "a2", key(2), b"half", suffix=".part")
+        write_log(tmp_path / "a1", key(2), b"half and whole")
+        assert office.desk.log_bytes(key(2).run_id, 1, "main") == (b"half and whole", 14, True)
+
+
+def test_what_nodes_prove_themselves_with_opens_one_node_and_for_reading_only(ledger, tmp_path):
+    _, store = ledger
+    with node("a1", ledger, tmp_path) as (server, office), node("a2", ledger, tmp_path) as (_, other):
+        leases = store.lease((), "", 0, office.now())
+        tokens = {address.node: address.token for address in map(read_address, leases) if address}
+        assert ask(server, office, run_path(key(1)), tokens["a1"])[0] == 200
+        assert ask(server, office, run_path(key(1)), tokens["a2"])[0] == 401
+        assert ask(server, office, "/jobs/etl/trigger", tokens["a1"], "POST", "{}")[0] == 403
+        assert office.node_token != other.node_token
+        assert office.node_token not in repr(office)
+        nodes = json.loads(ask(server, office, "/nodes")[1])
+        assert tokens["a1"] not in json.dumps(nodes)
+
+
+def test_over_tls_only_the_certificate_that_was_announced_is_talked_to(ledger, tmp_path):
+    (certs,) = make_certificates(tmp_path / "certs", ["server"], ["127.0.0.1"])
+    own = {"api.tls_cert": str(certs.cert), "api.tls_key": str(certs.key)}
+    write_log(tmp_path / "a1", key(1), b"hello\n")
+    with node("a1", ledger, tmp_path, **own) as (server, office):
+        _, store = ledger
+        logs = RunLogs(None, "a2", NodeLogs(store, office.now))
+        (row,) = store.query(_only(key(1))).rows
+        assert logs.read(row, 1, "main", 0, 100) == (b"hello\n", 6, True)
+        address = office.address(server.url)
+        wrong = address._replace(certificate=address.certificate[::-1])
+        Announcer(store, wrong, office.now).announce()
+        with pytest.raises(ExecutorUnavailable, match="another certificate"):
+            RunLogs(None, "a2", NodeLogs(store, office.now)).read(row, 1, "main", 0, 100)
+
+
+def test_an_address_of_another_machine_that_means_this_one_is_not_asked(ledger, tmp_path):
+    _, store = ledger
+    with node("a1", ledger, tmp_path) as (_, office):
+        (row,) = store.query(_only(key(1))).rows
+        found = RunLogs(None, "a2", NodeLogs(store, office.now, machine="another")).find(row)
+        assert found.absent[0].reason == "the node a1 listens on its own machine only; its setting `host` says so"
+        assert found.files == ()
+        assert machine_name() == machine_name() != "another"
+
+
+def _only(run):
+    return RunFilter(since=run.scheduled_for, until=run.scheduled_for + 1)
