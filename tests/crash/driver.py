@@ -130,8 +130,8 @@ class Driver:
                     self._inbox.append(answered(number, commit_around(self.store, effect)))
                 except Fenced as fenced:
                     self._inbox.append(BatchFenced(number, fenced.buckets))
-            case Record(changes):
-                self._inbox.append(ChangesRecorded(len(changes), self.store.record(changes)))
+            case Record(number, changes):
+                self._inbox.append(ChangesRecorded([number], self.store.record(changes)))
             case Launch():
                 self._executor.launch(effect)
             case Stop(key, attempt, detail):

@@ -39,7 +39,7 @@ KEY = RunKey("report", NINE)
 BUCKET = bucket_of(JOB.id)
 STARTED = RunStarted(KEY, 1, NINE)
 FINISHED = RunFinished(KEY, 1, NINE, SUCCEEDED, 0)
-GIVEN_UP, TAKEN = BucketsLost([BUCKET]), BucketsLost([BUCKET], is_fenced=True)
+GIVEN_UP, TAKEN = BucketsLost({BUCKET: 1}), BucketsLost({BUCKET: 1}, is_fenced=True)
 
 
 @pytest.fixture
@@ -82,8 +82,8 @@ def test_all_of_it_in_one_turn(state, messages):
 def test_the_change_is_refused_because_somebody_else_has_the_bucket_by_now(state):
     written = decide(state, [STARTED, FINISHED], NINE).effects
     assert is_told(written)
-    count = sum(len(effect.changes) for effect in written if isinstance(effect, Record))
-    later = [decide(state, [message], NINE) for message in (ChangesRecorded(count, frozenset({KEY})), TAKEN)]
+    numbers = [effect.number for effect in written if isinstance(effect, Record)]
+    later = [decide(state, [message], NINE) for message in (ChangesRecorded(numbers, frozenset({KEY})), TAKEN)]
     assert is_told([effect for decision in later for effect in decision.effects])
 
 

@@ -47,7 +47,7 @@ def test_what_was_open_when_the_buckets_came_is_counted_and_gone_when_they_go():
     census = Census()
     census([BucketsGained({bucket_of("a"): 1}, Snapshot(open_runs=[row]))])
     assert census.open_runs["running"] == 1
-    census([BucketsLost([bucket_of("a")], is_fenced=True)])
+    census([BucketsLost({bucket_of("a"): 1}, is_fenced=True)])
     assert (census.open_runs["running"], census.buckets_lost) == (0, 1)
     # It goes on here, and is another node's to count.
     census([Change(RunKey("a", NINE + 1), RUNNING, NINE)])

@@ -34,15 +34,15 @@ def told_by(*seen: object) -> list[object]:
 
 
 def test_a_change_is_told_when_it_is_written():
-    first, second = Record([change(1), change(2)]), Record([change(1, SUCCEEDED)])
+    first, second = Record(1, [change(1), change(2)]), Record(2, [change(1, SUCCEEDED)])
     assert told_by(first, second) == []
-    assert told_by(first, second, ChangesRecorded(2)) == [change(1), change(2)]
+    assert told_by(first, second, ChangesRecorded([1])) == [change(1), change(2)]
     # The writer writes what waits in one go, whatever it was handed it in.
-    assert told_by(first, second, ChangesRecorded(3)) == [change(1), change(2), change(1, SUCCEEDED)]
+    assert told_by(first, second, ChangesRecorded([1, 2])) == [change(1), change(2), change(1, SUCCEEDED)]
 
 
 def test_a_change_that_was_refused_is_not_told():
-    seen = Record([change(1), change(2)]), ChangesRecorded(2, frozenset({key(1)}))
+    seen = Record(1, [change(1), change(2)]), ChangesRecorded([1], frozenset({key(1)}))
     assert told_by(*seen) == [change(2)]
 
 

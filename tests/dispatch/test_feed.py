@@ -122,7 +122,10 @@ class TestEvents:
             ),
             pytest.param(Log("job.added", {"job": "a"}), "job", {"what": "added", "job": "a"}, id="a job"),
             pytest.param(
-                BucketsLost([2, 1], True), "node", {"what": "lost", "buckets": [1, 2], "is_fenced": True}, id="lost"
+                BucketsLost({2: 1, 1: 1}, True),
+                "node",
+                {"what": "lost", "buckets": [1, 2], "is_fenced": True},
+                id="lost",
             ),
             pytest.param(NodesSeen(frozenset({"b", "a"})), "node", {"what": "seen", "nodes": ["a", "b"]}, id="nodes"),
             pytest.param(

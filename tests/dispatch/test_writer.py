@@ -106,20 +106,20 @@ def test_changes_that_wait_together_are_written_together_and_counted_in_full(wri
     assert get(answers) == BatchCommitted(1)
     store.gate.clear()
     writer.write(commit(2))
-    for state in (LAUNCHING, RUNNING, SUCCEEDED):
-        writer.write(Record([change(state)]))
+    for number, state in enumerate((LAUNCHING, RUNNING, SUCCEEDED)):
+        writer.write(Record(number, [change(state)]))
     store.gate.set()
     assert get(answers) == BatchCommitted(2)
-    assert get(answers) == ChangesRecorded(3, frozenset())
+    assert get(answers) == ChangesRecorded([0, 1, 2], frozenset())
     assert store.calls == ["commit", "commit", "record 1"]
 
 
 def test_a_change_never_overtakes_a_commit(writer, answers, store):
     store.gate.clear()
     writer.write(commit(1, KEY))
-    writer.write(Record([change(LAUNCHING)]))
+    writer.write(Record(1, [change(LAUNCHING)]))
     writer.write(commit(2))
-    writer.write(Record([change(RUNNING)]))
+    writer.write(Record(2, [change(RUNNING)]))
     store.gate.set()
     said = [type(get(answers)).__name__ for _ in range(4)]
     assert said == ["BatchCommitted", "ChangesRecorded", "BatchCommitted", "ChangesRecorded"]
@@ -134,7 +134,7 @@ def test_a_question_is_asked_in_its_turn(writer, answers):
 def test_stopping_writes_what_waits(writer, answers, store):
     store.gate.clear()
     writer.write(commit(1, KEY))
-    writer.write(Record([change(LAUNCHING)]))
+    writer.write(Record(1, [change(LAUNCHING)]))
     store.gate.set()
     assert writer.stop(5)
     assert store.load().open_runs[0].state is LAUNCHING

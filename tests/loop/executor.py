@@ -59,6 +59,9 @@ class ScriptedExecutor:
 
     def launch(self, launch: Launch) -> Message:
         key, number = launch.key, launch.attempt
+        known = self.attempts.get((key, number))
+        if known is not None:  # it is offered again: nothing is started twice
+            return known.ended or RunStarted(key, number, self.clock.now, self.name, known.act.lease_us)
         acts = self.acts.get(key.job_id, [Act()])
         act = acts.pop(0) if len(acts) > 1 else acts[0]
         if act.refused:

@@ -18,6 +18,7 @@ from evertick.loop.effects import Commit, Effect, Launch, Log, LookUp, Recall, R
 from evertick.loop.messages import (
     BatchFenced,
     BucketsGained,
+    BucketsLost,
     ChangesRecorded,
     DefinitionsChanged,
     DefinitionsResynced,
@@ -174,6 +175,10 @@ class World:
         self._give_up(names)
         self.store.lease(names, "other", NODE_TTL_US, self.now)
 
+    def lost(self, *buckets: int, is_fenced: bool = False) -> BucketsLost:
+        """What is said when these buckets go, as far as this node has them."""
+        return BucketsLost({one: self.state.epochs[one] for one in buckets if one in self.state.epochs}, is_fenced)
+
     def _give_up(self, names: Sequence[str]) -> None:
         for holder in ("node", "other"):
             self.store.lease(names, holder, 0, self.now)
@@ -310,8 +315,8 @@ class World:
                         self.inbox.append(BatchFenced(number, fenced.buckets))
                 case LookUp(keys):
                     self.inbox += look_up(self.store, keys)
-                case Record(changes):
-                    self.inbox.append(ChangesRecorded(len(changes), self.store.record(changes)))
+                case Record(number, changes):
+                    self.inbox.append(ChangesRecorded([number], self.store.record(changes)))
 
     # --- what became of it
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from evertick.loop.decide import decide
 from evertick.loop.messages import (
     BackfillJob,
-    BucketsLost,
     CancelRun,
     ForwardedReport,
     PauseJob,
@@ -111,7 +110,7 @@ def play(here: World, script: list[tuple[str, object]]) -> None:
             case "enable":
                 here.define(replace(here.jobs[value], enabled=True))
             case "lose":
-                here.say(BucketsLost([bucket_of(value)]))
+                here.say(here.lost(bucket_of(value)))
             case "steal":
                 flush(here)
                 here.steal(bucket_of(value))

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from evertick.loop.effects import Commit, Launch
-from evertick.loop.messages import BucketsLost, RunFinished, Shutdown
+from evertick.loop.messages import RunFinished, Shutdown
 from evertick.loop.settings import LoopSettings
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import HOUR, MINUTE, SECOND
@@ -102,7 +102,7 @@ def test_a_node_that_gave_its_buckets_up_tells_the_owner_how_its_runs_ended():
     here = world(job())
     here.act("a", Act(lasts_us=30 * SECOND))
     here.run_until("09:00:10")
-    here.say(BucketsLost([bucket_of("a")]))
+    here.say(here.lost(bucket_of("a")))
     here.run_until("09:01")
     assert here.stops == []
     (report,) = here.store.claim([bucket_of("a")], 10)
@@ -114,7 +114,7 @@ def test_the_end_reported_by_an_old_owner_does_not_undo_what_the_new_one_did():
     here = world(job())
     here.act("a", FOREVER)
     here.run_until("09:00:10")
-    here.say(BucketsLost([bucket_of("a")]))
+    here.say(here.lost(bucket_of("a")))
     other = world(job())
     other.store = here.store
     other.now = here.now
@@ -129,7 +129,7 @@ def test_the_end_reported_by_an_old_owner_does_not_undo_what_the_new_one_did():
 def test_a_lost_bucket_that_comes_back_goes_on_where_the_ledger_stands():
     here = world(job("a", MINUTELY, **ALL))
     here.run_until("08:31:10")
-    here.say(BucketsLost([bucket_of("a")]))
+    here.say(here.lost(bucket_of("a")))
     here.run_until("08:34:50")
     assert here.started() == ["08:31"]
     here.say(here.gain([bucket_of("a")]))
@@ -139,7 +139,7 @@ def test_a_lost_bucket_that_comes_back_goes_on_where_the_ledger_stands():
 
 def test_jobs_of_buckets_that_are_not_ours_are_left_alone():
     here = world(job("a", MINUTELY), job("b", MINUTELY))
-    here.say(BucketsLost([bucket_of("b")]))
+    here.say(here.lost(bucket_of("b")))
     here.run_until("08:31:10")
     assert (here.started("a"), here.started("b")) == (["08:31"], [])
 

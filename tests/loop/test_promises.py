@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from evertick.loop.messages import (
-    BucketsLost,
     CancelRun,
     PauseJob,
     ResumeJob,
@@ -156,7 +155,7 @@ def test_a_late_commit_for_a_paused_job_does_not_plan_what_it_is_paused_for():
 def test_a_stretch_not_yet_planned_is_not_called_planned_by_the_floor():
     """A node that takes over a bucket while its ledger is behind must not write a floor for it."""
     here = world(job("a", **catching_up("all")), job("b"), settings=ONE_BATCH)
-    here.say(BucketsLost([bucket_of("a")]))
+    here.say(here.lost(bucket_of("a")))
     here.run_until("12:10")
     here.is_ledger_away = True
     here.trigger("b")

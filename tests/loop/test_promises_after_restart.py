@@ -6,7 +6,6 @@ import pytest
 
 from evertick.loop.messages import (
     BackfillJob,
-    BucketsLost,
     CancelRun,
 )
 from evertick.model.bucket import bucket_of
@@ -125,7 +124,7 @@ def test_a_retry_is_started_once_when_its_bucket_was_lost_and_came_back():
     here.act("a", Act(state=FAILED), Act())
     here.run_until("09:00:10")
     assert here.line("09:00").state is RETRYING
-    here.say(BucketsLost([bucket_of("a")]))
+    here.say(here.lost(bucket_of("a")))
     here.say(here.gain([bucket_of("a")]))
     here.run_until("09:05")
     assert here.started() == ["09:00", "09:00"]

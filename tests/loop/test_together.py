@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from evertick.loop.messages import (
-    BucketsLost,
     CancelRun,
     ForwardedReport,
     LeaseRenewed,
@@ -136,7 +135,7 @@ def given_away() -> World:
     here = world(job())
     here.act("a", FOREVER)
     here.run_until("09:00:05")
-    here.say(BucketsLost([bucket_of("a")]))
+    here.say(here.lost(bucket_of("a")))
     here.say(RunStarted(NINE, 1, here.now, lease_us=30 * SECOND))
     return here
 

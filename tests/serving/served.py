@@ -55,7 +55,7 @@ class Served:
         match seen:
             case BucketsGained():
                 self._is_ready = True
-            case Record(changes):
+            case Record(_, changes):
                 told = changes
             case Commit(_, batch):
                 told = batch.changes

@@ -121,12 +121,14 @@ def forgets_a_launch(state: State, messages: Sequence[Message], now: Instant) ->
 def forgets_what_became_of_runs(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     decision = decide(state, messages, now)
     effects = [
-        Record([change for change in effect.changes if change.state not in TERMINAL])
+        Record(effect.number, [change for change in effect.changes if change.state not in TERMINAL])
         if isinstance(effect, Record)
         else effect
         for effect in decision.effects
     ]
-    return Decision([effect for effect in effects if effect != Record([])], decision.wake_at)
+    return Decision(
+        [effect for effect in effects if not isinstance(effect, Record) or effect.changes], decision.wake_at
+    )
 
 
 def never_looks_at_the_clock(state: State, messages: Sequence[Message], now: Instant) -> Decision:

@@ -11,6 +11,7 @@ from evertick.loop.effects import Commit, Decision, Effect, Launch, Record
 from evertick.loop.messages import (
     BatchFenced,
     BucketsGained,
+    BucketsLost,
     ChangesRecorded,
     DefinitionsResynced,
     LeaseRenewed,
@@ -48,6 +49,10 @@ class Desk:
         self.effects: list[Effect] = []
         """Everything that was wanted, oldest first, except writes."""
         self.say(DefinitionsResynced(jobs))
+
+    def lost(self, *, is_fenced: bool = False) -> BucketsLost:
+        """What is said when all that it owns goes."""
+        return BucketsLost(dict(self.state.epochs), is_fenced)
 
     def say(self, *messages: Message, after_us: int = 0) -> Decision:
         """One iteration, this much later."""
@@ -91,7 +96,7 @@ class Desk:
         """Write the oldest that waits; answers what the loop is to be told."""
         write = self.writes.popleft()
         if isinstance(write, Record):
-            return ChangesRecorded(len(write.changes), self.store.record(write.changes))
+            return ChangesRecorded([write.number], self.store.record(write.changes))
         try:
             return answered(write.number, commit_around(self.store, write))
         except Fenced as fenced:

@@ -12,7 +12,6 @@ import pytest
 from evertick.loop.effects import Commit, Launch, Reconcile, Stop
 from evertick.loop.messages import (
     BatchFenced,
-    BucketsLost,
     CancelRun,
     DefinitionsChanged,
     LaunchRefused,
@@ -262,7 +261,7 @@ def test_a_resume_that_was_answered_is_carried_out_although_the_bucket_goes_away
     desk.say(PauseJob("r1", "report"))
     desk.write()
     desk.store.commit(Batch(by="x", requests=[Request("r2", RequestKind.RESUME, "report", "{}", desk.now)]))
-    desk.say(ResumeJob("r2", "report"), BucketsLost(range(BUCKETS)))
+    desk.say(ResumeJob("r2", "report"), desk.lost())
     desk.write()
     (request,), (job,) = desk.store.requests(["r2"]), desk.store.load().jobs
     assert (request.answer is not None) == (job.paused_at is None)
@@ -282,7 +281,7 @@ def test_the_new_owner_hears_what_became_of_a_run_that_the_old_one_had_launched(
     old.own()
     old.run_until(TEN.scheduled_for)
     assert old.launched == [(TEN, 1)]
-    old.say(BucketsLost(range(BUCKETS), is_fenced=is_fenced))
+    old.say(old.lost(is_fenced=is_fenced))
     old.write()
     new = Desk(HOURLY, store=old.store, node="b", now=old.now)
     new.say(NodesSeen(frozenset({"a", "b"})))
@@ -314,7 +313,7 @@ def test_a_request_about_a_job_of_another_node_is_left_to_that_node():
     desk.own()
     desk.write()
     desk.store.commit(Batch(by="x", requests=[Request("r1", RequestKind.CANCEL, "report", "{}", desk.now)]))
-    desk.say(BucketsLost(range(BUCKETS)), CancelRun("r1", "report"))
+    desk.say(desk.lost(), CancelRun("r1", "report"))
     desk.write()
     (request,) = desk.store.requests(["r1"])
     assert request.answer is None
@@ -348,6 +347,6 @@ def test_an_at_most_once_run_of_a_deleted_job_is_not_tried_again_when_its_node_i
 
 def test_a_stopped_run_of_a_fenced_node_was_asked_to_stop_once():
     desk = running_at_ten()
-    desk.say(BucketsLost(range(BUCKETS), is_fenced=True))
+    desk.say(desk.lost(is_fenced=True))
     assert [effect.key for effect in desk.effects if isinstance(effect, Stop)] == [TEN]
     assert desk.store.line(TEN).state not in (PLANNED, SKIPPED)

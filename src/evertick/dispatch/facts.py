@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -49,18 +48,18 @@ class Facts:
     def __init__(self, listeners: Iterable[Listener]) -> None:
         self._listeners = tuple(listeners)
         self._batches: dict[int, Batch] = {}
-        self._changes: deque[Change] = deque()
-        """Not known to be written yet, in the order of writing."""
+        self._changes: dict[int, Sequence[Change]] = {}
+        """Not known to be written yet, by the number of the write."""
 
     def __call__(self, seen: Message | Effect) -> None:
         # In a storm nearly everything that is seen is a launch or a report, which the ledger has not answered yet.
         if type(seen) not in _TELLING:
             return
         match seen:
-            case Record(changes):
-                self._changes.extend(changes)
-            case ChangesRecorded(count, refused):
-                written = [self._changes.popleft() for _ in range(min(count, len(self._changes)))]
+            case Record(number, changes):
+                self._changes[number] = changes
+            case ChangesRecorded(numbers, refused):
+                written = [change for number in numbers for change in self._changes.pop(number, ())]
                 self._tell([change for change in written if change.key not in refused] if refused else written)
             case Commit(number, batch):
                 if batch.entries or batch.changes or batch.withdrawn:

@@ -116,13 +116,13 @@ class Leadership:
     def _drop_lost(self, held: Sequence[Lease]) -> None:
         """Buckets whose lease changed hands while this node was not looking."""
         current = {lease.name: lease for lease in held}
-        lost = [
-            bucket
+        lost = {
+            bucket: epoch
             for bucket, epoch in self._epochs.items()
             if (lease := current.get(bucket_lease(bucket))) is None
             or lease.holder != self._holder
             or lease.epoch != epoch
-        ]
+        }
         if lost:
             for bucket in lost:
                 del self._epochs[bucket]
@@ -134,10 +134,8 @@ class Leadership:
     def _give_up(self, buckets: list[int]) -> None:
         """Ask the loop to let go; the lease is kept until it has, and until all it decided is written."""
         if buckets:
-            for bucket in buckets:
-                self._leaving.add(bucket)
-                del self._epochs[bucket]
-            self._report(BucketsLost(buckets))
+            self._leaving.update(buckets)
+            self._report(BucketsLost({bucket: self._epochs.pop(bucket) for bucket in buckets}))
 
     def released(self, buckets: Iterable[int]) -> None:
         """The loop has let go of these, and everything about them is written; from any thread."""

@@ -95,6 +95,7 @@ class Writer:
     def _record_with_following(self, first: Record) -> Write | None:
         """Write the changes that wait behind one another, up to the next commit, in one call."""
         changes: list[Change] = list(first.changes)
+        numbers = [first.number]
         has_following, following = False, None
         while len(changes) < TOGETHER_MAX and not self._queue.empty():
             following = self._queue.get()
@@ -102,10 +103,11 @@ class Writer:
                 has_following = True
                 break
             changes += following.changes
+            numbers.append(following.number)
         folded = fold(changes)
         refused = self._insist(lambda: self._store.record(folded))
         if refused is not None:
-            self._report(ChangesRecorded(len(changes), refused))
+            self._report(ChangesRecorded(numbers, refused))
         return following if has_following else self._queue.get()
 
     def _commit(self, commit: Commit) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from evertick.loop.delivery import answer_known, take
 from evertick.loop.messages import ChainArrived
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import Arrival, JobState, State
@@ -11,6 +12,7 @@ from evertick.loop.turn import Turn
 from evertick.model.chain import AfterMode
 from evertick.model.facts import Facts, Parent, facts_text
 from evertick.model.ids import origin_of, request_id_of
+from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import PLANNED, Trigger
@@ -42,6 +44,9 @@ def announce(state: State, turn: Turn, run: OpenRun) -> None:
 
 def arrived(state: State, turn: Turn, message: ChainArrived) -> None:
     """An upstream job succeeded. It is answered when a run has used it, so a crash before lets it arrive again."""
+    if answer_known(state, message.request_id) is not None or not state.owns(message.job_id):
+        return
+    take(state, message.request_id, message.job_id, {})
     job = state.jobs.get(message.job_id)
     after = job.job.after if job else None
     if job is None or after is None or message.upstream not in after.jobs:
@@ -49,13 +54,18 @@ def arrived(state: State, turn: Turn, message: ChainArrived) -> None:
         return
     if job.arrivals is None:
         job.arrivals = {}
+    arrival = Arrival(message.request_id, message.at, message.run)
     before = job.arrivals.get(message.upstream)
     if before is not None:
-        if before.request_id == message.request_id:
-            return
-        turn.answer(before.request_id, message.job_id, SUPERSEDED)
-    job.arrivals[message.upstream] = Arrival(message.request_id, message.at, message.run)
+        # They may arrive in another order than that in which they succeeded.
+        older, arrival = sorted((before, arrival), key=_order)
+        turn.answer(older.request_id, message.job_id, SUPERSEDED)
+    job.arrivals[message.upstream] = arrival
     start_chained(turn, job)
+
+
+def _order(arrival: Arrival) -> tuple[Instant, str]:
+    return arrival.at, arrival.request_id
 
 
 def is_satisfied(job: JobState) -> bool:
@@ -94,12 +104,8 @@ def start_chained(turn: Turn, job: JobState) -> None:
     """
     if job.hold is not None or job.job.schedules or not job.arrivals or not is_satisfied(job):
         return
-    newest = max(job.arrivals.values(), key=lambda arrival: (arrival.at, arrival.request_id))
+    newest = max(job.arrivals.values(), key=_order)
     key = RunKey(job.job.id, newest.at, origin_of(newest.request_id))
     detail, facts = f"after {', '.join(job.arrivals)}", facts_text(Facts(parents_of(job)))
-    run = turn.enter(Entry(key, PLANNED, Trigger.CHAINED, turn.now, detail=detail, facts=facts))
-    assert run is not None
-    if job.planned is None:
-        job.planned = {}
-    job.planned[key] = run
+    turn.enter_once(job, Entry(key, PLANNED, Trigger.CHAINED, turn.now, detail=detail, facts=facts))
     use(turn, job)

@@ -22,7 +22,10 @@ def note_time(state: State, turn: Turn) -> None:
 
 def compare_clocks(state: State, turn: Turn, monotonic_us: int) -> None:
     """Tell a stall from a jump: a stall moves both clocks, a jump only the wall's."""
-    before, state.last_monotonic_us = state.last_monotonic_us, (turn.now, monotonic_us)
+    before = state.last_monotonic_us
+    if before is not None and monotonic_us <= before[1]:
+        return  # said again, or late
+    state.last_monotonic_us = (turn.now, monotonic_us)
     if before is None:
         return
     wall_us, steady_us = turn.now - before[0], monotonic_us - before[1]

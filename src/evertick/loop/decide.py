@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from evertick.loop import chain, clocks, jobs, orphans, ownership, placing, requests, settle, subruns
+from evertick.loop.delivery import note_answered
 from evertick.loop.effects import Decision, Resync
 from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed, settle_catchup
 from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due, retry_homeless
@@ -176,6 +177,8 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
     pending = state.batches.pop(message.number, None)
     if pending is None:
         return
+    for request_id in pending.batch.answers:
+        note_answered(state, request_id)
     for run in pending.launches:
         job = state.jobs.get(run.key.job_id)
         run.awaits_ledger = run.is_inherited = False
@@ -207,20 +210,24 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
 
 def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:
     """The buckets are another node's; so is everything we had decided about them."""
-    state.statistics.fenced += 1
     pending = state.batches.pop(message.number, None)
+    if pending is None:
+        return
+    state.statistics.fenced += 1
     # The answer may be older than our regaining a bucket, under an epoch of its own.
-    epochs = pending.batch.epochs if pending else {}
-    lost = [bucket for bucket in message.buckets if state.epochs.get(bucket) == epochs.get(bucket)]
+    epochs = pending.batch.epochs
+    lost = {bucket: epochs[bucket] for bucket in message.buckets if bucket in epochs}
     ownership.lost(state, turn, BucketsLost(lost, is_fenced=True))
-    if pending is not None:
-        turn.tell_ends(change for change in pending.batch.changes if bucket_of(change.key.job_id) in message.buckets)
-        if state.epochs or pending.batch.requests:  # what it asks of other jobs holds although nothing is ours any more
-            turn.resubmit(pending, message.buckets)
+    turn.tell_ends(change for change in pending.batch.changes if bucket_of(change.key.job_id) in message.buckets)
+    if state.epochs or pending.batch.requests:  # what it asks of other jobs holds although nothing is ours any more
+        turn.resubmit(pending, message.buckets)
 
 
 def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
-    state.changes_in_flight -= message.changes
+    answered = [number for number in message.numbers if number in state.records]
+    if not answered:
+        return  # said again
+    state.changes_in_flight -= sum(state.records.pop(number) for number in answered)
     for key in sorted(message.refused):
         _overruled(state, turn, key)
 
@@ -272,11 +279,7 @@ def _fire_stops(state: State, turn: Turn) -> None:
                 drop_waiting_retries(state, turn, job, own)
             if kind == RESTART:
                 key = RunKey(job_id, instant, RESTART)
-                run = turn.enter(Entry(key, PLANNED, Trigger.SCHEDULER, turn.now, detail="by its restart schedule"))
-                assert run is not None
-                if job.planned is None:
-                    job.planned = {}
-                job.planned[key] = run
+                turn.enter_once(job, Entry(key, PLANNED, Trigger.SCHEDULER, turn.now, detail="by its restart schedule"))
 
 
 def _end_runs(state: State, turn: Turn) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from evertick.loop.claims import claims_of
-from evertick.loop.effects import Commit
+from evertick.loop.effects import Commit, Record
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, PendingBatch, State
 from evertick.model.bucket import bucket_of
@@ -156,6 +156,15 @@ def alone(state: State, request: Request) -> Commit:
     batch = Batch(by=by(state, number), requests=[request])
     state.batches[number] = PendingBatch(batch, [], {})
     return Commit(number, batch)
+
+
+def record(state: State, changes: Sequence[Change]) -> Record:
+    """What became of runs, for the write behind the transaction."""
+    number = state.next_record
+    state.next_record += 1
+    state.records[number] = len(changes)
+    state.changes_in_flight += len(changes)
+    return Record(number, changes)
 
 
 def next_number(state: State) -> int:

@@ -29,6 +29,7 @@ class Commit(NamedTuple):
 class Record(NamedTuple):
     """Write what became of runs, behind every commit asked for before; answered by `ChangesRecorded`."""
 
+    number: int
     changes: Sequence[Change]
 
 

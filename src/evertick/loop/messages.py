@@ -130,7 +130,8 @@ class BucketsGained(NamedTuple):
 class BucketsLost(NamedTuple):
     """These buckets are no longer this node's: given up on purpose, or taken while it was not looking."""
 
-    buckets: Sequence[int]
+    buckets: Mapping[int, int]
+    """With the epochs under which they were."""
     is_fenced: bool = False
     """Taken: whoever has them may have given up its runs already, so they are ended."""
 
@@ -171,7 +172,8 @@ class BatchFenced(NamedTuple):
 
 
 class ChangesRecorded(NamedTuple):
-    changes: int
+    numbers: Sequence[int]
+    """Of the `Record`s that were written."""
     refused: frozenset[RunKey] = frozenset()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from evertick.loop.constraints import BEHIND, expect_end
 from evertick.loop.effects import Reconcile, Release
@@ -35,10 +36,15 @@ _ToAsk = list[tuple[RunKey, int, str]]
 
 def gained(state: State, turn: Turn, message: BucketsGained) -> None:
     """Own these buckets: take up every job, every waiting run, and ask after every run that may be going on."""
-    taken_over = [bucket for bucket in message.epochs if bucket in state.epochs]
+    epochs = {bucket: epoch for bucket, epoch in message.epochs.items() if epoch > state.newest_epochs.get(bucket, -1)}
+    if not epochs:
+        return  # said again, or late: what this node has decided since is not in that snapshot
+    message = _limited_to(message, epochs)
+    taken_over = [bucket for bucket in epochs if bucket in state.epochs]
     if taken_over:
         _forget(state, turn, taken_over, is_fenced=False)
-    state.epochs.update(message.epochs)
+    state.epochs.update(epochs)
+    state.newest_epochs.update(epochs)
     state.known_floor = max(state.known_floor, *message.snapshot.floors.values(), 0)
     # How late it was when the owner before planned last, in case the clock was set back since.
     come = max(message.snapshot.floors.values(), default=0) - state.settings.preread_us
@@ -62,6 +68,23 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
     for notice in message.snapshot.notices:
         turn.log("store.notice", is_alarming=True, notice=notice)
     turn.log("buckets.gained", buckets=len(message.epochs), jobs=len(known), open_runs=len(message.snapshot.open_runs))
+
+
+def _limited_to(message: BucketsGained, epochs: Mapping[int, int]) -> BucketsGained:
+    """What it says of these buckets."""
+    if len(epochs) == len(message.epochs):
+        return message
+    known = message.snapshot
+    return BucketsGained(
+        epochs,
+        replace(
+            known,
+            jobs=[record for record in known.jobs if bucket_of(record.job_id) in epochs],
+            open_runs=[row for row in known.open_runs if bucket_of(row.key.job_id) in epochs],
+            floors={bucket: floor for bucket, floor in known.floors.items() if bucket in epochs},
+        ),
+        message.successes,
+    )
 
 
 def _with_success(record: JobRecord, successes: Mapping[str, Instant]) -> JobRecord:
@@ -214,7 +237,7 @@ def found(state: State, turn: Turn, message: OrphansFound) -> None:
 
 
 def lost(state: State, turn: Turn, message: BucketsLost) -> None:
-    mine = [bucket for bucket in message.buckets if bucket in state.epochs]
+    mine = [bucket for bucket, epoch in message.buckets.items() if state.epochs.get(bucket) == epoch]
     if mine:
         _forget(state, turn, mine, is_fenced=message.is_fenced)
         if not message.is_fenced:
@@ -228,9 +251,10 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
     gone = set(buckets)
     turn.forget(gone)
     # A request about their jobs that is not answered in the ledger is claimed by whoever owns them next.
-    for request_id in [key for key, handled in state.handled.items() if bucket_of(handled.job_id) in gone]:
-        del state.handled[request_id]
-        state.cancelling.pop(request_id, None)
+    for known in (state.handled, state.answered):
+        for request_id in [key for key, handled in known.items() if bucket_of(handled.job_id) in gone]:
+            del known[request_id]
+            state.cancelling.pop(request_id, None)
     for job_id in [job_id for job_id, job in state.jobs.items() if job.bucket in gone]:
         job = state.jobs.pop(job_id)
         state.index.remove(job_id)

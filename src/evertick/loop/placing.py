@@ -50,6 +50,8 @@ def members_seen(state: State, message: MembersSeen) -> list[str]:
 
 def recalled(state: State, message: PlacementsRecalled) -> list[str]:
     """Where a job ran last; it may go on."""
+    if message.job_id not in state.recalling:
+        return []  # said again
     state.recalling.discard(message.job_id)
     job = state.jobs.get(message.job_id)
     if job is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from evertick.loop.delivery import answer_known, take
 from evertick.loop.enter import RESUMED
 from evertick.loop.fire import cancel, drop_waiting_retries
 from evertick.loop.jobs import hold, release
@@ -22,7 +23,7 @@ from evertick.loop.messages import (
 from evertick.loop.ownership import backfill_params
 from evertick.loop.rows import row_of
 from evertick.loop.runs import Lane
-from evertick.loop.state import Handled, Hold, JobFacts, JobState, State
+from evertick.loop.state import Hold, JobFacts, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.facts import Facts, facts_text
 from evertick.model.ids import origin_of
@@ -30,12 +31,10 @@ from evertick.model.lifecycle import PLANNED, JobStatus, Trigger
 from evertick.model.run import Entry, LedgerRow, RunKey
 from evertick.planning.schedules import compile_all, next_of
 
-HANDLED_MAX = 10_000
-
 
 def _take(state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob) -> bool:
     """Whether to carry a request out: not a second time, and only for a job of this node."""
-    handled = state.handled.get(message.request_id)
+    handled = answer_known(state, message.request_id)
     if handled is not None:
         turn.reply(message.slot, handled.answer)
         return False
@@ -67,11 +66,7 @@ def _note(
     answer: dict[str, object],
 ) -> None:
     """Tell the asker; the ledger is told when it is done, so that a crash in between lets it be done again."""
-    state.handled[message.request_id] = Handled(message.job_id, answer)
-    if len(state.handled) > HANDLED_MAX:
-        oldest = next(iter(state.handled))
-        if oldest not in state.cancelling:
-            del state.handled[oldest]
+    take(state, message.request_id, message.job_id, answer)
     turn.reply(message.slot, answer)
 
 
@@ -82,7 +77,7 @@ def trigger(state: State, turn: Turn, message: TriggerJob) -> None:
     key = RunKey(message.job_id, message.submitted_at, origin_of(message.request_id))
     facts = facts_text(Facts(message.parents))
     entry = Entry(key, PLANNED, message.trigger, turn.now, detail=message.detail, params=message.params, facts=facts)
-    _enter(turn, job, entry)
+    turn.enter_once(job, entry)
     _answer(state, turn, message, run_id=key.run_id)
 
 
@@ -93,20 +88,12 @@ def backfill(state: State, turn: Turn, message: BackfillJob) -> None:
     if job.lanes is None:
         job.lanes = {}
     origin = origin_of(message.request_id)
-    job.lanes[origin] = Lane(message.overlap, message.gap_us)
+    job.lanes.setdefault(origin, Lane(message.overlap, message.gap_us))
     params = backfill_params(message.overlap, message.gap_us)
     for instant in message.instants:
         key = RunKey(message.job_id, instant, origin)
-        _enter(turn, job, Entry(key, PLANNED, Trigger.BACKFILL, turn.now, params=params))
+        turn.enter_once(job, Entry(key, PLANNED, Trigger.BACKFILL, turn.now, params=params))
     _answer(state, turn, message, runs=len(message.instants))
-
-
-def _enter(turn: Turn, job: JobState, entry: Entry) -> None:
-    run = turn.enter(entry)
-    assert run is not None
-    if job.planned is None:
-        job.planned = {}
-    job.planned[entry.key] = run
 
 
 def cancel_runs(state: State, turn: Turn, message: CancelRun) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evertick.loop.chain import announce
 from evertick.loop.constraints import MAX_ALLOWED_RUN_TIME, broken, expect_end
+from evertick.loop.delivery import answer_known, take
 from evertick.loop.effects import Stop
 from evertick.loop.enter import close_lane, drop
 from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled
@@ -92,10 +93,14 @@ def _adopt_waiting(turn: Turn, job: JobState, message: AttemptReport) -> OpenRun
 
 def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
     """The node that had the job before says how a run ended that we have been waiting for."""
+    job_id = message.report.key.job_id
+    if answer_known(state, message.request_id) is not None or not state.owns(job_id):
+        return
+    take(state, message.request_id, job_id, {})
     if message.report.key in state.foreign:
         finished(state, turn, message.report)
     # Otherwise our own executor has been asked, or has the run by now: what it says is newer.
-    turn.answer(message.request_id, message.report.key.job_id, "{}")
+    turn.answer(message.request_id, job_id, "{}")
 
 
 def found_running(state: State, turn: Turn, message: AttemptSeen) -> None:

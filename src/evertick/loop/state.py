@@ -211,6 +211,8 @@ class State:
         self.definitions: dict[str, Job] = {}
         self.jobs: dict[str, JobState] = {}
         self.epochs: dict[int, int] = {}
+        self.newest_epochs: dict[int, int] = {}
+        """Of each bucket that this node ever had, the newest epoch under which it did."""
         self.lease_until: Instant | None = None
         """Beyond this instant the buckets may be somebody else's; None: this node is the only one."""
         self.index = OccurrenceIndex(now)
@@ -230,6 +232,9 @@ class State:
         """Whether every definition could be read; otherwise a job that is not there may be in one that could not."""
         self.batches: dict[int, PendingBatch] = {}
         self.next_batch = 1
+        self.records: dict[int, int] = {}
+        """Of each `Record` that is not answered yet, how many changes it has."""
+        self.next_record = 1
         self.changes_in_flight = 0
         self.recent: deque[EndedRun] = deque()
         """Runs that ended within the grace."""
@@ -250,7 +255,9 @@ class State:
         self.orphans: dict[RunKey, OpenRun] = {}
         """Runs this node started for jobs it no longer owns; it tells the owner how they end."""
         self.handled: dict[str, Handled] = {}
-        """Requests carried out lately: a request claimed twice is carried out once."""
+        """Requests that were taken up, and whose answer is not known to be in the ledger."""
+        self.answered: dict[str, Handled] = {}
+        """Requests whose answer is; the last ones."""
         self.cancelling: dict[str, tuple[str, set[RunKey]]] = {}
         """Requests to cancel that are answered when these runs of their job have ended."""
         self.resuming: dict[str, str] = {}

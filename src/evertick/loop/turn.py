@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from evertick.loop.draft import Draft, alone, by, commit_again
-from evertick.loop.effects import Effect, Launch, Log, Record, Reply, Stop
+from evertick.loop.draft import Draft, alone, by, commit_again, record
+from evertick.loop.effects import Effect, Launch, Log, Reply, Stop
 from evertick.loop.messages import ReplySlot
 from evertick.loop.runs import EndedRun, OpenRun
 from evertick.loop.state import JobState, PendingBatch, State
@@ -87,6 +87,16 @@ class Turn:
         self._draft.entered.append(run)
         self.state.statistics.entered += 1
         return run
+
+    def enter_once(self, job: JobState, entry: Entry) -> None:
+        """Put a requested run into the ledger, unless the job has one under this key: that one stays the job's."""
+        if job.find(entry.key) is not None:
+            return
+        run = self.enter(entry)
+        assert run is not None
+        if job.planned is None:
+            job.planned = {}
+        job.planned[entry.key] = run
 
     def enter_on_time(self, entries: list[Entry], runs: list[OpenRun]) -> None:
         """The same for many at once that are all on time: the hot path of a storm."""
@@ -289,8 +299,7 @@ class Turn:
         if not self._draft.is_empty:
             writes.append(self._draft.commit(self.state))
         if self._changes:
-            self.state.changes_in_flight += len(self._changes)
-            writes.append(Record(self._changes))
+            writes.append(record(self.state, self._changes))
         return writes + self._effects
 
     def _gather_answered(self) -> None:

@@ -12,7 +12,6 @@ from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.effects import Commit, Record
 from evertick.loop.messages import BatchFenced, ChangesRecorded, Message
 from evertick.model.instant import MILLISECOND, SECOND
-from evertick.model.run import Change
 from evertick.testing.faults import Faults
 from evertick.testing.timeline import Timeline
 from evertick.testing.unreliable import NodeCrashed, StoreHandle
@@ -73,12 +72,13 @@ class SimulatedWriter:
         if isinstance(write, Commit):
             return lambda: self._commit(write)
         if isinstance(write, Record):
-            changes: list[Change] = list(write.changes)
+            changes, numbers = list(write.changes), [write.number]
             while self._waiting and isinstance(following := self._waiting[0], Record):
                 changes += following.changes
+                numbers.append(following.number)
                 self._waiting.popleft()
-            folded, count = fold(changes), len(changes)
-            return lambda: [ChangesRecorded(count, self._store.record(folded))]
+            folded = fold(changes)
+            return lambda: [ChangesRecorded(numbers, self._store.record(folded))]
         return write
 
     def _commit(self, commit: Commit) -> list[Message]:

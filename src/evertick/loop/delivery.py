@@ -1,0 +1,91 @@
+"""Why a message that is delivered twice, late or out of order does no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from evertick.loop import messages as m
+from evertick.loop.state import Handled, State
+
+ANSWERED_MAX: Final = 10_000
+"""Answered requests that are remembered. The ledger hands an answered one out no more; this is for other callers."""
+
+
+class Identity(Enum):
+    """What a message is recognised by."""
+
+    REQUEST = "its request id: a request is carried out once, and one about a job of another node is left to its owner"
+    ATTEMPT = "the run, and the attempt: what is said of any but the present attempt changes nothing"
+    SUB_RUN = "the key of the run that the step asks for, which is the same whenever it asks"
+    WRITE = "the number of the write that it answers: an answer counts once"
+    EPOCH = "the bucket and its epoch: only a newer epoch is taken up, and only the present one is lost"
+    ASKED = "the question that it answers: without an open question it changes nothing"
+    STATE = (
+        "nothing: it says how things are, as a whole, so that the same again changes nothing and the last one counts"
+    )
+    QUESTION = "its reply slot: it changes nothing"
+
+
+IDENTITY: Final[Mapping[type, Identity]] = {
+    m.TimePassed: Identity.STATE,
+    m.Shutdown: Identity.STATE,
+    m.DefinitionsChanged: Identity.STATE,
+    m.DefinitionsResynced: Identity.STATE,
+    m.DefinitionsDoubtful: Identity.STATE,
+    m.BucketsGained: Identity.EPOCH,
+    m.BucketsLost: Identity.EPOCH,
+    m.LeaseRenewed: Identity.STATE,
+    m.NodesSeen: Identity.STATE,
+    m.OrphansFound: Identity.ATTEMPT,
+    m.BatchCommitted: Identity.WRITE,
+    m.BatchFenced: Identity.WRITE,
+    m.ChangesRecorded: Identity.WRITE,
+    m.PlacementsRecalled: Identity.ASKED,
+    m.MembersSeen: Identity.STATE,
+    m.AttemptSeen: Identity.ATTEMPT,
+    m.RunStarted: Identity.ATTEMPT,
+    m.RunHeartbeat: Identity.ATTEMPT,
+    m.StepsSeen: Identity.ATTEMPT,
+    m.RunFinished: Identity.ATTEMPT,
+    m.RunLost: Identity.ATTEMPT,
+    m.RunUnknown: Identity.ATTEMPT,
+    m.LaunchRefused: Identity.ATTEMPT,
+    m.SubRunWanted: Identity.SUB_RUN,
+    m.SubRunUnwanted: Identity.SUB_RUN,
+    m.SubRunsSeen: Identity.ASKED,
+    m.TriggerJob: Identity.REQUEST,
+    m.CancelRun: Identity.REQUEST,
+    m.PauseJob: Identity.REQUEST,
+    m.ResumeJob: Identity.REQUEST,
+    m.BackfillJob: Identity.REQUEST,
+    m.ForwardedReport: Identity.REQUEST,
+    m.ChainArrived: Identity.REQUEST,
+    m.AskActiveRuns: Identity.QUESTION,
+    m.AskRun: Identity.QUESTION,
+    m.AskJob: Identity.QUESTION,
+    m.AskUpcoming: Identity.QUESTION,
+    m.AskStatistics: Identity.QUESTION,
+}
+"""Of every kind of message; `tests/loop/test_delivery.py` delivers each of them again."""
+
+
+def answer_known(state: State, request_id: str) -> Handled | None:
+    """What was said to a request that was delivered before; None: it is new."""
+    return state.handled.get(request_id) or state.answered.get(request_id)
+
+
+def take(state: State, request_id: str, job_id: str, answer: dict[str, object]) -> None:
+    """Remember a request that is being carried out, until the ledger has its answer and for a while after."""
+    state.handled[request_id] = Handled(job_id, answer)
+
+
+def note_answered(state: State, request_id: str) -> None:
+    """The ledger has its answer: it may be forgotten, when enough others have been answered since."""
+    handled = state.handled.pop(request_id, None)
+    if handled is None:
+        return
+    state.answered[request_id] = handled
+    if len(state.answered) > ANSWERED_MAX:
+        del state.answered[next(iter(state.answered))]
