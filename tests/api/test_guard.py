@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 import re
 
 import pytest
@@ -10,9 +13,12 @@ from starlette.websockets import WebSocketDisconnect
 from evertick.api.app import make_app, make_routes
 from evertick.api.guard import BODY_MAX, OPEN, role_of
 from evertick.api.limiter import FAILURES_MAX
-from evertick.api.sessions import COOKIE
+from evertick.api.server import ApiServer
+from evertick.api.sessions import COOKIE, PER_TOKEN_MAX
 from evertick.errors import SettingsError
 from evertick.operations.tokens import Role
+from evertick.settings import Settings
+from evertick.settings.exposure import callers_of
 from tests.api.door import TestClient, WebSocketDenialResponse
 
 ROUTES = [
@@ -194,11 +200,27 @@ def test_failed_attempts_are_limited_and_noted(anyone, office, tokens):
         assert anyone.post("/api/v1/session", json={"token": "wrong"}).status_code == 401
     answer = anyone.post("/api/v1/session", json={"token": "wrong"})
     assert (answer.status_code, int(answer.headers["retry-after"]) > 0) == (429, True)
-    # Who has a good token is not kept out by somebody else at the same address.
+    # A good token is not kept out by failures from the same address, neither in a header nor to sign in.
+    assert anyone.post("/api/v1/session", json={"token": tokens[Role.VIEWER]}).status_code == 200
+    anyone.cookies.clear()
     good = {"authorization": f"Bearer {tokens[Role.VIEWER]}"}
     assert anyone.get("/api/v1/jobs", headers=good).status_code == 200
     lines, _ = office.audit.page()
-    assert [line["outcome"] for line in lines] == ["401"] * FAILURES_MAX
+    assert [line["outcome"] for line in lines] == ["200", *["401"] * FAILURES_MAX]
+
+
+def test_sign_ins_of_one_token_end_no_session_of_another(anyone, office, tokens):
+    admin = office.tokens.check(tokens[Role.ADMIN])
+    viewer = office.tokens.check(tokens[Role.VIEWER])
+    name, _ = office.sessions.begin(admin)
+    begun = [office.sessions.begin(viewer)[0] for _ in range(PER_TOKEN_MAX + 5)]
+    assert office.sessions.find(name) is not None
+    assert [office.sessions.find(one) is not None for one in begun] == [False] * 5 + [True] * PER_TOKEN_MAX
+
+
+def test_every_method_of_a_path_is_told(client):
+    answer = client.request("PATCH", "/api/v1/session")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, POST")
 
 
 def test_a_body_that_is_too_large_is_not_read(client):
@@ -211,8 +233,8 @@ def test_a_body_without_a_length_is_cut_off(client):
         for _ in range(BODY_MAX // 65_536 + 2):
             yield b"x" * 65_536
 
-    answer = client.post("/api/v1/jobs/etl/trigger", content=pieces())
-    assert answer.status_code >= 400
+    for path in ("/api/v1/jobs/etl/trigger", "/api/v1/hooks/etl", "/api/v1/session"):
+        assert client.post(path, content=pieces()).status_code == 413
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/events", "/ws", "/api/v1/jobs"])
@@ -253,7 +275,12 @@ def test_every_answer_carries_the_headers_that_keep_a_browser_safe(client):
         pytest.param({"host": "0.0.0.0"}, True, id="everywhere in the clear"),
         pytest.param({"host": "192.0.2.7"}, True, id="elsewhere in the clear"),
         pytest.param({"host": "cron.example"}, True, id="a name that may be anywhere"),
-        pytest.param({"host": "0.0.0.0", "api.behind_proxy": "true"}, False, id="behind a proxy"),
+        pytest.param({"host": "0.0.0.0", "api.behind_proxy": "true"}, True, id="behind some proxy"),
+        pytest.param(
+            {"host": "0.0.0.0", "api.behind_proxy": "true", "api.proxies": "10.0.0.5"}, False, id="behind a proxy"
+        ),
+        pytest.param({"host": "127.0.0.1", "api.tls_cert": "c.pem"}, True, id="half of TLS"),
+        pytest.param({"host": "127.0.0.1", "api.proxies": "a proxy"}, True, id="a proxy that is no address"),
         pytest.param({"host": "0.0.0.0", "api.tls_cert": "c.pem", "api.tls_key": "k.pem"}, False, id="with TLS"),
         pytest.param({"host": "127.0.0.2"}, False, id="this machine"),
         pytest.param({"host": "::1"}, False, id="this machine, newer"),
@@ -262,7 +289,7 @@ def test_every_answer_carries_the_headers_that_keep_a_browser_safe(client):
 )
 def test_it_listens_elsewhere_only_where_something_protects_the_connection(make_office, settings, is_refused):
     if is_refused:
-        with pytest.raises(SettingsError, match=r"tls_cert.*behind_proxy"):
+        with pytest.raises(SettingsError, match=r"tls_cert|api\.proxies"):
             make_office(**settings)
     else:
         assert make_office(**settings).hosts >= {"localhost"}
@@ -281,3 +308,36 @@ def test_what_was_done_is_noted_with_who_and_from_where(client, office):
     )
     assert line["from"] == "testclient"
     assert office.audit.verify().is_whole
+
+
+@pytest.mark.parametrize(
+    ("address", "is_let_in"),
+    [
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.0.0.5", True),
+        ("10.0.0.6", False),
+        ("", False),
+    ],
+)
+def test_in_clear_text_only_this_machine_and_the_proxy_may_connect(address, is_let_in):
+    settings = Settings.load(None, {}, {"host": "0.0.0.0", "api.behind_proxy": "true", "api.proxies": "10.0.0.5"})
+    assert callers_of(settings)(address) is is_let_in
+
+
+@pytest.mark.parametrize(("proxies", "shown"), [("", "127.0.0.1"), ("127.0.0.1", "203.0.113.9")])
+def test_only_a_named_proxy_is_believed_who_calls(make_office, proxies, shown):
+    office = make_office(port=0, **{"api.behind_proxy": "true", "api.proxies": proxies})
+    server = ApiServer(office)
+    server.start(lambda _: None)
+    try:
+        connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=30)
+        with contextlib.closing(connection):
+            headers = {"x-forwarded-for": "203.0.113.9", "content-type": "application/json"}
+            connection.request("POST", "/api/v1/session", json.dumps({"token": "wrong"}), headers)
+            assert connection.getresponse().status == 401
+    finally:
+        server.stop()
+    (line,), _ = office.audit.page()
+    assert line["from"] == shown

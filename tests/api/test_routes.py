@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 import pytest
 from pydantic import TypeAdapter
 
-from evertick.api.app import make_routes
+from evertick.api.app import make_app, make_routes
+from evertick.api.badges import svg
+from evertick.api.limiter import FAILURES_MAX
 from evertick.api.routes_hooks import signature
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import FAILED, Trigger
@@ -313,15 +316,13 @@ def test_a_part_of_a_log_is_byte_for_byte_what_was_printed(client, office, tmp_p
 
 
 class TestHooks:
-    SECRET = "a-long-secret"
+    SECRET = "a-secret-that-is-long"
 
     @pytest.fixture
     def hook(self, make_office, monkeypatch):
         monkeypatch.setenv("ETL_HOOK", self.SECRET)
         monkeypatch.delenv("NOT_THERE", raising=False)
         office = make_office(**{"api.hooks": "etl=env:ETL_HOOK,lost=env:NOT_THERE"})
-        from evertick.api.app import make_app
-
         with TestClient(make_app(office), base_url=ORIGIN) as client:
             yield client
 
@@ -360,6 +361,29 @@ class TestHooks:
     def test_nobody_else_starts_it(self, hook, store, job, headers):
         assert hook.post(f"{V1}/hooks/{job}", content=b"{}", headers=headers).status_code == 401
         assert not store.claim(None, 10)
+
+    def test_failures_keep_no_good_caller_out(self, hook):
+        for _ in range(FAILURES_MAX + 2):
+            last = hook.post(f"{V1}/hooks/etl", headers={"x-evertick-token": "wrong"}).status_code
+        assert last == 429
+        assert hook.post(f"{V1}/hooks/etl", headers={"x-evertick-token": self.SECRET}).status_code == 200
+
+    def test_a_body_too_deep_to_read_is_refused(self, hook):
+        deep = b"[" * 200_000 + b"]" * 200_000
+        answer = hook.post(f"{V1}/hooks/etl", content=deep, headers={"x-evertick-token": self.SECRET})
+        assert answer.status_code == 422
+
+    def test_a_secret_that_can_be_guessed_opens_nothing(self, make_office, monkeypatch):
+        monkeypatch.setenv("SHORT", "fifteen letters")
+        office = make_office(**{"api.hooks": "etl=env:SHORT"})
+        with TestClient(make_app(office), base_url=ORIGIN) as client:
+            answer = client.post(f"{V1}/hooks/etl", headers={"x-evertick-token": "fifteen letters"})
+        assert answer.status_code == 401
+
+
+def test_a_badge_escapes_the_name_of_its_job():
+    picture = svg('a" onload="alert(1)', "running")
+    assert ElementTree.fromstring(picture).attrib["aria-label"] == 'a" onload="alert(1): running'
 
 
 def test_a_badge_is_shown_to_whoever_knows_its_address(client):

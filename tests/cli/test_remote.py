@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from evertick import errors
-from evertick.cli.connection import Http, is_local
+from evertick.cli.connection import Http
 from evertick.cli.exits import exit_code
 from evertick.cli.remote import RemoteDesk, find_neighbour, find_token
+from evertick.settings.exposure import is_loopback
 from tests.cli.desk import code_of, run
 
 
@@ -193,7 +194,7 @@ def test_a_token_that_is_none_is_not_sent(token):
     [("localhost", True), ("127.0.0.1", True), ("::1", True), ("10.0.0.1", False), ("localhost.example", False)],
 )
 def test_which_addresses_stay_on_this_machine(host, is_here):
-    assert is_local(host) is is_here
+    assert is_loopback(host) is is_here
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused():

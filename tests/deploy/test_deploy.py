@@ -13,13 +13,14 @@ import click
 import pytest
 import yaml
 
-from evertick.api.opening import check_place, names_of
+from evertick.api.opening import names_of
 from evertick.cli.app import evertick
 from evertick.dispatch.dispatcher import ENDING_SECONDS
 from evertick.model.duration import parse_duration
 from evertick.model.instant import SECOND
 from evertick.settings import Settings
 from evertick.settings.catalogue import catalogue
+from evertick.settings.exposure import check_exposure
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "deploy" / "evertick.service"
@@ -129,7 +130,7 @@ class TestTheContainer:
         told = dict(re.findall(r"(EVERTICK_[A-Z_]+)=(\S+)", CONTAINERFILE.read_text()))
         settings = Settings.load(None, environ=told)
         assert settings.host == "0.0.0.0"
-        check_place(settings)
+        check_exposure(settings)
 
     def test_on_a_cluster_it_answers_to_the_names_of_its_service(self):
         (scheduler,) = [one for one in yaml.safe_load_all(CLUSTER.read_text()) if one["kind"] == "StatefulSet"]

@@ -59,7 +59,7 @@ def svg(name: str, word: str) -> str:
     """The two halves of a badge; the word says what the colour does."""
     shown = name if len(name) <= NAME_MAX else f"{name[:NAME_MAX]}…"
     left, right = (round(len(text) * CHAR_PX + 14) for text in (shown, word))
-    colour, label = COLOURS.get(word.replace(" ", "_"), GREY), escape(f"{shown}: {word}")
+    colour, label = COLOURS.get(word.replace(" ", "_"), GREY), escape(f"{shown}: {word}", {'"': "&quot;"})
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" aria-label="{label}">'
         f"<title>{label}</title>"

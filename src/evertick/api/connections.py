@@ -37,8 +37,9 @@ class ConnectionLimits:
 class Connections:
     """All connections of one server; used by its event loop only."""
 
-    def __init__(self, limits: ConnectionLimits) -> None:
+    def __init__(self, limits: ConnectionLimits, may_connect: Callable[[str], bool] = lambda _: True) -> None:
         self.limits = limits
+        self.may_connect = may_connect
         self.requests = 0
         self._busy: set[BoundedProtocol] = set()
         self._quiet: OrderedDict[BoundedProtocol, str] = OrderedDict()
@@ -114,6 +115,9 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if not self.registry.may_connect(self._address):
+            transport.abort()
+            return
         self.registry.opened(self, self._address)
         self._await("head")
 

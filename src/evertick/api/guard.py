@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import anyio.to_thread
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Message, Receive, Scope, Send
@@ -118,19 +119,16 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length) > BODY_MAX:
             return None, problem(413, f"a request has at most {BODY_MAX:,} bytes.")
-        wait = office.limiter.wait_seconds(address)
         try:
             caller, is_wrong = self._identify(headers, request.cookies)
         except EvertickError as error:
             log.error("guard.closed reason=%s", error)
             return None, problem(503, "nobody can be let in now: the server's log says why.")
         if is_wrong:
-            if wait:
-                return None, _later(wait)
-            office.limiter.failed(address)
-            return None, _unproved("the token or the session is not good, or no longer.")
+            wait = office.limiter.failed("token", address)
+            return None, too_often(wait) if wait else _unproved("the token or the session is not good, or no longer.")
         if role == OPEN:
-            return caller, _later(wait) if wait and caller is None and method not in SAFE else None
+            return caller, None
         if caller is None:
             return None, _unproved("this needs a token. Next: evertick token create, or the link of the first start.")
         if role is None:
@@ -213,7 +211,8 @@ def _unproved(detail: str) -> Any:
     return problem(401, detail, headers={"www-authenticate": 'Bearer realm="evertick"'})
 
 
-def _later(wait: float) -> Any:
+def too_often(wait: float) -> Any:
+    """What a caller is answered that has failed too often."""
     return problem(429, "too many failed attempts.", headers={"retry-after": str(int(wait) + 1)})
 
 
@@ -226,7 +225,7 @@ def _bounded(receive: Receive) -> Receive:
         message = await receive()
         total += len(message.get("body", b""))
         if total > BODY_MAX:
-            return {"type": "http.disconnect"}
+            raise HTTPException(413, f"a request has at most {BODY_MAX:,} bytes.")
         return message
 
     return receiving

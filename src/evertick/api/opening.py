@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import socket
 import threading
 import time
@@ -21,7 +20,7 @@ from evertick.api.sessions import Sessions
 from evertick.api.site import find_site
 from evertick.definitions.source import Folder
 from evertick.dispatch.events import DROPPED
-from evertick.errors import NotFound, SettingsError
+from evertick.errors import NotFound
 from evertick.executors.logs import Logs
 from evertick.model.instant import SECOND
 from evertick.operations.asking import live_nodes
@@ -31,6 +30,7 @@ from evertick.operations.node_logs import NodeLogs
 from evertick.operations.run_logs import RunLogs
 from evertick.operations.tokens import Tokens
 from evertick.settings import Settings
+from evertick.settings.exposure import check_exposure, is_loopback
 from evertick.store import ReadInPlace, Store
 from evertick.stores import lock_path
 
@@ -90,7 +90,7 @@ def open_office(
     is_firing: Callable[[], bool] | None = None,
 ) -> Office:
     """Everything the routes need, on a ledger that is open; `is_firing` where the loop is in this process too."""
-    check_place(settings)
+    check_exposure(settings)
     live = None if control is None else RememberedStatus(control)
     now = now_by_the_clock
     nodes = Remembered(lambda: bool(live_nodes(store, now())), NODES_SECONDS)
@@ -192,33 +192,11 @@ class FleetMembers:
         return fleet
 
 
-def check_place(settings: Settings) -> None:
-    """Refuse to be reached from elsewhere in the clear."""
-    api = settings.api
-    if is_local(settings.host) or api.behind_proxy or (api.tls_cert and api.tls_key):
-        return
-    raise SettingsError(
-        f"the host '{settings.host}' can be reached from other machines, and nothing protects the connection. "
-        "Next: set api.tls_cert and api.tls_key, or api.behind_proxy where a proxy in front does so, "
-        "or host = 127.0.0.1."
-    )
-
-
-def is_local(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def names_of(settings: Settings) -> frozenset[str]:
     """The names in a Host header that mean this server. Any other is a page that had its own name point here."""
     names = {*LOCAL_NAMES, *settings.api.allowed_hosts}
     if settings.host.strip("[]") not in ("0.0.0.0", "::"):
         names.add(settings.host.strip("[]"))
-    if not is_local(settings.host):
+    if not is_loopback(settings.host):
         names |= {socket.gethostname(), socket.getfqdn()}
     return frozenset(name.lower() for name in names)

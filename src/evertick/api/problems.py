@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -78,6 +79,13 @@ def _fault(found: Mapping[str, Any]) -> dict[str, str]:
     return {"field": ".".join(rest), "in": place, "reason": str(found["msg"])}
 
 
+def _methods_of(request: Request) -> list[str]:
+    """What can be done with the path, by all of its routes: the router tells only of the first."""
+    routes = [route for route in request.app.routes if isinstance(route, APIRoute)]
+    found = {method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()}
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
+
+
 def install(app: FastAPI) -> None:
     """Tell everything that handlers raise this way."""
 
@@ -89,7 +97,8 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         headers = dict(error.headers or {})
         told = str(error.detail)
-        if error.status_code == 405 and (allowed := headers.get("Allow")):
+        if error.status_code == 405:
+            allowed = headers["Allow"] = ", ".join(_methods_of(request))
             told = f"{request.method} is not for {request.url.path}. Next: {allowed}."
         return problem(error.status_code, told, headers=headers)
 

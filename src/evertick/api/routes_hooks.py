@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 import os
 import re
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from fastapi import Header, Request
 from starlette.concurrency import run_in_threadpool
 
 from evertick.api import models_asked
-from evertick.api.guard import BODY_MAX
+from evertick.api.guard import too_often
 from evertick.api.office import Caller, Office
 from evertick.api.problems import problem
 from evertick.api.routing import At, JobId, RequestId, Routes
@@ -27,10 +28,14 @@ from evertick.model.instant import SECOND
 from evertick.operations.tokens import Role
 from evertick.settings.secrets import reveal
 
+log = logging.getLogger("evertick.api")
+
 routes = Routes("hooks")
 
 TOLERANCE_US = 300 * SECOND
 PARAMS_MAX = 100
+SECRET_SHORTEST = 16
+"""Characters: a shorter secret can be guessed, however slowly its guesses are answered."""
 _SIGNATURE = re.compile(r"t=([0-9]{1,12}),v1=([0-9a-f]{64})")
 
 
@@ -47,8 +52,6 @@ async def call_hook(
 ) -> Any:
     """Start a job from another system. The body may be JSON with `params`."""
     body = await request.body()
-    if len(body) > BODY_MAX:
-        return problem(413, f"a request has at most {BODY_MAX:,} bytes.")
     secret = _secret_of(at, job)
     # Of a job without a hook nothing is told that a wrong secret would not be told either.
     used_id = request_id
@@ -58,9 +61,8 @@ async def call_hook(
     else:
         is_good = bool(secret) and is_same(x_evertick_token or "", secret or "")
     if not is_good:
-        address = request.client.host if request.client else "unknown"
-        at.limiter.failed(address)
-        return problem(401, "the hook does not know this caller.")
+        wait = at.limiter.failed(f"hook {job}", request.client.host if request.client else "unknown")
+        return too_often(wait) if wait else problem(401, "the hook does not know this caller.")
     request.state.caller = Caller(f"hook of {job}", Role.OPERATOR)
     params = _params(body)
     return await run_in_threadpool(_trigger, at, job, params, used_id)
@@ -87,9 +89,13 @@ def _trigger(at: Office, job: str, params: dict[str, str], request_id: str) -> d
 def _secret_of(at: Office, job: str) -> str | None:
     known = dict(at.settings.api.hooks).get(job)
     try:
-        return reveal(known, os.environ, f"the secret of the hook of '{job}'") if known else None
+        secret = reveal(known, os.environ, f"the secret of the hook of '{job}'") if known else None
     except SettingsError:
         return None  # fail closed
+    if secret is not None and len(secret) < SECRET_SHORTEST:
+        log.error("hook.closed job=%s reason=its secret has fewer than %d characters", job, SECRET_SHORTEST)
+        return None
+    return secret
 
 
 def _params(body: bytes) -> dict[str, str]:
@@ -97,7 +103,7 @@ def _params(body: bytes) -> dict[str, str]:
         return {}
     try:
         data = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise DefinitionError("the body is not JSON.", hint='Send {"params": {"NAME": "value"}}, or nothing.') from None
     given = data.get("params", {}) if isinstance(data, dict) else {}
     if (

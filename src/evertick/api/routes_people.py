@@ -9,6 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from evertick.api import models_people
+from evertick.api.guard import too_often
 from evertick.api.models_base import Shape
 from evertick.api.office import Caller, Office
 from evertick.api.problems import problem
@@ -33,11 +34,10 @@ class TokenBody(Shape):
 @routes.post("/session", None, models_people.SessionState)
 def sign_in(at: At, request: Request, body: SignIn) -> Any:
     """Show a token once, and have a cookie from then on."""
-    address = request.client.host if request.client else "unknown"
     token = at.tokens.check(body.token.strip())
     if token is None:
-        at.limiter.failed(address)
-        return problem(401, "the token is not good, or no longer.")
+        wait = at.limiter.failed("sign-in", request.client.host if request.client else "unknown")
+        return too_often(wait) if wait else problem(401, "the token is not good, or no longer.")
     name, session = at.sessions.begin(token)
     request.state.caller = Caller(token.name, token.role, token.id)
     response = written(_state(at, token.name, token.role, session.csrf))

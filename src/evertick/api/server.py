@@ -23,6 +23,7 @@ from evertick.api.office import Office
 from evertick.api.tracing import traces_of
 from evertick.errors import SettingsError
 from evertick.operations.private_file import write_private
+from evertick.settings.exposure import callers_of
 
 log = logging.getLogger("evertick.api")
 
@@ -55,7 +56,7 @@ class ApiServer:
     def __init__(self, office: Office, limits: ConnectionLimits | None = None) -> None:
         settings = office.settings
         self._office = office
-        connections = Connections(limits or fitting_limits())
+        connections = Connections(limits or fitting_limits(), callers_of(settings))
         self._config = uvicorn.Config(
             connections.admit(make_app(office)),
             host=settings.host,
@@ -67,8 +68,8 @@ class ApiServer:
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=settings.api.behind_proxy,
-            forwarded_allow_ips="127.0.0.1,::1",
+            proxy_headers=bool(settings.api.proxies),
+            forwarded_allow_ips=list(settings.api.proxies),
             timeout_keep_alive=30,
             timeout_graceful_shutdown=3,
             h11_max_incomplete_event_size=HEADERS_MAX,

@@ -16,7 +16,8 @@ from evertick.operations.private_file import read_private, write_private
 from evertick.operations.tokens import Token
 
 FILE: Final = "sessions.json"
-SESSIONS_MAX: Final = 1_000
+PER_TOKEN_MAX: Final = 50
+"""Sessions of one token; the next sign-in ends its oldest, and nobody else's."""
 COOKIE: Final = "evertick_session"
 
 
@@ -42,7 +43,7 @@ class Sessions:
         name = secrets.token_urlsafe(32)
         session = Session(token.id, secrets.token_urlsafe(24), self._now() + self._length_us)
         with self._lock:
-            self._forget_old()
+            self._forget_old(token.id)
             self._sessions[_digest(name)] = session
             self._write()
         return name, session
@@ -56,11 +57,13 @@ class Sessions:
             if self._sessions.pop(_digest(name), None) is not None:
                 self._write()
 
-    def _forget_old(self) -> None:
+    def _forget_old(self, token_id: str) -> None:
+        """Those that are over; and of this token the oldest, where it has too many."""
         now = self._now()
         live = {key: one for key, one in self._sessions.items() if now < one.expires_at}
-        if len(live) >= SESSIONS_MAX:
-            live = dict(sorted(live.items(), key=lambda one: one[1].expires_at)[-SESSIONS_MAX + 1 :])
+        own = sorted((one.expires_at, key) for key, one in live.items() if one.token_id == token_id)
+        for _, key in own[: max(len(own) - PER_TOKEN_MAX + 1, 0)]:
+            del live[key]
         self._sessions = live
 
     def _read(self) -> dict[str, Session]:

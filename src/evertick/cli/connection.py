@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import json
 import re
 import ssl
@@ -20,6 +19,7 @@ from evertick.errors import (
     ServerUnavailable,
     SettingsError,
 )
+from evertick.settings.exposure import is_loopback
 
 PREFIX: Final = "/api/v1"
 TIMEOUT_SECONDS: Final = 30.0
@@ -59,7 +59,7 @@ class Http:
             raise SettingsError("the token has characters that no token has. Copy it anew, as it was shown.")
         if parts.username or parts.password:
             raise SettingsError("the address of a server holds no password. Put the token into EVERTICK_TOKEN.")
-        if parts.scheme == "http" and token and not is_local(host):
+        if parts.scheme == "http" and token and not is_loopback(host):
             raise SettingsError(
                 f"the token would go to {host} in the clear. Write https://, or reach it through a tunnel: "
                 "http://127.0.0.1:PORT"
@@ -174,13 +174,3 @@ def _answer(url: str, status: int, kind: str, text: bytes) -> Any:
     if 300 <= status < 400 or not is_json:
         raise ServerUnavailable(f"what answers at {url} is no Evertick (status {status}). Next: check the address.")
     raise ServerUnavailable(f"the server {url} is in trouble: {detail or status}")
-
-
-def is_local(host: str) -> bool:
-    """Whether an address never leaves this machine."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -72,6 +72,9 @@ def yaml_text(data: Any) -> str:
     return yaml.dump(plain, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=120)
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
 def csv_text(rows: Iterable[Row]) -> str:
     """A line of names and a line for each row; what is not a plain value is JSON inside its cell."""
     kept = list(rows)
@@ -91,6 +94,8 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, allow_nan=False)
+    if isinstance(value, str) and text.startswith(_FORMULA):
+        text = f"'{text}"  # a spreadsheet would carry it out
     # A program gets the text as it is; a terminal must not obey it.
     return clean(text) if is_terminal() else text
 

@@ -166,7 +166,12 @@ class ApiPart:
         PATH, None, "The certificate (PEM) of the server; with it the pages are served by HTTPS."
     )
     tls_key: Path | None = _a(PATH, None, "The key that belongs to it.")
-    behind_proxy: bool = _a(FLAG, False, "Trust what a proxy on this machine says about who calls.")
+    behind_proxy: bool = _a(
+        FLAG, False, "A proxy in front serves HTTPS. On another host than this machine only `api.proxies` may connect."
+    )
+    proxies: tuple[str, ...] = _a(
+        LINES, (), "Addresses or networks of proxies that are believed who calls (`X-Forwarded-For`, `-Proto`)."
+    )
     url: str = _a(TEXT, "", "Where other nodes of the same ledger reach this one, for logs.", "its own address")
     allowed_hosts: tuple[str, ...] = _a(LINES, (), "Names that the server answers to, beside the local ones.")
     allow_definitions: bool = _a(FLAG, False, "Let the API write job files. Whoever may, runs programs here.")

@@ -68,6 +68,7 @@ def serve(
     from evertick.errors import NotFound
     from evertick.service import FolderService
     from evertick.settings import Settings
+    from evertick.settings.exposure import check_exposure
 
     if folder.is_file():
         raise NotFound(f"'{folder}' is a file. Write its folder; 'evertick run {folder}' runs it once.")
@@ -81,6 +82,8 @@ def serve(
     shared = {**options, **_fleet(fleet, fleet_certs)}
     chosen = {**shared, "web": web, "stop.runs": stop_runs}
     settings = Settings.load(folder, overrides=chosen)
+    if settings.web:
+        check_exposure(settings)
     for warning in settings.warnings:
         note(warning)
     _offer_a_first_job(folder)
