@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from bench.api_storm import PRINTING, job_name
@@ -114,11 +114,21 @@ def questions(runs: list[str], printed: str, jobs: int) -> Iterator[tuple[str, s
         yield kind, kinds[kind]()
 
 
-def ask(door: Door, per_second: int, jobs: int, is_over: Callable[[], bool]) -> Answers:
-    """So many questions a second until it is over, while some listen to what happens."""
+class Known(NamedTuple):
+    """Runs to ask about, and one that has a log."""
+
+    runs: list[str]
+    printed: str
+
+
+def known_runs(door: Door) -> Known:
     printed = _have_printed(door)
-    runs = [one["run"] for one in door.once("/api/v1/runs?limit=200")["items"]]
-    found, lock, wanted = Answers(), threading.Lock(), questions(runs, printed, jobs)
+    return Known([one["run"] for one in door.once("/api/v1/runs?limit=200")["items"]], printed)
+
+
+def ask(door: Door, known: Known, per_second: int, jobs: int, is_over: Callable[[], bool]) -> Answers:
+    """So many questions a second until it is over, while some listen to what happens."""
+    found, lock, wanted = Answers(), threading.Lock(), questions(known.runs, known.printed, jobs)
     began, used = time.perf_counter(), door.cpu_seconds()
     turns = cycle(range(1 << 62))
 

@@ -1,7 +1,8 @@
 """A node as `evertick serve` makes one, in a storm: job files, ledger, socket, and the API beside it if it is wanted.
 
-`python -m bench.api_storm FOLDER STORE FIRST SECONDS 0|1` prints what was fired from a time on, and how late. Runs take
-no time, but for one job that really runs and prints, so that there is a log to read.
+`python -m bench.api_storm FOLDER STORE LEAD SECONDS 0|1` prints a line when it is up and waits for one; it then prints
+from when on it measures, so many seconds later, and at last what was fired and how late. Runs take no time, but for one
+job that really runs and prints, so that there is a log to read.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ def write_jobs(folder: Path, jobs: int) -> None:
     (folder / f"{PRINTING}.yaml").write_text(text)
 
 
+def door_of(folder: Path) -> tuple[Path, Path]:
+    """The files in which a server tells where it is, and what lets somebody in: there as soon as it answers."""
+    return folder / ".evertick" / "server.json", folder / ".evertick" / "token"
+
+
 def job_name(number: int) -> str:
     return f"job-{number:03}"
 
@@ -74,10 +80,10 @@ class Shooting:
         self._real.close()
 
 
-def storm(folder: Path, store: str, first: float, seconds: int, *, with_api: bool) -> dict[str, Any]:
+def storm(folder: Path, store: str, lead: int, seconds: int, *, with_api: bool) -> dict[str, Any]:
     settings = Settings.load(folder, {}, {"store": store, "port": 0, "node": "bench"})
     node = FolderService(folder, settings)
-    shots = Shots(first, seconds)
+    shots = Shots(seconds)
     executors: Any = node.service._executors
     executors["local"] = Shooting(executors["local"], shots)
     if with_api:
@@ -85,23 +91,29 @@ def storm(folder: Path, store: str, first: float, seconds: int, *, with_api: boo
 
     async def run() -> None:
         running = asyncio.create_task(node.run())
-        await asyncio.sleep(shots.last + 3 - time.time())
+        while with_api and not running.done() and not all(path.exists() for path in door_of(folder)):
+            await asyncio.sleep(0.05)
+        print("up", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        shots.begin(float(int(time.time()) + 1 + lead))
+        print(json.dumps({"first": shots.first}), flush=True)
+        await shots.wait(jobs)
         if running.done():
             running.result()
         node.shut_down(5)
         await running
 
+    jobs = sum(1 for path in folder.glob("job-*.yaml"))
     asyncio.run(run())
     if not store.startswith("memory:"):
         verified(store)
-    jobs = sum(1 for path in folder.glob("job-*.yaml"))
     return shots.report(jobs)
 
 
 def main() -> None:
     logging.basicConfig(level=logging.WARNING)
-    folder, store, first, seconds, with_api = sys.argv[1:6]
-    print(json.dumps(storm(Path(folder), store, float(first), int(seconds), with_api=with_api == "1")))
+    folder, store, lead, seconds, with_api = sys.argv[1:6]
+    print(json.dumps(storm(Path(folder), store, int(lead), int(seconds), with_api=with_api == "1")))
 
 
 if __name__ == "__main__":

@@ -15,41 +15,50 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from bench.api_asking import LISTENERS, Answers, Door, ask
-from bench.api_storm import write_jobs
+from bench.api_asking import LISTENERS, Answers, Door, ask, known_runs
+from bench.api_storm import door_of, write_jobs
 from bench.harness import Report, Table, Target
 
-JOBS = 500
+JOBS, QUICK_JOBS = 500, 10
 PER_SECOND = 200
 FACTOR = 1.5
-LEAD_SECONDS = 20
-"""Time to start, and for the asking to get going: what is measured is the middle of it."""
-START_SECONDS = 120.0
+LEAD_SECONDS, QUICK_LEAD_SECONDS = 15, 1
+"""Time for the asking to get going: what is measured is the middle of it."""
 STORES = {"SQLite": "sqlite:///{folder}/.evertick/ledger.db", "files": "files:///{folder}/ledger"}
 
 THREAD = {"SQLite": "", "files": ", the scheduler's share included"}
 
 
+class Size(NamedTuple):
+    jobs: int
+    lead_seconds: int
+    seconds: int
+    rounds: int
+
+
 def run(*, quick: bool) -> Report:
-    seconds, rounds = (6, 1) if quick else (20, 3)
+    size = Size(QUICK_JOBS, QUICK_LEAD_SECONDS, 1, 1) if quick else Size(JOBS, LEAD_SECONDS, 20, 3)
     tables, targets = [], []
     figures: dict[str, float] = {}
-    for store in STORES:
-        table, met, told = _compare(store, seconds, rounds)
+    # One after another, so that none is in another's way; a quick look only asks whether they work.
+    with ThreadPoolExecutor(len(STORES) if quick else 1) as pool:
+        compared = list(pool.map(lambda store: _compare(store, size), STORES))
+    for table, met, told in compared:
         tables.append(table)
         targets += met
         figures |= told
     return Report("api_load", tuple(tables), tuple(targets), figures)
 
 
-def _compare(store: str, seconds: int, rounds: int) -> tuple[Table, list[Target], dict[str, float]]:
+def _compare(store: str, size: Size) -> tuple[Table, list[Target], dict[str, float]]:
     alone, asked, answers = [], [], []
-    for _ in range(rounds):
-        alone.append(_storm(store, seconds, with_api=False)[0])
-        found, told = _storm(store, seconds, with_api=True)
+    for _ in range(size.rounds):
+        alone.append(_storm(store, size, with_api=False)[0])
+        found, told = _storm(store, size, with_api=True)
         asked.append(found)
         assert told is not None
         answers.append(told)
@@ -57,17 +66,18 @@ def _compare(store: str, seconds: int, rounds: int) -> tuple[Table, list[Target]
     rate = statistics.median(one.per_second for one in answers)
     slow = statistics.median(one.p99_ms() for one in answers)
     cpu_ms = statistics.median(one.cpu_seconds / max(one.count, 1) for one in answers) * 1_000
+    heard = sum(one.heard for one in answers) / size.rounds
     failed = [text for one in answers for text in one.failed]
     table = Table(
-        f"{JOBS:,} jobs due every second for {seconds} s on {store}, with and without questions to the API",
+        f"{size.jobs:,} jobs due every second for {size.seconds} s on {store}, with and without questions to the API",
         ("storm", "due", "fired", "p50 ms", "p99 ms", "CPU s"),
         (_row("alone", alone), _row(f"with {PER_SECOND} requests per s", asked)),
         (
             f"answered {rate:.0f} questions per second, p99 {slow:.0f} ms, {len(failed)} failed {failed[:1]}",
             f"the process that answered used {cpu_ms:.1f} ms of a processor for each question{THREAD[store]}",
             f"medians by question, ms: {_by_kind(answers)}",
-            f"{LISTENERS} pages listened, and heard {sum(one.heard for one in answers) / rounds / 1e6:.1f} MB a round",
-            f"medians of {rounds} rounds in turns; scheduler, API and asker share {os.cpu_count()} cores",
+            f"{LISTENERS} pages listened, and heard {heard / 1e6:.1f} MB a round",
+            f"medians of {size.rounds} rounds in turns; scheduler, API and asker share {os.cpu_count()} cores",
         ),
     )
     targets = [
@@ -98,20 +108,29 @@ def _by_kind(answers: list[Answers]) -> str:
     return ", ".join(f"{kind} {statistics.median(some) * 1_000:.0f}" for kind, some in sorted(took.items()))
 
 
-def _storm(store: str, seconds: int, *, with_api: bool) -> tuple[dict[str, Any], Answers | None]:
+def _storm(store: str, size: Size, *, with_api: bool) -> tuple[dict[str, Any], Answers | None]:
     """A storm in a process of its own; what it measured, and what became of the questions."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        write_jobs(folder, JOBS)
+        write_jobs(folder, size.jobs)
         url = STORES[store].format(folder=folder)
-        first = int(time.time()) + LEAD_SECONDS
-        command = [sys.executable, "-m", "bench.api_storm", place, url, str(first), str(seconds), str(int(with_api))]
+        words = (place, url, str(size.lead_seconds), str(size.seconds), str(int(with_api)))
+        command = [sys.executable, "-m", "bench.api_storm", *words]
         told = None
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as storm:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as storm:
             try:
-                if with_api:
-                    told = ask(_door(folder, storm), PER_SECOND, JOBS, lambda: time.time() > first + seconds)
-                out, _ = storm.communicate(timeout=seconds * 10 + 300)
+                assert storm.stdin is not None
+                assert storm.stdout is not None
+                if not storm.stdout.readline():
+                    raise RuntimeError("the storm did not come up")
+                door = _door(folder) if with_api else None
+                runs = None if door is None else known_runs(door)
+                print("go", file=storm.stdin, flush=True)
+                over_at = json.loads(storm.stdout.readline())["first"] + size.seconds
+                if door is not None and runs is not None:
+                    told = ask(door, runs, PER_SECOND, size.jobs, lambda: time.time() > over_at)
+                out, _ = storm.communicate(timeout=size.seconds * 10 + 300)
             finally:
                 storm.kill()
     if storm.returncode:
@@ -120,13 +139,7 @@ def _storm(store: str, seconds: int, *, with_api: bool) -> tuple[dict[str, Any],
     return found, told
 
 
-def _door(folder: Path, storm: subprocess.Popen[bytes]) -> Door:
-    """The server, once it is there."""
-    place, token = folder / ".evertick" / "server.json", folder / ".evertick" / "token"
-    give_up_at = time.monotonic() + START_SECONDS
-    while not (place.exists() and token.exists()):
-        if storm.poll() is not None or time.monotonic() > give_up_at:
-            raise RuntimeError("the server did not come up")
-        time.sleep(0.05)
+def _door(folder: Path) -> Door:
+    place, token = door_of(folder)
     told = json.loads(place.read_text())
     return Door(told["url"], token.read_text().strip(), told["pid"])

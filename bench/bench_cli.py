@@ -13,8 +13,8 @@ from pathlib import Path
 
 from bench.harness import Report, Table, Target
 
-JOBS, QUICK_JOBS = 1_000, 50
-ROUNDS, QUICK_ROUNDS = 11, 3
+JOBS, QUICK_JOBS = 1_000, 10
+ROUNDS, QUICK_ROUNDS = 11, 1
 HELP_MS = 200.0
 
 

@@ -37,9 +37,10 @@ KILL_MS = 100.0
 
 
 def run(*, quick: bool) -> Report:
-    pairs, attempts, kills = (40, 150, 10) if quick else (600, 1_200, 50)
-    with _fleet() as (url, folder):
-        bench = _Bench(url, folder)
+    pairs, attempts, kills = (6, 10, 1) if quick else (600, 1_200, 50)
+    members = MEMBERS[:1] if quick else MEMBERS
+    with _fleet(members) as (url, folder):
+        bench = _Bench(url, folder, members)
         try:
             ours, tasks, processes = bench.latencies(pairs)
             our_rate, task_rate, process_rate = bench.rates(attempts)
@@ -47,7 +48,7 @@ def run(*, quick: bool) -> Report:
         finally:
             bench.close()
     latency = Table(
-        f"Submit to start, pinned to one of three members, one at a time ({pairs} each, in turns)",
+        f"Submit to start, pinned to one of {len(members)} members, one at a time ({pairs} each, in turns)",
         ("", "p50", "p99"),
         (
             ("Evertick: a process of a job", *_shown(ours)),
@@ -57,7 +58,7 @@ def run(*, quick: bool) -> Report:
         ("Evertick's process is in the member's journal before it starts, and survives the worker.",),
     )
     rate = Table(
-        f"Attempts a second over three members ({attempts} at once)",
+        f"Attempts a second over {len(members)} members ({attempts} at once)",
         ("", "per second"),
         (
             ("Evertick: processes, ended and reported", f"{our_rate:,.0f}"),
@@ -98,18 +99,19 @@ def run(*, quick: bool) -> Report:
 
 
 class _Bench:
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, members: tuple[str, ...]) -> None:
         from distributed import Client, LocalCluster
 
+        self._members = members
         self._said: dict[type, dict[RunKey, Any]] = {RunStarted: {}, RunFinished: {}}
         self._news = threading.Condition()
         self._numbers = count()
         self._folder = folder
         self._executor = FleetExecutor(folder / "node", FleetSettings(url, lease_us=MINUTE))
         self._executor.open(self._hear)
-        _until(lambda: sum(member.is_healthy for member in self._executor.members()) == len(MEMBERS))
+        _until(lambda: sum(member.is_healthy for member in self._executor.members()) == len(members))
         # A cluster of its own: the fleet's takes no tasks.
-        known = {"n_workers": len(MEMBERS), "threads_per_worker": 1, "dashboard_address": None}
+        known = {"n_workers": len(members), "threads_per_worker": 1, "dashboard_address": None}
         self._cluster = LocalCluster(**known, memory_limit=0, worker_dashboard_address=None)
         self._workers = [one.worker_address for one in self._cluster.workers.values()]
         self._client = Client(self._cluster, set_as_default=False)
@@ -129,7 +131,7 @@ class _Bench:
         tasks: list[float] = []
         processes: list[float] = []
         for number, order in zip(range(pairs + 6), cycle(permutations(range(3))), strict=False):
-            member = MEMBERS[number % len(MEMBERS)]
+            member = self._members[number % len(self._members)]
             for which in order:
                 if which == 0:
                     ours.append(self._start_ours(member))
@@ -141,7 +143,7 @@ class _Bench:
 
     def rates(self, attempts: int) -> tuple[float, float, float]:
         began = time.perf_counter()
-        keys = [self._launch(MEMBERS[number % len(MEMBERS)], "true") for number in range(attempts)]
+        keys = [self._launch(self._members[number % len(self._members)], "true") for number in range(attempts)]
         self._wait(RunFinished, lambda ended: all(key in ended for key in keys))
         ours = attempts / (time.perf_counter() - began)
         return ours, self._task_rate(attempts, _empty), self._task_rate(attempts, _process())
@@ -151,7 +153,9 @@ class _Bench:
         deaths, ends = [], []
         note = self._folder / "pid"
         for number in range(times + 2):
-            key = self._launch(MEMBERS[number % len(MEMBERS)], "sh", "-c", f"echo $$ > {note}; exec sleep 1000")
+            key = self._launch(
+                self._members[number % len(self._members)], "sh", "-c", f"echo $$ > {note}; exec sleep 1000"
+            )
             self._wait_for(RunStarted, key)
             _until(lambda: note.exists() and note.read_text().endswith("\n"))
             watched = os.pidfd_open(int(note.read_text()))
@@ -178,13 +182,13 @@ class _Bench:
 
     def _task_rate(self, attempts: int, work: Callable[[], float]) -> float:
         began = time.perf_counter()
-        futures = [self._submit(MEMBERS[number % len(MEMBERS)], work) for number in range(attempts)]
+        futures = [self._submit(self._members[number % len(self._members)], work) for number in range(attempts)]
         self._client.gather(futures)
         return attempts / (time.perf_counter() - began)
 
     def _submit(self, member: str, work: Callable[[], float]) -> Any:
         key = f"task-{next(self._numbers)}"
-        worker = self._workers[MEMBERS.index(member)]
+        worker = self._workers[self._members.index(member)]
         return self._client.submit(work, key=key, workers=[worker], allow_other_workers=False, pure=False)
 
     def _launch(self, member: str, *argv: str) -> RunKey:
@@ -233,8 +237,8 @@ def _process() -> Callable[[], float]:
 
 
 @contextlib.contextmanager
-def _fleet() -> Iterator[tuple[str, Path]]:
-    """Dask's scheduler and three members, as people start them."""
+def _fleet(members: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
+    """Dask's scheduler and its members, as people start them."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         url = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
@@ -246,7 +250,7 @@ def _fleet() -> Iterator[tuple[str, Path]]:
             return subprocess.Popen([*command, *words], stdout=nowhere, stderr=nowhere)
 
         started = [start("start", "--url", url)]
-        started += [start("join", url, "--name", name, "--folder", str(folder / name)) for name in MEMBERS]
+        started += [start("join", url, "--name", name, "--folder", str(folder / name)) for name in members]
         try:
             yield url, folder
         finally:

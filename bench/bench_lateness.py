@@ -20,28 +20,29 @@ from evertick.model.schedule import EverySpec
 from evertick.model.work import Command, Condition, ConditionKind, Step, Work
 
 PROGRAM = "/bin/true"
-JOBS = 100
-EVERY_SECONDS = 5
+JOBS, QUICK_JOBS = 100, 5
+EVERY_SECONDS, QUICK_EVERY_SECONDS = 5, 1
+HANG_SECONDS, QUICK_HANG_SECONDS = 3, 1
 WORK = Work((Step("main", Command((PROGRAM,))),))
 LIMIT_MS = 1_000.0
 """A start within the second it was due in."""
 
 
-def evertick_late(ticks: int) -> list[float]:
+def evertick_late(jobs: int, every_seconds: int, ticks: int) -> list[float]:
     """Milliseconds from the due time to the start, of all jobs at each of so many instants."""
-    schedule = (EverySpec(EVERY_SECONDS * SECOND),)
-    node = Node([Job(f"job-{number}", schedules=schedule, work=WORK) for number in range(JOBS)])
+    schedule = (EverySpec(every_seconds * SECOND),)
+    node = Node([Job(f"job-{number}", schedules=schedule, work=WORK) for number in range(jobs)])
     try:
         # One more: the first starts the keeper, which happens once.
-        node.wait(lambda: len(node.late_us) == JOBS and min(map(len, node.late_us.values())) > ticks)
+        node.wait(lambda: len(node.late_us) == jobs and min(map(len, node.late_us.values())) > ticks)
         return [late / MILLISECOND for each in node.late_us.values() for late in each[1 : ticks + 1]]
     finally:
         node.close()
 
 
-def apscheduler_late(ticks: int) -> list[float]:
+def apscheduler_late(jobs: int, every_seconds: int, ticks: int) -> list[float]:
     """The same of APScheduler 3 with a thread for each job."""
-    late: list[list[float]] = [[] for _ in range(JOBS)]
+    late: list[list[float]] = [[] for _ in range(jobs)]
     changed = threading.Condition()
 
     def start(number: int) -> None:
@@ -49,12 +50,12 @@ def apscheduler_late(ticks: int) -> list[float]:
         now = time.time()
         process.wait()
         with changed:
-            late[number].append(now % EVERY_SECONDS * 1_000)
+            late[number].append(now % every_seconds * 1_000)
             changed.notify_all()
 
-    scheduler = BackgroundScheduler(executors={"default": ThreadPoolExecutor(JOBS)})
-    for number in range(JOBS):
-        scheduler.add_job(start, "cron", second=f"*/{EVERY_SECONDS}", args=(number,), misfire_grace_time=60)
+    scheduler = BackgroundScheduler(executors={"default": ThreadPoolExecutor(jobs)})
+    for number in range(jobs):
+        scheduler.add_job(start, "cron", second=f"*/{every_seconds}", args=(number,), misfire_grace_time=60)
     scheduler.start()
     try:
         with changed:
@@ -64,9 +65,9 @@ def apscheduler_late(ticks: int) -> list[float]:
         scheduler.shutdown()
 
 
-def beside_slow(slow: int, rounds: int) -> tuple[float, float]:
+def beside_slow(slow: int, rounds: int, seconds: int) -> tuple[float, float]:
     """Median milliseconds until a fast job starts: alone, and while so many jobs hang in their conditions."""
-    hangs = Condition(ConditionKind.COMMAND, "sleep 3")
+    hangs = Condition(ConditionKind.COMMAND, f"sleep {seconds}")
     policy = Policy(overlap=Overlap(OverlapKind.PARALLEL, 1_000))
     fast = Job("fast", work=WORK, policy=policy)
     jobs = [Job(f"slow-{number}", work=Work(WORK.steps, preconditions=(hangs,))) for number in range(slow)]
@@ -94,11 +95,12 @@ def _p(values: list[float], share: float) -> float:
 
 
 def run(*, quick: bool) -> Report:
-    ticks, slow, rounds = (2, 200, 5) if quick else (10, 1_000, 10)
-    taken = {"evertick": evertick_late(ticks), "APScheduler 3": apscheduler_late(ticks)}
-    alone, beside = beside_slow(slow, rounds)
+    ticks, slow, rounds = (1, 5, 1) if quick else (10, 1_000, 10)
+    load = (QUICK_JOBS, QUICK_EVERY_SECONDS, ticks) if quick else (JOBS, EVERY_SECONDS, ticks)
+    taken = {"evertick": evertick_late(*load), "APScheduler 3": apscheduler_late(*load)}
+    alone, beside = beside_slow(slow, rounds, QUICK_HANG_SECONDS if quick else HANG_SECONDS)
     late = Table(
-        f"{JOBS} processes due in the same second, {ticks} times: start minus due time",
+        f"{load[0]} processes due in the same second, {ticks} times: start minus due time",
         ("contender", "p50 ms", "p99 ms", "max ms"),
         tuple(
             (name, f"{_p(all_, 0.5):,.0f}", f"{_p(all_, 0.99):,.0f}", f"{max(all_):,.0f}")

@@ -154,10 +154,10 @@ def bare(runs: int) -> float:
 
 
 def run(*, quick: bool) -> Report:
-    rounds, runs = (3, 500) if quick else (7, 2_000)
+    rounds, runs = (1, 20) if quick else (7, 2_000)
     bench, node = Bench(), WholeNode()
     try:
-        node.run(100)
+        node.run(min(runs, 100))
         began = time.perf_counter()
         bench.run(SILENT, 1)
         first_ms = (time.perf_counter() - began) * 1_000
