@@ -46,7 +46,9 @@ format: $(DEV) ## rewrite the code in the house format
 bench: $(DEV) ## measure, side by side with the peers; prints tables, writes bench/results/*.json
 	$(BIN)/python -m bench
 
-soak: $(RUN) ## simulate seed after seed until told to stop; SOAK_START names the first
+soak: $(DEV) ## all of what `make test` tries a share of, then seed after seed until stopped; SOAK_START names the first
+	@$(BIN)/python -m tests.provision
+	EVERTICK_SOAK=1 $(PYTEST) -n auto --dist worksteal --timeout 7200 tests/simulator tests/crash tests/processes/test_kills.py
 	$(BIN)/python -m evertick.testing.simulator --forever --start $(or $(SOAK_START),2000)
 
 soak-nodes: $(DEV) ## three nodes on one database under 1,000 occurrences a second, one of them killed

@@ -1,4 +1,4 @@
-"""Kill the scheduler at every call of the store in turn: `python -m tests.crash.runner URL FOLDER`.
+"""Kill the scheduler at calls of the store, one after another: `python -m tests.crash.runner URL FOLDER COUNT OFFSET`.
 
 A program of its own, single-threaded and with everything imported, so that a child costs a fork. Each child opens
 the store itself: nothing that is open is ever shared. What it found is printed as JSON.
@@ -6,6 +6,7 @@ the store itself: nothing that is open is ever shared. What it found is printed 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -20,16 +21,18 @@ import sqlalchemy as sa
 from evertick import operations
 from evertick.service import open_store
 from tests.crash.driver import Driver, Mortal, history
+from tests.share import share_of
 
 MISMATCHES_MAX = 5
 
 
-def main(url: str, folder: Path) -> int:
+def main(url: str, folder: Path, count: int, offset: int) -> int:
     emptied(url, folder).close()  # imports what is imported late, once for all children
+    gc.freeze()  # a child that looks through all of it would copy it
     reference = in_child(lambda: fault_free(url, folder))
     mismatches = []
     cases = 0
-    for call in range(1, len(reference["calls"]) + 1):
+    for call in share_of(range(1, len(reference["calls"]) + 1), count, offset):
         for is_after in (False, True):
             cases += 1
             found = after_a_crash(url, folder, call, is_after=is_after)
@@ -118,4 +121,4 @@ def differences(expected: list[list[str]], found: dict) -> dict:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2])))
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))

@@ -19,7 +19,7 @@ from evertick.service import open_store
 from tests.processes.node import Config, run, teller
 
 EARLY_MAX = 30
-LATE_MAX = 700
+LATE_MAX = 300
 
 
 def main(config: Config, kills: int, seed: int) -> int:

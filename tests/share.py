@@ -1,0 +1,42 @@
+"""How much of what could go on for hours one run of the suite does: a share of it, and all of it with `make soak`.
+
+Which share it is changes with the code, and with nothing else: the same commit tries the same cases everywhere, and the
+next one tries others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+SOURCES = Path(__file__).parent.parent / "src" / "evertick"
+ROOMS = ("model", "planning", "loop", "stores", "dispatch", "testing")
+IS_WHOLE = bool(os.environ.get("EVERTICK_SOAK"))
+
+Case = TypeVar("Case")
+
+
+@cache
+def turn() -> int:
+    """A number that stands for the code as it is."""
+    said = hashlib.sha256()
+    for path in sorted(path for room in ROOMS for path in (SOURCES / room).rglob("*.py")):
+        said.update(path.read_bytes())
+    return int.from_bytes(said.digest()[:4], "big")
+
+
+def share_of(cases: Sequence[Case], count: int, offset: int = 0) -> list[Case]:
+    """So many of the cases, evenly spread; all of them in a soak. Other offsets give other ones."""
+    if IS_WHOLE or count >= len(cases):
+        return list(cases)
+    start = (turn() + offset) % len(cases)
+    return [cases[(start + number * len(cases) // count) % len(cases)] for number in range(count)]
+
+
+def share(count: int, whole: int) -> int:
+    """So many of something, or the whole of it in a soak."""
+    return whole if IS_WHOLE else count
