@@ -209,6 +209,7 @@ def test_a_backfill_is_previewed_followed_and_cancelled(client, store):
     body = {"from": "2026-03-02T01:00Z", "to": "2026-03-02T04:00Z", "preview": True}
     preview = fits("POST", "/jobs/{job}/backfill", client.post(f"{V1}/jobs/etl/backfill", json=body))
     assert (preview["chosen"], preview["total"], preview["request"]) == (2, 3, None)
+    assert "backfill" not in client.get(f"{V1}/audit").text, "whoever has only looked has done nothing"
     asked = client.post(f"{V1}/jobs/etl/backfill", json={**body, "preview": False}).json()
     place = f"{V1}/jobs/etl/backfill/{asked['request']}"
     assert fits("GET", "/jobs/{job}/backfill/{request}", client.get(place))["total"] == 2

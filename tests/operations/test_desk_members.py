@@ -55,6 +55,26 @@ def test_members_of_a_fleet_are_one_place(places):
     assert (found["local@a1"]["members"], found["local@a1"]["lanes"]["fast"]["size"]) == ([], 2)
 
 
+DRAINED = {"is_open": False}
+AWAY = {"is_healthy": False, "is_open": False}
+
+
+@pytest.mark.parametrize(
+    ("members", "health", "ready"),
+    [
+        pytest.param([{}, {}], "healthy", 2, id="all take runs"),
+        pytest.param([{}, DRAINED], "healthy", 1, id="one was drained on purpose"),
+        pytest.param([{}, AWAY], "degraded", 1, id="one is away"),
+        pytest.param([DRAINED, AWAY], "down", 0, id="one is drained and one is away"),
+        pytest.param([DRAINED, DRAINED], "down", 0, id="nobody is left to take a run"),
+    ],
+)
+def test_a_fleet_is_as_healthy_as_what_it_can_take(places, members, health, ready):
+    told = {f"fleet@ex-{number}": member("fleet", f"ex-{number}", **one) for number, one in enumerate(members)}
+    fleet = places(told=told)["fleet"]
+    assert (fleet["health"], fleet["ready"]) == (health, ready)
+
+
 @pytest.mark.parametrize(
     ("executor", "place"),
     [
@@ -72,7 +92,7 @@ def test_a_run_is_at_its_place(places, executor, place):
 
 def test_a_member_names_its_runs_of_a_broadcast_only_what_is_left(places):
     found = places("fleet:ex-a", "fleet:*ex-a+,ex-b", "fleet:gone")["fleet"]["members"]
-    assert {one["name"]: one["runs"] for one in found} == {
+    assert {one["name"]: [run["run"] for run in one["runs"]] for one in found} == {
         "ex-a": [key(0).run_id],
         "ex-b": [key(1).run_id],
         "gone": [key(2).run_id],

@@ -18,6 +18,11 @@ def job(page, house):
     return open_job
 
 
+def cancel_run(page):
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("dialog", name="Cancel this run").get_by_role("button", name="Cancel the run").click()
+
+
 def test_a_job_is_run_with_parameters_and_watched_to_its_end(job, house):
     page = job("etl")
     page.get_by_role("button", name="Run now").click()
@@ -70,13 +75,24 @@ def test_a_run_is_followed_cancelled_and_retried(job):
     page.wait_for_url("**/runs/**")
     expect(page.get_by_text("mile 3")).to_be_visible()
     expect(page.get_by_text("· live")).to_be_visible()
-    page.get_by_role("button", name="Cancel").click()
+    retry, cancel = (page.get_by_role("button", name=name, exact=True) for name in ("Retry", "Cancel"))
+    expect(retry).to_be_disabled()
+    places = [one.bounding_box() for one in (retry, cancel)]
+    cancel.click()
+    dialog = page.get_by_role("dialog", name="Cancel this run of long-haul")
+    expect(dialog).to_contain_text("Its processes are terminated")
+    dialog.get_by_role("button", name="Close").last.click()
+    expect(page.locator("h1").get_by_text("Running")).to_be_visible()
+    cancel_run(page)
     expect(page.locator("h1").get_by_text("Cancelled")).to_be_visible()
+    # Whoever presses twice has pressed Cancel twice, and not Retry.
+    assert [one.bounding_box() for one in (retry, cancel)] == places
+    expect(cancel).to_be_disabled()
     first = page.url
     page.get_by_role("button", name="Retry", exact=True).click()
     page.wait_for_url(lambda url: "/runs/" in url and url != first)
     expect(page.get_by_text("Retry", exact=True).first).to_be_visible()
-    page.get_by_role("button", name="Cancel").click()
+    cancel_run(page)
     expect(page.locator("h1").get_by_text("Cancelled")).to_be_visible()
 
 
@@ -149,6 +165,7 @@ def test_a_backfill_is_followed_and_what_is_left_of_it_cancelled(job, house):
     expect(progress).to_be_visible()
     expect(page.get_by_text("1 running")).to_be_visible()
     page.get_by_role("button", name="Cancel the backfill").click()
+    page.get_by_role("dialog", name="Cancel the backfill").get_by_role("button", name="Cancel 4 runs").click()
     expect(page.get_by_text("4 of 4 over")).to_be_visible()
     wait_for(lambda: not house.get("/runs?job=long-haul&state=running&state=waiting")["items"])
 

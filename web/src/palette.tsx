@@ -36,10 +36,10 @@ function pages(): Offer[] {
 }
 
 function offersOf(job: Job): Offer[] {
-  const offers: Offer[] = [{ id: job.job, text: job.job, about: job.description || "Job", icon: "jobs", act: () => go(jobPath(job.job)) }];
-  if (!may("operator")) return offers;
+  const offers: Offer[] = [{ id: job.job, text: job.name, about: [job.name === job.job ? "" : job.job, job.description || "Job"].filter(Boolean).join(" · "), icon: "jobs", act: () => go(jobPath(job.job)) }];
+  if (!may("operator") || job.retired_at) return offers;
   const add = (action: Action, text: string, icon: IconName) =>
-    offers.push({ id: `${action} ${job.job}`, action, text: `${text} ${job.job}`, about: "Action", icon, act: () => (askedAction.value = { action, job: job.job }) });
+    offers.push({ id: `${action} ${job.job}`, action, text: `${text} ${job.name}`, about: job.name === job.job ? "Action" : job.job, icon, act: () => (askedAction.value = { action, job: job.job }) });
   add("trigger", "Run", "runs");
   if (job.paused_at) add("resume", "Resume", "upcoming");
   else add("pause", "Pause", "minus");

@@ -100,7 +100,8 @@ class Guard:
         else:
             await office.courtesy.wait()
             await self._app(scope, _bounded(receive), sending)
-        if _is_noted(method, route, status, request):
+        has_only_looked = scope["state"].get("is_preview", False) and status < 400
+        if not has_only_looked and _is_noted(method, route, status, request):
             found: Caller | None = scope["state"]["caller"]
             note = functools.partial(
                 office.audit.write, found.name if found else "nobody", f"{method} {route or 'nothing'}", asked

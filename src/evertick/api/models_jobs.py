@@ -47,7 +47,8 @@ class Job(Shape):
     watermark: Moment | None = Field(description="Every occurrence up to it is in the ledger.")
     active: int
     waiting: int
-    last: RunBase | None
+    last: RunBase | None = Field(description="The newest run that has ended.")
+    skips: dict[str, int] = Field(description="Where no run has ended: skips of the last 30 days, by reason.")
     last_success_for: Moment | None
     paused_at: Moment | None
     pause_note: str

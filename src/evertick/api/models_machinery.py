@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from evertick.api.models_base import Moment, Shape
 from evertick.api.models_runs import Run
+
+
+class MemberRun(Shape):
+    run: str
+    job: str
+    job_name: str
 
 
 class MemberState(Shape):
@@ -22,7 +28,7 @@ class MemberState(Shape):
     version: str | None
     address: str | None
     seen_at: Moment | None
-    runs: list[str]
+    runs: list[MemberRun]
 
 
 class ExecutorState(BaseModel):
@@ -32,6 +38,10 @@ class ExecutorState(BaseModel):
 
     executor: str
     is_known: bool
+    health: Literal["healthy", "degraded", "down", "unknown"] = Field(
+        description="Of a place with members: degraded where one is away, down where none takes runs."
+    )
+    ready: int = Field(description="Members that take runs.")
     active: int
     runs: list[Run]
     members: list[MemberState]

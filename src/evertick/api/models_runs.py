@@ -43,6 +43,7 @@ class RunBase(Shape):
 class Run(RunBase):
     """A line of the ledger: a run, or a skip with its reason."""
 
+    job_name: str
     timezone: str
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from evertick.api.models_base import Moment, Shape
@@ -12,7 +14,8 @@ from evertick.model.lifecycle import JobStatus, RunState, SkipReason, Trigger
 
 class Fire(Shape):
     job: str
-    action: str
+    job_name: str
+    action: Literal["start", "stop", "restart"]
     scheduled_for: Moment
     local: str
     offset: str
@@ -81,7 +84,9 @@ class Outcomes(Shape):
     succeeded: int
     failed: int
     skipped: int
-    other: int
+    cancelled: int
+    running: int = Field(description="Launching, running or retrying.")
+    waiting: int = Field(description="Planned or waiting.")
     caught_up: int
     backfilled: int
     count: int

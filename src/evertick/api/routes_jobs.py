@@ -179,6 +179,7 @@ def backfill_job(
 ) -> Any:
     """Run past occurrences of a job, or show which they would be."""
     request.state.noted = {"from": body.start, "to": body.end, "preview": body.preview}
+    request.state.is_preview = body.preview
     return at.desk.backfill(
         job,
         body.start,

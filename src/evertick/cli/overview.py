@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +49,15 @@ def lines_of(found: dict[str, Any]) -> list[str]:
     late = found["lateness"]
     times = [f"{name} {_seconds(late.get(name))}" for name in ("p50", "p99") if late.get(name) is not None]
     counted = ", ".join(
-        f"{day[word]:,} {word}" for word in ("succeeded", "failed", "timed_out", "lost") if day.get(word)
+        f"{day[word]:,} {word}" for word in ("succeeded", "failed", "timed_out", "lost", "cancelled") if day.get(word)
     )
+    rate = day.get("success_rate")
+    share = "" if rate is None or rate == 1 else f" ({math.floor(rate * 1_000) / 10:.1f} % of those that ended)"
     skips = ", ".join(f"{number:,} {reason}" for reason, number in day["skips"].items())
     lines = [
         f"evertick  {found['now'][:19].replace('T', ' ')} UTC   {who}",
         f"jobs: {jobs['total']:,}" + (f" ({', '.join(told)})" if told else ""),
-        f"last day: {counted or 'nothing ran'}{f'; skipped: {skips}' if skips else ''}",
+        f"last day: {counted or 'nothing ran'}{share}{f'; skipped: {skips}' if skips else ''}",
     ]
     if times or lag is not None:
         behind = f"; planning {_seconds(lag)} behind" if lag is not None else ""
@@ -78,6 +81,7 @@ def tables_of(found: dict[str, Any], room: int) -> list[Table]:
     waiting = (job, Column("Due", due), Column("Waits for", "detail", wrap=True), run)
     ahead = (
         job,
+        *([Column("What", "action")] if any(row.get("action") != "start" for row in found["next"]) else ()),
         Column("In", lambda row: wait_text(max(from_text(row["scheduled_for"]) - now, 0)), "green", right=True),
     )
     wrong = (job, Column("Due", due), Column("State", state_text, "state"), Column("Took", took_text, right=True), run)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import quantiles
 
 from evertick.errors import DefinitionError, NotFound
 from evertick.model.bucket import bucket_of
-from evertick.model.instant import Instant, to_text
+from evertick.model.instant import DAY, SECOND, Instant, to_text
 from evertick.model.job import Job
-from evertick.model.lifecycle import ACTIVE, ENDED, SUCCEEDED, WAITING, JobStatus, Trigger
-from evertick.model.policy import Missed
+from evertick.model.lifecycle import ACTIVE, ENDED, SKIPPED, WAITING, JobStatus, Trigger
+from evertick.model.policy import GRACE_US, Missed
 from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.asking import read_run_id
 from evertick.operations.data import lateness_seconds, text_or_none
@@ -25,9 +25,10 @@ from evertick.operations.desk_shapes import (
     point_data,
     problem_data,
     problems_data,
+    success_rate,
     why_data,
 )
-from evertick.operations.jobs import is_held, judge, newest_of, watermark_of, zone_of
+from evertick.operations.jobs import is_held, is_running, judge, newest_of, watermark_of, zone_of
 from evertick.operations.preview import preview_catchup
 from evertick.operations.reasons import why
 from evertick.operations.rules import explain
@@ -36,6 +37,8 @@ from evertick.store import RunFilter
 
 PAGE_MAX = 1_000
 RECENT_MAX = 50
+SKIPS_OF_US = 30 * DAY
+"""How far back skips are counted."""
 
 
 class JobsDesk(Scene):
@@ -104,7 +107,7 @@ class JobsDesk(Scene):
 
     def _judge_all(self, view: View) -> Mapping[str, JobStatus]:
         now, ids = self.now(), sorted({*view.jobs, *view.records})
-        active = {row.key.job_id for row in view.snapshot.open_runs if row.state in ACTIVE}
+        running = {row.key.job_id for row in view.snapshot.open_runs if is_running(row)}
         specs = self.all_specs(ids)
         return {
             job_id: judge(
@@ -112,7 +115,7 @@ class JobsDesk(Scene):
                 view.jobs.get(job_id),
                 view.records.get(job_id),
                 specs[job_id],
-                is_active=job_id in active,
+                has_running=job_id in running,
                 now=now,
             )
             for job_id in ids
@@ -126,8 +129,9 @@ class JobsDesk(Scene):
         job, specs = folder.jobs.get(job_id), self.specs(job_id)
         rows = [row for row in snapshot.open_runs if row.key.job_id == job_id]
         active = [row for row in rows if row.state in ACTIVE]
-        status = judge(job_id, job, record, specs, is_active=bool(active), now=now)
+        status = judge(job_id, job, record, specs, has_running=any(map(is_running, active)), now=now)
         told = folder.errors.get(job.file or "", ()) if job else ()
+        last = newest_of(self.store.newest([job_id]), job_id)
         return {
             **job_data(
                 job_id,
@@ -140,7 +144,8 @@ class JobsDesk(Scene):
                 watermark=watermark_of(record, snapshot.floors),
                 active=len(active),
                 waiting=sum(row.state is WAITING for row in rows),
-                last=newest_of(self.store.newest([job_id]), job_id),
+                last=last,
+                skips=None if last else self._skips([job_id], now).get(job_id),
             ),
             "active_runs": self.run_rows(active),
             "definition": None if job is None else definition_data(job),
@@ -229,21 +234,19 @@ class JobsDesk(Scene):
         rows = self.store.query(RunFilter(job_ids=[job_id], states=ENDED), limit=limit).rows
         points = [point_data(row) for row in reversed(rows)]
         took = [point["duration_seconds"] for point in points if point["duration_seconds"] is not None]
-        # What was caught up is late by the length of an outage, which says nothing about how punctual the job is.
-        starts = [lateness_seconds(row) for row in rows if row.trigger is Trigger.SCHEDULER]
-        late = [one for one in starts if one is not None]
         return {
             "job": job_id,
             "items": points,
             "percentiles": percentiles(took),
-            "lateness": percentiles(late),
-            "success_rate": _rate(rows),
+            "lateness": percentiles(on_time_lateness(rows, self.jobs)),
+            "success_rate": success_rate(Counter(row.state for row in rows)),
         }
 
     def _job_rows(
         self, view: View, page: Sequence[str], statuses: Mapping[str, JobStatus], recent: int, now: Instant
     ) -> list[Data]:
         specs, last = self.all_specs(page), self.store.newest(page, max(recent, 1))
+        skips = self._skips([job_id for job_id in page if not last.get(job_id)], now)
         rows = []
         for job_id in page:
             job, record = view.jobs.get(job_id), view.records.get(job_id)
@@ -259,10 +262,35 @@ class JobsDesk(Scene):
                 active=len(view.of(job_id, *ACTIVE)),
                 waiting=len(view.of(job_id, WAITING)),
                 last=newest_of(last, job_id),
+                skips=skips.get(job_id),
             )
             points = [point_data(row) for row in reversed(last.get(job_id, ()))]
             rows.append({**found, "recent": points} if recent else found)
         return rows
+
+    def _skips(self, job_ids: Sequence[str], now: Instant) -> Mapping[str, Counter[str]]:
+        """Of jobs that have never run: why their occurrences were skipped lately, and how often."""
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        if job_ids:
+            where = RunFilter(job_ids=job_ids, states=[SKIPPED], since=now - SKIPS_OF_US, until=now + 1)
+            for one in self.store.tally(where, SKIPS_OF_US + 1, by_job=True):
+                found[one.job_id][str(one.reason)] += one.occurrences
+        return found
+
+
+def on_time_lateness(rows: Iterable[LedgerRow], jobs: Mapping[str, Job]) -> list[float]:
+    """How late the scheduled runs among some started, in seconds.
+
+    What was caught up is late by the length of an outage. What is later than its grace was held back by its own rules,
+    such as the run before it or a full queue. Neither says how punctual the scheduler is.
+    """
+    found = []
+    for row in rows:
+        late, job = lateness_seconds(row), jobs.get(row.key.job_id)
+        grace_us = job.policy.grace_us if job is not None else GRACE_US
+        if late is not None and row.trigger is Trigger.SCHEDULER and late * SECOND <= grace_us:
+            found.append(late)
+    return found
 
 
 def _instant_of(reference: str) -> RunKey | None:
@@ -300,7 +328,3 @@ def _is_meant(job_id: str, job: Job | None, search: str, tags: Collection[str]) 
 
 def _counted(statuses: Mapping[str, JobStatus]) -> dict[str, int]:
     return {str(status): count for status, count in sorted(Counter(statuses.values()).items())}
-
-
-def _rate(rows: Sequence[LedgerRow]) -> float | None:
-    return sum(row.state is SUCCEEDED for row in rows) / len(rows) if rows else None

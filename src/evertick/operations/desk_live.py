@@ -36,17 +36,20 @@ class LiveDesk(Scene):
                 running[_place_of(row.executor, known)].append(row)
         return {
             "is_scheduler_running": self.is_scheduler_running(),
-            "items": [
-                {
-                    **known.get(name, {}),
-                    "members": _members(known.get(name, {}).get("members", {}), running[name]),
-                    "executor": name,
-                    "is_known": name in known,
-                    "active": len(running[name]),
-                    "runs": self.run_rows(running[name][:SHOWN]),
-                }
-                for name in sorted({*known, *running})
-            ],
+            "items": [self._place(name, known.get(name), running[name]) for name in sorted({*known, *running})],
+        }
+
+    def _place(self, name: str, told: Data | None, running: Sequence[LedgerRow]) -> Data:
+        members = self._members((told or {}).get("members", {}), running)
+        return {
+            **(told or {}),
+            "members": members,
+            "health": _health(told, members),
+            "ready": sum(one["is_healthy"] and one["is_open"] for one in members),
+            "executor": name,
+            "is_known": told is not None,
+            "active": len(running),
+            "runs": self.run_rows(running[:SHOWN]),
         }
 
     def queues(self) -> Data:
@@ -93,6 +96,32 @@ class LiveDesk(Scene):
                 for name in sorted({*alive, *buckets})
             ],
         }
+
+    def _members(self, told: Mapping[str, Data], rows: Sequence[LedgerRow]) -> list[Data]:
+        """The members of a place; one that is gone and that runs still name is told of too."""
+        runs: dict[str, list[LedgerRow]] = defaultdict(list)
+        for row in rows:
+            for member in parse_placement(row.executor).members:
+                runs[member].append(row)
+        return [
+            {
+                "name": name,
+                "is_healthy": bool(one.get("is_healthy")),
+                "is_open": bool(one.get("is_open")),
+                "running": one.get("running"),
+                "slots": one.get("slots"),
+                "labels": dict(one.get("labels") or {}),
+                "version": one.get("version"),
+                "address": one.get("address"),
+                "seen_at": one.get("seen_at"),
+                "runs": [
+                    {"run": row.key.run_id, "job": row.key.job_id, "job_name": self.name_of(row.key.job_id)}
+                    for row in runs[name][:SHOWN]
+                ],
+            }
+            for name in sorted({*told, *runs})
+            for one in [told.get(name, {})]
+        ]
 
     def _queue(self, name: str, jobs: Sequence[str], limit: Any, rows: Sequence[LedgerRow]) -> Data:
         own = [row for row in rows if row.key.job_id in set(jobs)]
@@ -142,28 +171,16 @@ def _place_of(executor: str, known: Mapping[str, Data]) -> str:
     return next((name for name in same if name in known), executor if "@" in executor else kind)
 
 
-def _members(told: Mapping[str, Data], rows: Sequence[LedgerRow]) -> list[Data]:
-    """The members of a place; one that is gone and that runs still name is told of too."""
-    runs: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        for member in parse_placement(row.executor).members:
-            runs[member].append(row.key.run_id)
-    return [
-        {
-            "name": name,
-            "is_healthy": bool(one.get("is_healthy")),
-            "is_open": bool(one.get("is_open")),
-            "running": one.get("running"),
-            "slots": one.get("slots"),
-            "labels": dict(one.get("labels") or {}),
-            "version": one.get("version"),
-            "address": one.get("address"),
-            "seen_at": one.get("seen_at"),
-            "runs": runs[name][:SHOWN],
-        }
-        for name in sorted({*told, *runs})
-        for one in [told.get(name, {})]
-    ]
+def _health(told: Data | None, members: Sequence[Data]) -> str:
+    """Of a place with members: all take runs or were drained on purpose, some are away, or none takes runs."""
+    if told is None:
+        return "unknown"
+    if not members:
+        is_healthy = told.get("is_healthy")
+        return "unknown" if is_healthy is None else "healthy" if is_healthy else "down"
+    if not any(one["is_healthy"] and one["is_open"] for one in members):
+        return "down"
+    return "healthy" if all(one["is_healthy"] for one in members) else "degraded"
 
 
 def _named(told: Any) -> dict[str, Data]:

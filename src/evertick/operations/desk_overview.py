@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from evertick.model.instant import DAY, HOUR, Instant, to_text
-from evertick.model.lifecycle import ACTIVE, ENDED, SKIPPED, SUCCEEDED, WAITING, JobStatus, RunState, Trigger
+from evertick.model.lifecycle import ACTIVE, ENDED, SKIPPED, WAITING, JobStatus, RunState, Trigger
 from evertick.model.run import LedgerRow
-from evertick.operations.data import lateness_seconds
-from evertick.operations.desk_jobs import JobsDesk, percentiles
+from evertick.operations.desk_jobs import JobsDesk, on_time_lateness, percentiles
 from evertick.operations.desk_scene import Shared, View
-from evertick.operations.desk_shapes import BAD, Data, outcome_counts, problems_data
+from evertick.operations.desk_shapes import BAD, Data, outcome_counts, problems_data, success_rate
 from evertick.operations.desk_time import TimeDesk
+from evertick.operations.jobs import is_running
 from evertick.store import RunFilter, Tally
 
 SHOWN = 20
@@ -40,8 +40,9 @@ class OverviewDesk(JobsDesk, TimeDesk):
         since = (now - DAY) // HOUR * HOUR
         statuses = Counter(self.standings(view).values())
         tallies = self.store.tally(RunFilter(since=since, until=now + 1), HOUR)
-        active = [row for row in view.snapshot.open_runs if row.state in ACTIVE]
-        waiting = [row for row in view.snapshot.open_runs if row.state is WAITING]
+        active = [row for row in view.snapshot.open_runs if is_running(row)]
+        # What is on its way to an executor that has not started it waits as well.
+        waiting = [row for row in view.snapshot.open_runs if row.state in (WAITING, *ACTIVE) and not is_running(row)]
         return {
             "jobs": {"total": statuses.total(), **{str(one): statuses[one] for one in JobStatus}},
             "running": self.run_rows(active[-SHOWN:][::-1]),
@@ -78,7 +79,7 @@ class OverviewDesk(JobsDesk, TimeDesk):
             return {name: known.get(name) for name in percentiles([])}
         where = RunFilter(states=ENDED, triggers=[Trigger.SCHEDULER], since=since, until=now + 1)
         rows = self.store.query(where, limit=LATENESS_OF).rows
-        return percentiles([late for row in rows if (late := lateness_seconds(row)) is not None])
+        return percentiles(on_time_lateness(rows, self.jobs))
 
 
 def day_data(tallies: Sequence[Tally]) -> Data:
@@ -89,11 +90,10 @@ def day_data(tallies: Sequence[Tally]) -> Data:
         states[one.state] += one.occurrences
         if one.state is SKIPPED:
             skips[str(one.reason)] += one.occurrences
-    ended = sum(states[state] for state in ENDED)
     return {
         **{str(state): states[state] for state in RunState},
         "caught_up": outcome_counts(tallies)["caught_up"],
-        "success_rate": states[SUCCEEDED] / ended if ended else None,
+        "success_rate": success_rate(states),
         "skips": dict(sorted(skips.items())),
     }
 

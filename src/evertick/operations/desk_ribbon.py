@@ -16,7 +16,7 @@ from evertick.operations.data import text_or_none
 from evertick.operations.desk_jobs import JobsDesk, word_of
 from evertick.operations.desk_scene import Shared, View, bounded
 from evertick.operations.desk_shapes import Data, gap_data, mark_data, outcome_counts
-from evertick.operations.jobs import is_held, zone_of
+from evertick.operations.jobs import is_held, name_of, zone_of
 from evertick.planning.schedules import compile_all, count_of, occurrences
 from evertick.store import Page, RunFilter, Tally
 
@@ -123,7 +123,7 @@ class RibbonDesk(JobsDesk):
         is_undecided = watermark is not None and watermark < now and (held or not is_running)
         return {
             "job": job_id,
-            "name": (job.name if job else "") or job_id,
+            "name": name_of(job_id, job),
             "description": job.description if job else "",
             "tags": list(job.tags) if job else [],
             "status": str(status),

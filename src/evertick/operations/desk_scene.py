@@ -21,7 +21,7 @@ from evertick.model.schedule import ScheduleSpec
 from evertick.operations.asking import find_record, live_nodes, no_such_job
 from evertick.operations.data import run_data
 from evertick.operations.horizon import Horizon
-from evertick.operations.jobs import current_specs, specs_of, watermark_of, zone_of
+from evertick.operations.jobs import current_specs, name_of, specs_of, watermark_of, zone_of
 from evertick.operations.run_logs import LogsReader, RunLogs
 from evertick.operations.run_reference import find_referenced
 from evertick.operations.words import read_moment
@@ -237,10 +237,20 @@ class Scene:
     def run_rows(self, rows: Iterable[LedgerRow]) -> list[dict[str, Any]]:
         """Lines of the ledger, each with the zone that its job's times are told in; how steps stand is told of one."""
         jobs = self.jobs
-        found = [{**run_data(row), "timezone": _zone(jobs.get(row.key.job_id))} for row in rows]
+        found = [
+            {
+                **run_data(row),
+                "job_name": name_of(row.key.job_id, jobs.get(row.key.job_id)),
+                "timezone": _zone(jobs.get(row.key.job_id)),
+            }
+            for row in rows
+        ]
         for one in found:
             del one["steps"]
         return found
+
+    def name_of(self, job_id: str) -> str:
+        return name_of(job_id, self.jobs.get(job_id))
 
     def moment(self, text: str | None, job_id: str | None = None, zone: str | None = None) -> Instant | None:
         """A time as somebody wrote it: with an offset, or on the clocks of the job's zone."""

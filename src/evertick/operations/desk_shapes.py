@@ -10,7 +10,22 @@ from evertick.model.duration import format_duration
 from evertick.model.instant import Instant, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord
-from evertick.model.lifecycle import FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT, JobStatus, RunState, Trigger
+from evertick.model.lifecycle import (
+    CANCELLED,
+    FAILED,
+    LAUNCHING,
+    LOST,
+    PLANNED,
+    RETRYING,
+    RUNNING,
+    SKIPPED,
+    SUCCEEDED,
+    TIMED_OUT,
+    WAITING,
+    JobStatus,
+    RunState,
+    Trigger,
+)
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
 from evertick.model.work import (
@@ -28,11 +43,20 @@ from evertick.model.work import (
     SubJob,
 )
 from evertick.operations.data import lateness_seconds, run_data, text_or_none
-from evertick.operations.jobs import last_success_of
+from evertick.operations.jobs import last_success_of, name_of
 from evertick.operations.reasons import Why
 from evertick.operations.words import local_text, offset_text
 from evertick.planning.verify import Report
 from evertick.store import Tally
+
+_OUTCOMES = {
+    SUCCEEDED: "succeeded",
+    **dict.fromkeys((FAILED, TIMED_OUT, LOST), "failed"),
+    SKIPPED: "skipped",
+    CANCELLED: "cancelled",
+    **dict.fromkeys((LAUNCHING, RUNNING, RETRYING), "running"),
+    **dict.fromkeys((PLANNED, WAITING), "waiting"),
+}
 
 SUMMARY_MAX = 200
 """Characters of a command or script where many steps are shown."""
@@ -55,12 +79,13 @@ def job_data(
     active: int = 0,
     waiting: int = 0,
     last: LedgerRow | None = None,
+    skips: Mapping[str, int] | None = None,
 ) -> Data:
     """How a job stands; a job that only the ledger knows has no name, tags or file."""
     known = record or JobRecord(job_id, 0)
     return {
         "job": job_id,
-        "name": (job.name if job else "") or job_id,
+        "name": name_of(job_id, job),
         "description": job.description if job else "",
         "tags": list(job.tags) if job else [],
         "file": job.file if job else None,
@@ -76,6 +101,7 @@ def job_data(
         "active": active,
         "waiting": waiting,
         "last": None if last is None else brief_run(last),
+        "skips": dict(skips or {}),
         "last_success_for": text_or_none(last_success_of(record, last)),
         "paused_at": text_or_none(known.paused_at),
         "pause_note": known.pause_note,
@@ -188,10 +214,13 @@ def why_data(answer: Why) -> Data:
     }
 
 
-def fire_data(at: Instant, job_id: str, zone: str, now: Instant, action: str, held: str | None, detail: str) -> Data:
+def fire_data(
+    at: Instant, job_id: str, name: str, zone: str, now: Instant, action: str, held: str | None, detail: str
+) -> Data:
     """A time at which a job is due, and what would come of it."""
     return {
         "job": job_id,
+        "job_name": name,
         "action": action,
         "scheduled_for": to_text(at),
         "local": local_text(at, zone),
@@ -289,16 +318,21 @@ def gap_data(row: LedgerRow) -> Data:
     }
 
 
+def success_rate(states: Mapping[RunState, int]) -> float | None:
+    """The share of runs that succeeded among those that came to an end of their own: a cancelled one says nothing."""
+    decided = states.get(SUCCEEDED, 0) + sum(states.get(state, 0) for state in BAD)
+    return states.get(SUCCEEDED, 0) / decided if decided else None
+
+
 def counts_of(states: Mapping[RunState, int]) -> dict[str, int]:
     return {str(state): states[state] for state in RunState if states.get(state)}
 
 
 def outcome_counts(tallies: Sequence[Tally]) -> Data:
-    """How a stretch of time went: every occurrence counts once as good, bad, skipped or other."""
-    found = dict.fromkeys(("succeeded", "failed", "skipped", "other", "caught_up", "backfilled"), 0)
+    """How a stretch of time went: every occurrence counts once, by what became of it or how it stands."""
+    found = dict.fromkeys((*dict.fromkeys(_OUTCOMES.values()), "caught_up", "backfilled"), 0)
     for one in tallies:
-        word = "failed" if one.state in BAD else str(one.state) if one.state in (SUCCEEDED, SKIPPED) else "other"
-        found[word] += one.occurrences
+        found[_OUTCOMES[one.state]] += one.occurrences
         if one.trigger is Trigger.CATCHUP and one.state is not SKIPPED:
             found["caught_up"] += one.lines
         elif one.trigger is Trigger.BACKFILL:

@@ -18,7 +18,7 @@ from evertick.operations.crowding import count_starts
 from evertick.operations.desk_scene import Scene, Shared, View, bounded
 from evertick.operations.desk_shapes import Data, fire_data, outcome_counts
 from evertick.operations.horizon import Due
-from evertick.operations.jobs import watermark_of, zone_of
+from evertick.operations.jobs import name_of, watermark_of, zone_of
 from evertick.operations.preview import why_held
 from evertick.operations.words import local_text, offset_text
 from evertick.planning.cron import Cron
@@ -182,7 +182,9 @@ class TimeDesk(Scene):
             job = jobs[due.job_id]
             reason, detail = why_held(job, records.get(job.id))
             zone = zone_of(job, _specs_of(job)[due.action])
-            yield fire_data(due.at, due.job_id, zone, now, due.action, reason and str(reason), detail)
+            yield fire_data(
+                due.at, due.job_id, name_of(due.job_id, job), zone, now, due.action, reason and str(reason), detail
+            )
 
     def _chosen(self, job_ids: str | Collection[str] | None, jobs: Any) -> list[Job]:
         if job_ids is None:

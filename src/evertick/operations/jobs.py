@@ -98,6 +98,11 @@ def zone_of(job: Job | None, specs: Sequence[ScheduleSpec]) -> str:
     return job.timezone if job is not None else "UTC"
 
 
+def name_of(job_id: str, job: Job | None) -> str:
+    """What people call a job; its id where it has no name of its own, or only the ledger knows it."""
+    return (job.name if job is not None else "") or job_id
+
+
 def watermark_of(record: JobRecord | None, floors: Mapping[int, Instant]) -> Instant | None:
     if record is None:
         return None
@@ -119,12 +124,17 @@ def judge(
     record: JobRecord | None,
     specs: Sequence[ScheduleSpec],
     *,
-    is_active: bool,
+    has_running: bool,
     now: Instant,
 ) -> JobStatus:
     """How a job is shown, without working out when it is due next."""
     may_go_on = not specs or any(not isinstance(spec, AtSpec) or spec.instant > now for spec in specs)
-    return _status(_held(job, record), record or JobRecord(job_id, 0), is_active, may_go_on)
+    return _status(_held(job, record), record or JobRecord(job_id, 0), has_running, may_go_on)
+
+
+def is_running(row: LedgerRow) -> bool:
+    """Whether a run is under way: one that no executor has started yet is not, however long it has been on its way."""
+    return row.state in ACTIVE and row.started_at is not None
 
 
 def is_held(job: Job | None, record: JobRecord | None) -> bool:
@@ -151,7 +161,7 @@ def _standing(
     known = record or JobRecord(job_id, 0)
     return JobStanding(
         job_id=job_id,
-        status=_status(held, known, bool(active), next_at is not None or not specs),
+        status=_status(held, known, any(map(is_running, active)), next_at is not None or not specs),
         zone=zone_of(job, specs),
         specs=specs,
         next_at=next_at,
@@ -189,8 +199,8 @@ def _held(job: Job | None, record: JobRecord | None) -> JobStatus | None:
     return JobStatus.DISABLED if is_disabled else None
 
 
-def _status(held: JobStatus | None, record: JobRecord, has_active: bool, may_go_on: bool) -> JobStatus:
-    if has_active:
+def _status(held: JobStatus | None, record: JobRecord, has_running: bool, may_go_on: bool) -> JobStatus:
+    if has_running:
         return JobStatus.RUNNING
     if held is not None:
         return held

@@ -165,7 +165,11 @@ export interface Cell {
   succeeded: number;
   failed: number;
   skipped: number;
-  other: number;
+  cancelled: number;
+  /** Launching, running or retrying. */
+  running: number;
+  /** Planned or waiting. */
+  waiting: number;
   caught_up: number;
   backfilled: number;
   count: number;
@@ -204,7 +208,11 @@ export interface Day {
   succeeded: number;
   failed: number;
   skipped: number;
-  other: number;
+  cancelled: number;
+  /** Launching, running or retrying. */
+  running: number;
+  /** Planned or waiting. */
+  waiting: number;
   caught_up: number;
   backfilled: number;
   count: number;
@@ -299,6 +307,10 @@ export interface EnvName {
 export interface ExecutorState {
   executor: string;
   is_known: boolean;
+  /** Of a place with members: degraded where one is away, down where none takes runs. */
+  health: "healthy" | "degraded" | "down" | "unknown";
+  /** Members that take runs. */
+  ready: number;
   active: number;
   runs: Run[];
   members: MemberState[];
@@ -329,7 +341,8 @@ export interface Finding {
 
 export interface Fire {
   job: string;
-  action: string;
+  job_name: string;
+  action: "start" | "stop" | "restart";
   scheduled_for: string;
   local: string;
   offset: string;
@@ -379,7 +392,11 @@ export interface Hour {
   succeeded: number;
   failed: number;
   skipped: number;
-  other: number;
+  cancelled: number;
+  /** Launching, running or retrying. */
+  running: number;
+  /** Planned or waiting. */
+  waiting: number;
   caught_up: number;
   backfilled: number;
   count: number;
@@ -435,7 +452,10 @@ export interface JobDetail {
   watermark: string | null;
   active: number;
   waiting: number;
+  /** The newest run that has ended. */
   last: RunBase | null;
+  /** Where no run has ended: skips of the last 30 days, by reason. */
+  skips: Record<string, number>;
   last_success_for: string | null;
   paused_at: string | null;
   pause_note: string;
@@ -513,7 +533,10 @@ export interface ListedJob {
   watermark: string | null;
   active: number;
   waiting: number;
+  /** The newest run that has ended. */
   last: RunBase | null;
+  /** Where no run has ended: skips of the last 30 days, by reason. */
+  skips: Record<string, number>;
   last_success_for: string | null;
   paused_at: string | null;
   pause_note: string;
@@ -563,6 +586,12 @@ export interface Mark {
   attempt: number;
 }
 
+export interface MemberRun {
+  run: string;
+  job: string;
+  job_name: string;
+}
+
 /** One of those that run attempts for a place, as it was last seen. */
 export interface MemberState {
   name: string;
@@ -575,7 +604,7 @@ export interface MemberState {
   version: string | null;
   address: string | null;
   seen_at: string | null;
-  runs: string[];
+  runs: MemberRun[];
 }
 
 export interface Minute {
@@ -621,7 +650,8 @@ export interface Nodes {
 
 export interface NotedFire {
   job: string;
-  action: string;
+  job_name: string;
+  action: "start" | "stop" | "restart";
   scheduled_for: string;
   local: string;
   offset: string;
@@ -743,6 +773,7 @@ export interface QueuedRun {
   resumed_from: string | null;
   /** The runs that this one exists because of; `trigger` says in which way. */
   parents: Parent[];
+  job_name: string;
   timezone: string;
   blocked_by: string | null;
 }
@@ -814,6 +845,7 @@ export interface Run {
   resumed_from: string | null;
   /** The runs that this one exists because of; `trigger` says in which way. */
   parents: Parent[];
+  job_name: string;
   timezone: string;
 }
 
@@ -884,6 +916,7 @@ export interface RunDetail {
   resumed_from: string | null;
   /** The runs that this one exists because of; `trigger` says in which way. */
   parents: Parent[];
+  job_name: string;
   timezone: string;
   steps: Step[];
   attempts: Attempt[];

@@ -26,8 +26,9 @@ const told = (attempt: Attempt) => attempt.started_at !== null || attempt.steps.
 
 export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
   const attempts = all.filter(told);
-  const times = attempts.flatMap((one) => [one, ...one.steps]).flatMap((one) => [one.started_at, one.finished_at]).flatMap((text) => (text ? [Date.parse(text)] : []));
-  const first = Math.min(...times);
+  // What was taken over from an earlier run happened before this one began: it has no place on its axis.
+  const times = attempts.flatMap((one) => [one, ...one.steps.filter((step) => !step.reused_from)]).flatMap((one) => [one.started_at, one.finished_at]).flatMap((text) => (text ? [Date.parse(text)] : []));
+  const first = times.length ? Math.min(...times) : (ended ?? now.value);
   // Only a run that goes on listens to the clock.
   const last = Math.max(ended ?? now.value, first + 1, ...times);
   const lines = spanTicks(last - first).map((at) => ({ at, left: `${(100 * at) / (last - first)}%` }));
@@ -63,7 +64,7 @@ export function Gantt({ attempts: all, ended, chosen, onPick }: Props) {
 
 function AttemptHead({ attempt }: { attempt: Attempt }) {
   // A step may have begun a moment before its attempt was told to have.
-  const starts = [attempt, ...attempt.steps].flatMap((one) => (one.started_at ? [Date.parse(one.started_at)] : []));
+  const starts = [attempt, ...attempt.steps.filter((step) => !step.reused_from)].flatMap((one) => (one.started_at ? [Date.parse(one.started_at)] : []));
   const took = attempt.finished_at && starts.length ? span(Date.parse(attempt.finished_at) - Math.min(...starts)) : "";
   const code = attempt.exit_code && !attempt.detail.includes("exit code") ? `exit code ${attempt.exit_code}` : "";
   return (
@@ -88,7 +89,7 @@ interface RowProps {
 }
 
 function GanttRow({ step, first, last, lines, isChosen, onPick }: RowProps) {
-  const start = step.started_at ? Date.parse(step.started_at) : null;
+  const start = step.started_at && !step.reused_from ? Date.parse(step.started_at) : null;
   const end = step.finished_at ? Date.parse(step.finished_at) : last;
   const look = lookOf(step.state ?? "unknown");
   const share = (at: number) => ((at - first) / (last - first)) * 100;
@@ -105,7 +106,7 @@ function GanttRow({ step, first, last, lines, isChosen, onPick }: RowProps) {
         ))}
         {start !== null && (
           <span
-            class={`gantt-bar is-${look.color}${step.reused_from ? " is-reused" : ""}`}
+            class={`gantt-bar is-${look.color}`}
             style={{ left: `${share(start)}%`, width: `max(4px, ${share(end) - share(start)}%)` }}
           />
         )}
@@ -113,7 +114,11 @@ function GanttRow({ step, first, last, lines, isChosen, onPick }: RowProps) {
           {took}
           {step.tries > 1 && ` · ${step.tries} tries`}
           {step.exit_code ? ` · exit code ${step.exit_code}` : ""}
-          {step.reused_from && " · not repeated"}
+          {step.reused_from && (
+            <>
+              not repeated, taken from <a href={runPath(step.reused_from)}>the run before</a>
+            </>
+          )}
           {step.sub_run && (
             <>
               {" "}

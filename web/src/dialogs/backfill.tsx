@@ -54,7 +54,7 @@ export function BackfillDialog({ job, onClose }: DialogProps) {
   }
   return (
     <FormDialog
-      title={`Backfill ${job.job}`}
+      title={`Backfill ${job.name}`}
       action={preview?.chosen ? `Run ${counted(preview.chosen, "occurrence")}` : "Nothing to run"}
       isWide
       isReady={!!preview?.chosen}

@@ -12,10 +12,10 @@ export function PauseDialog({ job, onClose }: DialogProps) {
   const [note, setNote] = useState("");
   async function submit(): Promise<string> {
     await send<Asked>(path`/jobs/${job.job}/pause`, { note });
-    return `${job.job} is paused.`;
+    return `${job.name} is paused.`;
   }
   return (
-    <FormDialog title={`Pause ${job.job}`} action="Pause" onClose={onClose} onSubmit={submit}>
+    <FormDialog title={`Pause ${job.name}`} action="Pause" onClose={onClose} onSubmit={submit}>
       <p class="quiet">Nothing new is planned until you resume it. Runs that are active go on. What falls due meanwhile is not lost: you choose on resume.</p>
       <Field label="Why, for the others" hint="Shown wherever the job is">
         <input type="text" maxLength={500} value={note} onInput={(event) => setNote(event.currentTarget.value)} placeholder="until the migration is done" />
@@ -27,10 +27,10 @@ export function PauseDialog({ job, onClose }: DialogProps) {
 export function CancelDialog({ job, onClose }: DialogProps) {
   async function submit(): Promise<string> {
     await send<Asked>(path`/jobs/${job.job}/cancel`);
-    return `The runs of ${job.job} are being ended.`;
+    return `The runs of ${job.name} are being ended.`;
   }
   return (
-    <FormDialog title={`Cancel ${job.job}`} action="End its runs" isDangerous onClose={onClose} onSubmit={submit}>
+    <FormDialog title={`Cancel ${job.name}`} action="End its runs" isDangerous onClose={onClose} onSubmit={submit}>
       <p>
         Ends {counted(job.active, "active run")} and {job.waiting ? `${counted(job.waiting, "waiting one")}` : "none that wait"}. Its schedule goes on.
       </p>

@@ -24,10 +24,10 @@ export function ResumeDialog({ job, onClose }: DialogProps) {
   const { data, error } = useApi<CatchupPreview>(withQuery(path`/jobs/${job.job}/catchup`, { keep }));
   async function submit(): Promise<string> {
     await send<Asked>(path`/jobs/${job.job}/resume`, keep ? { catchup: keep } : {});
-    return `${job.job} is planned again.`;
+    return `${job.name} is planned again.`;
   }
   return (
-    <FormDialog title={`Resume ${job.job}`} action="Resume" onClose={onClose} onSubmit={submit}>
+    <FormDialog title={`Resume ${job.name}`} action="Resume" onClose={onClose} onSubmit={submit}>
       <p>
         Paused since <Time at={job.paused_at} zone={job.timezone} />. What shall become of what was due meanwhile?
       </p>

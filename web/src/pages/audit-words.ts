@@ -26,7 +26,10 @@ const DEEDS: Record<string, string> = {
 };
 
 /** What was done or tried; of what has no word here, the route. */
-export function deedOf(action: string): string {
+export function deedOf(action: string, detail?: unknown): string {
+  // Lines of older versions tell of previews too.
+  const isPreview = typeof detail === "object" && detail !== null && "preview" in detail && detail.preview === true;
+  if (isPreview && action.endsWith("/backfill")) return "Previewed a backfill";
   return DEEDS[action.replace(PREFIX, "")] ?? action;
 }
 

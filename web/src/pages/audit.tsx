@@ -47,7 +47,7 @@ export function AuditPage() {
                     </td>
                     <td data-tip={line.from || undefined}>{line.by}</td>
                     <td class="strong" data-tip={line.action}>
-                      {deedOf(line.action)}
+                      {deedOf(line.action, line.detail)}
                     </td>
                     <td>{objectOf(line.action, line.target)}</td>
                     <td class="nowrap">{outcomeOf(line.outcome)}</td>

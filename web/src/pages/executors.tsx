@@ -10,6 +10,7 @@ import { may } from "../state/session";
 import { counted, number } from "../time/words";
 import { FormDialog } from "../ui/dialog";
 import { Button, Card, Empty, Head, Loading, Problem } from "../ui/parts";
+import { JobName } from "../ui/job-name";
 import { RunList } from "../ui/runs";
 import { Span, Time } from "../ui/time";
 import { attempt } from "../ui/toast";
@@ -48,13 +49,19 @@ export function ExecutorsPage() {
   );
 }
 
+const HEALTH = { healthy: "is-succeeded", degraded: "is-timed-out", down: "is-failed", unknown: "" } as const;
+
 function ExecutorCard({ executor, onChange }: { executor: Executor; onChange: () => void }) {
   const { members } = executor;
   return (
     <Card title={executor.executor} aside={
         <span class="row small quiet">
-          {executor.is_healthy !== undefined && <span class={`state-lamp ${executor.is_healthy ? "is-succeeded" : "is-failed"}`}>{executor.is_healthy ? "healthy" : "in trouble"}</span>}
-          {members.length > 0 && <span>{counted(members.length, "member")}</span>}
+          {executor.health !== "unknown" && <span class={`state-lamp ${HEALTH[executor.health]}`}>{executor.health}</span>}
+          {members.length > 0 && (
+            <span>
+              {executor.ready} of {counted(members.length, "member")} ready
+            </span>
+          )}
           {number(executor.active)} running
         </span>
       }>
@@ -134,9 +141,9 @@ function MemberRow({ executor, member, onChange }: { executor: string; member: M
       <td>{member.running === null ? "–" : <Load load={member.running} capacity={member.slots} />}</td>
       <td>
         {member.runs.map((run) => (
-          <div key={run}>
-            <a href={runPath(run)} class="small">
-              {run.split("@")[0]}
+          <div key={run.run}>
+            <a href={runPath(run.run)} class="small">
+              <JobName job={run.job} name={run.job_name} />
             </a>
           </div>
         ))}

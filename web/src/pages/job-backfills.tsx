@@ -1,5 +1,6 @@
 /** The backfills of a job: how far those that go on have come, and a way to end them. */
 
+import { useState } from "preact/hooks";
 import { path, send } from "../api/client";
 import type { BackfillProgress, CancelledBackfill, JobDetail } from "../api/types";
 import { useApi } from "../api/use";
@@ -7,9 +8,9 @@ import { may } from "../state/session";
 import { counted, number } from "../time/words";
 import { lookOf } from "../ui/outcomes";
 import { Glyph } from "../ui/icon";
+import { FormDialog } from "../ui/dialog";
 import { Button, Card } from "../ui/parts";
 import { Time } from "../ui/time";
-import { attempt } from "../ui/toast";
 
 const SHOWN = 5;
 
@@ -28,12 +29,12 @@ export function JobBackfills({ job }: { job: JobDetail }) {
 }
 
 function Progress({ job, one, onChange }: { job: JobDetail; one: BackfillProgress; onChange: () => void }) {
-  const cancel = () =>
-    attempt(async () => {
-      const done = await send<CancelledBackfill>(`${path`/jobs/${job.job}/backfill/${one.request}`}?wait=5`, {}, "DELETE");
-      onChange();
-      return done.cancelled ? `${counted(done.cancelled, "run")} of it will not run.` : "Nothing of it was left.";
-    });
+  const [isAsking, setAsking] = useState(false);
+  const cancel = async () => {
+    const done = await send<CancelledBackfill>(`${path`/jobs/${job.job}/backfill/${one.request}`}?wait=5`, {}, "DELETE");
+    onChange();
+    return done.cancelled ? `${counted(done.cancelled, "run")} of it cancelled.` : "Nothing of it was left.";
+  };
   return (
     <li class="backfill">
       <div class="grow">
@@ -67,12 +68,18 @@ function Progress({ job, one, onChange }: { job: JobDetail; one: BackfillProgres
         </div>
       </div>
       {!one.is_over && may("operator") && (
-        <Button isSmall label={`Cancel the backfill asked for at ${one.submitted_at}`} onClick={cancel}>
+        <Button isSmall label={`Cancel the backfill asked for at ${one.submitted_at}`} onClick={() => setAsking(true)}>
           Cancel the rest
         </Button>
+      )}
+      {isAsking && (
+        <FormDialog title="Cancel the backfill" action={`Cancel ${counted(one.total - one.ended, "run")}`} isDangerous onClose={() => setAsking(false)} onSubmit={cancel}>
+          <p>Its runs that are active are ended, and those that wait will not start. What is over stays.</p>
+        </FormDialog>
       )}
     </li>
   );
 }
 
-const ORDER = ["succeeded", "failed", "timed_out", "lost", "cancelled", "skipped", "running", "launching", "retrying", "waiting"];
+/** Only what is over fills the bar: what waits is not done. */
+const ORDER = ["succeeded", "failed", "timed_out", "lost", "cancelled", "skipped"];

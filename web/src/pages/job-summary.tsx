@@ -6,7 +6,7 @@ import { useApi } from "../api/use";
 import { DurationChart } from "../charts/durations";
 import { StepGraph } from "../charts/graph";
 import { runPath } from "../state/route";
-import { StateBadge } from "../ui/badges";
+import { NeverRan, StateBadge } from "../ui/badges";
 import { Card, Empty, Fact, Facts, Loading } from "../ui/parts";
 import { Fires } from "../ui/fires";
 import { RunList } from "../ui/runs";
@@ -41,7 +41,7 @@ export function JobSummary({ job }: { job: JobDetail }) {
                   <StateBadge state={job.last.state} /> <Time at={job.last.scheduled_for} zone={job.timezone} />
                 </a>
               ) : (
-                "never"
+                <NeverRan skips={job.skips} />
               )}
             </Fact>
             <Fact name="Schedule">

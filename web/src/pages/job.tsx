@@ -8,6 +8,7 @@ import { PageBody } from "../app";
 import { may } from "../state/session";
 import { JobBadge, Tag } from "../ui/badges";
 import { Button, Empty, Head, Loading, Problem } from "../ui/parts";
+import { JobName } from "../ui/job-name";
 import { Tabs } from "../ui/tabs";
 import { Time } from "../ui/time";
 import { JobCalendar } from "./job-calendar";
@@ -58,7 +59,7 @@ export function JobPage({ id, query }: { id: string; query: URLSearchParams }) {
 function JobTitle({ job }: { job: JobDetail }) {
   return (
     <span class="row wrap">
-      {job.name} <JobBadge status={job.status} />
+      <JobName job={job.job} name={job.name} /> <JobBadge job={job} />
       {job.tags.map((tag) => (
         <a key={tag} href={`/jobs?tag=${encodeURIComponent(tag)}`}>
           <Tag name={tag} />
@@ -75,7 +76,16 @@ function Actions({ job }: { job: JobDetail }) {
       On the ribbon
     </a>
   );
-  if (!may("operator")) return onRibbon;
+  // Nothing of a deleted job can be run or planned; its runs that go on can still be ended.
+  if (!may("operator") || (job.retired_at && !job.active)) return onRibbon;
+  if (job.retired_at) {
+    return (
+      <>
+        {onRibbon}
+        <Button onClick={ask("cancel")}>Cancel</Button>
+      </>
+    );
+  }
   return (
     <>
       {onRibbon}
@@ -110,7 +120,7 @@ function Notices({ job }: { job: JobDetail }) {
       ))}
       {job.retired_at && (
         <p class="note is-warning">
-          Its definition is gone since <Time at={job.retired_at} zone={job.timezone} />. The history stays.
+          Deleted: its definition is gone since <Time at={job.retired_at} zone={job.timezone} />. Nothing of it runs any more; the history stays.
         </p>
       )}
       {!job.is_scheduler_running && <p class="note is-warning">No scheduler is running: what you ask for is kept, and done when one starts.</p>}

@@ -7,7 +7,8 @@ import { PageBody } from "../app";
 import { jobPath, runPath, setQuery } from "../state/route";
 import { may } from "../state/session";
 import { counted, number } from "../time/words";
-import { JobBadge, Sparkline, StateBadge, Tag } from "../ui/badges";
+import { JobBadge, NeverRan, Sparkline, StateBadge, Tag } from "../ui/badges";
+import { JobName } from "../ui/job-name";
 import { Icon } from "../ui/icon";
 import { JOB_STATES } from "../ui/outcomes";
 import { DefinitionProblems } from "../ui/definitions";
@@ -97,7 +98,7 @@ function JobRow({ job }: { job: Job }) {
       <td>
         <div class="job-name">
           <a class="strong" href={jobPath(job.job)}>
-            {job.job}
+            <JobName job={job.job} name={job.name} />
           </a>
           {job.tags.slice(0, TAGS_SHOWN).map((tag) => (
             <span key={tag} class="row-tag">
@@ -113,7 +114,7 @@ function JobRow({ job }: { job: Job }) {
         {job.description && <div class="quiet small cut about">{job.description}</div>}
       </td>
       <td>
-        <JobBadge status={job.status} tip={job.error || job.pause_note || undefined} />
+        <JobBadge job={job} />
       </td>
       <td class="is-wide-only">
         <code class="small">{job.schedules[0] ?? "–"}</code>
@@ -127,14 +128,14 @@ function JobRow({ job }: { job: Job }) {
             <Time at={job.last.scheduled_for} zone={job.timezone} as="ago" />
           </a>
         ) : (
-          <span class="quiet">never</span>
+          <NeverRan skips={job.skips} />
         )}
       </td>
       <td class="is-widest-only">
-        <Sparkline runs={job.recent ?? []} />
+        <Sparkline runs={job.recent ?? []} skips={job.skips} />
       </td>
       <td class="right nowrap is-roomy-only">
-        {may("operator") && (
+        {may("operator") && !job.retired_at && (
           <button type="button" class="button is-bare is-small" aria-label={`Run ${job.job} now`} data-tip="Run now" onClick={() => (askedAction.value = { action: "trigger", job: job.job })}>
             <Icon name="runs" />
           </button>

@@ -9,6 +9,8 @@ import { Glyph } from "../ui/icon";
 import { BAD_STATES, REASONS, STATES } from "../ui/outcomes";
 import { DefinitionProblems } from "../ui/definitions";
 import { Card, Head, Loading, Problem } from "../ui/parts";
+import { ActionTag } from "../ui/fires";
+import { JobName } from "../ui/job-name";
 import { RunList } from "../ui/runs";
 import { Time } from "../ui/time";
 import { clock, everywhere } from "../time/words";
@@ -66,10 +68,12 @@ function NextList({ fires }: { fires: Fire[] }) {
         <li key={`${fire.job} ${fire.action} ${fire.scheduled_for}`}>
           <a class="list-row" href={jobPath(fire.job)}>
             <Glyph look={STATES.planned} size={11} />
-            <span class="cut grow">{fire.job}</span>
-            {fire.action !== "start" && <span class="trigger">{fire.action}</span>}
+            <span class="cut grow">
+              <JobName job={fire.job} name={fire.job_name} />
+            </span>
+            <ActionTag action={fire.action} />
             <span class="small nowrap">
-              <Time at={fire.scheduled_for} zone={fire.timezone} />
+              <Time at={fire.scheduled_for} zone={fire.timezone} isMixed />
             </span>
             <span class="quiet small nowrap list-when">
               <Time at={fire.scheduled_for} zone={fire.timezone} as="ago" />
@@ -99,25 +103,26 @@ function HourLegend() {
   return (
     <span class="row small quiet">
       <Glyph look={STATES.succeeded} size={10} /> succeeded <Glyph look={STATES.failed} size={10} /> failed <Glyph look={STATES.skipped} size={10} />{" "}
-      skipped
+      skipped <Glyph look={STATES.cancelled} size={10} /> cancelled
     </span>
   );
 }
 
 function HourChart({ hours }: { hours: Hour[] }) {
-  const shown = hours.map(({ at, succeeded, failed, skipped }) => ({ at, good: succeeded, bad: failed, skipped }));
-  const most = Math.max(1, ...shown.map((hour) => hour.good + hour.bad + hour.skipped));
+  const shown = hours.map(({ at, succeeded, failed, skipped, cancelled }) => ({ at, good: succeeded, bad: failed, skipped, cancelled }));
+  const most = Math.max(1, ...shown.map((hour) => hour.good + hour.bad + hour.skipped + hour.cancelled));
   const zone = shownZone();
   return (
     <>
-    <div class="hour-chart" role="img" aria-label={shown.map((hour) => `${hour.at.slice(11, 16)} UTC: ${hour.good} succeeded, ${hour.bad} failed, ${hour.skipped} skipped`).join("; ")}>
+    <div class="hour-chart" role="img" aria-label={shown.map((hour) => `${hour.at.slice(11, 16)} UTC: ${hour.good} succeeded, ${hour.bad} failed, ${hour.skipped} skipped, ${hour.cancelled} cancelled`).join("; ")}>
       {shown.map((hour) => (
         <div
           key={hour.at}
           class="hour"
-          data-tip={`${number(hour.good)} succeeded · ${number(hour.bad)} failed · ${number(hour.skipped)} skipped\n${everywhere(Date.parse(hour.at), LOCAL_ZONE).join("\n")}`}
+          data-tip={`${number(hour.good)} succeeded · ${number(hour.bad)} failed · ${number(hour.skipped)} skipped · ${number(hour.cancelled)} cancelled\n${everywhere(Date.parse(hour.at), LOCAL_ZONE).join("\n")}`}
         >
           <span class="hour-skipped" style={{ height: `${(100 * hour.skipped) / most}%` }} />
+          <span class="hour-cancelled" style={{ height: `${(100 * hour.cancelled) / most}%` }} />
           <span class="hour-bad" style={{ height: hour.bad ? `max(3px, ${(100 * hour.bad) / most}%)` : "0" }} />
           <span class="hour-good" style={{ height: `${(100 * hour.good) / most}%` }} />
         </div>

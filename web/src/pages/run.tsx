@@ -1,6 +1,6 @@
 /** One run: its steps in time, what they print, and what can be done about it. */
 
-import { useRef } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { path, send } from "../api/client";
 import type { Asked, RunDetail } from "../api/types";
 import { useApi } from "../api/use";
@@ -14,6 +14,8 @@ import { may } from "../state/session";
 import { bytes } from "../time/words";
 import { StateBadge, TriggerBadge } from "../ui/badges";
 import { ACTIVE_STATES } from "../ui/outcomes";
+import { JobName } from "../ui/job-name";
+import { FormDialog } from "../ui/dialog";
 import { Button, Card, Empty, Fact, Facts, Head, Loading, Problem } from "../ui/parts";
 import { Counting, Span, Time } from "../ui/time";
 import { attempt as tryTo } from "../ui/toast";
@@ -35,7 +37,9 @@ export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
       <Head
         title={
           <span class="row wrap">
-            <a href={jobPath(run.job)}>{run.job}</a>
+            <a href={jobPath(run.job)}>
+              <JobName job={run.job} name={run.job_name} />
+            </a>
             <StateBadge state={run.state} reason={run.reason} />
             <TriggerBadge trigger={run.trigger} />
           </span>
@@ -61,31 +65,63 @@ export function RunPage({ id, query }: { id: string; query: URLSearchParams }) {
   );
 }
 
+/** Each has its place whether it can be used or not: one that came when a run ends would come under the pointer. */
 function Actions({ run }: { run: RunDetail }) {
+  const [isAsking, setAsking] = useState(false);
   const retry = (fromFailed: boolean) =>
     tryTo(async () => {
       const asked = await send<Asked>(`${path`/runs/${run.run}/retry`}?wait=5`, { from_failed: fromFailed });
       if (asked.run) go(runPath(asked.run));
-      return asked.is_scheduler_running ? "A new run was asked for." : "Asked for; no scheduler is running yet.";
+      return asked.is_scheduler_running ? "A new run was requested." : "Requested; no scheduler is running yet.";
     });
-  const cancel = () =>
-    tryTo(async () => {
-      await send<Asked>(path`/runs/${run.run}/cancel`);
-      return "The run is being ended.";
-    });
+  const hasSteps = Object.keys(run.depends).length > 1 || run.can_retry_failed;
   return (
     <>
       <a class="button" href={whyPath(run.job, Date.parse(run.scheduled_for))}>
         Why?
       </a>
-      {may("operator") && run.can_retry && run.can_retry_failed && <Button onClick={() => retry(true)}>Retry from the failed step</Button>}
-      {may("operator") && run.can_retry && <Button onClick={() => retry(false)}>Retry</Button>}
-      {may("operator") && run.can_cancel && (
-        <Button kind="dangerous" onClick={cancel}>
-          Cancel
-        </Button>
+      {may("operator") && run.occurrences === 1 && (
+        <>
+          {hasSteps && (
+            <Button isDisabled={!run.can_retry || !run.can_retry_failed} onClick={() => retry(true)} tip={run.can_retry_failed ? undefined : "No step has failed"}>
+              Retry from the failed step
+            </Button>
+          )}
+          <Button isDisabled={!run.can_retry} onClick={() => retry(false)} tip={run.can_retry ? undefined : "When the run has ended"}>
+            Retry
+          </Button>
+          <Button kind="dangerous" isDisabled={!run.can_cancel} onClick={() => setAsking(true)} tip={run.can_cancel ? undefined : "The run has ended"}>
+            Cancel
+          </Button>
+        </>
       )}
+      {isAsking && <CancelRunDialog run={run} onClose={() => setAsking(false)} />}
     </>
+  );
+}
+
+function CancelRunDialog({ run, onClose }: { run: RunDetail; onClose: () => void }) {
+  const submit = async () => {
+    await send<Asked>(path`/runs/${run.run}/cancel`);
+    return "The run is being cancelled.";
+  };
+  return (
+    <FormDialog title={`Cancel this run of ${run.job_name}`} action="Cancel the run" isDangerous isReady={run.can_cancel} onClose={onClose} onSubmit={submit}>
+      {run.can_cancel ? (
+        <p>
+          {run.started_at === null ? (
+            "It has not started, and will not start."
+          ) : (
+            <>
+              Its processes are terminated, and killed if they do not end. It has been running for <Counting since={run.started_at} />.
+            </>
+          )}{" "}
+          The run is recorded as cancelled and is not retried.
+        </p>
+      ) : (
+        <p class="note">The run has ended meanwhile.</p>
+      )}
+    </FormDialog>
   );
 }
 

@@ -16,7 +16,8 @@ export function Strip({ overview, hasDetails }: { overview: Overview | undefined
   const { day, next, jobs } = overview;
   const bad = BAD_STATES.reduce((sum, state) => sum + day[state], 0);
   const { lateness } = overview;
-  const first = next[0];
+  // What stops a run is no start.
+  const first = next.find((fire) => fire.action !== "stop");
   const since = `from=${new Date(Date.parse(overview.now) - DAY).toISOString()}`;
   return (
     <section class="strip" aria-label="How things stand">
@@ -51,7 +52,7 @@ export function Strip({ overview, hasDetails }: { overview: Overview | undefined
         name="Success, 24 h"
         href="/overview"
         value={day.success_rate === null ? "–" : percent(day.success_rate)}
-        note={`${number(day.succeeded)} succeeded`}
+        note={day.cancelled ? `${number(day.succeeded)} succeeded, ${number(day.cancelled)} cancelled` : `${number(day.succeeded)} succeeded`}
       >
         <Hours hours={overview.hours} />
       </Tile>
@@ -67,12 +68,13 @@ export function Strip({ overview, hasDetails }: { overview: Overview | undefined
         href="/overview"
         value={lateness.p99 === null ? "–" : span(lateness.p99 * 1000)}
         note={lateness.p50 === null ? "" : `half within ${span(lateness.p50 * 1000)}`}
+        tip="Of scheduled runs; those that were caught up or had to wait for a place are not counted"
       />
       <Tile
         name="Next"
         href={first ? jobPath(first.job) : "/upcoming"}
         value={first ? <Time at={first.scheduled_for} zone={first.timezone} as="ago" /> : "–"}
-        note={first?.job ?? "nothing is due"}
+        note={first?.job_name ?? "nothing is due"}
       />
     </section>
   );
@@ -95,12 +97,13 @@ interface TileProps {
   note: ComponentChildren;
   glyph?: ComponentChildren;
   isBad?: boolean;
+  tip?: string;
   children?: ComponentChildren;
 }
 
-function Tile({ name, href, value, note, glyph, isBad, children }: TileProps) {
+function Tile({ name, href, value, note, glyph, isBad, tip, children }: TileProps) {
   return (
-    <a class={isBad ? "strip-tile has-bad" : "strip-tile"} href={href}>
+    <a class={isBad ? "strip-tile has-bad" : "strip-tile"} href={href} data-tip={tip}>
       <span class="strip-name">
         {glyph}
         {name}

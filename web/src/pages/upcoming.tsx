@@ -8,6 +8,8 @@ import { Pileup } from "../charts/pileup";
 import { jobPath, setQuery } from "../state/route";
 import { nowMs } from "../state/now";
 import { counted, span } from "../time/words";
+import { ActionTag } from "../ui/fires";
+import { JobName } from "../ui/job-name";
 import { Card, Choice, Empty, Head, Loading, Problem } from "../ui/parts";
 import { Time } from "../ui/time";
 
@@ -79,13 +81,16 @@ function FireTable({ fires }: { fires: Fire[] }) {
           {fires.map((fire) => (
             <tr key={`${fire.job} ${fire.action} ${fire.scheduled_for}`}>
               <td class="nowrap">
-                <Time at={fire.scheduled_for} zone={fire.timezone} />
+                <Time at={fire.scheduled_for} zone={fire.timezone} isMixed />
               </td>
               <td class="nowrap quiet">
                 <Time at={fire.scheduled_for} zone={fire.timezone} as="ago" />
               </td>
               <td>
-                <a href={jobPath(fire.job)}>{fire.job}</a> {fire.action !== "start" && <span class="trigger">{fire.action}</span>}
+                <a href={jobPath(fire.job)}>
+                  <JobName job={fire.job} name={fire.job_name} />
+                </a>{" "}
+                <ActionTag action={fire.action} />
               </td>
               <td class="quiet small nowrap is-roomy-only">
                 {fire.local} {fire.timezone} {fire.offset}

@@ -97,7 +97,9 @@ function drawCell(scene: Scene, lane: DrawnLane, item: CellItem, y: number, heig
   let bottom = y + tallest / 2;
   const stack: [number, string, boolean][] = [
     [cell.skipped, "skipped", true],
-    [cell.other, "running", false],
+    [cell.waiting, "waiting", false],
+    [cell.cancelled, "cancelled", false],
+    [cell.running, "running", false],
     [cell.succeeded, "succeeded", false],
     [cell.failed, "failed", false],
   ];
@@ -193,12 +195,13 @@ function drawMark(scene: Scene, mark: MarkItem, y: number, height: number, size:
   const x = toX(scene, mark.at);
   const isBad = BAD_STATES.includes(mark.state);
   const pattern = mark.trigger === "catchup" ? paint.hatch : mark.trigger === "backfill" ? paint.counterHatch : null;
-  if (size >= SHAPE_MIN || isBad) {
-    drawShape(pen, look.shape, x, y + 0.5, Math.max(size, isBad ? 10 : 0), color, paint.color("surface"), pattern);
+  if (size >= SHAPE_MIN) {
+    drawShape(pen, look.shape, x, y + 0.5, size, color, paint.color("surface"), pattern);
     return;
   }
-  const tall = mark.state === "skipped" ? 7 : Math.min(14, height - 12);
-  const wide = Math.max(1.5, size * 0.6);
+  // Bars only: the pale rims of shapes that lie closer than they are wide would wipe each other out.
+  const tall = mark.state === "skipped" ? 7 : isBad ? height - 8 : Math.min(14, height - 12);
+  const wide = Math.max(isBad ? 2 : 1.5, size * 0.6);
   pen.fillStyle = color;
   if (mark.state === "skipped" || mark.state === "planned" || mark.state === "waiting") {
     pen.globalAlpha = 0.6;

@@ -43,6 +43,7 @@ export type Item = MarkItem | CellItem | GapItem | FutureItem;
 
 export interface DrawnLane {
   job: string;
+  name: string;
   description: string;
   status: JobStatus;
   timezone: string;
@@ -64,6 +65,7 @@ export function prepare(lane: Lane): DrawnLane {
   const future = aheadOf(lane);
   return {
     job: lane.job,
+    name: lane.name,
     description: lane.description,
     status: lane.status,
     timezone: lane.timezone,

@@ -134,9 +134,9 @@ function Names({ engine }: { engine: Engine }) {
     const place = { transform: `translateY(${index * engine.laneHeight}px)`, height: `${engine.laneHeight}px` };
     rows.push(
       lane ? (
-        <a key={index} class="lane-name" href={jobPath(lane.job)} style={place} data-tip={lane.description || undefined}>
+        <a key={index} class="lane-name" href={jobPath(lane.job)} style={place} data-tip={[lane.name === lane.job ? "" : `${lane.name} (${lane.job})`, lane.description].filter(Boolean).join("\n") || undefined}>
           <Glyph look={JOB_STATES[lane.status]} size={9} />
-          <span class="cut grow">{lane.job}</span>
+          <span class="cut grow">{lane.name}</span>
           <span class="hidden-text">{JOB_STATES[lane.status].word}</span>
           {lane.nextAt && (
             <span class="lane-next">

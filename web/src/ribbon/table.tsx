@@ -4,6 +4,7 @@ import { nowMs } from "../state/now";
 import { jobPath, runPath } from "../state/route";
 import { counted } from "../time/words";
 import { StateBadge, TriggerBadge } from "../ui/badges";
+import { JobName } from "../ui/job-name";
 import { Empty } from "../ui/parts";
 import { Span, Time } from "../ui/time";
 import type { Engine } from "./engine";
@@ -63,11 +64,13 @@ function Row({ lane, item }: { lane: DrawnLane; item: Item }) {
     <tr>
       <td>
         <a href={target}>
-          <Time at={at} zone={lane.timezone} />
+          <Time at={at} zone={lane.timezone} isMixed />
         </a>
       </td>
       <td>
-        <a href={jobPath(lane.job)}>{lane.job}</a>
+        <a href={jobPath(lane.job)}>
+          <JobName job={lane.job} name={lane.name} />
+        </a>
       </td>
       <td>
         <Outcome item={item} />

@@ -12,7 +12,7 @@ export function tell(lane: DrawnLane, item: Item, now: number): string {
 
 /** One line, for screen readers. */
 export function tellShort(lane: DrawnLane, item: Item, now: number): string {
-  return [lane.job, headline(item, now), ...details(item, now), everywhere(item.at, LOCAL_ZONE, lane.timezone)[0]].join(", ");
+  return [lane.name, headline(item, now), ...details(item, now), everywhere(item.at, LOCAL_ZONE, lane.timezone)[0]].join(", ");
 }
 
 function headline(item: Item, now: number): string {
@@ -39,9 +39,9 @@ function details(item: Item, now: number): string[] {
     lines.push(item.detail || REASONS[item.reason] || "");
     lines.push(`over ${span(item.through - item.at)}`);
   } else if (item.kind === "cell") {
-    const { succeeded, failed, skipped, other, caught_up: caughtUp, backfilled } = item.cell;
+    const { succeeded, failed, skipped, cancelled, running, waiting, caught_up: caughtUp, backfilled } = item.cell;
     const parts = [
-      [succeeded, "succeeded"], [failed, "failed"], [skipped, "skipped"], [other, "other"],
+      [succeeded, "succeeded"], [failed, "failed"], [skipped, "skipped"], [cancelled, "cancelled"], [running, "running"], [waiting, "waiting"],
       [caughtUp, "of them caught up"], [backfilled, "of them backfilled"],
     ] as const;
     lines.push(parts.filter(([count]) => count).map(([count, word]) => `${count.toLocaleString("en")} ${word}`).join(" · "));

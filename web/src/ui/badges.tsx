@@ -1,5 +1,6 @@
 /** Small labels: what state something is in, and why a run exists. */
 
+import { counted, number } from "../time/words";
 import type { JobStatus, Point, Trigger } from "../api/types";
 import { Glyph } from "./icon";
 import { JOB_STATES, lookOf, REASONS, TRIGGERS, type Look } from "./outcomes";
@@ -18,8 +19,14 @@ export function StateBadge({ state, reason }: { state: string; reason?: string |
   return <Label look={lookOf(state)} extra={reason ?? undefined} tip={reason ? REASONS[reason] : undefined} />;
 }
 
-export function JobBadge({ status, tip }: { status: JobStatus; tip?: string | undefined }) {
-  return <Label look={JOB_STATES[status]} tip={tip} />;
+const DELETED: Look = { word: "Deleted", color: "cancelled", shape: "slash" };
+
+type Standing = { status: JobStatus; retired_at?: string | null; active?: number; error?: string; pause_note?: string };
+
+export function JobBadge({ job }: { job: Standing }) {
+  if (job.retired_at) return <Label look={DELETED} tip="Its definition is gone; the history stays" />;
+  const isLaunching = !!job.active && job.status !== "running" ? "A run is on its way to an executor that has not started it" : "";
+  return <Label look={JOB_STATES[job.status]} tip={job.error || job.pause_note || isLaunching || undefined} />;
 }
 
 export function TriggerBadge({ trigger }: { trigger: Trigger }) {
@@ -35,9 +42,22 @@ export function Tag({ name, isOn, onPick }: { name: string; isOn?: boolean; onPi
   );
 }
 
+/** What there is to say of a job of which no run has ended. */
+export function NeverRan({ skips }: { skips: Record<string, number> }) {
+  const reasons = Object.entries(skips);
+  if (!reasons.length) return <span class="quiet small">no runs yet</span>;
+  const total = reasons.reduce((sum, [, count]) => sum + count, 0);
+  const tip = reasons.map(([reason, count]) => `${number(count)} ${reason}: ${REASONS[reason] ?? reason}`).join("\n");
+  return (
+    <span class="small" data-tip={tip}>
+      skipped {counted(total, "time")}, never ran
+    </span>
+  );
+}
+
 /** The latest outcomes of a job, oldest first, as a row of shapes whose heights are durations. */
-export function Sparkline({ runs }: { runs: Point[] }) {
-  if (!runs.length) return <span class="quiet small">no runs yet</span>;
+export function Sparkline({ runs, skips }: { runs: Point[]; skips: Record<string, number> }) {
+  if (!runs.length) return <NeverRan skips={skips} />;
   const longest = Math.max(...runs.map((run) => run.duration_seconds ?? 0), 0.001);
   const words = `The last ${runs.length} runs: ${runs.map((run) => lookOf(run.state).word.toLowerCase()).join(", ")}`;
   return (

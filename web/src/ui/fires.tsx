@@ -4,8 +4,26 @@ import type { Fire } from "../api/types";
 import { offsetMs } from "../time/zones";
 import { Time } from "./time";
 
+type Due = Pick<Fire, "scheduled_for" | "local" | "offset" | "timezone"> & { note?: string | null; action?: Fire["action"] };
+
+const ACTIONS = {
+  stop: { word: "stops", tip: "An active run is ended; nothing starts" },
+  restart: { word: "restarts", tip: "An active run is ended and started anew" },
+} as const;
+
+/** A schedule may stop or restart runs; without a word, a time is one at which a run starts. */
+export function ActionTag({ action }: { action: Fire["action"] }) {
+  if (action === "start") return null;
+  const { word, tip } = ACTIONS[action];
+  return (
+    <span class="trigger" data-tip={tip}>
+      {word}
+    </span>
+  );
+}
+
 /** A word stands where the clock changes in between. */
-export function Fires({ fires }: { fires: (Pick<Fire, "scheduled_for" | "local" | "offset" | "timezone"> & { note?: string | null })[] }) {
+export function Fires({ fires }: { fires: Due[] }) {
   return (
     <ol class="fires">
       {fires.map((fire, index) => {
@@ -13,10 +31,11 @@ export function Fires({ fires }: { fires: (Pick<Fire, "scheduled_for" | "local" 
         const at = Date.parse(fire.scheduled_for);
         const moved = before ? offsetMs(at, fire.timezone) - offsetMs(Date.parse(before.scheduled_for), fire.timezone) : 0;
         return (
-          <li key={fire.scheduled_for}>
+          <li key={`${fire.scheduled_for} ${fire.action}`}>
             {moved !== 0 && <div class="fires-note small">the clock goes {moved > 0 ? "forward" : "back"}</div>}
             <div class="row">
-              <span class="mono grow">{fire.local}</span>
+              <span class="mono">{fire.local}</span>
+              <span class="grow">{fire.action && <ActionTag action={fire.action} />}</span>
               <span class="quiet small">{fire.offset}</span>
               <span class="small list-when quiet">
                 <Time at={fire.scheduled_for} zone={fire.timezone} as="ago" />

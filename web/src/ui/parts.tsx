@@ -83,7 +83,7 @@ interface ButtonProps {
   onClick: () => void;
   kind?: "main" | "dangerous" | "bare";
   isDisabled?: boolean;
-  tip?: string;
+  tip?: string | undefined;
   label?: string;
   isSmall?: boolean;
 }

@@ -5,6 +5,7 @@ import { whyPath } from "../ribbon/input";
 import { jobPath, runPath } from "../state/route";
 import { counted } from "../time/words";
 import { StateBadge, TriggerBadge } from "./badges";
+import { JobName } from "./job-name";
 import { ACTIVE_STATES } from "./outcomes";
 import { Counting, Span, Time } from "./time";
 
@@ -57,18 +58,20 @@ function RunRow({ run, isOneJob, zone }: { run: Run; isOneJob: boolean; zone: st
     <tr>
       <td class="nowrap">
         <a href={pathOf(run)}>
-          <Time at={run.scheduled_for} zone={zone} />
+          <Time at={run.scheduled_for} zone={zone} isMixed={!isOneJob} />
         </a>
         {run.through && (
           <>
             {" "}
-            to <Time at={run.through} zone={zone} />
+            to <Time at={run.through} zone={zone} isMixed={!isOneJob} />
           </>
         )}
       </td>
       {!isOneJob && (
         <td>
-          <a href={jobPath(run.job)}>{run.job}</a>
+          <a href={jobPath(run.job)}>
+            <JobName job={run.job} name={run.job_name} />
+          </a>
         </td>
       )}
       <td class="nowrap">
@@ -101,7 +104,7 @@ export function RunList({ runs, empty, isOneJob }: { runs: Run[]; empty: string;
         <li key={run.run}>
           <a class="list-row" href={pathOf(run)}>
             <StateBadge state={run.state} reason={run.reason} />
-            <span class="cut grow">{isOneJob ? <Time at={run.scheduled_for} zone={run.timezone} /> : run.job}</span>
+            <span class="cut grow">{isOneJob ? <Time at={run.scheduled_for} zone={run.timezone} /> : <JobName job={run.job} name={run.job_name} />}</span>
             {run.trigger !== "scheduler" && <TriggerBadge trigger={run.trigger} />}
             <span class="quiet small nowrap">
               {ACTIVE_STATES.includes(run.state) ? <Counting since={run.started_at} /> : <Time at={run.scheduled_for} zone={run.timezone} as="ago" />}

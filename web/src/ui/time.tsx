@@ -1,7 +1,7 @@
 /** An instant on the page: in the chosen zone, and everywhere when pointed at. */
 
 import { now } from "../state/now";
-import { LOCAL_ZONE, shownZone } from "../state/zone";
+import { LOCAL_ZONE, shownZone, zoneChoice } from "../state/zone";
 import { ago, everywhere, full, short, span } from "../time/words";
 
 interface Props {
@@ -9,9 +9,11 @@ interface Props {
   zone?: string | undefined;
   /** `short` (default), `full`, or `ago`: how long ago, or in how long. */
   as?: "short" | "full" | "ago" | undefined;
+  /** Times of other zones stand beside it: it names its own where each is shown in its job's. */
+  isMixed?: boolean | undefined;
 }
 
-export function Time({ at, zone, as = "short" }: Props) {
+export function Time({ at, zone, as = "short", isMixed }: Props) {
   if (!at) return <span class="quiet">–</span>;
   const ms = Date.parse(at);
   const shown = shownZone(zone);
@@ -20,6 +22,7 @@ export function Time({ at, zone, as = "short" }: Props) {
   return (
     <time dateTime={at} data-tip={everywhere(ms, LOCAL_ZONE, zone).join("\n")}>
       {text}
+      {isMixed && as !== "ago" && zoneChoice.value === "job" && <span class="zone-of"> {shown}</span>}
     </time>
   );
 }
