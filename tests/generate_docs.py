@@ -56,7 +56,7 @@ SKIP_REASONS: Mapping[SkipReason, str] = {
     SkipReason.CAP: "The backlog was longer than its limit; the oldest occurrences gave way.",
     SkipReason.DISABLED: "The job was disabled.",
     SkipReason.NO_EXECUTOR: "No executor matched what the job asks for.",
-    SkipReason.SATURATED: "Every executor that matched was full, and the job does not wait.",
+    SkipReason.SATURATED: "Every executor that could take it was full until the end of the job's `window`.",
 }
 TRIGGERS: Mapping[Trigger, str] = {
     Trigger.SCHEDULER: "Its schedule, on time.",

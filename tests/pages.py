@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evertick.definitions.parser import parse_definition
+from evertick.settings import Settings
 
 LIMIT_SECONDS = 120
 READY = "Ctrl-C stops"
@@ -117,7 +118,8 @@ class Session:
                     assert not missing, f"{place}: {command} did not print {missing}, but:\n{output}"
 
     def _check_job(self, block: Block, place: str) -> None:
-        parsed = parse_definition(block.text, block.file or place, folder=str(self.folder))
+        home = (self.folder / block.file).parent if block.file else self.folder
+        parsed = parse_definition(block.text, block.file or place, Settings.load(home, {}), folder=str(self.folder))
         assert parsed.errors == (), f"{place}: {[str(error) for error in parsed.errors]}"
 
     def _run(self, command: list[str], place: str, block: Block) -> str:

@@ -56,11 +56,9 @@ def loop_settings(settings: Settings) -> LoopSettings:
     return LoopSettings(
         preread_us=loop.preread_us,
         loop_interval_us=loop.interval_us,
-        lookahead_us=loop.lookahead_us,
         grace_us=loop.keep_us,
         flush_interval_us=loop.flush_us,
         retire_grace_us=loop.retire_us,
-        inbox_max=loop.inbox,
         batches_in_flight_max=loop.batches,
         changes_in_flight_max=loop.changes,
         launch_retry_us=loop.launch_retry_us,

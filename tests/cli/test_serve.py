@@ -250,10 +250,19 @@ def test_the_pages_and_the_api_come_up_with_it_and_go_with_it(folder, tmp_path, 
         wait_for(lambda: place.exists() and bool(place.read_text()), "no server came up")
         url = json.loads(place.read_text())["url"]
         wait_for(lambda: _is_well(url), "it does not answer")
+        assert _origins(folder, url)["port"] == "option --port"
+        assert _origins(folder, url)["web"] == "EVERTICK_WEB"
         serve.process.send_signal(signal.SIGTERM)
         assert serve.end() == 0
         assert "Traceback" not in serve.said
     assert not _is_well(url)
+
+
+def _origins(folder: Path, url: str) -> dict[str, str]:
+    token = (folder / ".evertick" / "token").read_text().strip()
+    request = urllib.request.Request(f"{url}/api/v1/settings", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        return {one["name"]: one["origin"] for one in json.load(answer)["items"]}
 
 
 def _is_well(url: str) -> bool:

@@ -44,11 +44,20 @@ def test_files_may_be_named_one_by_one(tmp_path):
 
 
 def test_warnings_are_told_and_do_not_change_the_end(tmp_path):
-    (tmp_path / "a.yaml").write_text("schedule: '@daily'\n", encoding="utf-8")
+    text = "schedule: ['@daily', {at: 2020-01-01T00:00:00Z}]\noverlapPolicy: all\ncommand: x\n"
+    (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
     result = run(tmp_path)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "nothing to run" in result.stderr
-    assert "1 warning" in result.stderr
+    assert "no effect without 'catchupWindow'" in result.stderr
+    assert "2020-01-01T00:00:00Z, which is past" in result.stderr
+    assert "2 warnings" in result.stderr
+
+
+def test_a_job_with_nothing_to_run_is_an_error(tmp_path):
+    (tmp_path / "a.yaml").write_text("schedule: '@daily'\n", encoding="utf-8")
+    result = run(tmp_path)
+    assert result.exit_code == 2
+    assert "nothing to run" in result.stdout
 
 
 def test_the_findings_as_json(tmp_path):

@@ -523,9 +523,11 @@ def test_a_duplicate_key_does_not_hide_the_other_errors():
 
 
 def test_warnings_leave_the_job_alone():
-    result = parse_definition("schedule: {every: 1h, timezone: Asia/Tokyo}\nretryPolicy: {maxDelay: 1m}\n", "a.yaml")
+    result = parse_definition(
+        "schedule: {every: 1h, timezone: Asia/Tokyo}\nretryPolicy: {maxDelay: 1m}\ncommand: x\n", "a.yaml"
+    )
     assert result.job is not None
-    assert [warning.field for warning in result.warnings] == ["steps", "schedule.every", "retryPolicy"]
+    assert [warning.field for warning in result.warnings] == ["schedule.every", "retryPolicy"]
 
 
 def test_a_plain_form_that_says_how_to_retry_and_not_how_often_is_warned_about():

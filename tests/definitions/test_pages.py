@@ -9,6 +9,7 @@ import pytest
 
 from evertick.definitions.catalogue.job import JOB
 from evertick.definitions.parser import parse_definition
+from evertick.settings import Settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "definitions.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -20,7 +21,7 @@ def test_the_page_has_examples():
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_every_example_loads_without_an_error_or_a_warning(text):
-    result = parse_definition(text, "docs/example.yaml")
+    result = parse_definition(text, "docs/example.yaml", Settings(queues=(("warehouse", 2),)))
     assert (result.errors, result.warnings) == ((), ())
 
 

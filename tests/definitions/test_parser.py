@@ -8,6 +8,7 @@ import pytest
 
 from evertick.definitions.catalogue.job import PIPELINE
 from evertick.definitions.nodes import plain_data
+from evertick.definitions.one_offs import past_one_offs
 from evertick.definitions.parser import Parsed, parse_definition
 from evertick.definitions.schema import job_schema
 from evertick.definitions.yaml import read_yaml
@@ -60,13 +61,14 @@ schedule:
   - "30 9 * * *"
 catchupWindow: "6h"
 overlapPolicy: all
+command: x
 """
         )
         assert result.job is not None
         assert [spec.text for spec in result.job.schedules] == ["0 * * * *", "30 9 * * *"]
         assert result.job.policy.missed is Missed.ALL
         assert result.job.policy.overlap == Overlap(OverlapKind.WAIT)
-        assert ["nothing to run" in str(warning) for warning in result.warnings] == [True]
+        assert result.warnings == ()
 
     def test_a_pipeline_with_every_field_of_the_schedule_block(self):
         job = job_of(
@@ -334,14 +336,43 @@ steps:
 @pytest.mark.parametrize(
     ("queues", "said"),
     [
-        pytest.param((), [], id="no queue is known"),
+        pytest.param((), ["Add 'warehouse = 2' below [queues] in evertick.toml."], id="no queue is known"),
         pytest.param((("warehouse", 2),), [], id="it is known"),
-        pytest.param((("warehouses", 2),), ["Did you mean 'warehouses'?"], id="another is, of nearly that name"),
+        pytest.param(
+            (("warehouses", 2),),
+            ["Did you mean 'warehouses'? Else add 'warehouse = 2' below [queues] in evertick.toml."],
+            id="another is, of nearly that name",
+        ),
     ],
 )
-def test_a_queue_that_the_settings_do_not_know_is_warned_of(queues, said):
+def test_a_queue_that_the_settings_do_not_know_is_an_error(queues, said):
     result = parse_definition("queue: warehouse\ncommand: x", "a.yaml", Settings(queues=queues))
-    assert [warning.hint for warning in result.warnings] == said
+    assert [error.hint for error in result.errors] == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "schedule: '@daily'\n",
+        "schedule: '@daily'\nsteps: []\n",
+        "name: report\n",
+        "schedule: {every: 1h}\nenv: {A: b}\n",
+    ],
+)
+@pytest.mark.parametrize("file", ["jobs/a.yaml", "nightly/pipeline.yaml"])
+def test_a_job_with_nothing_to_run_is_an_error(file, text):
+    result = parse_definition(text, file)
+    assert result.job is None
+    assert len(result.errors) == 1
+
+
+@pytest.mark.parametrize(
+    ("late_us", "is_past"), [(-SECOND, False), (30 * SECOND, False), (30 * SECOND + 1, True), (DAY, True)]
+)
+def test_a_one_off_that_is_past_is_warned_of(late_us, is_past):
+    job = job_of("schedule:\n  - '@daily'\n  - {at: 2026-03-01T09:00:00Z}\ncommand: x\n")
+    found = past_one_offs(job, from_text("2026-03-01T09:00:00Z") + late_us)
+    assert [("2026-03-01T09:00:00Z" in warning.reason, warning.line) for warning in found] == [(True, 2)] * is_past
 
 
 def test_how_long_its_history_is_kept():

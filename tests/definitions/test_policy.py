@@ -67,6 +67,13 @@ WAIT, SKIP, LATEST, REPLACE = (Overlap(OverlapKind(word)) for word in ("wait", "
         pytest.param("blockStrategy: DISCARD_LATER", Missed.NONE, None, SKIP, id="XXL-JOB's word for DISCARD"),
         pytest.param("blockStrategy: cover-early", Missed.NONE, None, REPLACE, id="XXL-JOB's word for COVER"),
         pytest.param("blockStrategy: serial", Missed.NONE, None, WAIT, id="letter case does not matter"),
+        pytest.param("overlap: ' wait '", Missed.NONE, None, WAIT, id="nor do blanks around an overlap"),
+        pytest.param("blockStrategy: ' SERIAL '", Missed.NONE, None, WAIT, id="nor around a block strategy"),
+        pytest.param("missed: ' latest '", Missed.LATEST, None, SKIP, id="nor around missed"),
+        pytest.param("misfire: ' FIRE_ONCE_NOW '", Missed.LATEST, None, SKIP, id="nor around a misfire strategy"),
+        pytest.param(
+            "catchupWindow: 6h\noverlapPolicy: ' all '", Missed.ALL, 6 * HOUR, WAIT, id="nor around an overlapPolicy"
+        ),
     ],
 )
 def test_plain_form_written_as(written, missed, window_us, overlap):

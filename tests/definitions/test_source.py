@@ -70,7 +70,7 @@ def test_two_pipeline_files_in_one_folder_are_duplicates(tmp_path):
 
 
 def test_warnings_are_kept_by_file(tmp_path):
-    found = load_folder(folder_with(tmp_path, {"a.yaml": "schedule: '@daily'\n"}))
+    found = load_folder(folder_with(tmp_path, {"a.yaml": "command: x\noverlapPolicy: all\n"}))
     assert [Path(file).name for file in found.warnings] == ["a.yaml"]
 
 

@@ -43,6 +43,7 @@ from evertick.model.work import (
     Step,
     SubJob,
 )
+from evertick.settings import Settings
 from tests.definitions.mini_schema import misfits
 
 SCHEMA = job_schema()
@@ -50,8 +51,8 @@ SCHEMA = job_schema()
 HOOK = "https://example.org/hook"
 
 
-def job_of(text: str, file: str = "jobs/report.yaml") -> Job:
-    result = parse_definition(text, file)
+def job_of(text: str, file: str = "jobs/report.yaml", settings: Settings | None = None) -> Job:
+    result = parse_definition(text, file, settings)
     assert [str(error) for error in result.errors] == []
     assert result.job is not None
     # What the parser takes, an editor must not underline.
@@ -217,8 +218,8 @@ handlers:
 
 
 def test_what_is_not_written_is_shared_between_all_jobs():
-    first, second = job_of("schedule: '@daily'\n"), job_of("command: x\n", "jobs/other.yaml")
-    assert first.work is NOTHING
+    second = job_of("command: x\n", "jobs/other.yaml")
+    assert Job("a").work is NOTHING
     assert second.work.handlers is NO_HANDLERS
     assert second.steps[0].retry is NO_RETRY
     assert second.steps[0].continue_on is STOP_ON_FAILURE
@@ -354,5 +355,5 @@ def test_an_allowed_run_time_is_a_timeout(written):
 
 
 def test_a_job_may_share_a_limit_and_keep_its_logs():
-    job = job_of("command: x\nqueue: batch\nlogRetention: 30d\n")
+    job = job_of("command: x\nqueue: batch\nlogRetention: 30d\n", settings=Settings(queues=(("batch", 2),)))
     assert (job.queue, job.log_retention_us) == ("batch", 30 * DAY)

@@ -7,6 +7,7 @@ import logging
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -248,6 +249,71 @@ def test_a_function_and_a_file_of_one_id_are_refused(tmp_path):
             await scheduler.start()
 
     run(main)
+
+
+class Mailer:
+    """Sends what it was made with."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __call__(self, to: str = "ops", times: int = 1) -> str:
+        return f"{to}: {self.text * times}"
+
+
+class AsyncMailer(Mailer):
+    async def __call__(self, context: RunContext) -> str:
+        return f"{context.job_id}: {self.text}"
+
+
+def mail(text: str, to: str = "nobody", times: int = 1) -> str:
+    return f"{to}: {text * times}"
+
+
+async def mail_later(context: RunContext, text: str) -> str:
+    return f"{context.job_id}: {text}"
+
+
+@pytest.mark.parametrize(
+    ("call", "job", "params", "said"),
+    [
+        pytest.param(partial(mail, "hi"), "mail", {}, "nobody: hi", id="a partial"),
+        pytest.param(partial(mail, "hi", to="ops"), "mail", {"times": 2}, "ops: hihi", id="a partial with keywords"),
+        pytest.param(partial(partial(mail, "hi"), to="a"), "mail", {"to": "b"}, "b: hi", id="a partial of one"),
+        pytest.param(partial(mail_later, text="hi"), "mail-later", {}, "mail-later: hi", id="a partial of a coroutine"),
+        pytest.param(Mailer("hi"), "mailer", {"times": 2}, "ops: hihi", id="an object"),
+        pytest.param(AsyncMailer("hi"), "asyncmailer", {}, "asyncmailer: hi", id="an object with an async call"),
+        pytest.param(Mailer("hi").__call__, "call", {}, "ops: hi", id="a bound method"),
+    ],
+)
+def test_whatever_can_be_called_can_be_a_job(scheduler, call, job, params, said):
+    scheduler.job()(call)
+    scheduler.job()(call)  # a module that is read again says it again
+
+    async def main():
+        async with scheduler:
+            ended = await scheduler.trigger_now(job, params)
+            assert (ended.state, ended.detail) == ("succeeded", said)
+
+    run(main)
+
+
+@pytest.mark.parametrize("call", [partial(mail, "hi"), Mailer("hi")], ids=["a partial", "an object"])
+def test_what_no_other_process_can_find_is_refused_there(scheduler, call):
+    with pytest.raises(DefinitionError, match="cannot be found by a process of its own"):
+        scheduler.job(isolation="process")(call)
+
+
+def test_two_partials_of_one_function_need_names(scheduler):
+    scheduler.job()(partial(mail, "hi"))
+    with pytest.raises(DefinitionError, match="'mail' is defined in"):
+        scheduler.job()(partial(mail, "ho"))
+    scheduler.job(name="ho")(partial(mail, "ho"))
+
+
+def test_a_builtin_that_does_not_tell_its_parameters_is_refused(scheduler):
+    with pytest.raises(DefinitionError, match="does not tell its parameters"):
+        scheduler.job()(dict)
 
 
 def test_a_job_may_be_defined_while_it_runs(scheduler):

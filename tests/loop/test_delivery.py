@@ -15,7 +15,6 @@ from evertick.loop.messages import (
     AskJob,
     AskRun,
     AskStatistics,
-    AskUpcoming,
     AttemptSeen,
     BackfillJob,
     BatchCommitted,
@@ -206,7 +205,7 @@ def people_ask(here: Redelivering) -> None:
 
 def questions(here: Redelivering) -> None:
     here.run_until("09:00:00")
-    for number, question in enumerate((AskActiveRuns, AskUpcoming, AskStatistics)):
+    for number, question in enumerate((AskActiveRuns, AskStatistics)):
         here.say(question(900 + number))
     here.say(AskRun(910, NINE), AskJob(911, "a"))
     here.run_until("09:20")
@@ -305,7 +304,7 @@ STORIES: dict[type, Callable[[Redelivering], None]] = {
     **dict.fromkeys((RunStarted, RunFinished), ordinary_hours),
     **dict.fromkeys((ChainArrived,), a_chain),
     **dict.fromkeys((TriggerJob, CancelRun, PauseJob, ResumeJob, BackfillJob), people_ask),
-    **dict.fromkeys((AskActiveRuns, AskUpcoming, AskStatistics, AskRun, AskJob), questions),
+    **dict.fromkeys((AskActiveRuns, AskStatistics, AskRun, AskJob), questions),
     **dict.fromkeys((LaunchRefused, RunHeartbeat, StepsSeen, RunLost, AttemptSeen), attempts_go_wrong),
     RunUnknown: a_restart,
     **dict.fromkeys((SubRunWanted, SubRunUnwanted, SubRunsSeen), a_sub_run),

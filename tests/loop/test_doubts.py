@@ -58,12 +58,3 @@ def test_a_paused_job_that_is_rewritten_with_another_schedule_is_accounted_for_u
     lines = here.store.schedules(["a"])
     assert len(lines) == 2
     assert "every_us" in lines[-1].specs
-
-
-def test_what_is_due_within_the_lookahead_is_told_from_memory():
-    from evertick.loop.messages import AskUpcoming
-    from evertick.loop.settings import LoopSettings
-
-    here = world(job("a", MINUTELY), job("b"), settings=LoopSettings(lookahead_us=3 * MINUTE))
-    told = [(due.instant, tuple(due.members)) for due in here.ask(AskUpcoming)]
-    assert told == [(at(f"08:3{minute}"), ("a",)) for minute in (1, 2, 3)]

@@ -127,6 +127,15 @@ def test_it_waits_only_as_long_as_its_window():
     assert "no member of the fleet is there" in here.line("08:31").detail
 
 
+def test_it_is_saturated_where_every_member_was_full_until_then():
+    here = fleet(on_fleet(overlap=Overlap(OverlapKind.PARALLEL, 9), max_delay_us=30 * SECOND))
+    here.act("a", FOREVER)
+    here.say(seen("ex-a", slots=1))
+    here.run_until("08:32:31")
+    assert here.ledger() == ["08:31 running", "08:32 skipped saturated"]
+    assert "of 1 member: 1 full" in here.line("08:32").detail
+
+
 def test_what_waited_for_a_member_starts_in_order_when_one_comes():
     here = fleet(on_fleet(overlap=Overlap(OverlapKind.WAIT)), members=())
     here.run_until("08:33:30")

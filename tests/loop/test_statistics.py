@@ -37,7 +37,6 @@ def test_nothing_measured_is_nothing_late():
         pytest.param({"batches_in_flight_max": 0}, "batches_in_flight_max", id="no batches"),
         pytest.param({"loop_interval_us": 6 * SECOND}, "loop_interval", id="a loop slower than its pre-read"),
         pytest.param({"grace_us": SECOND // 2}, "grace", id="a grace shorter than one iteration"),
-        pytest.param({"lookahead_us": SECOND}, "lookahead", id="a future shorter than what is planned"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_by_name(wrong, named):

@@ -18,7 +18,7 @@ PLAIN = "schedule: '0 9 * * *'\ncommand: echo hello\n"
 
 
 def job(text):
-    parsed = parse_definition(text, "jobs/report.yaml", Settings(timezone="UTC"))
+    parsed = parse_definition(text, "jobs/report.yaml", Settings(timezone="UTC", queues=(("db", 2),)))
     assert parsed.job is not None, parsed.errors
     return parsed.job
 

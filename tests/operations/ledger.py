@@ -11,6 +11,7 @@ from evertick.model.ledger import Batch, JobRecord, ScheduleLine
 from evertick.model.lifecycle import LAUNCHING, PLANNED, RUNNING, SUCCEEDED, RunState, Trigger
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import specs_to_text
+from evertick.settings import Settings
 from evertick.store import Store
 
 MIDNIGHT = from_text("2026-03-02T00:00:00Z")
@@ -24,7 +25,7 @@ def at(hour: float) -> Instant:
 
 
 def job(text: str = TEXT, name: str = "etl") -> Job:
-    parsed = parse_definition(text, f"jobs/{name}.yaml")
+    parsed = parse_definition(text, f"jobs/{name}.yaml", Settings(queues=(("db", 2),)))
     assert parsed.job is not None, parsed.errors
     return replace(parsed.job, id=name)
 

@@ -191,7 +191,7 @@ def test_an_attempt_that_finds_no_place_says_why(strategy, there, why):
     if strategy is Strategy.SHARDING_BROADCAST and why.endswith("full"):
         assert placed == Placement("fleet", shards=(Shard(0, "ex-a"),))
     else:
-        assert placed == Nowhere(why)
+        assert placed == Nowhere(why, is_full=why.endswith("full"))
 
 
 @given(st.sampled_from(CHOOSING), st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("abcdef")))

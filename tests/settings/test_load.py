@@ -136,6 +136,11 @@ class TestWhatIsWrong:
                 id="a channel that cannot be called",
             ),
             pytest.param("[api]\ntls_cert = 'a'", "2: 'api.tls_cert' is set without 'api.tls_key'.", id="half of TLS"),
+            pytest.param(
+                "[fleet]\ntls_ca = 'a'", "2: 'fleet.tls_ca' is set without 'fleet.tls_cert'.", id="a third of it"
+            ),
+            pytest.param("store = ''", "1: 'store' is '': it is empty.", id="an empty store"),
+            pytest.param("store = '  '", "1: 'store' is '  ': it is empty.", id="a blank store"),
         ],
     )
     def test_is_told_with_its_line_and_what_to_write(self, written, tmp_path, text, words):
@@ -145,6 +150,11 @@ class TestWhatIsWrong:
 
     def test_all_of_it_is_told_at_once(self, written):
         assert len(complaints(written, "a = 1\nport = 'x'", {"EVERTICK_WEB": "maybe"}, host=3)) == 4
+
+    @pytest.mark.parametrize("key", catalogue())
+    def test_an_empty_text_is_no_value_of_any_setting(self, tmp_path, key):
+        (told,) = complaints(Settings.load, tmp_path, UTC, {key: " "})
+        assert "it is empty" in told
 
     def test_a_secret_is_not_repeated_in_the_complaint(self, written):
         assert "hunter2" not in complaints(written, "[notifications]\nsigning_key = 'hunter2'")[0]

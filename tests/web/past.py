@@ -144,6 +144,7 @@ SAME = 20260302
 
 def write_jobs(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "evertick.toml").write_text("[queues]\nbuilders = 2\n")
     for name, text in JOBS.items():
         lines = text.strip("\n").splitlines()
         margin = len(lines[0]) - len(lines[0].lstrip())

@@ -16,6 +16,7 @@ from evertick.definitions.watch import FolderWatch
 from evertick.dispatch.control_client import ControlClient
 from evertick.errors import EvertickError
 from evertick.settings import Settings
+from evertick.settings.parts import variable_of
 from evertick.stores import open_store
 
 NICENESS = 10
@@ -27,9 +28,11 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="of job files")
     for name in ("config", "store", "node", "host", "port", "state-folder"):
         parser.add_argument(f"--{name}", help="as evertick serve was given it; without it, as the settings say")
+    parser.add_argument("--option", action="append", default=[], metavar="KEY", help="an option, in its variable")
     chosen = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     named = {name: getattr(chosen, name) for name in ("config", "store", "node", "host", "port")}
+    named |= {key: os.environ.get(variable_of(key)) for key in chosen.option}
     os.nice(NICENESS)
     try:
         settings = Settings.load(chosen.folder, overrides=named)

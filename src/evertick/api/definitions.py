@@ -18,6 +18,7 @@ from evertick.api.models_base import Shape
 from evertick.api.office import Office
 from evertick.api.routing import At, JobId, Routes, items
 from evertick.definitions.fields.identity import job_id_of
+from evertick.definitions.one_offs import past_one_offs
 from evertick.definitions.parser import parse_definition
 from evertick.definitions.source import read_source
 from evertick.errors import Conflict, DefinitionError, NotFound
@@ -55,10 +56,11 @@ def export_definitions(at: At) -> Any:
 def validate_definition(at: At, body: DefinitionBody) -> Any:
     """Whether a job file is good; nothing is written or run."""
     parsed = parse_definition(_clean(body.text), "definition.yaml", at.settings)
+    past = past_one_offs(parsed.job, at.desk.now()) if parsed.job else []
     return {
         "job": parsed.job.id if parsed.job else None,
         "errors": [problem_data(error) for error in parsed.errors],
-        "warnings": [problem_data(warning) for warning in parsed.warnings],
+        "warnings": [problem_data(warning) for warning in (*parsed.warnings, *past)],
     }
 
 

@@ -19,12 +19,14 @@ def add_web(service: FolderService, options: Mapping[str, str | int | None]) -> 
         service.attach(WebThread(service))
         return
     from evertick.service import Companion, module_command
+    from evertick.settings.parts import variable_of
 
-    # Options travel as variables: a password in a URL must not stand where everybody can list it.
-    chosen = {
-        f"EVERTICK_{name.upper().replace('.', '_')}": str(value) for name, value in options.items() if value is not None
-    }
-    command = module_command("evertick.api", str(service.folder), "--state-folder", str(service.state_folder))
+    # Options travel as variables: a password in a URL must not stand where everybody can list it. Their names do not,
+    # so that the pages can tell an option from a variable.
+    given = {key: str(value) for key, value in options.items() if value is not None}
+    chosen = {variable_of(key): value for key, value in given.items()}
+    names = [part for key in given for part in ("--option", key)]
+    command = module_command("evertick.api", str(service.folder), "--state-folder", str(service.state_folder), *names)
     service.accompany(Companion("web", command, {**os.environ, **chosen}, shows_life=True))
 
 

@@ -153,8 +153,9 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     for scope in (block, section):
         if scope is not None:
             _finish(scope, job_id)
-    if not work.steps and not mentions_work(section):
-        report.warn(None, "steps", f"job '{job_id}' has nothing to run.", "Add 'command' or 'steps'.")
+    # With another error in the file it may be that one which took the work away.
+    if not work.steps and not mentions_work(section) and not report.errors:
+        report.error(None, "steps", f"job '{job_id}' has nothing to run.", "Add 'command' or 'steps'.")
     if timetable.form is Form.PLAIN and not timetable.starts and after is None:
         report.warn(node, "schedule", f"job '{job_id}' never starts by itself.", "Add 'start' to its schedule.")
     if timetable.starts or after is not None:
@@ -252,8 +253,10 @@ def _read_queue(section: Section, settings: Settings, report: Report) -> str | N
     if name is not None and job_id_of(name) != name:
         reason = f"'queue' cannot be '{name}': it is written in lower case, with digits, '-', '_' and '.'."
         report.error(node, "queue", reason, f"Write {job_id_of(name)}." if job_id_of(name) else "Write batch.")
+        return name
     known = [queue for queue, _limit in settings.queues]
-    if name is not None and known and name not in known:
-        near = report.suggest(name, known) or f"The settings know: {', '.join(sorted(known)[:10])}."
-        report.warn(node, "queue", f"'queue' names '{name}', which the settings do not: it limits nothing.", near)
+    if name is not None and name not in known:
+        near = report.suggest(name, known)
+        hint = f"{f'{near} Else add' if near else 'Add'} '{name} = 2' below [queues] in evertick.toml."
+        report.error(node, "queue", f"the settings know no queue '{name}', so it would limit nothing.", hint)
     return name

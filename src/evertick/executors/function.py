@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import traceback
@@ -46,7 +47,7 @@ class Function:
 
     @property
     def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.call)
+        return inspect.iscoroutinefunction(underlying(self.call))
 
     def arguments(self, context: RunContext) -> dict[str, Any]:
         """What it is called with: the context, and those of the given parameters that it has."""
@@ -58,23 +59,41 @@ class Function:
         return given if self.context_name is None else {**given, self.context_name: context}
 
 
+def underlying(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The function behind a callable: that of a `functools.partial`, or the `__call__` of an object."""
+    while isinstance(call, functools.partial):
+        call = call.func
+    if hasattr(call, "__qualname__"):
+        return call
+    method: Callable[..., Any] = type(call).__call__
+    return method
+
+
+def name_of(call: Callable[..., Any]) -> str:
+    """What a callable is called: its own name, that of the function behind a partial, or the class of an object."""
+    while isinstance(call, functools.partial):
+        call = call.func
+    return str(getattr(call, "__qualname__", None) or type(call).__qualname__)
+
+
 def describe(call: Callable[..., Any], isolation: str | None = None) -> Function:
     """Read a function's signature; one that could never be called for a run is a `DefinitionError`."""
-    name = getattr(call, "__qualname__", repr(call))
     if not callable(call):
         raise DefinitionError(f"{call!r} is not a function.", hint="Decorate a function.")
-    is_async = inspect.iscoroutinefunction(call)
+    name = name_of(call)
+    is_async = inspect.iscoroutinefunction(underlying(call))
     chosen = _isolation(isolation, is_async, name)
-    if chosen is Isolation.PROCESS and ("<" in name or not getattr(call, "__module__", None)):
+    is_found = getattr(call, "__qualname__", None) is not None and bool(getattr(call, "__module__", None))
+    if chosen is Isolation.PROCESS and ("<" in name or not is_found):
         raise DefinitionError(
             f"'{name}' cannot be found by a process of its own.",
             hint="Define it at the top level of a module, or use isolation='thread'.",
             field="isolation",
         )
-    hints = _hints(call)
+    hints = _hints(underlying(call))
     context_name: str | None = None
     params = []
-    for parameter in inspect.signature(call).parameters.values():
+    for parameter in _signature(call, name).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         annotation = hints.get(parameter.name, str)
@@ -97,6 +116,15 @@ def describe(call: Callable[..., Any], isolation: str | None = None) -> Function
                 hint="Annotate it with str, int, float, bool or RunContext, or give it a default.",
             )
     return Function(call, chosen, context_name, tuple(params))
+
+
+def _signature(call: Callable[..., Any], name: str) -> inspect.Signature:
+    try:
+        return inspect.signature(call)
+    except (TypeError, ValueError):
+        raise DefinitionError(
+            f"'{name}' does not tell its parameters.", hint="Decorate a function of Python that calls it."
+        ) from None
 
 
 def _isolation(written: str | None, is_async: bool, name: str) -> Isolation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar
@@ -88,4 +89,10 @@ class JobRegistry:
 
 def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     """A module that is read again defines its functions again."""
-    return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__) and "<" not in one.__qualname__
+    if isinstance(one, functools.partial) and isinstance(other, functools.partial):
+        is_bound_alike = (one.args, one.keywords) == (other.args, other.keywords)
+        return is_bound_alike and _is_same(one.func, other.func)
+    names = [(call.__module__, call.__qualname__) for call in (one, other) if hasattr(call, "__qualname__")]
+    if len(names) < 2:  # an object with `__call__` is what it is
+        return one is other
+    return names[0] == names[1] and "<" not in names[0][1]

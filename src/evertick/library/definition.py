@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from evertick.definitions.parser import parse_definition
 from evertick.errors import DefinitionError
-from evertick.executors.function import Function, describe
+from evertick.executors.function import Function, describe, name_of, underlying
 from evertick.model.definition import definition_digest
 from evertick.model.duration import format_duration, parse_duration
 from evertick.model.instant import from_datetime, to_text
@@ -66,12 +66,12 @@ def read_function(
     needed = [param.name for param in function.params if param.default is None]
     if needed and (job.schedules or job.after):
         raise DefinitionError(
-            f"the job of '{call.__qualname__}': nobody gives the parameter '{needed[0]}' when it starts by itself.",
+            f"the job of '{name_of(call)}': nobody gives the parameter '{needed[0]}' when it starts by itself.",
             hint="Give it a default, or leave the schedule out.",
             field=needed[0],
             file=place.rpartition(":")[0] or place,
         )
-    target = f"{call.__module__}:{call.__qualname__}"
+    target = f"{underlying(call).__module__}:{name_of(call)}"
     work = Work((Step(job.id, PythonCall(target)),), params=function.params, timeout_us=job.work.timeout_us)
     origins = {name: _origin(value, place) for name, value in job.origins.items()}
     job = replace(job, work=work, file=place, origins=MappingProxyType(origins))
@@ -80,8 +80,8 @@ def read_function(
 
 
 def _fields(call: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    name = options["name"] or call.__name__.replace("_", "-")
-    document = _inspect_doc(call) if options["description"] is None else options["description"]
+    name = options["name"] or name_of(call).rpartition(".")[2].replace("_", "-")
+    document = _inspect_doc(underlying(call)) if options["description"] is None else options["description"]
     fields: dict[str, Any] = {"name": name, "command": "true"}
     schedules = [
         *({"cron": text} for text in _listed(options["cron"])),
@@ -151,8 +151,9 @@ def _minutes(span: Duration | int) -> int:
 
 def _place_of(call: Callable[..., Any]) -> str:
     """`reports.py:12`, as a job file is named in errors and by `why`."""
-    code = getattr(inspect.unwrap(call), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(call, "__module__", "code")
+    function = inspect.unwrap(underlying(call))
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else str(getattr(function, "__module__", None) or "code")
 
 
 def _origin(value: str, place: str) -> str:
@@ -168,7 +169,7 @@ def _told(call: Callable[..., Any], place: str, errors: Sequence[DefinitionError
     field = arguments.get(first.field or "", first.field)
     file, _, line = place.rpartition(":")
     return DefinitionError(
-        f"the job of '{call.__qualname__}': {first.reason}{more}",
+        f"the job of '{name_of(call)}': {first.reason}{more}",
         hint=first.hint,
         field=field,
         file=file or place,

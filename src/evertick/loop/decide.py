@@ -19,7 +19,6 @@ from evertick.loop.messages import (
     AskJob,
     AskRun,
     AskStatistics,
-    AskUpcoming,
     AttemptSeen,
     BackfillJob,
     BatchCommitted,
@@ -159,8 +158,6 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             requests.one_run(state, turn, message)
         case AskJob():
             requests.one_job(state, turn, message)
-        case AskUpcoming():
-            requests.upcoming(state, turn, message)
         case AskStatistics():
             requests.statistics(state, turn, message)
         case Shutdown(ends_runs):

@@ -65,7 +65,6 @@ IDENTITY: Final[Mapping[type, Identity]] = {
     m.AskActiveRuns: Identity.QUESTION,
     m.AskRun: Identity.QUESTION,
     m.AskJob: Identity.QUESTION,
-    m.AskUpcoming: Identity.QUESTION,
     m.AskStatistics: Identity.QUESTION,
 }
 """Of every kind of message; `tests/loop/test_delivery.py` delivers each of them again."""

@@ -330,9 +330,10 @@ def _is_superseded_by_plan(state: State, job: JobState) -> bool:
 
 
 def _why_too_late(state: State, run: OpenRun) -> tuple[SkipReason, str]:
-    why = state.homeless.pop(run.key, None)
-    if why is not None:
-        return SkipReason.NO_EXECUTOR, f"until the end of the job's window no executor could take it: {why}"
+    nowhere = state.homeless.pop(run.key, None)
+    if nowhere is not None:
+        reason = SkipReason.SATURATED if nowhere.is_full else SkipReason.NO_EXECUTOR
+        return reason, f"until the end of the job's window no executor could take it: {nowhere.why}"
     return SkipReason.LATE, "it waited longer than the job's window allows"
 
 

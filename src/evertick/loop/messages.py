@@ -32,7 +32,6 @@ __all__ = [
     "AskJob",
     "AskRun",
     "AskStatistics",
-    "AskUpcoming",
     "AttemptSeen",
     "BackfillJob",
     "BatchCommitted",
@@ -288,12 +287,6 @@ class AskJob(NamedTuple):
     job_id: str
 
 
-class AskUpcoming(NamedTuple):
-    """What is due next on this node, as far as the lookahead reaches."""
-
-    slot: ReplySlot
-
-
 class AskStatistics(NamedTuple):
     slot: ReplySlot
 
@@ -335,6 +328,5 @@ Message: TypeAlias = (
     | AskActiveRuns
     | AskRun
     | AskJob
-    | AskUpcoming
     | AskStatistics
 )

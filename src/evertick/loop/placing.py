@@ -95,12 +95,12 @@ def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: 
     )
     placed = place(asked)
     if isinstance(placed, Nowhere):
-        _wait_for_a_member(state, turn, job, run, placed.why)
+        _wait_for_a_member(state, turn, job, run, placed)
         return False
-    why = state.homeless.pop(run.key, None)
-    if why is not None:
+    nowhere = state.homeless.pop(run.key, None)
+    if nowhere is not None:
         # It says why it is late; that there is no executor is true no longer.
-        turn.note(run, f"it waited for an executor: {why}")
+        turn.note(run, f"it waited for an executor: {nowhere.why}")
     run.executor = str(placed)
     return True
 
@@ -115,15 +115,15 @@ def note_placed(state: State, job: JobState, run: OpenRun) -> None:
         state.placed.setdefault(member, {})[run.key] = run
 
 
-def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, why: str) -> None:
-    if state.homeless.get(run.key) == why:
+def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, nowhere: Nowhere) -> None:
+    if state.homeless.get(run.key) == nowhere:
         return
     if run.key not in state.homeless and job.job.policy.max_delay_us is not None:
         # Looked at again when its window is over, whoever comes or does not come until then.
         state.ring.put(run.key.scheduled_for + job.job.policy.max_delay_us + 1, run)
-    state.homeless[run.key] = why
-    turn.note(run, f"{NO_EXECUTOR}: {why}")
-    turn.log("run.without_executor", run=run.key.run_id, why=why)
+    state.homeless[run.key] = nowhere
+    turn.note(run, f"{NO_EXECUTOR}: {nowhere.why}")
+    turn.log("run.without_executor", run=run.key.run_id, why=nowhere.why)
 
 
 def _members(state: State, executor: str, now: Instant) -> list[Member]:

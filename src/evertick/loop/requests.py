@@ -13,7 +13,6 @@ from evertick.loop.messages import (
     AskJob,
     AskRun,
     AskStatistics,
-    AskUpcoming,
     BackfillJob,
     CancelRun,
     PauseJob,
@@ -192,10 +191,6 @@ def one_run(state: State, turn: Turn, message: AskRun) -> None:
 def one_job(state: State, turn: Turn, message: AskJob) -> None:
     job = state.jobs.get(message.job_id)
     turn.reply(message.slot, None if job is None else facts_of(state, turn, job))
-
-
-def upcoming(state: State, turn: Turn, message: AskUpcoming) -> None:
-    turn.reply(message.slot, state.index.due_between(turn.now, turn.now + state.settings.lookahead_us))
 
 
 def statistics(state: State, turn: Turn, message: AskStatistics) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evertick.errors import SettingsError
 from evertick.model.duration import format_duration
-from evertick.model.instant import MINUTE, SECOND
+from evertick.model.instant import SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +15,6 @@ class LoopSettings:
     """Occurrences are entered in the ledger this long before they are due."""
     loop_interval_us: int = SECOND
     """How often the loop plans, whatever else wakes it."""
-    lookahead_us: int = 10 * MINUTE
-    """How far ahead upcoming occurrences are answered from memory."""
     grace_us: int = 30 * SECOND
     """How long an ended run stays in memory, for questions about it."""
     flush_interval_us: int = 5 * SECOND
@@ -37,7 +35,7 @@ class LoopSettings:
     """A pause of the loop above this is a stall."""
 
     def __post_init__(self) -> None:
-        for name in ("preread_us", "loop_interval_us", "lookahead_us", "grace_us", "flush_interval_us"):
+        for name in ("preread_us", "loop_interval_us", "grace_us", "flush_interval_us"):
             if getattr(self, name) <= 0:
                 raise SettingsError(f"{_said(name)} must be longer than zero.")
         for name in ("inbox_max", "batches_in_flight_max", "changes_in_flight_max"):
@@ -45,7 +43,6 @@ class LoopSettings:
                 raise SettingsError(f"{name} must be at least 1.")
         self._require("preread_us", "loop_interval_us", "an occurrence must be entered before it is due")
         self._require("grace_us", "loop_interval_us", "an ended run must outlive one iteration")
-        self._require("lookahead_us", "preread_us", "the future that is shown contains the future that is planned")
 
     def _require(self, longer: str, shorter: str, because: str) -> None:
         if getattr(self, longer) < getattr(self, shorter):

@@ -19,6 +19,7 @@ from evertick.model.member import Member
 from evertick.model.policy import Missed, Overlap
 from evertick.model.run import LedgerRow, RunKey
 from evertick.planning.occurrences import OccurrenceIndex
+from evertick.routing.placing import Nowhere
 
 
 class Arrival(NamedTuple):
@@ -246,7 +247,7 @@ class State:
         """What was put on each member; those that have ended are forgotten when somebody counts."""
         self.counted_at: dict[str, Instant] = {}
         """When those that have ended were last forgotten, for each member without a limit of slots."""
-        self.homeless: dict[RunKey, str] = {}
+        self.homeless: dict[RunKey, Nowhere] = {}
         """Runs that wait because no member can take them, and why."""
         self.recalling: set[str] = set()
         """Jobs that the ledger was asked about where they ran."""

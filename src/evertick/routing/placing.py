@@ -37,6 +37,8 @@ class Nowhere(NamedTuple):
     """It has to wait."""
 
     why: str
+    is_full: bool = False
+    """Whether there are members that could take it if they were not full."""
 
 
 def place(asked: Asked) -> Placement | Nowhere:
@@ -44,7 +46,7 @@ def place(asked: Asked) -> Placement | Nowhere:
         return _broadcast(asked)
     ready = [member for member in matching(asked.routing.labels, asked.members) if is_ready(member)]
     if not ready:
-        return Nowhere(why_nowhere(asked.routing, asked.members))
+        return nowhere(asked.routing, asked.members)
     last_tried = asked.before.member if asked.before else ""
     seed = f"{asked.run_id}/{asked.attempt}"
     situation = Situation(
@@ -73,7 +75,7 @@ def _broadcast(asked: Asked) -> Placement | Nowhere:
     # One that is full is not passed over: a shard that nobody carries out would be work that is left undone.
     names = sorted(member.name for member in found if member.is_healthy and member.is_open)
     if not names:
-        return Nowhere(why_nowhere(asked.routing, asked.members))
+        return nowhere(asked.routing, asked.members)
     if asked.before is not None and asked.before.shards:
         return asked.before._replace(shards=tuple(_again(shard, names) for shard in asked.before.shards))
     shards = tuple(Shard(number, "" if name in asked.left_out else name) for number, name in enumerate(names))
@@ -99,20 +101,20 @@ def is_ready(member: Member) -> bool:
     return member.is_healthy and member.is_open and not member.is_full
 
 
-def why_nowhere(routing: Routing, members: Sequence[Member]) -> str:
-    """In words: what is missing, and how many there are."""
+def nowhere(routing: Routing, members: Sequence[Member]) -> Nowhere:
+    """What is missing, and how many there are."""
     wanted = ", ".join(f"{name}={value}" for name, value in routing.labels)
     if not members:
-        return f"no member of the {routing.executor} is there"
+        return Nowhere(f"no member of the {routing.executor} is there")
     found = matching(routing.labels, members)
     if not found:
-        return f"of {_members(len(members))}: none has {wanted}"
+        return Nowhere(f"of {_members(len(members))}: none has {wanted}")
     away = sum(not member.is_healthy for member in found)
     shut = sum(member.is_healthy and not member.is_open for member in found)
     full = sum(member.is_healthy and member.is_open and member.is_full for member in found)
     counts = ((away, "away"), (shut, "cordoned"), (full, "full"))
     states = ", ".join(f"{count} {word}" for count, word in counts if count)
-    return f"of {_members(len(found))}{f' with {wanted}' if wanted else ''}: {states}"
+    return Nowhere(f"of {_members(len(found))}{f' with {wanted}' if wanted else ''}: {states}", is_full=full > 0)
 
 
 def _members(count: int) -> str:

@@ -32,6 +32,8 @@ class _Found:
 
     def take(self, setting: Setting, written: Any, origin: str, base: Path | None) -> None:
         try:
+            if isinstance(written, str) and not written.strip():
+                raise Unfit("it is empty", "Write a value, or remove it: the default holds then.")
             value = setting.kind.read(written)
         except Unfit as unfit:
             reason, hint = unfit.args
@@ -147,7 +149,11 @@ def _check_together(found: _Found) -> None:
                 near = get_close_matches(name, channels, n=1, cutoff=0.5)
                 hint = f"Did you mean '{near[0]}'?" if near else f"Add {name} = ... to [notifications.channels]."
                 problems.append(f"{found.origins[key]}: '{key}' names the channel '{name}', which is not there. {hint}")
-    for one, other in (("api.tls_cert", "api.tls_key"), ("fleet.tls_cert", "fleet.tls_key")):
+    for one, other in (
+        ("api.tls_cert", "api.tls_key"),
+        ("fleet.tls_cert", "fleet.tls_key"),
+        ("fleet.tls_ca", "fleet.tls_cert"),
+    ):
         for here, missing in ((one, other), (other, one)):
             if values.get(here) and not values.get(missing):
                 problems.append(f"{found.origins[here]}: '{here}' is set without '{missing}'. Set both, or none.")

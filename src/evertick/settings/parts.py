@@ -52,8 +52,9 @@ def _part(cls: type, about: str) -> Any:
 class LoopPart:
     preread_us: int = _a(duration(), 5 * SECOND, "Occurrences are entered in the ledger this long before they are due.")
     interval_us: int = _a(duration(), SECOND, "How often the loop plans, whatever else wakes it.")
-    lookahead_us: int = _a(duration(), 10 * MINUTE, "How far ahead upcoming occurrences are answered from memory.")
-    keep_us: int = _a(duration(), 30 * SECOND, "How long an ended run stays in memory, for questions about it.")
+    keep_us: int = _a(
+        duration(), 30 * SECOND, "How long the loop remembers an ended run, to report its end to a new owner."
+    )
     flush_us: int = _a(
         duration(), 5 * SECOND, "With nothing due, how often the ledger learns how far planning has come."
     )
@@ -66,7 +67,6 @@ class LoopPart:
     )
     stall_us: int = _a(duration(), 5 * SECOND, "A pause of the loop above this is a stall.")
     lease_us: int = _a(duration(), 6 * SECOND, "A dead node's jobs are free for others after this.")
-    inbox: int = _a(count(1), 10_000, "Requests that may wait for the loop; further ones are turned away.")
     batches: int = _a(count(1), 4, "Planning pauses while so many commits are unanswered.")
     changes: int = _a(count(1), 100_000, "Planning pauses while so many changes are unwritten.")
 
@@ -261,6 +261,11 @@ class Values:
         return self.state or folder / STATE_FOLDER
 
 
+def variable_of(key: str) -> str:
+    """The variable of the environment that a setting is read from."""
+    return f"EVERTICK_{key.upper().replace('.', '_')}"
+
+
 class Setting(NamedTuple):
     """One line of the table."""
 
@@ -275,7 +280,7 @@ class Setting(NamedTuple):
 
     @property
     def variable(self) -> str:
-        return f"EVERTICK_{self.key.upper().replace('.', '_')}"
+        return variable_of(self.key)
 
     def value_in(self, settings: Values) -> Any:
         found: Any = settings

@@ -89,7 +89,7 @@ def serve(
     _offer_a_first_job(folder)
     service = FolderService(folder, settings, observe=None if quiet else Teller())
     if settings.web:
-        add_web(service, shared)
+        add_web(service, {**shared, "stop.runs": stop_runs})
     asyncio.run(_run(service, settings.stop.patience_us / 1_000_000 if patience is None else patience))
 
 

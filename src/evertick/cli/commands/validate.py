@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from evertick.cli import times
 from evertick.cli.exits import USAGE
 from evertick.cli.output import note, output_option, show, show_text
 
@@ -25,6 +26,7 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
       evertick validate jobs
       evertick validate jobs/report.yaml jobs/sync/pipeline.yaml -o json
     """
+    from evertick.definitions.one_offs import past_one_offs
     from evertick.definitions.source import definition_files, load_files
     from evertick.errors import NotFound
     from evertick.settings import Settings
@@ -38,6 +40,7 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
     found = load_files(dict.fromkeys(files), Settings.load(_settings_folder(paths)), is_whole=is_whole)
     errors = [error for errors in found.errors.values() for error in errors]
     warnings = [warning for warnings in found.warnings.values() for warning in warnings]
+    warnings += [warning for job in found.jobs.values() for warning in past_one_offs(job, times.now())]
     data = {
         "files": len(found.files),
         "jobs": list(found.jobs),

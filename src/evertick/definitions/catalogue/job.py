@@ -145,7 +145,9 @@ CONSTRAINTS: Final[Fields] = {
 _LABELS: Final = one_of(map_of(TEXT), WORDS)
 _ENABLED: Final = Field(FLAG, "Whether it is planned at all.", "`true`", False)
 _WINDOW: Final = Field(ref("window"), "How late is too late, also when caught up.", "no bound")
-_RETRY: Final = Field(ref("retryPolicy"), "Tries after a failure.", "by form")
+_RETRY: Final = Field(
+    ref("retryPolicy"), "Tries after a failure.", "none; in a pipeline file 3, after 60 s, 120 s, 180 s"
+)
 _AFTER: Final = Field(
     one_of(WORDS, ref("after")), "Jobs it waits for; at the job or in the block.", "none", "data-fetch"
 )
@@ -188,7 +190,12 @@ JOB: Final[Fields] = {
     "timezone": Field(TEXT, "The IANA name of the zone its schedules are read in.", "the setting's", "Europe/Berlin"),
     "enabled": _ENABLED,
     **WORK,
-    "missed": Field(choice(MISSED), "Which missed occurrences are kept.", "by form", "latest"),
+    "missed": Field(
+        choice(MISSED),
+        "Which missed occurrences are kept.",
+        "`none`; in a pipeline file `latest`",
+        "latest",
+    ),
     "catchupWindow": Field(DURATION, "How far back missed occurrences are kept.", "no catch-up", "6h"),
     "overlapPolicy": Field(choice(OVERLAP_POLICIES), "With `catchupWindow`: what missed ones do.", "`skip`"),
     "misfire": Field(choice(MISFIRES), "Whether the latest missed one is run; the grace is 5 s.", "", "DO_NOTHING"),

@@ -85,7 +85,7 @@ def share_of(node: Node, field: str, report: Report) -> float | None:
 def choice_of(
     node: Node, field: str, report: Report, choices: Mapping[str, T], aliases: Mapping[str, T] | None = None
 ) -> T | None:
-    """One of a few words, in any letter case, with `-` or `_`; or what another scheduler calls it."""
+    """One of a few words, in any letter case, `-` or `_`, with blanks or not; or what another scheduler calls it."""
     words = ", ".join(choices)
     if not isinstance(node, ScalarNode) or node.value is None:
         report.error(node, field, f"'{field}' must be one of {words}, not {kind_of(node)}.")
@@ -100,7 +100,7 @@ def choice_of(
 
 def fold(word: str) -> str:
     """The same for every way in which people write a word that has two parts."""
-    return word.lower().replace("-", "_")
+    return word.strip().lower().replace("-", "_")
 
 
 def duration_of(node: Node, field: str, report: Report, *, allow_subsecond: bool = False) -> int | None:

@@ -193,7 +193,10 @@ class _Workflow:
                 self._fields["overlap"] = f"parallel({count})"
 
     def _queue(self, node: Node) -> None:
-        self._set("queue", re.sub(r"[^a-z0-9_.-]+", "-", str(plain_data(node)).lower()).strip("-._"))
+        name = re.sub(r"[^a-z0-9_.-]+", "-", str(plain_data(node)).lower()).strip("-._")
+        self._set("queue", name)
+        if name:
+            self.note(node, f"the limit of its queue: add '{name} = 2' below [queues] in evertick.toml.")
 
     def _handlers(self, node: Node) -> None:
         if not isinstance(node, MapNode):
