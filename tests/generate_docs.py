@@ -22,6 +22,7 @@ from evertick.model.lifecycle import (
     Trigger,
     diagram,
 )
+from evertick.model.run_variables import RUN_VARIABLES
 from tests.cli.pages import commands_page, exit_codes_page
 from tests.definitions.fields_page import fields_page
 from tests.generate_types import types_text
@@ -144,6 +145,18 @@ def types_page() -> str:
     return types_text(json.loads(openapi_page()))
 
 
+def run_variables_page() -> str:
+    """docs/reference/run-variables.md: what a run finds in its environment."""
+    rows = ([f"`{name}`", meaning] for name, meaning in RUN_VARIABLES.items())
+    return f"""# Variables of a run
+
+What every process of a run finds in its environment beside the job's own variables. The names begin with
+`EVERTICK_RUN_`; no [setting](../settings.md) has a variable that does.
+
+{table(["variable", "what it holds"], rows)}
+"""
+
+
 GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/lifecycle.md": lifecycle,
     "docs/reference/catchup-table.md": catchup_page,
@@ -153,6 +166,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/reference/exit-codes.md": exit_codes_page,
     "docs/reference/fields.md": fields_page,
     "docs/reference/openapi.json": openapi_page,
+    "docs/reference/run-variables.md": run_variables_page,
     "docs/settings.md": settings_page,
     "web/src/api/schema.ts": types_page,
 }

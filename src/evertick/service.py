@@ -48,6 +48,8 @@ from evertick.model.ledger import NODE_PREFIX, bucket_lease
 from evertick.operations import messages_of
 from evertick.parts import executors_of, loop_settings
 from evertick.settings import Settings
+from evertick.settings.parts import STATE_FOLDER
+from evertick.settings.state_pointer import note_place
 from evertick.store import Store
 from evertick.stores import lock_path, open_store
 from evertick.stores.lock import HEARTBEAT_US, FolderLock
@@ -347,6 +349,9 @@ class FolderService:
 
     async def run(self) -> None:
         with own_folder(state_folder(self.state_folder)):
+            own = self.folder / STATE_FOLDER
+            if not note_place(self.folder, self.state_folder, self.settings.store or "", own):
+                log.warning("state.unannounced folder=%s state=%s", self.folder, self.state_folder)
             await self._run()
 
     async def _run(self) -> None:

@@ -44,7 +44,7 @@ def finish(*arguments: str, code: int) -> tuple[str, str]:
 
 @pytest.mark.slow
 def test_the_output_is_on_stdout_and_the_result_is_the_exit_code(tmp_path):
-    file = job(tmp_path, "command: echo $WORD for $EVERTICK_SCHEDULED_FOR\nparams: {WORD: {default: hello}}\n")
+    file = job(tmp_path, "command: echo $WORD for $EVERTICK_RUN_SCHEDULED_FOR\nparams: {WORD: {default: hello}}\n")
     out, err = finish(file, "-p", "WORD=hi", code=0)
     assert out.startswith("hi for 20")
     assert err == ""
@@ -90,7 +90,7 @@ def test_a_job_of_a_folder_is_run_by_its_id_whatever_its_schedule_says(tmp_path)
 @pytest.mark.slow
 def test_a_failure_is_tried_again_as_the_job_says(tmp_path):
     policy = "retryPolicy: {maxRetries: 1, retryDelay: 1s}\n"
-    text = f"{policy}command: echo try $EVERTICK_ATTEMPT; test $EVERTICK_ATTEMPT = 2\n"
+    text = f"{policy}command: echo try $EVERTICK_RUN_ATTEMPT; test $EVERTICK_RUN_ATTEMPT = 2\n"
     out, err = finish(job(tmp_path, text), code=0)
     assert out.splitlines() == ["try 1", "try 2"]
     assert "attempt 1 went wrong: exit code 1; it is tried again in " in err

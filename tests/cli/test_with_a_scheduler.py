@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 FILES = {
     "echo.yaml": (
         "schedule: '0 * * * *'\ntimezone: UTC\nparams: {WORD: {default: hello, pattern: '[a-z]+'}}\n"
-        "command: echo $WORD for $EVERTICK_SCHEDULED_FOR; test $WORD != fail\n"
+        "command: echo $WORD for $EVERTICK_RUN_SCHEDULED_FOR; test $WORD != fail\n"
     ),
     "often.yaml": "schedule: {every: 1s, missedExecution: skip}\noverlap: skip\ncommand: 'true'\n",
     "echo-often.yaml": "schedule: {every: 2s, missedExecution: skip}\noverlap: skip\ngrace: 1s\ncommand: 'true'\n",

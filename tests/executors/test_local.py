@@ -237,14 +237,18 @@ def test_a_process_is_told_about_its_run_and_nothing_of_the_schedulers_own(place
     place.end_of(order.key, 3)
     found = dict(row.split("=", 1) for row in place.log(order.key, attempt=3).decode().splitlines())
     assert found["GREETING"] == "hello"
-    assert found["EVERTICK_JOB"] == "report"
+    assert found["EVERTICK_RUN_JOB"] == "report"
     assert found["EVERTICK_RUN_ID"] == order.key.run_id
-    assert (found["EVERTICK_ATTEMPT"], found["EVERTICK_FENCE"], found["EVERTICK_STEP"]) == ("3", "9", "main")
-    assert found["EVERTICK_SCHEDULED_FOR"] == to_text(NINE)
-    assert found["EVERTICK_SCHEDULED_FOR_UNIX"] == str(NINE // SECOND)
-    assert found["EVERTICK_TRIGGER"] == "manual"
-    assert found["EVERTICK_PREVIOUS_SUCCESS"] == to_text(NINE - SECOND)
-    assert found["EVERTICK_PARAMS"] == '{"a": 1}'
+    assert (found["EVERTICK_RUN_ATTEMPT"], found["EVERTICK_RUN_FENCE"], found["EVERTICK_RUN_STEP"]) == (
+        "3",
+        "9",
+        "main",
+    )
+    assert found["EVERTICK_RUN_SCHEDULED_FOR"] == to_text(NINE)
+    assert found["EVERTICK_RUN_SCHEDULED_FOR_UNIX"] == str(NINE // SECOND)
+    assert found["EVERTICK_RUN_TRIGGER"] == "manual"
+    assert found["EVERTICK_RUN_PREVIOUS_SUCCESS"] == to_text(NINE - SECOND)
+    assert found["EVERTICK_RUN_PARAMS"] == '{"a": 1}'
     assert re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", found["TRACEPARENT"])
     assert "DATABASE_PASSWORD" not in found
     assert "PYTHONPATH" not in found
@@ -474,10 +478,10 @@ def test_a_run_that_waits_between_two_tries_can_be_stopped(place, tmp_path):
 )
 def test_handlers_run_by_how_the_steps_ended(place, step, ran):
     handlers = Handlers(
-        on_success=sh('echo "$EVERTICK_STATE"', "glad"),
+        on_success=sh('echo "$EVERTICK_RUN_OUTCOME"', "glad"),
         on_failure=sh("exit 7", "sorry"),
         on_cancel=sh("true", "gone"),
-        on_exit=sh('echo "$EVERTICK_STATE"; exit 1', "always"),
+        on_exit=sh('echo "$EVERTICK_RUN_OUTCOME"; exit 1', "always"),
     )
     end = place.run(job_of(step, handlers=handlers))
     assert order_of(place) == ran

@@ -109,7 +109,7 @@ def test_a_launch_on_a_member_that_is_not_there_is_refused(executor, reports):
 
 class TestBroadcast:
     def test_every_member_has_its_shard_and_the_run_ends_when_all_have(self, crowd, executor, reports):
-        order = given("echo $EVERTICK_SHARD_INDEX/$EVERTICK_SHARD_TOTAL", "fleet:*ex-a,ex-b,ex-c")
+        order = given("echo $EVERTICK_RUN_SHARD_INDEX/$EVERTICK_RUN_SHARD_TOTAL", "fleet:*ex-a,ex-b,ex-c")
         executor.launch(order)
         assert reports.end_of(order.key).state is SUCCEEDED
         assert reports.end_of(order.key).executor == "fleet:*ex-a+,ex-b+,ex-c+"
@@ -118,7 +118,7 @@ class TestBroadcast:
         assert [type(one) for one in reports] == [RunStarted, RunFinished]
 
     def test_one_that_fails_fails_the_run_and_only_it_is_tried_again(self, executor, reports):
-        order = given("test $EVERTICK_SHARD_INDEX != 1 -o $EVERTICK_ATTEMPT = 2", "fleet:*ex-a,ex-b,ex-c")
+        order = given("test $EVERTICK_RUN_SHARD_INDEX != 1 -o $EVERTICK_RUN_ATTEMPT = 2", "fleet:*ex-a,ex-b,ex-c")
         executor.launch(order)
         end = reports.end_of(order.key)
         assert (end.state, end.exit_code, end.executor) == (FAILED, 1, "fleet:*ex-a+,ex-b,ex-c+")
@@ -128,7 +128,7 @@ class TestBroadcast:
         assert reports.end_of(order.key).state is SUCCEEDED
 
     def test_two_shards_may_share_a_member(self, crowd, executor, reports):
-        order = given("echo $EVERTICK_SHARD_INDEX", "fleet:*ex-a+,ex-c,ex-c")
+        order = given("echo $EVERTICK_RUN_SHARD_INDEX", "fleet:*ex-a+,ex-c,ex-c")
         executor.launch(order)
         assert reports.end_of(order.key).state is SUCCEEDED
         assert [crowd.log_of(order.key, f"main [{number} of 3]") for number in (1, 2)] == [b"1\n", b"2\n"]

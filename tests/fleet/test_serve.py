@@ -18,7 +18,9 @@ JOBS = {
     "everywhere": """
         routing: SHARDING_BROADCAST
         retryPolicy: {maxRetries: 2, retryDelayMs: 100}
-        command: echo $EVERTICK_SHARD_INDEX.$EVERTICK_ATTEMPT; test $EVERTICK_SHARD_INDEX = 0 -o $EVERTICK_ATTEMPT = 2
+        command: |
+          echo $EVERTICK_RUN_SHARD_INDEX.$EVERTICK_RUN_ATTEMPT
+          test $EVERTICK_RUN_SHARD_INDEX = 0 -o $EVERTICK_RUN_ATTEMPT = 2
     """,
     "picky": """
         runsOn: {gpu: true}

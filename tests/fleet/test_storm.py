@@ -27,7 +27,7 @@ class Site:
         self.began, self.ended = folder / "began", folder / "ended"
         for strategy in STRATEGIES:
             name = strategy.lower().replace("_", "-")
-            told = 'echo "$EVERTICK_RUN_ID/$EVERTICK_ATTEMPT"'
+            told = 'echo "$EVERTICK_RUN_ID/$EVERTICK_RUN_ATTEMPT"'
             (self.jobs / f"{name}.yaml").write_text(
                 f"schedule: {{every: 1s, missedExecution: run}}\noverlap: wait\nrouting: {strategy}\n"
                 f"command: {told} >> {self.began}; sleep 0.2; {told} >> {self.ended}\n"

@@ -98,7 +98,7 @@ def leave():
 class Tool:
     @staticmethod
     def use():
-        print(os.environ["EVERTICK_STEP"], "evertick" in sys.modules)
+        print(os.environ["EVERTICK_RUN_STEP"], "evertick" in sys.modules)
 """
 
 

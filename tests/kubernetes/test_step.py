@@ -56,7 +56,7 @@ def test_it_prints_and_ends_as_its_container_does(here):
 def test_values_go_in_and_come_out_and_secrets_do_not(here):
     job = job_of(
         sh("echo hello", "first", output="WORD"),
-        container('echo "$WORD $DAY $EVERTICK_STEP [$TOKEN]"', depends=("first",), output="ANSWER"),
+        container('echo "$WORD $DAY $EVERTICK_RUN_STEP [$TOKEN]"', depends=("first",), output="ANSWER"),
         sh('echo "$ANSWER"', "last", depends=("main",)),
         params=(Param("DAY"),),
         env=(("TOKEN", Secret("env", "TOKEN")),),
@@ -89,7 +89,7 @@ def test_a_stop_ends_the_container_too(here, troubles):
 
 
 def test_what_a_lost_attempt_left_on_the_cluster_ends_before_the_next_begins(here, troubles, real_cluster):
-    job = job_of(container('echo "$EVERTICK_ATTEMPT"; test "$EVERTICK_ATTEMPT" = 2 || sleep 600'))
+    job = job_of(container('echo "$EVERTICK_RUN_ATTEMPT"; test "$EVERTICK_RUN_ATTEMPT" = 2 || sleep 600'))
     executor: LocalExecutor = here._opened[-1]
     executor.launch(launch(job))
     until(lambda: here.log() == b"1\n", "it to be up")

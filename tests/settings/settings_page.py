@@ -44,6 +44,19 @@ jobs/evertick.toml:5: unknown setting 'loop.prerad'. Did you mean 'loop.preread'
   secret may hold the secret itself. They are looked up when they are needed, and nothing shows them.
 
 The settings are read when the scheduler starts. Job files are watched; this file is not.
+
+## Where the state is
+
+What a scheduler keeps (the SQLite ledger, logs, tokens, the socket) is in `.evertick` in the folder of the jobs, or
+where `state` says. Commands find it from the folder alone, in this order: `--store` or `--server`; `state` and
+`store` in `evertick.toml` or the environment; the pointer that the scheduler left when it was started last. The
+pointer is `.evertick-state.json` in the folder. Where the scheduler may not write there, it is in
+`/run/evertick/places` and `/var/lib/evertick/places` (a systemd service, by its `RuntimeDirectory` and
+`StateDirectory`), or else in `~/.local/state/evertick/places` of its user.
+
+A pointer is used only if it belongs to root, to you, or to the owner of the folder; for a folder of root, also if it
+belongs to the system's service. Any other is named on stderr and left alone. An address with a password is never
+noted: with such a ledger, commands need a running scheduler or `EVERTICK_STORE`.
 """
 
 

@@ -48,7 +48,7 @@ JOBS: Mapping[str, str] = {
         timezone: America/New_York
         tags: [ops]
         retryPolicy: {maxRetries: 1, retryDelay: 1s}
-        command: test "$EVERTICK_ATTEMPT" -gt 1 && echo renewed
+        command: test "$EVERTICK_RUN_ATTEMPT" -gt 1 && echo renewed
     """,
     "etl": """
         description: Fetch, check, enrich and publish the orders

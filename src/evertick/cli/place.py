@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from evertick.operations.run_logs import RunLogs
 
 LEDGER = "ledger.db"
+UNREADABLE_NEXT = "call the command as that user or as root, or ask its server with --server and a token"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -47,6 +49,10 @@ class Place:
     token_file: Path | None = None
     is_ledger_named: bool = False
     """Whoever names a ledger wants that one, and not what a server nearby may have."""
+    unreadable: str = ""
+    """Why the state of the folder's scheduler cannot be looked at by this user, in words; empty: it can."""
+    is_store_hidden: bool = False
+    """Whether the scheduler has a ledger whose address holds a password, so that it is not noted."""
     _found: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """What was read already: a command reads each thing once."""
 
@@ -61,6 +67,7 @@ class Place:
             return
         from evertick.cli.remote import open_neighbour
 
+        self._require_readable()
         # A scheduler's own server answers faster than this process can open the ledger, and knows what is live.
         with open_neighbour(self._neighbour() if at is None else None) as neighbour:
             if neighbour is not None:
@@ -146,6 +153,7 @@ class Place:
         from evertick.errors import StoreUnavailable
         from evertick.service import open_store  # type: ignore[attr-defined]
 
+        self._require_readable()
         url = self.require_url()
         file = self.ledger_file()
         if file is not None and not file.exists():
@@ -159,6 +167,9 @@ class Place:
     @contextmanager
     def open_if_there(self) -> Iterator[Store | None]:
         """The ledger, or None where there is none yet, and the folder is what can be told of."""
+        self._require_readable()
+        if self.is_store_hidden and self.url is None:
+            self.require_url()
         file = self.ledger_file()
         if self.url is None or (file is not None and not file.exists() and self.folder is not None):
             yield None
@@ -166,9 +177,26 @@ class Place:
         with self.open() as store:
             yield store
 
+    def require_state(self) -> Path:
+        """The state folder of the folder's scheduler, if this user may look at it."""
+        self._require_readable()
+        assert self.state is not None, "it is known wherever a folder is"
+        return self.state
+
+    def _require_readable(self) -> None:
+        from evertick.errors import StoreUnavailable
+
+        if self.unreadable and not self.is_ledger_named:
+            raise StoreUnavailable(f"{self.unreadable}. Next: {UNREADABLE_NEXT}.")
+
     def require_url(self) -> str:
         from evertick.errors import StoreUnavailable
 
+        if self.url is None and self.is_store_hidden:
+            raise StoreUnavailable(
+                f"the scheduler of '{self.folder}' does not answer, and the address of its ledger holds a password, so "
+                "that it is not kept. Next: name it with --store or EVERTICK_STORE, or start the scheduler."
+            )
         if self.url is None:
             where = "here" if self.folder in (None, Path()) else f"in '{self.folder}'"
             raise StoreUnavailable(
@@ -320,20 +348,70 @@ def find_place(url: str | None, folder: Path | None, *, is_lenient: bool = False
     """`is_lenient`: settings that are wrong are passed over."""
     from evertick.errors import NotFound, SettingsError
     from evertick.settings import Settings
+    from evertick.settings.state_pointer import find_state, read_place
 
     if folder is not None and not folder.is_dir():
         raise NotFound(f"there is no folder '{folder}'. Write the path of a folder of job files.")
-    here = folder if folder is not None else Path()
+    of_run = _of_run() if folder is None and not url else None
+    here = folder if folder is not None else of_run[0] if of_run else Path()
     try:
         settings = Settings.load(here)
     except SettingsError:
         if not is_lenient:
             raise
         settings = Settings()
-    state = settings.state_folder(here)
+    state = of_run[1] if of_run else settings.state_folder(here)
+    if settings.state is None and of_run is None:
+        pointed = find_state(here, state)
+        if pointed.refused:
+            note(pointed.refused)
+        state = pointed.state or state
+    unreadable = _why_unreadable(here, state)
+    if unreadable:
+        return Place(here, url or settings.store, state, is_ledger_named=bool(url), unreadable=unreadable)
     if folder is None and url and not state.is_dir():
         # A ledger elsewhere, and nothing that says the files here are its jobs.
         return Place(None, url)
-    ledger = state / LEDGER
+    noted, ledger = read_place(state), state / LEDGER
     own = f"sqlite:///{ledger.absolute()}" if ledger.exists() else None
-    return Place(here, url or settings.store or own, state, is_ledger_named=bool(url))
+    if noted is not None and (noted.store or noted.is_store_hidden):
+        own = noted.store or None
+    hidden = noted is not None and noted.is_store_hidden
+    return Place(here, url or settings.store or own, state, is_ledger_named=bool(url), is_store_hidden=hidden)
+
+
+def _of_run() -> tuple[Path, Path] | None:
+    """Folder and state of the scheduler whose run calls this command, unless the present folder has its own."""
+    from evertick.model.run_variables import HOME
+    from evertick.settings.load import FILE_NAME
+    from evertick.settings.parts import STATE_FOLDER
+    from evertick.settings.state_pointer import POINTER_FILE, read_place
+
+    state = os.environ.get(HOME)
+    if not state or any(Path(name).exists() for name in (STATE_FOLDER, FILE_NAME, POINTER_FILE)):
+        return None
+    noted = read_place(Path(state))
+    return None if noted is None or not noted.folder.is_dir() else (noted.folder, Path(state))
+
+
+def _why_unreadable(folder: Path, state: Path) -> str:
+    """Why the state of a scheduler cannot be looked at by this user; empty: it can, or there is none."""
+    try:
+        owner = state.stat().st_uid
+        if os.access(state, os.R_OK | os.X_OK):
+            return ""
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except PermissionError:
+        owner = None
+    whose = "" if owner is None else f" of the user {_user(owner)}"
+    return f"the scheduler of '{folder}' keeps its state in '{state}'{whose}, which this user may not read"
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return f"'{pwd.getpwuid(uid).pw_name}'"
+    except KeyError:
+        return str(uid)

@@ -136,7 +136,7 @@ def _check_params(job: Job, given: Mapping[str, str]) -> None:
     for name, value in given.items():
         if name not in declared:
             if not declared:
-                continue  # it is in EVERTICK_PARAMS, for a job that reads that
+                continue  # it is in EVERTICK_RUN_PARAMS, for a job that reads that
             near = get_close_matches(name, declared, n=1, cutoff=0.5)
             hint = f"Did you mean '{near[0]}'?" if near else f"It takes: {', '.join(declared)}."
             raise DefinitionError(f"job '{job.id}' has no parameter '{name}'.", hint=hint, field=name)

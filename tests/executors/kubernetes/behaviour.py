@@ -51,7 +51,7 @@ class PodBehaviour:
         assert place.log() == (b"one\n", True)
 
     def test_it_is_told_which_run_it_is_and_what_was_asked_for(self, place):
-        line = 'echo "$EVERTICK_RUN_ID $EVERTICK_ATTEMPT $EVERTICK_SCHEDULED_FOR $DAY $MODE"'
+        line = 'echo "$EVERTICK_RUN_ID $EVERTICK_RUN_ATTEMPT $EVERTICK_RUN_SCHEDULED_FOR $DAY $MODE"'
         given = json.dumps({"DAY": "$(MODE); $$ 'x'", "PATH": "/nowhere"})
         place.run(line, given=given, env=(("MODE", "full"),), params=(Param("DAY"),))
         assert place.log()[0] == f"{KEY.run_id} 1 2026-03-02T09:00:00Z $(MODE); $$ 'x' full\n".encode()

@@ -42,7 +42,9 @@ def job_of(text: str, line: str = "echo inside", image: str = "shell") -> Job:
 
 def test_a_container_whose_condition_holds_runs_and_its_handlers_run_behind_it(here, tmp_path):
     said = tmp_path / "said"
-    around = f"condition: {{command: 'true'}}\nonSuccess: echo $EVERTICK_STATE > {said}\nonExit: echo over >> {said}"
+    around = (
+        f"condition: {{command: 'true'}}\nonSuccess: echo $EVERTICK_RUN_OUTCOME > {said}\nonExit: echo over >> {said}"
+    )
     end = here.run(job_of(around))
     assert (end.state, end.exit_code) == (SUCCEEDED, 0)
     assert here.log() == b"inside\n"
@@ -64,7 +66,7 @@ def test_a_container_whose_hook_does_not_agree_is_skipped_and_never_made(here, c
 
 def test_a_container_that_fails_ends_its_run_with_its_own_code_and_the_handler_for_it(here, tmp_path):
     said = tmp_path / "said"
-    end = here.run(job_of(f"onFailure: echo $EVERTICK_STATE > {said}", "exit 7"))
+    end = here.run(job_of(f"onFailure: echo $EVERTICK_RUN_OUTCOME > {said}", "exit 7"))
     assert (end.state, end.exit_code, end.detail) == (FAILED, 7, "exit code 7")
     assert said.read_text() == "failed\n"
 
@@ -88,7 +90,7 @@ def test_a_container_that_the_cluster_takes_away_is_lost_and_has_not_failed(here
 
 def test_a_run_that_is_ended_ends_its_container_first_and_then_its_handler_runs(here, cluster, tmp_path):
     said = tmp_path / "said"
-    job = job_of(f"onCancel: echo $EVERTICK_STATE > {said}", "echo up; sleep 600")
+    job = job_of(f"onCancel: echo $EVERTICK_RUN_OUTCOME > {said}", "echo up; sleep 600")
     here._opened[-1].launch(launch(job))
     until(lambda: here.log() == b"up\n", "it to be up")
     here._opened[-1].stop(*Ticket(KEY, 1), "enough")

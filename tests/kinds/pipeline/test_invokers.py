@@ -40,7 +40,7 @@ def test_a_program_reads_the_prompt_and_prints_the_answer():
 
 def test_a_program_is_told_the_model_and_works_in_the_folder(tmp_path):
     answer = ask(
-        python("import os; print(os.environ['EVERTICK_MODEL'], os.getcwd())"), model="m", directory=str(tmp_path)
+        python("import os; print(os.environ['EVERTICK_RUN_MODEL'], os.getcwd())"), model="m", directory=str(tmp_path)
     )
     assert answer.response == f"m {tmp_path.resolve()}"
 

@@ -26,7 +26,7 @@ schedule: "* * * * *"
 # How often to try again when it fails.
 # retryPolicy: {maxRetries: 2, retryDelay: 10s}
 
-command: echo "hello at $EVERTICK_SCHEDULED_FOR"
+command: echo "hello at $EVERTICK_RUN_SCHEDULED_FOR"
 """
 
 

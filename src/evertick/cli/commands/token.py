@@ -9,6 +9,7 @@ import click
 
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Table, note, output_option, show, show_text
+from evertick.cli.place import find_place
 
 if TYPE_CHECKING:
     from evertick.operations.tokens import Tokens
@@ -125,9 +126,9 @@ def show_(folder: Path, output: str) -> None:
 def _tokens(folder: Path) -> Tokens:
     from evertick.errors import NotFound
     from evertick.operations.tokens import Tokens
-    from evertick.settings import Settings
 
-    state = Settings.load(folder).state_folder(folder)
+    place = find_place(None, folder)
+    state = place.require_state()
     if not state.is_dir():
         raise NotFound(f"no scheduler has run in '{folder}'. Next: evertick serve {folder}, or name another --folder.")
     return Tokens(state)

@@ -77,6 +77,11 @@ def check_ledger(place: Place) -> Told:
 
 def check_scheduler(place: Place) -> Told:
     """Whether somebody is at work, and keeps up."""
+    if place.unreadable and not place.is_ledger_named:
+        from evertick.cli.place import UNREADABLE_NEXT
+
+        yield FAIL, place.unreadable, UNREADABLE_NEXT
+        return
     if place.url is None:
         yield OK, "no scheduler has run here yet"
         return

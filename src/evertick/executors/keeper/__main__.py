@@ -117,6 +117,7 @@ async def _keep(folder: Path, logs: Path, settings: KeeperSettings, files_soft: 
         scratch=scratch,
         dev_null=os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC),
         identity=_identity(folder),
+        home=str(logs.parent),
     )
     server = Server(secrets.token_hex(8))
     server.desk = desk = Desk(book, journal, tools, settings, server.say, server.connected_seconds)

@@ -14,6 +14,7 @@ from evertick.executors.shards import split_run_id
 from evertick.executors.wire import Order
 from evertick.kinds import Unready, safe_params
 from evertick.kinds.command import DEFAULT_PATH
+from evertick.model import run_variables as variables
 from evertick.model.instant import SECOND, to_text
 from evertick.model.params import problem_with
 from evertick.model.work import Env, Param, Secret, Value
@@ -37,25 +38,31 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def facts_of(order: Order, run_id: str, keeper: str) -> dict[str, str]:
-    """What every process is told about its run: enough to be idempotent and to be traced."""
+def facts_of(order: Order, run_id: str, keeper: str = "", home: str = "") -> dict[str, str]:
+    """What every process is told about its run: enough to be idempotent and to be traced.
+
+    `keeper` and `home` are of this machine: a container is told neither.
+    """
     run_id, shard = split_run_id(run_id)
     facts = {
-        "EVERTICK_JOB": order.key.job_id,
-        "EVERTICK_RUN_ID": run_id,
-        "EVERTICK_ATTEMPT": str(order.attempt),
-        "EVERTICK_SCHEDULED_FOR": to_text(order.key.scheduled_for),
-        "EVERTICK_SCHEDULED_FOR_UNIX": _unix(order.key.scheduled_for),
-        "EVERTICK_TRIGGER": order.trigger,
-        "EVERTICK_FENCE": str(order.fence),
-        "EVERTICK_KEEPER": keeper,
+        variables.JOB: order.key.job_id,
+        variables.RUN_ID: run_id,
+        variables.ATTEMPT: str(order.attempt),
+        variables.SCHEDULED_FOR: to_text(order.key.scheduled_for),
+        variables.SCHEDULED_FOR_UNIX: _unix(order.key.scheduled_for),
+        variables.TRIGGER: order.trigger,
+        variables.FENCE: str(order.fence),
     }
+    if keeper:
+        facts[variables.KEEPER] = keeper
+    if home:
+        facts[variables.HOME] = home
     if shard is not None:
-        facts["EVERTICK_SHARD_INDEX"], facts["EVERTICK_SHARD_TOTAL"] = str(shard.number), str(shard.total)
+        facts[variables.SHARD_INDEX], facts[variables.SHARD_TOTAL] = str(shard.number), str(shard.total)
     if order.previous_success_at is not None:
-        facts["EVERTICK_PREVIOUS_SUCCESS"] = to_text(order.previous_success_at)
+        facts[variables.PREVIOUS_SUCCESS] = to_text(order.previous_success_at)
     if order.params:
-        facts["EVERTICK_PARAMS"] = _given_by_people(order.params)
+        facts[variables.PARAMS] = _given_by_people(order.params)
     return facts
 
 
@@ -71,7 +78,7 @@ def _given_by_people(params: str) -> str:
 def step_facts(run_id: str, attempt: int, step: str) -> dict[str, str]:
     trace = hashlib.sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     span = hashlib.sha256(f"{run_id}/{attempt}/{step}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return {"EVERTICK_STEP": step, "TRACEPARENT": f"00-{trace}-{span}-01"}
+    return {variables.STEP: step, "TRACEPARENT": f"00-{trace}-{span}-01"}
 
 
 def marks_of_attempt(run_id: str, attempt: int, keeper: str) -> frozenset[bytes]:
@@ -80,9 +87,9 @@ def marks_of_attempt(run_id: str, attempt: int, keeper: str) -> frozenset[bytes]
     The keeper's is one of them: another scheduler on this machine may have a run of the same name.
     """
     run_id, shard = split_run_id(run_id)
-    named = [("EVERTICK_RUN_ID", run_id), ("EVERTICK_ATTEMPT", attempt), ("EVERTICK_KEEPER", keeper)]
+    named = [(variables.RUN_ID, run_id), (variables.ATTEMPT, attempt), (variables.KEEPER, keeper)]
     if shard is not None:
-        named.append(("EVERTICK_SHARD_INDEX", shard.number))
+        named.append((variables.SHARD_INDEX, shard.number))
     return frozenset(f"{name}={value}".encode("utf-8", "surrogateescape") for name, value in named)
 
 
@@ -100,7 +107,7 @@ def params_of(declared: Sequence[Param], given: Mapping[str, object]) -> dict[st
     """The declared parameters with their values.
 
     Only declared ones become variables: whoever may trigger a job must not be able to set its PATH or LD_PRELOAD. All
-    that was given is in EVERTICK_PARAMS.
+    that was given is in EVERTICK_RUN_PARAMS.
     """
     values: dict[str, object] = {}
     for param in declared:

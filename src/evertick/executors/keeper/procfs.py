@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from evertick.model.run_variables import as_written_now
+
 CLOCK_TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _MARK = b"EVERTICK_"
@@ -96,7 +98,7 @@ def marks_of(pid: int) -> frozenset[bytes]:
             text = file.read()
     except OSError:
         return frozenset()
-    return frozenset(variable for variable in text.split(b"\0") if variable.startswith(_MARK))
+    return frozenset(as_written_now(variable) for variable in text.split(b"\0") if variable.startswith(_MARK))
 
 
 def is_alive(pid: int) -> bool:

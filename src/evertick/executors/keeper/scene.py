@@ -32,6 +32,7 @@ from evertick.kinds import command as command_kind
 from evertick.kinds import python as python_kind
 from evertick.kinds import script as script_kind
 from evertick.kinds.http import HttpRequest, parse_url
+from evertick.model import run_variables as variables
 from evertick.model.run import RunKey
 from evertick.model.steps import OUTPUT_MAX, read_steps
 from evertick.model.subrun import sub_run_key
@@ -75,7 +76,7 @@ class Scene:
         given = given_params(order.params)
         self._params = params_of(work.params, given)
         self._env = {**tools.env, **secrets.environment(work.env), **self._params}
-        self._facts = facts_of(order, self.run_id, tools.identity)
+        self._facts = facts_of(order, self.run_id, tools.identity, tools.home)
         self._outputs: dict[str, str] = {}
         self._by_step: dict[str, str] = {}
         self._sub_runs: dict[str, str] = {}
@@ -98,7 +99,7 @@ class Scene:
             **step_facts(self.run_id, self._order.attempt, step.name),
         }
         if self.outcome:
-            env["EVERTICK_STATE"] = self.outcome
+            env[variables.OUTCOME] = self.outcome
         return checked(env)
 
     def folder_of(self, step: Step) -> str | None:
@@ -157,7 +158,7 @@ class Scene:
                 raise Unready(f"the output {name!r} holds a secret, and whoever may see the pod could read it.")
         written = {name: value for name, value in self._work.env if isinstance(value, str)}
         own = {name: value for name, value in step.env if isinstance(value, str)}
-        facts = {name: value for name, value in self._facts.items() if name != "EVERTICK_KEEPER"}
+        facts = facts_of(self._order, self.run_id)
         told = step_facts(self.run_id, self._order.attempt, step.name)
         return {**written, **self._params, **self._outputs, **own, **facts, **told}
 

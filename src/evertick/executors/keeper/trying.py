@@ -41,6 +41,8 @@ class Tools:
     dev_null: int
     identity: str
     """Of the state folder; the same for every keeper that it will ever have."""
+    home: str
+    """The state folder itself."""
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CALLS_MAX))
     numbers: count[int] = field(default_factory=count)
 

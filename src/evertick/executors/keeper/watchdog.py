@@ -17,6 +17,7 @@ from pathlib import Path
 
 from evertick.executors.keeper.lease import Lease, read_lease
 from evertick.executors.keeper.procfs import Snapshot, boottime_us, family_of
+from evertick.model.run_variables import KEEPER
 
 LOCK = "watchdog.lock"
 KEEPER_LOCK = "keeper.lock"
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> int:
         return 0  # there is one
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    watch(folder, frozenset({f"EVERTICK_KEEPER={identity}".encode()}))
+    watch(folder, frozenset({f"{KEEPER}={identity}".encode()}))
     os.close(lock)
     return 0
 

@@ -56,8 +56,7 @@ def _environment(attempt: Attempt, work: Work, step: Step) -> dict[str, str]:
         "",
     )
     run_id = attempt.key.run_id
-    facts = facts_of(order, run_id, "")
-    del facts["EVERTICK_KEEPER"]  # there is none
+    facts = facts_of(order, run_id)
     env: dict[str, str] = {}
     for name, value in (*work.env, *step.env):
         if isinstance(value, Secret):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import IO, Final
 
 from evertick.kinds.pipeline.invoker import Answer, Call
+from evertick.model.run_variables import MODEL
 
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 TAIL_BYTES: Final = 500
@@ -32,7 +33,7 @@ class CommandInvoker:
             given.seek(0)
             env = dict(self.environ)
             if call.question.model:
-                env["EVERTICK_MODEL"] = call.question.model
+                env[MODEL] = call.question.model
             try:
                 process = subprocess.Popen(
                     self.words,
