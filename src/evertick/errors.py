@@ -16,6 +16,7 @@
     │   ├── GapRefused         ... has lines inside a stretch that was to be skipped as one
     │   └── Fenced             ... has another owner: this node's epoch is over
     ├── ExecutorUnavailable    the world's: a fleet cannot be reached; tried again at the edge
+    ├── AuditUnavailable       the world's: the audit log cannot be written, and what is not noted is not done
     ├── ServerUnavailable      the world's: the server does not answer, or is none of ours
     └── SchedulerLockError     the world's: another instance holds the folder
 
@@ -132,6 +133,10 @@ class Fenced(StoreError):
 
 class ExecutorUnavailable(EvertickError):
     """A place that runs attempts cannot be reached, or has gone away."""
+
+
+class AuditUnavailable(EvertickError):
+    """The audit log cannot be written: an action that leaves no trace is refused."""
 
 
 class ServerUnavailable(EvertickError):

@@ -341,3 +341,36 @@ def test_only_a_named_proxy_is_believed_who_calls(make_office, proxies, shown):
         server.stop()
     (line,), _ = office.audit.page()
     assert line["from"] == shown
+
+
+class TestAnAuditLogThatCannotBeWritten:
+    def break_it(self, office):
+        office.audit.path.unlink(missing_ok=True)
+        office.audit.path.symlink_to("/nowhere/at/all")
+
+    def test_nothing_is_done_that_would_leave_no_trace(self, client, office, store):
+        self.break_it(office)
+        answer = client.post("/api/v1/jobs/etl/trigger", json={})
+        assert (answer.status_code, "audit log" in answer.json()["detail"]) == (503, True)
+        assert not store.claim(None, 10)
+        assert client.get("/api/v1/jobs").status_code == 200
+
+    def test_where_the_settings_say_so_it_is_done_all_the_same(self, make_office, store):
+        office = make_office(**{"api.require_audit": "false"})
+        _, token = office.tokens.create("ann", Role.ADMIN)
+        self.break_it(office)
+        with TestClient(make_app(office), base_url="http://localhost") as client:
+            headers = {"authorization": f"Bearer {token}"}
+            assert client.post("/api/v1/jobs/etl/trigger", json={}, headers=headers).status_code == 200
+        assert store.claim(None, 10)
+
+
+def test_a_fault_of_ours_is_a_line_too(office, as_role, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(type(office.desk), "trigger", fail)
+    with contextlib.suppress(RuntimeError):
+        as_role(Role.ADMIN).post("/api/v1/jobs/etl/trigger", json={})
+    (line,), _ = office.audit.page()
+    assert (line["action"], line["outcome"]) == ("POST /api/v1/jobs/{job}/trigger", "500")

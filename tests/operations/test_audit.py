@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evertick.operations.audit import GENESIS, LINE_MAX, Audit
+from evertick.errors import AuditUnavailable
+from evertick.operations.audit import GENESIS, LINE_MAX, RESERVE_BYTES, Audit, seal
+from evertick.operations.audit_head import LedgerHead
+from evertick.stores import open_store
 from tests.operations.ledger import MIDNIGHT
 
 
@@ -46,7 +51,7 @@ def test_it_is_read_backwards_by_pages(audit):
         if before is None:
             break
     assert found == list(range(600, 0, -1))
-    assert audit.verify() == (True, 600, audit.page(limit=1)[0][0]["hash"], None, 1)
+    assert audit.verify() == (True, 600, audit.page(limit=1)[0][0]["hash"], None, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -68,16 +73,19 @@ def test_a_change_shows(audit, change):
     assert not audit.verify().is_whole
 
 
-def test_a_line_with_a_seal_of_its_own_shows_at_the_next_one(audit):
+@pytest.mark.parametrize("key", [b"", b"x" * 32], ids=["without a key", "with a key of their own"])
+def test_a_chain_that_was_made_anew_shows(audit, key):
+    """By somebody who can write the log and knows how it is sealed, but not the key."""
     fill(audit, 6)
-    from evertick.operations.audit import seal
-
     lines = [json.loads(line) for line in audit.path.read_text().splitlines()]
     lines[3]["by"] = "bob"
-    del lines[3]["hash"]
-    lines[3]["hash"] = seal(lines[3])
+    previous = GENESIS
+    for line in lines:
+        del line["hash"]
+        line["previous"] = previous
+        previous = line["hash"] = seal(line, key)
     audit.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert audit.verify().broken_at == 5
+    assert audit.verify().broken_at == 1
 
 
 def test_a_line_that_a_crash_tore_does_not_break_the_chain(audit):
@@ -195,3 +203,75 @@ def test_whatever_is_written_is_one_line_of_a_bounded_length(tmp_path_factory, t
     assert len(lines) == 2
     assert max(map(len, lines)) < LINE_MAX
     assert audit.verify().is_whole
+
+
+class TestTheEndInTheLedger:
+    @pytest.fixture
+    def store(self):
+        store = open_store("memory:")
+        yield store
+        store.close()
+
+    @pytest.fixture
+    def noted(self, tmp_path, store):
+        return Audit(tmp_path, lambda: MIDNIGHT, head=lambda log_id: LedgerHead(store, log_id, lambda: MIDNIGHT))
+
+    def test_a_log_that_goes_on_is_whole(self, noted):
+        fill(noted, 3)
+        noted.close()
+        fill(noted, 2)  # not noted yet
+        assert noted.verify().is_whole
+
+    def test_lines_that_were_cut_off_show(self, noted):
+        fill(noted, 5)
+        noted.close()
+        lines = noted.path.read_text().splitlines(keepends=True)
+        noted.path.write_text("".join(lines[:3]))
+        assert noted.verify()[:1] + noted.verify()[3:] == (False, 4, 1, 2)
+
+    def test_a_log_that_is_gone_shows(self, noted):
+        fill(noted, 5)
+        noted.close()
+        noted.path.unlink()
+        assert not noted.verify().is_whole
+
+    def test_lines_in_the_place_of_others_show(self, noted):
+        fill(noted, 5)
+        noted.close()
+        lines = noted.path.read_text().splitlines(keepends=True)
+        noted.path.write_text("".join(lines[:3]))
+        fill(noted, 7)  # by whoever has the key
+        assert not noted.verify().is_whole
+
+    def test_files_may_be_moved_away(self, tmp_path, store):
+        audit = Audit(
+            tmp_path, lambda: MIDNIGHT, 1_000, head=lambda log_id: LedgerHead(store, log_id, lambda: MIDNIGHT)
+        )
+        fill(audit, 20)
+        audit.close()
+        next(iter(sorted(tmp_path.glob("audit.0*.log")))).unlink()
+        assert audit.verify().is_whole
+
+
+class TestALogThatCannotBeWritten:
+    def test_it_is_told_before_anything_is_done(self, audit, tmp_path):
+        audit.prepare()
+        audit.path.unlink()
+        audit.path.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(AuditUnavailable, match=r"audit\.log"):
+            audit.prepare()
+
+    def test_a_full_disk_takes_the_line_of_what_was_begun(self, audit, monkeypatch):
+        """The reserve is given back; then there is room for the line."""
+        audit.prepare()
+        reserve, write = audit.path.with_name("audit.reserve"), os.write
+        assert reserve.stat().st_size == RESERVE_BYTES
+
+        def full(fd: int, data: bytes) -> int:
+            if reserve.exists():
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(fd, data)
+
+        monkeypatch.setattr(os, "write", full)
+        fill(audit, 1)
+        assert audit.verify().lines == 1

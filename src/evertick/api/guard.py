@@ -25,7 +25,7 @@ from evertick.api.office import Caller, Office
 from evertick.api.path_parts import with_whole_parts
 from evertick.api.problems import problem
 from evertick.api.sessions import COOKIE, is_same
-from evertick.errors import EvertickError
+from evertick.errors import AuditUnavailable, EvertickError
 from evertick.operations.tokens import Role, read_role
 
 log = logging.getLogger("evertick.api")
@@ -68,6 +68,7 @@ class Guard:
                 self._office.feed.start()
             else:
                 self._office.feed.stop()
+                await asyncio.to_thread(self._office.audit.close)
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return
@@ -95,18 +96,39 @@ class Guard:
         route, role = self._route(scope)
         caller, refusal = self._admit(request, address, role)
         scope["state"] = {"caller": caller, "office": office, "is_head": is_head}
-        if refusal is not None:
-            await refusal(scope, receive, sending)
-        else:
-            await office.courtesy.wait()
-            await self._app(scope, _bounded(receive), sending)
-        has_only_looked = scope["state"].get("is_preview", False) and status < 400
-        if not has_only_looked and _is_noted(method, route, status, request):
-            found: Caller | None = scope["state"]["caller"]
-            note = functools.partial(
-                office.audit.write, found.name if found else "nobody", f"{method} {route or 'nothing'}", asked
+        if refusal is None and route and method not in SAFE:
+            refusal = await self._why_not_noted()
+        try:
+            if refusal is not None:
+                await refusal(scope, receive, sending)
+            else:
+                await office.courtesy.wait()
+                await self._app(scope, _bounded(receive), sending)
+        finally:
+            has_only_looked = scope["state"].get("is_preview", False) and status < 400
+            if not has_only_looked and _is_noted(method, route, status, request):
+                await self._note(scope, f"{method} {route or 'nothing'}", asked, address, status)
+
+    async def _why_not_noted(self) -> Any:
+        """Why an action may not be done now: it would leave no trace. None: it may."""
+        if not self._office.settings.api.require_audit:
+            return None
+        try:
+            await asyncio.to_thread(self._office.audit.prepare)
+        except AuditUnavailable as error:
+            log.error("audit.closed reason=%s", error)
+            return problem(
+                503, "the audit log cannot be written, so nothing can be changed. The server's log says why."
             )
+        return None
+
+    async def _note(self, scope: Scope, action: str, asked: str, address: str, status: int) -> None:
+        found: Caller | None = scope["state"]["caller"]
+        note = functools.partial(self._office.audit.write, found.name if found else "nobody", action, asked)
+        try:
             await asyncio.to_thread(note, origin=address, outcome=str(status), detail=scope["state"].get("noted"))
+        except AuditUnavailable as error:
+            log.error("audit.not_written action=%s status=%d reason=%s", action, status, error)
 
     def _admit(self, request: Request, address: str, role: Role | str | None) -> tuple[Caller | None, Any]:
         """Who it is, and why they may not pass; None: they may."""

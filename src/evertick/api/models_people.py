@@ -61,6 +61,7 @@ class AuditLine(BaseModel):
     detail: Any
     previous: str
     hash: str
+    key: str = Field(description="Which key sealed it.")
 
 
 class AuditPage(Shape):
@@ -68,3 +69,4 @@ class AuditPage(Shape):
     next: str | None
     chain_ok: bool | None = Field(description="Null on all but the first page, where the whole chain is followed.")
     broken_at: int | None
+    missing: int | None = Field(description="Lines at the end that the ledger knows of and the log does not hold.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import os
 import socket
 import threading
 import time
@@ -20,17 +21,19 @@ from evertick.api.sessions import Sessions
 from evertick.api.site import find_site
 from evertick.definitions.source import Folder
 from evertick.dispatch.events import DROPPED
-from evertick.errors import NotFound
+from evertick.errors import NotFound, SettingsError
 from evertick.executors.logs import Logs
 from evertick.model.instant import SECOND
 from evertick.operations.asking import live_nodes
 from evertick.operations.audit import Audit
+from evertick.operations.audit_head import LedgerHead
 from evertick.operations.desk import Desk, now_by_the_clock
 from evertick.operations.node_logs import NodeLogs
 from evertick.operations.run_logs import RunLogs
 from evertick.operations.tokens import Tokens
 from evertick.settings import Settings
 from evertick.settings.exposure import check_exposure, is_loopback
+from evertick.settings.secrets import reveal
 from evertick.store import ReadInPlace, Store
 from evertick.stores import lock_path
 
@@ -39,6 +42,7 @@ KEEP_US = SECOND
 STATUS_SECONDS = 0.5
 NODES_SECONDS = 3.0
 FLEET = "fleet"
+KEY_SHORTEST = 32
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -122,7 +126,9 @@ def open_office(
         state_folder=state_folder,
         tokens=Tokens(state_folder),
         sessions=Sessions(state_folder, settings.api.session_us, now),
-        audit=Audit(state_folder),
+        audit=Audit(
+            state_folder, key=_audit_key(settings), head=lambda log_id: LedgerHead(store, log_id, now_by_the_clock)
+        ),
         feed=feed,
         limiter=Limiter(time.monotonic),
         now=now,
@@ -137,6 +143,16 @@ def open_office(
         courtesy=courtesy,
         site=find_site() if settings.web else None,
     )
+
+
+def _audit_key(settings: Settings) -> bytes | None:
+    named = settings.api.audit_key
+    if not named:
+        return None
+    key = reveal(named, os.environ, "api.audit_key").encode()
+    if len(key) < KEY_SHORTEST:
+        raise SettingsError(f"api.audit_key has {len(key)} characters; it needs at least {KEY_SHORTEST}.")
+    return key
 
 
 def following(control: Control) -> Callable[[threading.Event], Iterator[Mapping[str, Any]]]:

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from evertick.errors import (
+    AuditUnavailable,
     Conflict,
     DefinitionError,
     EvertickError,
@@ -36,6 +37,7 @@ STATUSES: tuple[tuple[type[EvertickError], int], ...] = (
     (DefinitionError, 422),
     (InboxFull, 503),
     (ExecutorUnavailable, 503),
+    (AuditUnavailable, 503),
     (StoreUnavailable, 503),
     (StoreError, 500),
     (SettingsError, 500),

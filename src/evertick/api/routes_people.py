@@ -118,6 +118,7 @@ def list_audit(
         "next": None if following is None else str(following),
         "chain_ok": None if verdict is None else verdict.is_whole,
         "broken_at": None if verdict is None else verdict.broken_at,
+        "missing": None if verdict is None else verdict.missing,
     }
 
 

@@ -2,7 +2,11 @@
 
 A file and not a table: it is written also when the ledger is away, it is the same for every store, and an operator can
 make it append-only in the file system or ship it elsewhere line by line. The chain tells whether a line was changed,
-removed or put in; it cannot tell that the last ones were cut off, which is why `head` may be noted elsewhere.
+removed or put in. Its seals are made with a key, so that only who has the key can make a chain; the end of it is noted
+in the ledger too (`audit_head`), so that cutting off the last lines shows.
+
+An action that cannot be noted is not to be done: `prepare` tells before it whether a line can be written, and keeps
+some of the disk in reserve for it.
 
 When the file is long it is put beside, under a name that tells its first line, and the next one begins with a line that
 says so; the chain goes on through all of them. Those put beside may be moved away, oldest first: what is left still
@@ -11,20 +15,30 @@ follows from its first line.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
+import hmac
 import json
 import os
 import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from evertick.errors import AuditUnavailable
 from evertick.model.instant import Instant, to_text
+from evertick.operations.audit_head import Head, LedgerHead
 from evertick.operations.desk_scene import now_by_the_clock
+from evertick.operations.private_file import locked, read_private, write_private
 
 FILE: Final = "audit.log"
+KEY_FILE: Final = "audit.key"
+RESERVE_FILE: Final = "audit.reserve"
+RESERVE_BYTES: Final = 256 * 1024
+"""Given back to a full disk, so that what was begun can still be noted."""
 PART_BYTES: Final = 16 << 20
 """How long the file becomes before the next one begins: some forty thousand lines."""
 CONTINUED: Final = "audit.continued"
@@ -47,6 +61,8 @@ class Verdict(NamedTuple):
     """The number of the first line that does not follow from the one before."""
     first: int = 1
     """The number of the first line that is there; what was before it was moved away."""
+    missing: int = 0
+    """How many lines at the end the ledger knows of that are not there, or not as they were."""
 
 
 class _Link(NamedTuple):
@@ -60,16 +76,57 @@ class Audit:
     """The audit log of a state folder. Several processes may write to it."""
 
     def __init__(
-        self, state_folder: Path, now: Callable[[], Instant] = now_by_the_clock, part_bytes: int = PART_BYTES
+        self,
+        state_folder: Path,
+        now: Callable[[], Instant] = now_by_the_clock,
+        part_bytes: int = PART_BYTES,
+        *,
+        key: bytes | None = None,
+        head: Callable[[str], LedgerHead] | None = None,
     ) -> None:
+        """`key` where it is kept elsewhere than in the folder; `head` makes the note in the ledger for a log's id."""
         self.path = state_folder / FILE
         self._now = now
         self._part_bytes = part_bytes
+        self._reserve = state_folder / RESERVE_FILE
+        self._key = key or _own_key(state_folder)
+        self._key_id = hashlib.sha256(b"evertick audit key " + self._key).hexdigest()[:16]
+        self._head = None if head is None else head(self._key_id)
+
+    def prepare(self) -> None:
+        """Make sure that a line can be written; raises AuditUnavailable, and then nothing is to be done."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o600))
+            if not self._reserve.exists():
+                # Random bytes: a file system that compresses would keep no room for zeros.
+                write_private(self._reserve, secrets.token_bytes(RESERVE_BYTES))
+        except OSError as error:
+            raise AuditUnavailable(f"the audit log {self.path} cannot be written: {error.strerror}.") from error
 
     def write(
         self, by: str, action: str, target: str = "", *, origin: str = "", outcome: str = "", detail: Any = None
     ) -> None:
-        """Add a line; it is on the disk when this returns."""
+        """Add a line; it is on the disk when this returns. Raises AuditUnavailable."""
+        note = (by, action, target, origin, outcome, detail)
+        try:
+            try:
+                head = self._write(*note)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                self._reserve.unlink(missing_ok=True)
+                head = self._write(*note)
+        except OSError as error:
+            raise AuditUnavailable(f"the audit log {self.path} cannot be written: {error.strerror}.") from error
+        if self._head is not None:
+            self._head.note(head)
+
+    def close(self) -> None:
+        if self._head is not None:
+            self._head.flush()
+
+    def _write(self, by: str, action: str, target: str, origin: str, outcome: str, detail: Any) -> Head:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             with self._locked() as fd:
@@ -78,8 +135,7 @@ class Audit:
                     link = self._last(fd)
                     if not size and link.number:
                         link = self._append(fd, link, "evertick", CONTINUED, f"line {link.number}", "", "", None)
-                    self._append(fd, link, by, action, target, origin, outcome, detail)
-                    return
+                    return Head(*self._append(fd, link, by, action, target, origin, outcome, detail))
                 os.rename(self.path, self.path.with_name(f"audit.{_first_number(fd):012}.log"))
                 _sync(self.path.parent)
 
@@ -96,8 +152,21 @@ class Audit:
 
     def verify(self) -> Verdict:
         """Follow the chain from its beginning, or from the first file that was not moved away."""
+        noted = None if self._head is None else self._head.read()  # before the log: it grows meanwhile
+        verdict, seal_there = self._follow(None if noted is None else noted.number)
+        if noted is None or not verdict.is_whole or (seal_there is not None and seal_there == noted.seal):
+            return verdict
+        last = verdict.first + verdict.lines - 1
+        if noted.number < verdict.first:
+            return verdict  # moved away
+        return verdict._replace(
+            is_whole=False, broken_at=min(noted.number, last + 1), missing=max(noted.number - last, 1)
+        )
+
+    def _follow(self, wanted: int | None) -> tuple[Verdict, str | None]:
+        """The chain, and the seal of the line of that number."""
         link: _Link | None = None
-        first = 1
+        first, found = 1, None
         for fd in self._files():
             with open(os.dup(fd), "rb") as file:
                 for text in file:
@@ -109,11 +178,16 @@ class Audit:
                         first = link.number + 1
                     claimed = line.pop("hash", None)
                     follows = line.get("previous") == link.seal and line.get("number") == link.number + 1
-                    if claimed != seal(line) or not follows:
-                        return Verdict(False, link.number + 1 - first, link.seal, link.number + 1, first)
-                    link = _Link(link.number + 1, str(claimed))
+                    if not follows or not isinstance(claimed, str) or not self._is_sealed(line, claimed):
+                        return Verdict(False, link.number + 1 - first, link.seal, link.number + 1, first), None
+                    link = _Link(link.number + 1, claimed)
+                    if link.number == wanted:
+                        found = claimed
         link = link or _Link()
-        return Verdict(True, link.number + 1 - first, link.seal, None, first)
+        return Verdict(True, link.number + 1 - first, link.seal, None, first), found
+
+    def _is_sealed(self, line: Mapping[str, Any], claimed: str) -> bool:
+        return line.get("key") == self._key_id and hmac.compare_digest(claimed, seal(line, self._key))
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -142,9 +216,12 @@ class Audit:
             "outcome": _short(outcome),
             "detail": _bounded(detail),
             "previous": link.seal,
+            "key": self._key_id,
         }
-        sealed = seal(line)
-        os.write(fd, _encode({**line, "hash": sealed}))
+        sealed = seal(line, self._key)
+        text = _encode({**line, "hash": sealed})
+        if os.write(fd, text) < len(text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(fd)
         return _Link(link.number + 1, sealed)
 
@@ -202,10 +279,21 @@ class Audit:
                     yield from map(_decode, _lines_backwards(fd, os.fstat(fd).st_size))
 
 
-def seal(line: Mapping[str, Any]) -> str:
+def seal(line: Mapping[str, Any], key: bytes) -> str:
     """What a line and all before it come down to."""
-    text = json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    text = json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+    return hmac.new(key, text, "sha256").hexdigest()
+
+
+def _own_key(state_folder: Path) -> bytes:
+    """The key of this folder, made when it is first needed."""
+    path = state_folder / KEY_FILE
+    with locked(path):
+        known = read_private(path)
+        if known is None or len(known) < 32:
+            known = secrets.token_bytes(32)
+            write_private(path, known)
+    return known
 
 
 def _beginning(line: Mapping[str, Any]) -> _Link:

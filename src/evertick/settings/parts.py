@@ -174,6 +174,10 @@ class ApiPart:
     )
     url: str = _a(TEXT, "", "Where other nodes of the same ledger reach this one, for logs.", "its own address")
     allowed_hosts: tuple[str, ...] = _a(LINES, (), "Names that the server answers to, beside the local ones.")
+    require_audit: bool = _a(FLAG, True, "Refuse actions that cannot be noted in the audit log; false: do them anyway.")
+    audit_key: Value = _a(
+        SECRET, "", "The key that seals the audit log, at least 32 characters.", "`audit.key` in the state folder"
+    )
     allow_definitions: bool = _a(FLAG, False, "Let the API write job files. Whoever may, runs programs here.")
     session_us: int = _a(duration(), 12 * HOUR, "How long somebody stays signed in.")
     hooks: tuple[tuple[str, Value], ...] = _a(

@@ -69,6 +69,8 @@ export interface AuditLine {
   detail: unknown;
   previous: string;
   hash: string;
+  /** Which key sealed it. */
+  key: string;
   [other: string]: unknown;
 }
 
@@ -78,6 +80,8 @@ export interface AuditPage {
   /** Null on all but the first page, where the whole chain is followed. */
   chain_ok: boolean | null;
   broken_at: number | null;
+  /** Lines at the end that the ledger knows of and the log does not hold. */
+  missing: number | null;
 }
 
 export interface Backfill {
