@@ -10,6 +10,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -28,13 +29,16 @@ from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
 from evertick.dispatch.nextruns import ShowsNextRuns, next_runs, show
 from evertick.dispatch.notify.telling import NOBODY, Telling, telling_of
 from evertick.dispatch.outlook import Outlook
-from evertick.dispatch.own_folder import own_folder
+from evertick.dispatch.own_folder import folder_identity, own_folder
+from evertick.dispatch.runs_lease import LEASE_US as RUNS_LEASE_US
+from evertick.dispatch.runs_lease import RETURN_US, RunsLease
 from evertick.dispatch.sweeper import Sweeper
 from evertick.dispatch.systemd import ServiceManager
 from evertick.dispatch.taking import read_gained
 from evertick.dispatch.writer import Ask, Writer
-from evertick.errors import SchedulerLockError
-from evertick.executor import Executor
+from evertick.errors import SchedulerLockError, SettingsError
+from evertick.executor import Executor, LeasedExecutor
+from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.local import state_folder
 from evertick.executors.logs import Logs
 from evertick.loop.effects import Effect
@@ -42,9 +46,11 @@ from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Mess
 from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
+from evertick.model.duration import format_duration
 from evertick.model.instant import DAY, MILLISECOND, SECOND
 from evertick.model.job import Job
 from evertick.model.ledger import NODE_PREFIX, bucket_lease
+from evertick.model.run import RunKey
 from evertick.operations import messages_of
 from evertick.parts import executors_of, loop_settings
 from evertick.settings import Settings
@@ -78,6 +84,17 @@ class Attachment(Protocol):
     def stop(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class KeptRuns:
+    """What outlives this process on its machine."""
+
+    folder: Path
+    """Where what is known of it lies; nothing is known of what ran with another folder."""
+    executors: Sequence[LeasedExecutor]
+    lease_us: int = RUNS_LEASE_US
+    return_us: int = RETURN_US
+
+
 class Service:
     """One node: it owns all jobs of a store of its own, or its share of a store it has in common with others."""
 
@@ -98,8 +115,10 @@ class Service:
         telling: Telling = NOBODY,
         opener: Callable[[str], Store] = open_store,
         feed_size: int = FEED_SIZE,
+        kept_runs: KeptRuns | None = None,
     ) -> None:
         self._store_url = store_url
+        self._kept_runs = kept_runs
         self._opener = opener
         self._definitions, self._are_whole = definitions, are_whole
         self._clock = clock or SystemClock()
@@ -167,7 +186,9 @@ class Service:
         if path is not None:
             self._lock = FolderLock(path).acquire(self._clock.now())
         store = self._open_store()
-        self._writer = Writer(store, self.inbox.report)
+        is_shared = self._lock is None and not self._store_url.startswith("memory:")
+        runs = self._hold_runs() if is_shared else None
+        self._writer = Writer(store, self.inbox.report, self._confirm if runs is not None else None)
         self.dispatcher = Dispatcher(
             self.state,
             self.inbox,
@@ -179,16 +200,32 @@ class Service:
             observe=self._look_on,
         )
         self.resync()
-        if self._lock is None and not self._store_url.startswith("memory:"):
+        if is_shared:
             holder = f"{self.node}/{self.incarnation}"
             self._leadership = Leadership(
-                self._open_store(), holder, self._clock, self.inbox.report, self._lease_us, self.dispatcher.abort
+                self._open_store(), holder, self._clock, self.inbox.report, self._lease_us, self.dispatcher.abort, runs
             )
             self._leadership.start()
         else:
             self.inbox.report(NodesSeen(frozenset({self.node})))
             self.inbox.report(self._own_everything(store))
         self._writer.start()
+
+    def _hold_runs(self) -> RunsLease | None:
+        """On a ledger that others share: what runs here lives by a lease, so that they know when it is over."""
+        kept = self._kept_runs
+        if kept is None:
+            return None
+        identity = folder_identity(kept.folder, self._clock.now())
+        self.state.holds_runs, self.state.remembers_since = True, identity.made_at
+        for executor in kept.executors:
+            executor.live_by_lease()
+        return RunsLease(self.node, identity.name, kept.executors, boottime_us, kept.lease_us, kept.return_us)
+
+    def _confirm(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+        assert self._kept_runs is not None
+        for executor in self._kept_runs.executors:
+            executor.confirm(runs)
 
     @property
     def store(self) -> Store:
@@ -277,10 +314,12 @@ class Service:
         try:
             if not self._writer.stop(timeout):
                 log.warning("service.stopped_with_unwritten_changes")
+            if self._leadership is not None:
+                self._leadership.halt()  # while executors can still be told how long they are to go on
             for executor in self._executors.values():
                 executor.close()
             if self._leadership is not None:
-                self._leadership.stop()
+                self._leadership.release()
         finally:
             # What the ledger took last is told too, though the loop no longer asks.
             for message in self.inbox.drain():
@@ -299,6 +338,17 @@ class Service:
             self._lock.release()
 
 
+def kept_runs(settings: Settings, folder: Path, executors: Mapping[str, Executor]) -> KeptRuns:
+    """What goes on here without the scheduler, and for how long it is left alone."""
+    if settings.local.lease_us < 2 * settings.loop.lease_us:
+        raise SettingsError(
+            f"'local.lease' is {format_duration(settings.local.lease_us)}; it must be at least twice 'loop.lease' "
+            f"({format_duration(settings.loop.lease_us)}), or runs would end before a node is known to be gone."
+        )
+    leased = [executor for executor in executors.values() if isinstance(executor, LeasedExecutor)]
+    return KeptRuns(folder, leased, settings.local.lease_us, settings.stop.return_us)
+
+
 class FolderService:
     """A node for a folder of job files, with runs on this machine: what `evertick serve` is."""
 
@@ -315,10 +365,11 @@ class FolderService:
         self.store_url = settings.store or f"sqlite:///{(self.state_folder / 'ledger.db').absolute()}"
         self.watch = FolderWatch(folder, settings)
         self._stopping = threading.Event()
+        executors = executors_of(settings, self.state_folder)
         self.service = Service(
             self.store_url,
             lambda: tuple(self.watch.snapshot().jobs.values()),
-            executors_of(settings, self.state_folder),
+            executors,
             node=settings.node or socket.gethostname(),
             are_whole=lambda: self.watch.snapshot().is_whole,
             settings=loop_settings(settings),
@@ -328,6 +379,7 @@ class FolderService:
             observe=observe,
             telling=telling_of(settings, os.environ),
             feed_size=settings.limits.feed,
+            kept_runs=kept_runs(settings, self.state_folder, executors),
         )
         outlook = self.service.outlook
         self.control = Control(

@@ -125,7 +125,8 @@ class Store(Protocol):
     def lease(self, names: Collection[str], holder: str, ttl_us: int, now: Instant) -> Sequence[Lease]:
         """Take or renew what is free of `names`, and answer all leases that have not expired.
 
-        A ttl of zero gives up what the holder has of `names`. A store with a clock of its own uses that instead
+        A ttl of zero gives up what the holder has of `names`. A renewal makes a lease on runs longer, never shorter:
+        their keeper may count on what it was told before. A store with a clock of its own uses that instead
         of `now`, so that nodes with wrong clocks agree.
         """
         ...

@@ -129,6 +129,8 @@ class World:
         """Whether every definition can be read when a process starts."""
         self.is_ledger_away = False
         """While set, nothing is written and nothing answered."""
+        self.told_first: Sequence[Message] = ()
+        """What a process hears before it owns anything."""
         self.launches: list[tuple[Instant, Launch]] = []
         self.stops: list[tuple[Instant, Stop]] = []
         self.told: list[TellStep] = []
@@ -157,6 +159,7 @@ class World:
         self.turns.clear()
         self.inbox: list[Message] = [
             DefinitionsResynced(list(self.jobs.values()), self.are_whole),
+            *self.told_first,
             self.gain(range(BUCKETS)),
         ]
         self.turn()
@@ -188,11 +191,12 @@ class World:
         self.stall(after)
         self.executor.reports()
 
-    def restart(self, after: int = 0, jobs: Sequence[Job] | None = None) -> None:
-        """The process dies now and another starts later."""
+    def restart(self, after: int = 0, jobs: Sequence[Job] | None = None, told: Sequence[Message] = ()) -> None:
+        """The process dies now and another starts later; it is `told` something before it owns anything."""
         self.crash(after)
         if jobs is not None:
             self.jobs = {one.id: one for one in jobs}
+        self.told_first = told
         self.begin()
 
     # --- what tests say

@@ -10,6 +10,7 @@ from evertick.loop.balance import share_of
 from evertick.loop.messages import ForwardedReport, LeaseRenewed, NodesSeen, RunFinished
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import MINUTE, SECOND
+from evertick.model.ledger import RunsHeld
 from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import RunKey
@@ -88,6 +89,38 @@ def test_a_run_on_a_node_that_is_gone_is_lost(policy, lines):
     here.say(NodesSeen(frozenset({"node"})))
     here.run_for(10 * SECOND)
     assert here.ledger() == lines
+
+
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["silent", "stopped in order"])
+def test_a_run_of_a_node_that_holds_its_runs_occupies_its_job_until_that_lease_is_over(is_stopped):
+    here = taken_over(on_executor_lost=OnExecutorLost.FAIL)
+    here.say(NodesSeen(frozenset({"node"}), {"east": RunsHeld(at("10:30"), is_stopped)}))
+    here.run_until("10:00:10")
+    assert here.ledger() == ["09:00 running", "10:00 skipped overlap"]
+    here.say(NodesSeen(frozenset({"node"})))
+    here.run_until("11:00:10")
+    assert here.ledger() == ["09:00 lost", "10:00 skipped overlap", "11:00 succeeded"]
+
+
+def from_another_folder(held: bool):
+    """This node is back under its name with an empty state folder; the old one may be somewhere still."""
+    here = world(job(on_executor_lost=OnExecutorLost.FAIL))
+    here.act("a", FOREVER)
+    here.executor.name = "local@node"
+    here.run_until("09:00:10")
+    here.executor.attempts.clear()
+    here.restart(after=SECOND, told=[NodesSeen(frozenset({"node"}), {"node": RunsHeld(at("10:30"))} if held else {})])
+    here.act("a", Act())
+    return here
+
+
+def test_what_ran_with_another_state_folder_is_waited_for_and_then_lost():
+    here = from_another_folder(held=True)
+    here.run_until("10:00:10")
+    assert here.ledger() == ["09:00 running", "10:00 skipped overlap"]
+    here.say(NodesSeen(frozenset({"node"})))
+    here.run_for(SECOND)
+    assert here.ledger() == ["09:00 lost", "10:00 skipped overlap"]
 
 
 @pytest.mark.parametrize("end", [FAILED, LOST])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import pytest
 
 from evertick.errors import Fenced
+from evertick.model.ledger import runs_lease
 from evertick.model.lifecycle import (
     CANCELLED,
     FAILED,
@@ -453,6 +454,14 @@ class LeaseContract:
         renewed = take(store, "a", ttl_us=DAY, now=NINE + SECOND)["a"]
         assert (renewed.holder, renewed.epoch) == ("node-1", first.epoch)
         assert renewed.expires_at > first.expires_at
+
+    def test_a_lease_on_runs_is_not_made_shorter_by_renewing_it(self, store):
+        """Its keeper was told of the longer one, and may not hear of the other."""
+        name = runs_lease("a1", "f00d")
+        first = take(store, name, ttl_us=DAY)[name]
+        renewed = take(store, name, ttl_us=HOUR, now=NINE + SECOND)[name]
+        assert (renewed.epoch, renewed.expires_at) == (first.epoch, first.expires_at)
+        assert name not in take(store, name, ttl_us=0, now=NINE + 2 * SECOND)
 
     def test_a_foreign_lease_is_not_taken_and_is_answered(self, store):
         take(store, "a", holder="node-1")

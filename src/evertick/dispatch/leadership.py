@@ -8,13 +8,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from evertick.dispatch.clock import Clock
+from evertick.dispatch.runs_lease import RunsLease
 from evertick.dispatch.taking import read_gained
 from evertick.errors import StoreError, StoreUnavailable
 from evertick.loop.balance import share_of
 from evertick.loop.messages import BucketsLost, LeaseRenewed, Message, NodesSeen, OrphansFound
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
-from evertick.model.ledger import NODE_PREFIX, Lease, bucket_lease
+from evertick.model.ledger import NODE_PREFIX, Lease, bucket_lease, runs_held
 from evertick.store import Store
 
 log = logging.getLogger("evertick.leadership")
@@ -40,6 +41,7 @@ class Leadership:
         report: Callable[[Message], None],
         lease_us: int = LEASE_US,
         failed: Callable[[Exception], None] = lambda _: None,
+        runs: RunsLease | None = None,
     ) -> None:
         self._store = store
         self._holder = holder
@@ -47,6 +49,8 @@ class Leadership:
         self._report = report
         self._lease_us = lease_us
         self._failed = failed
+        self._runs = runs
+        """None: what this node runs ends with it."""
         self._epochs: dict[int, int] = {}
         self._leaving: set[int] = set()
         self._has_looked_back = False
@@ -56,6 +60,10 @@ class Leadership:
         self._thread = threading.Thread(target=self._run, name="evertick-leadership", daemon=True)
 
     @property
+    def _node(self) -> str:
+        return self._holder.partition("/")[0]
+
+    @property
     def epochs(self) -> dict[int, int]:
         return dict(self._epochs)
 
@@ -63,10 +71,24 @@ class Leadership:
         self._thread.start()
 
     def stop(self) -> None:
-        """Give everything up, so that others need not wait for the lease to run out."""
+        self.halt()
+        self.release()
+
+    def halt(self) -> None:
+        """Renew nothing more; what goes on here without this process is left alone for as long as it may be away."""
         self._stopping.set()
         self._wake.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._runs is not None:
+            try:
+                if self._runs.leave(self._store, self._clock.now()):
+                    log.info("lease.kept_for_return lease=%s", self._runs.name)
+            except StoreError as error:
+                log.warning("lease.not_kept reason=%s", error)
+
+    def release(self) -> None:
+        """Give the buckets up, so that others need not wait for the lease to run out."""
         try:
             self._store.lease(self._names(range(BUCKETS)), self._holder, 0, self._clock.now())
         except StoreError as error:
@@ -93,22 +115,26 @@ class Leadership:
         """One round."""
         self._let_go()
         asked_at = self._clock.now()
+        vouched_until = self._runs.boottime_us() + self._lease_us if self._runs is not None else 0
         held = self._store.lease(self._names([*self._epochs, *self._leaving]), self._holder, self._lease_us, asked_at)
+        if self._runs is not None:
+            # Before anything is taken: nothing is launched that nobody would end.
+            self._runs.renew(self._store, self._clock.now(), vouched_until)
         holders = [lease.name.removeprefix(NODE_PREFIX) for lease in held if _is_node(lease)]
         share = share_of(self._holder, holders)
         self._drop_lost(held)
         self._report(LeaseRenewed(asked_at + self._lease_us))
-        if not self._has_looked_back:
+        others = runs_held(held, but=self._runs.name if self._runs is not None else "")
+        if not self._has_looked_back and self._node not in others:
             self._look_back()
-        self._report(NodesSeen(frozenset(holder.partition("/")[0] for holder in holders)))
+        self._report(NodesSeen(frozenset(holder.partition("/")[0] for holder in holders), others))
         self._give_up([bucket for bucket in self._epochs if bucket not in share])
         taken = {lease.name for lease in held}
         self._take([bucket for bucket in sorted(share) if bucket_lease(bucket) not in taken])
 
     def _look_back(self) -> None:
         """Runs that the ledger says an earlier process of this node has; this one asks its executor about them."""
-        node = self._holder.partition("/")[0]
-        mine = [row for row in self._store.load().open_runs if row.executor.partition("@")[2] == node]
+        mine = [row for row in self._store.load().open_runs if row.executor.partition("@")[2] == self._node]
         self._has_looked_back = True
         if mine:
             self._report(OrphansFound(mine))

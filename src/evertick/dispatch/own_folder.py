@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from evertick.errors import SchedulerLockError
+from evertick.model.instant import Instant
 
 NAME: Final = "node.lock"
+_IDENTITY: Final = "node.id"
+
+
+class FolderIdentity(NamedTuple):
+    """By what a state folder is told from another that had its place before."""
+
+    name: str
+    made_at: Instant
+
+
+def folder_identity(folder: Path, now: Instant) -> FolderIdentity:
+    """Made once, whole or not at all, because half of it would be another one."""
+    path = folder / _IDENTITY
+    if not path.exists():
+        fresh = folder / f"{_IDENTITY}.new"
+        # One from before there were identities remembers all that it has.
+        made_at = 0 if (folder / "keeper-0").exists() else now
+        fresh.write_text(f"{secrets.token_hex(8)} {made_at}\n")
+        fresh.rename(path)
+    name, at = path.read_text().split()
+    return FolderIdentity(name, int(at))
 
 
 @contextmanager

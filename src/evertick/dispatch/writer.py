@@ -14,6 +14,7 @@ from evertick.loop.effects import Commit, Record
 from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, Message
 from evertick.model.instant import Instant
 from evertick.model.ledger import Committed
+from evertick.model.lifecycle import LAUNCHING, RUNNING
 from evertick.model.run import Change, Entry, RunKey
 from evertick.planning.planner import skip_around
 from evertick.planning.schedules import compile_all
@@ -44,9 +45,16 @@ class Writer:
     planning. Changes to the same run that wait together are folded into one.
     """
 
-    def __init__(self, store: Store, report: Callable[[Message], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        report: Callable[[Message], None],
+        confirm: Callable[[Sequence[tuple[RunKey, int]]], None] | None = None,
+    ) -> None:
         self._store = store
         self._report = report
+        self._confirm = confirm
+        """Hears which attempts the ledger knows to be launched."""
         self._queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="evertick-writer", daemon=True)
@@ -107,6 +115,7 @@ class Writer:
         folded = fold(changes)
         refused = self._insist(lambda: self._store.record(folded))
         if refused is not None:
+            self._tell_launched(folded, refused)
             self._report(ChangesRecorded(numbers, refused))
         return following if has_following else self._queue.get()
 
@@ -117,7 +126,15 @@ class Writer:
             self._report(BatchFenced(commit.number, fenced.buckets))
             return
         if committed is not None:
+            self._tell_launched(commit.batch.changes, committed.overruled | committed.crowded | committed.refused)
             self._report(answered(commit.number, committed))
+
+    def _tell_launched(self, changes: Sequence[Change], refused: frozenset[RunKey]) -> None:
+        if self._confirm is not None:
+            active = [one for one in changes if one.state in (LAUNCHING, RUNNING) and one.key not in refused]
+            launched = [(one.key, one.attempt) for one in active if one.attempt is not None]
+            if launched:
+                self._confirm(launched)
 
     def _insist(self, call: Callable[[], _Result]) -> _Result | None:
         """Do it until it is done; None only when the writer was told to give up."""

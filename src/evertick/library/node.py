@@ -31,7 +31,7 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.routing import LOCAL
 from evertick.parts import executors_of, loop_settings
-from evertick.service import Service
+from evertick.service import Service, kept_runs
 from evertick.settings import Settings
 from evertick.store import Store
 
@@ -172,6 +172,7 @@ class Node:
         )
         settings = self._settings
         executors = executors_of(settings, folder) if self._place.folder is not None and folder is not None else {}
+        kept = kept_runs(settings, folder, executors) if folder is not None and executors else None
         executors[LOCAL] = Switch(self._functions, executors.get(LOCAL), lambda job_id: self._find(job_id) is not None)
         service = Service(
             self._place.store_url,
@@ -187,6 +188,7 @@ class Node:
             telling=telling_of(settings, os.environ),
             opener=self._opener,
             feed_size=settings.limits.feed,
+            kept_runs=kept,
         )
         self._listen(service.outlook.feed)
         if folder is not None:

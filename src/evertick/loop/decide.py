@@ -188,7 +188,9 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             turn.launch(run, job, is_confirmed=True)
         elif state.orphans.pop(run.key, None) is run:
             # Its job went to another node before this answer came: nobody will start it, and its owner must know.
-            turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail="it was never started"))
+            turn.forward(
+                RunFinished(run.key, run.attempt, turn.now, LOST, detail="its node lost its job before it started it")
+            )
     for key in sorted(message.overruled.difference(run.key for run in pending.launches)):
         _overruled(state, turn, key)
     for run in pending.runs:

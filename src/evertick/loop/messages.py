@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from evertick.model.facts import Parent
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.ledger import Snapshot
+from evertick.model.ledger import RunsHeld, Snapshot
 from evertick.model.lifecycle import Trigger
 from evertick.model.policy import Missed, Overlap
 from evertick.model.report import (
@@ -142,9 +142,11 @@ class LeaseRenewed(NamedTuple):
 
 
 class NodesSeen(NamedTuple):
-    """The nodes that gave a sign of life."""
+    """The nodes that gave a sign of life, and those that hold what they run whether or not they did."""
 
     nodes: frozenset[str]
+    holding: Mapping[str, RunsHeld] = MappingProxyType({})
+    """Under this node's own name: from another state folder than its own."""
 
 
 class OrphansFound(NamedTuple):

@@ -15,6 +15,7 @@ from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.lifecycle import LOST
 from evertick.model.report import AttemptReport
+from evertick.model.run import RunKey
 
 
 def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
@@ -24,16 +25,25 @@ def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
     if isinstance(message, RunStarted | RunHeartbeat | StepsSeen):
         return _hear_of_orphan(state, turn, message)
     state.orphans.pop(message.key, None)
+    if not isinstance(message, RunUnknown):
+        state.looked_up.pop(message.key, None)
     if isinstance(message, RunFinished):
         turn.forward(message)
         return True
     if isinstance(message, RunLost | LaunchRefused | RunUnknown):
-        detail = "it was never started" if isinstance(message, RunUnknown) else message.detail
+        detail = _of_unknown(state, message.key) if isinstance(message, RunUnknown) else message.detail
         steps = message.steps if isinstance(message, RunLost) else None
         at = message.at if isinstance(message, RunLost) and message.at is not None else turn.now
         turn.forward(RunFinished(message.key, message.attempt, at, LOST, detail=detail, steps=steps))
         return True
     return False
+
+
+def _of_unknown(state: State, key: RunKey) -> str:
+    """What is true of a run that the keepers of this node do not know."""
+    if state.looked_up.pop(key, False):
+        return f"the node {state.node!r} that had it does not know how it ended"
+    return f"the node {state.node!r} never started it"
 
 
 def _hear_of_orphan(state: State, turn: Turn, message: RunStarted | RunHeartbeat | StepsSeen) -> bool:

@@ -62,7 +62,7 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
         if job_id not in known and bucket_of(job_id) in message.epochs:
             meet(state, turn, definition)
     if state.foreign and state.live_nodes is not None:
-        seen(state, turn, NodesSeen(state.live_nodes))
+        seen(state, turn, NodesSeen(state.live_nodes, state.holding))
     if to_ask:
         turn.do(Reconcile(to_ask))
     for notice in message.snapshot.notices:
@@ -183,9 +183,9 @@ def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _T
     # Planned and due counts too: it may have been launched just before the end, and nothing written since.
     run.attempt = max(run.attempt, 1)
     node = row.executor.partition("@")[2]
-    if node and node != state.node:
+    if node and (node != state.node or node in state.holding):
         state.foreign[run.key] = node  # it reports to us when the run ends, or is found to be gone
-    else:
+    if not node or node == state.node:
         _ask(job, run, run.attempt, _whom_to_ask(job, row), to_ask)
 
 
@@ -232,6 +232,8 @@ def backfill_rule(params: str) -> tuple[Overlap, int]:
 def found(state: State, turn: Turn, message: OrphansFound) -> None:
     """Runs that an earlier process of this node had: what became of them is told to whoever owns them."""
     asked = [row for row in message.runs if not state.owns(row.key.job_id)]
+    for row in asked:
+        state.looked_up[row.key] = row.started_at is not None or row.decided_at < state.remembers_since
     if asked:
         turn.do(Reconcile([(row.key, max(row.attempt, 1), row.executor) for row in asked]))
 
@@ -271,5 +273,6 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
                     state.foreign.pop(run.key, None)
                     continue
                 state.orphans[run.key] = run
-                if is_fenced:
+                # Where this node holds its runs, the next owner waits for it; what it cannot know of ends by itself.
+                if is_fenced and not state.holds_runs:
                     turn.stop(run)

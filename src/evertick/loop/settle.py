@@ -115,9 +115,9 @@ def found_running(state: State, turn: Turn, message: AttemptSeen) -> None:
 
 
 def seen(state: State, turn: Turn, message: NodesSeen) -> None:
-    """Runs of ours on nodes that are gone are lost."""
-    state.live_nodes = message.nodes
-    for key in [key for key, node in state.foreign.items() if node not in message.nodes]:
+    """Runs of ours on nodes that are gone are lost, once nothing of them can go on there."""
+    state.live_nodes, state.holding = message.nodes, message.holding
+    for key in [key for key, node in state.foreign.items() if not _may_go_on(state, node)]:
         node = state.foreign.pop(key)
         job = state.jobs.get(key.job_id)
         run = job.active_run(key) if job else None
@@ -125,11 +125,18 @@ def seen(state: State, turn: Turn, message: NodesSeen) -> None:
             lose(state, turn, job, run, f"the node {node!r} that had it is gone")
 
 
+def _may_go_on(state: State, node: str) -> bool:
+    """Whether what a node had may still be going on there, whether or not somebody there would tell."""
+    is_there = node != state.node and state.live_nodes is not None and node in state.live_nodes
+    return is_there or node in state.holding
+
+
 def started(state: State, turn: Turn, message: RunStarted) -> None:
     found = _find(state, turn, message)
     if found is None:
         return
     _, run = found
+    state.foreign.pop(run.key, None)  # it is here, and not with whoever had the name of this node before
     run.executor = message.executor or run.executor
     run.lease_us = message.lease_us
     if message.lease_us is not None:
@@ -252,8 +259,13 @@ def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
     if found is None:
         return
     job, run = found
+    if run.key in state.foreign:
+        return  # under this node's name, from another state folder: that one's lease is waited for
     if run.state is RUNNING:
         lose(state, turn, job, run, "its process has vanished")
+        return
+    if run.state is LAUNCHING and run.executor == state.local_executor and run.decided_at < state.remembers_since:
+        lose(state, turn, job, run, "the state folder of its node is new: whether it ran is not known there any more")
         return
     # Decided, perhaps even on its way, but never started: go back and be judged like any other that is due.
     run.attempt -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from evertick.loop.statistics import Statistics
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.ledger import Batch
+from evertick.model.ledger import Batch, RunsHeld
 from evertick.model.lifecycle import JobStatus, SkipReason
 from evertick.model.member import Member
 from evertick.model.policy import Missed, Overlap
@@ -241,6 +242,12 @@ class State:
         """Runs that ended within the grace."""
         self.live_nodes: frozenset[str] | None = None
         """The nodes that gave a sign of life lately; None: nobody has said yet."""
+        self.holding: Mapping[str, RunsHeld] = {}
+        """The nodes that hold what they run; under this node's name, from another state folder."""
+        self.holds_runs = False
+        """Whether this node does: then nobody gives its runs away because it was silent for a while."""
+        self.remembers_since: Instant = 0
+        """What was launched on this machine before may be unknown here although it ran: the state folder is newer."""
         self.members: dict[str, tuple[Member, ...]] = {}
         """Who runs attempts, by executor; this machine is not among them."""
         self.placed: dict[str, dict[RunKey, OpenRun]] = {}
@@ -255,6 +262,8 @@ class State:
         """Runs of our jobs that another node started and still has: key to node."""
         self.orphans: dict[RunKey, OpenRun] = {}
         """Runs this node started for jobs it no longer owns; it tells the owner how they end."""
+        self.looked_up: dict[RunKey, bool] = {}
+        """Runs of others that an earlier process of this node had, and whether they may have started."""
         self.handled: dict[str, Handled] = {}
         """Requests that were taken up, and whose answer is not known to be in the ledger."""
         self.answered: dict[str, Handled] = {}

@@ -143,6 +143,42 @@ NODE_PREFIX = "node:"
 
 
 BUCKET_PREFIX = "bucket:"
+RUNS_PREFIX = "runs:"
+"""The same for the lease of a node on what it runs on its own machine."""
+STOPPED_PREFIX = "stopped:"
+"""The same for the word of a node that was stopped in order and is expected back."""
+
+
+class RunsHeld(NamedTuple):
+    """A node holds what it runs on its own machine: nobody else starts it before."""
+
+    until: Instant
+    is_stopped: bool = False
+    """It was stopped in order, and is expected back."""
+
+
+def runs_lease(node: str, folder: str) -> str:
+    """The lease on what a node runs from one state folder; under another folder it knows nothing of it."""
+    return f"{RUNS_PREFIX}{node}/{folder}"
+
+
+def runs_held(leases: Sequence[Lease], but: str = "") -> dict[str, RunsHeld]:
+    """Which nodes hold runs, by these leases; one lease may be left out."""
+    found: dict[str, RunsHeld] = {}
+    stopped = {lease.name.removeprefix(STOPPED_PREFIX) for lease in leases if lease.name.startswith(STOPPED_PREFIX)}
+    for lease in leases:
+        if not lease.name.startswith(RUNS_PREFIX) or lease.name == but:
+            continue
+        place = lease.name.removeprefix(RUNS_PREFIX)
+        node = place.rpartition("/")[0]
+        held = RunsHeld(lease.expires_at, place in stopped)
+        found[node] = max(held, found.get(node, held))
+    return found
+
+
+def nodes_alive(leases: Sequence[Lease]) -> frozenset[str]:
+    """The nodes that gave a sign of life, by these leases."""
+    return frozenset(lease.holder.partition("/")[0] for lease in leases if lease.name.startswith(NODE_PREFIX))
 
 
 def bucket_lease(bucket: int) -> str:
@@ -156,6 +192,11 @@ class Lease(NamedTuple):
     epoch: int
     """Grows each time the lease changes hands or is taken after it expired."""
     expires_at: Instant
+
+    def renewed(self, until: Instant) -> Lease:
+        """By its holder; what a keeper was told about runs is kept to."""
+        is_kept = self.name.startswith(RUNS_PREFIX)
+        return self._replace(expires_at=max(until, self.expires_at) if is_kept else until)
 
 
 @dataclass(frozen=True, slots=True)

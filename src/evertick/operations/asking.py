@@ -13,7 +13,7 @@ from evertick.errors import Conflict, DefinitionError, NotFound
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.ledger import NODE_PREFIX, Batch, JobRecord, Request
+from evertick.model.ledger import Batch, JobRecord, Request, nodes_alive
 from evertick.model.params import problem_with
 from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.requests import RequestMessage, message_of
@@ -66,8 +66,7 @@ def answer_to(store: Store, request_id: str) -> dict[str, Any] | None:
 
 def live_nodes(store: Store, now: Instant) -> tuple[str, ...]:
     """The nodes that gave a sign of life in a ledger that several may share."""
-    holders = {lease.holder for lease in store.lease((), "", 0, now) if lease.name.startswith(NODE_PREFIX)}
-    return tuple(sorted(holder.partition("/")[0] for holder in holders))
+    return tuple(sorted(nodes_alive(store.lease((), "", 0, now))))
 
 
 def find_record(store: Store, job_id: str, jobs: Mapping[str, Job]) -> JobRecord | None:

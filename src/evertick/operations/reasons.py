@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import MILLISECOND, SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
-from evertick.model.ledger import JobRecord, ScheduleLine
+from evertick.model.ledger import JobRecord, ScheduleLine, nodes_alive, runs_held
 from evertick.model.lifecycle import (
     ACTIVE,
     LAUNCHING,
@@ -127,6 +127,7 @@ def _decided(store: Store, answer: Why, row: LedgerRow, job: Job | None, now: In
     if row.state is SKIPPED:
         return _skipped(store, answer, row, job)
     sentences = [_decision(answer, row, row.decided_at, _trigger_words(row)), *_course(answer, row, now)]
+    sentences += _awaited_node(store, answer, row, now)
     if row.state is WAITING:
         active = next((one for one in _open_rows(store, row) if one.state in ACTIVE), None)
         if active is not None:
@@ -248,6 +249,23 @@ def _course(answer: Why, row: LedgerRow, now: Instant) -> list[str]:
     if row.finished_at is not None:
         sentences.append(f"its output: evertick logs {row.key.run_id}")
     return sentences
+
+
+def _awaited_node(store: Store, answer: Why, row: LedgerRow, now: Instant) -> list[str]:
+    """Whether a run is in the hands of a node that gives no sign of life, and until when the others leave it there."""
+    node = row.executor.partition("@")[2]
+    if row.state not in (LAUNCHING, RUNNING) or not node:
+        return []
+    leases = store.lease((), "", 0, now)
+    held = runs_held(leases).get(node)
+    if held is None or node in nodes_alive(leases):
+        return []
+    until = time_text(held.until, answer.zone, answer.at)
+    if held.is_stopped:
+        return [f"node {node} was stopped and is expected back until {until}; otherwise the run is ended there by then"]
+    return [
+        f"node {node} gives no sign of life; the run is ended there before {until}, unless the node is back by then"
+    ]
 
 
 def _still_planned(due: Instant, now: Instant) -> str:

@@ -96,6 +96,11 @@ class LocalPart:
     memory_bytes: int | None = _a(count(1 << 20, 1 << 50, none=True), None, "Address space of each process, in bytes.")
     files: int | None = _a(count(16, 1_000_000, none=True), None, "Open files of each process.")
     no_new_privileges: bool = _a(FLAG, False, "Programs of jobs cannot change their user (sudo).")
+    lease_us: int = _a(
+        duration(),
+        2 * MINUTE,
+        "Where nodes share a ledger: a node that cannot reach it ends its runs in this time, and others start them.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +218,11 @@ class KubernetesPart:
 @dataclass(frozen=True, slots=True)
 class StopPart:
     patience_us: int = _a(duration(), 30 * SECOND, "How long a stop waits for runs to end.")
+    return_us: int = _a(
+        duration(),
+        10 * MINUTE,
+        "Where nodes share a ledger: how long others leave what still runs to a node that is stopped.",
+    )
     runs: str = _a(
         choice("leave", "end"),
         "leave",

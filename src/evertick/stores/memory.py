@@ -196,7 +196,7 @@ class MemoryStore:
                         self._leases[name] = Lease(name, holder, self._epoch_of(name) + 1, now + ttl_us)
                 elif held.holder == holder:
                     # The epoch stays with a lease that was given up: the next holder's must be newer.
-                    self._leases[name] = held._replace(expires_at=now + ttl_us if ttl_us > 0 else 0)
+                    self._leases[name] = held.renewed(now + ttl_us) if ttl_us > 0 else held._replace(expires_at=0)
             return sorted(lease for lease in self._leases.values() if lease.expires_at > now)
 
     # Reading, for people

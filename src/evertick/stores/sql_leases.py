@@ -52,7 +52,7 @@ def after(held: Lease, holder: str, ttl_us: int, now: Instant) -> Lease | None:
     if held.holder != holder:
         return None
     # The epoch stays with a lease that was given up: the next holder's must be newer.
-    return held._replace(expires_at=now + ttl_us if ttl_us > 0 else 0)
+    return held.renewed(now + ttl_us) if ttl_us > 0 else held._replace(expires_at=0)
 
 
 def _may_change(held: Lease | None, holder: str, ttl_us: int, now: Instant) -> bool:

@@ -1,0 +1,77 @@
+"""What does this node run on its own machine, and until when may nobody else start it?
+
+The ledger has the lease; the executors end what they run before it is over, whatever has become of this process. Only a
+renewal that the ledger has answered reaches them, counted from when it was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from evertick.errors import StoreUnavailable
+from evertick.executor import LeasedExecutor
+from evertick.model.instant import MINUTE, SECOND, Instant
+from evertick.model.ledger import RUNS_PREFIX, STOPPED_PREFIX, Lease, runs_lease
+from evertick.store import Store
+
+LEASE_US = 2 * MINUTE
+"""Longer than a database takes to be started again: without it, all that runs here is ended when this is over."""
+RETURN_US = 10 * MINUTE
+RENEW_US = 5 * SECOND
+RENEWALS_PER_LEASE = 6
+
+
+class RunsLease:
+    """Of one node and one state folder; used by one thread at a time."""
+
+    def __init__(
+        self,
+        node: str,
+        folder: str,
+        executors: Sequence[LeasedExecutor],
+        boottime_us: Callable[[], int],
+        lease_us: int = LEASE_US,
+        return_us: int = RETURN_US,
+    ) -> None:
+        self.name = runs_lease(node, folder)
+        self.boottime_us = boottime_us
+        self._stopped = STOPPED_PREFIX + self.name.removeprefix(RUNS_PREFIX)
+        self._holder = f"{node}/{folder}"
+        self._executors = executors
+        self._lease_us, self._return_us = lease_us, return_us
+        self._renew_us = min(RENEW_US, lease_us // RENEWALS_PER_LEASE)
+        self._asked_at: int | None = None
+        self._epoch = 0
+        self._vouched_until = 0
+
+    def renew(self, store: Store, now: Instant, vouched_until: int) -> None:
+        """Hold on to it, when it is time to, and let the executors know; `vouched_until` is of the buckets."""
+        asked_at = self.boottime_us()
+        if self._asked_at is None:
+            store.lease([self._stopped], self._holder, 0, now)
+        if self._asked_at is None or asked_at - self._asked_at >= self._renew_us:
+            self._take(store, [self.name], self._lease_us, now)
+            self._asked_at = asked_at
+        self._vouched_until = vouched_until
+        self._tell(self._asked_at, self._lease_us)
+
+    def leave(self, store: Store, now: Instant) -> bool:
+        """This process ends in order: whether something goes on here, and is to be left alone until it is back."""
+        if all(executor.is_idle() for executor in self._executors):
+            store.lease([self.name], self._holder, 0, now)
+            return False
+        asked_at, lease_us = self.boottime_us(), max(self._return_us, self._lease_us)
+        self._take(store, [self.name, self._stopped], lease_us, now)
+        self._tell(asked_at, lease_us)
+        return True
+
+    def _take(self, store: Store, names: Sequence[str], lease_us: int, now: Instant) -> None:
+        held: Sequence[Lease] = store.lease(names, self._holder, lease_us, now)
+        mine = next((one for one in held if one.name == self.name and one.holder == self._holder), None)
+        if mine is None:
+            raise StoreUnavailable(f"the lease {self.name} was not given")
+        self._epoch = mine.epoch
+
+    def _tell(self, asked_at: int, lease_us: int) -> None:
+        for executor in self._executors:
+            executor.renew(asked_at, lease_us, self._epoch, self._vouched_until)

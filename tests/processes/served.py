@@ -1,0 +1,171 @@
+"""Nodes as people start them, `evertick serve` on one PostgreSQL, and jobs that notice when two of them run at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from evertick.executors.keeper.procfs import is_alive
+from evertick.model.bucket import BUCKETS
+from evertick.model.instant import SECOND
+from evertick.model.ledger import BUCKET_PREFIX
+from evertick.model.run import LedgerRow
+from evertick.store import RunFilter
+from evertick.stores import open_store
+from tests.fleet.cable import Cable
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 120.0
+RUNS_LEASE_US = 12 * SECOND
+T = TypeVar("T")
+
+
+def wait_for(look: Callable[[], T | None], what: str) -> T:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.05)
+    return found
+
+
+class Served:
+    """One node."""
+
+    def __init__(self, cluster: ServedCluster, name: str) -> None:
+        self.name = name
+        self._cluster = cluster
+        self.state = cluster.folder / f"state-{name}"
+        self.cable = Cable(urlsplit(cluster.url).port)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Served:
+        parts = urlsplit(self._cluster.url)
+        url = self._cluster.url.replace(f":{parts.port}/", f":{self.cable.port}/")
+        env = {**os.environ, "EVERTICK_NODE": self.name, "EVERTICK_STATE": str(self.state), "EVERTICK_STORE": url}
+        with (self._cluster.folder / f"{self.name}.log").open("ab") as log:
+            words = [sys.executable, "-m", "evertick", "serve", str(self._cluster.jobs), "--no-web"]
+            self._process = subprocess.Popen(words, cwd=ROOT, env=env, stdout=log, stderr=log)
+        return self
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def keepers(self) -> list[int]:
+        found = []
+        for name in os.listdir("/proc"):
+            try:
+                words = Path("/proc", name, "cmdline").read_bytes().split(b"\0") if name.isdigit() else []
+            except OSError:
+                continue
+            mark = os.fsencode(self.state)
+            if b"evertick.executors.keeper" in words and any(word.startswith(mark) for word in words):
+                found.append(int(name))
+        return found
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.terminate()
+        assert self._process.wait(PATIENCE_SECONDS) == 0
+
+    def close(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        for pid in self.keepers():
+            os.kill(pid, signal.SIGKILL)
+        self.cable.close()
+
+
+class ServedCluster:
+    """Two nodes, and one job whose processes say when they find another of their job alive."""
+
+    def __init__(self, folder: Path, url: str, schedule: str = "", policy: str = "") -> None:
+        self.folder, self.url = folder, url
+        self.jobs = folder / "jobs"
+        self.jobs.mkdir()
+        self.began, self.met, self._go = folder / "began", folder / "met", folder / "go"
+        (folder / "long.sh").write_text(
+            f"""\
+            for pid in $(cut -d' ' -f3 {self.began} 2>/dev/null); do
+                grep -qs '^State:.[^ZX]' /proc/$pid/status && echo "$EVERTICK_RUN_ID met $pid" >> {self.met}
+            done
+            echo "$EVERTICK_RUN_ID $EVERTICK_ATTEMPT $$" >> {self.began}
+            trap '' TERM
+            until test -e {self._go}; do sleep 0.1; done
+            """
+        )
+        (self.jobs / "long.yaml").write_text(f"{schedule}{policy}command: sh {folder}/long.sh\n")
+        (self.jobs / "evertick.toml").write_text(
+            f'[loop]\nlease = "3s"\n[local]\nlease = "{RUNS_LEASE_US // SECOND}s"\nkill_after = "1s"\n'
+            '[stop]\npatience = "1s"\nreturn = "5m"\n'
+        )
+        open_store(url).close()
+        self.nodes = {name: Served(self, name) for name in ("a", "b")}
+
+    def start(self) -> None:
+        for node in self.nodes.values():
+            node.start()
+        wait_for(self._is_shared_out, "the nodes to share the jobs")
+
+    def _is_shared_out(self) -> bool:
+        with closing(open_store(self.url)) as store:
+            leases = store.lease((), "", 0, time.time_ns() // 1_000)
+        owners = Counter(one.holder.partition("/")[0] for one in leases if one.name.startswith(BUCKET_PREFIX))
+        return owners == dict.fromkeys(self.nodes, BUCKETS // len(self.nodes))
+
+    def command(self, *words: str) -> str:
+        env = {**os.environ, "EVERTICK_STORE": self.url}
+        words = (sys.executable, "-m", "evertick", *words, "--folder", str(self.jobs))
+        done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    def attempts(self) -> list[tuple[str, int, int]]:
+        """Run, attempt and pid of each that has begun, oldest first."""
+        lines = self.began.read_text().splitlines() if self.began.exists() else []
+        return [(run, int(attempt), int(pid)) for run, attempt, pid in map(str.split, lines)]
+
+    def wait_for_attempts(self, count: int) -> list[tuple[str, int, int]]:
+        return wait_for(lambda: (found := self.attempts())[count - 1 :] and found, f"{count} attempts to begin")
+
+    def rows(self) -> list[LedgerRow]:
+        with closing(open_store(self.url)) as store:
+            return list(store.query(RunFilter(job_ids=["long"]), limit=1_000).rows)
+
+    def row(self) -> LedgerRow:
+        (row,) = self.rows()
+        return row
+
+    def holder(self) -> Served:
+        """The node that the ledger says has the run; it is known there a moment after it began."""
+        row = wait_for(lambda: next((row for row in self.rows() if row.executor), None), "the ledger to know of it")
+        return self.nodes[row.executor.partition("@")[2]]
+
+    def let_go(self) -> None:
+        self._go.touch()
+
+    def met_another(self) -> list[str]:
+        return self.met.read_text().splitlines() if self.met.exists() else []
+
+    def close(self) -> None:
+        for node in self.nodes.values():
+            node.close()
+        for _, _, pid in self.attempts():
+            if is_alive(pid):
+                os.kill(pid, signal.SIGKILL)

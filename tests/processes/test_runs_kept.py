@@ -1,0 +1,132 @@
+"""What becomes of a local run whose node is killed, stopped, frozen or cut off? Never are there two of it at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from evertick.executors.keeper.procfs import is_alive
+from evertick.model.lifecycle import LOST, SKIPPED, SUCCEEDED, SkipReason
+from tests.processes.served import Served, ServedCluster, wait_for
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def cluster_of(fresh_postgres, tmp_path):
+    made: list[ServedCluster] = []
+
+    def make(**known: str) -> ServedCluster:
+        made.append(ServedCluster(tmp_path, fresh_postgres(), **known))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def triggered(cluster: ServedCluster) -> tuple[Served, int]:
+    """A run that goes on, the node that has it, and its process."""
+    cluster.command("trigger", "long")
+    ((_, _, pid),) = cluster.wait_for_attempts(1)
+    return cluster.holder(), pid
+
+
+def end_scheduler(node: Served) -> None:
+    node.kill()
+
+
+def end_both(node: Served) -> None:
+    (keeper,) = node.keepers()
+    node.kill()
+    os.kill(keeper, signal.SIGKILL)
+
+
+def freeze(node: Served) -> None:
+    os.kill(node.pid, signal.SIGSTOP)
+
+
+def cut_off(node: Served) -> None:
+    node.cable.cut()
+
+
+def thaw(node: Served) -> None:
+    os.kill(node.pid, signal.SIGCONT)
+
+
+def connect(node: Served) -> None:
+    node.cable.mend()
+
+
+@pytest.mark.parametrize(
+    ("harm", "heal"),
+    [
+        pytest.param(end_scheduler, Served.start, id="its scheduler is killed"),
+        pytest.param(end_both, Served.start, id="its scheduler and its keeper are killed"),
+        pytest.param(freeze, thaw, id="its scheduler stands still"),
+        pytest.param(cut_off, connect, id="the database cannot be reached"),
+    ],
+)
+def test_another_node_tries_again_only_when_the_first_attempt_has_ended(cluster_of, harm, heal):
+    cluster = cluster_of()
+    node, pid = triggered(cluster)
+    harm(node)
+    (_, _, first), (_, attempt, second) = cluster.wait_for_attempts(2)
+    assert (first, attempt) == (pid, 2)
+    assert not is_alive(pid)
+    assert cluster.met_another() == []
+    heal(node)
+    cluster.let_go()
+    wait_for(lambda: cluster.row().finished_at, "its end")
+    assert (cluster.row().state, cluster.row().attempt) == (SUCCEEDED, 2)
+    assert len(cluster.attempts()) == 2
+    assert second != pid
+
+
+def test_a_keeper_that_is_killed_alone_costs_the_attempt_and_no_second_one_begins_before_its_end(cluster_of):
+    cluster = cluster_of()
+    node, pid = triggered(cluster)
+    (keeper,) = node.keepers()
+    os.kill(keeper, signal.SIGKILL)
+    wait_for(lambda: [one for one in node.keepers() if one != keeper], "the next keeper")
+    assert is_alive(pid)
+    assert len(cluster.attempts()) == 1
+    cluster.let_go()
+    cluster.wait_for_attempts(2)
+    wait_for(lambda: cluster.row().finished_at, "its end")
+    assert cluster.met_another() == []
+
+
+def test_a_node_that_is_stopped_in_order_finds_its_runs_when_it_is_back_and_the_others_leave_them_alone(cluster_of):
+    cluster = cluster_of()
+    node, pid = triggered(cluster)
+    other = next(one for one in cluster.nodes.values() if one is not node)
+    node.stop()
+    # Longer than the lease of a node that was killed: the other has had every reason to give the run up.
+    wait_for(lambda: "expected back" in cluster.command("why", "long"), "the other to know that it waits")
+    log = cluster.folder / f"{other.name}.log"
+    assert is_alive(pid)
+    assert "run.lost" not in log.read_text()
+    node.start()
+    wait_for(lambda: "expected back" not in cluster.command("why", "long"), "it to be back")
+    cluster.let_go()
+    wait_for(lambda: cluster.row().finished_at, "its end")
+    assert (cluster.row().state, cluster.row().attempt) == (SUCCEEDED, 1)
+    assert len(cluster.attempts()) == 1
+
+
+def test_the_next_occurrence_does_not_overlap_a_run_that_may_be_tried_once(cluster_of):
+    """The job is due every two seconds, and its first run goes on while its node is dead."""
+    cluster = cluster_of(schedule="schedule: {every: 2s}\n", policy="onExecutorLost: fail\noverlap: skip\n")
+    cluster.wait_for_attempts(1)
+    node = cluster.holder()
+    node.kill()
+    runs = [run for run, _, _ in cluster.wait_for_attempts(2)]
+    assert len(set(runs)) == 2
+    assert cluster.met_another() == []
+    rows = {row.key.run_id: row for row in cluster.rows()}
+    assert rows[runs[0]].state is LOST
+    assert any(row.state is SKIPPED and row.reason is SkipReason.OVERLAP for row in rows.values())
