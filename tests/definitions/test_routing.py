@@ -30,6 +30,11 @@ def parsed(text: str):
         pytest.param("labels: [gpu=true]\n", Routing("fleet", labels=(("gpu", "true"),)), id="labels as a list"),
         pytest.param("runsOn: gpu=true\n", Routing("fleet", labels=(("gpu", "true"),)), id="one label"),
         pytest.param(
+            "resources: {cpu: 2, memory: 1GiB, licenses: 0.5}\n",
+            Routing("fleet", resources=(("cpu", 2_000), ("licenses", 500), ("memory", 2**30))),
+            id="resources mean the fleet",
+        ),
+        pytest.param(
             "routing: SHARDING_BROADCAST\n", Routing("fleet", Strategy.SHARDING_BROADCAST), id="to every member"
         ),
     ],
@@ -49,3 +54,19 @@ def test_a_scope_of_executors_is_pointless_on_one_machine():
     assert [str(warning) for warning in parsed("scope: executor\n").warnings] != []
     result = parsed("scope: executor\nexecutor: fleet\n")
     assert (result.warnings, result.job.policy.overlap.scope) == ((), Scope.EXECUTOR)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param("resources: [cpu]\n", "'resources' must be a map, not a list.", id="a list"),
+        pytest.param(
+            "resources: {cpu: none}\n", "'resources.cpu' cannot be 'none': it must be a number", id="no number"
+        ),
+        pytest.param("resources: {memory: 4 apples}\n", "it must be a size, such as 512MiB or 4GiB.", id="no size"),
+        pytest.param("resources: {GPU: 1}\n", "'GPU' cannot be the name of a resource.", id="a name"),
+        pytest.param("executor: local\nresources: {cpu: 1}\n", "'executor' on line 2 and 'resources'", id="here"),
+    ],
+)
+def test_resources_that_cannot_be(text, reason):
+    assert any(reason in str(error) for error in parsed(text).errors), parsed(text).errors

@@ -25,7 +25,7 @@ def crowd(tmp_path_factory):
     here = Yard(tmp_path_factory.mktemp("crowd"))
     try:
         here.start()
-        here.join("ex-a", "--label", "disk=ssd")
+        here.join("ex-a", "--label", "disk=ssd", "--cpu", "2", "--resource", "licenses=1")
         here.join("ex-b")
         here.join("ex-c")
         here.wait_for_all()

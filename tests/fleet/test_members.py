@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -18,6 +19,7 @@ from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.settings import Certificates, FleetSettings
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.report import LaunchRefused, RunFinished, RunStarted
+from evertick.model.routing import Routing
 from evertick.model.work import Secret
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.yard import ROOT, Heard, Process, Yard, free_port, wait_for
@@ -52,6 +54,38 @@ def test_an_attempt_runs_where_it_was_put_and_its_log_is_here(crowd, executor, r
     assert crowd.log_of(order.key) == f"hello from {order.key.run_id}\n".encode()
     assert (crowd.folder / "ex-b" / "logs" / order.key.job_id).is_dir()
     assert not (crowd.folder / "ex-a" / "logs" / order.key.job_id).exists()
+
+
+def test_a_run_is_told_which_member_it_is_on(crowd, executor, reports):
+    order = given('echo "$EVERTICK_RUN_MEMBER $EVERTICK_RUN_MEMBER_LABELS"', "fleet:ex-a")
+    executor.launch(order)
+    assert reports.end_of(order.key).state is SUCCEEDED
+    assert crowd.log_of(order.key) == b'ex-a {"disk": "ssd"}\n'
+
+
+def test_a_member_gives_no_room_twice_whoever_asks(crowd, executor, reports):
+    needing = Routing("fleet", resources=(("licenses", 1_000),))
+    other_reports = Heard()
+    other = crowd.open(other_reports, "ex-a", node="resources")
+    orders = (given("sleep 1000", "fleet:ex-a") for _ in range(2))
+    first, second = (order._replace(job=replace(order.job, routing=needing)) for order in orders)
+    executor.launch(first)
+    reports.wait_until(lambda said: any(isinstance(one, RunStarted) for one in said))
+    wait_for(lambda: next(one for one in other.members() if one.name == "ex-a").used, "the room to be known as taken")
+    assert dict(next(one for one in other.members() if one.name == "ex-a").offers)["cpu"] == 2_000
+    other.launch(second)
+    refused = LaunchRefused(second.key, 1, "the member has no room for licenses=1")
+    other_reports.wait_until(lambda said: refused in said)
+    # Said again to the member that has it: it is not refused for the room that it takes itself.
+    executor.launch(first)
+    executor.stop(first.key, 1, "enough")
+    assert reports.end_of(first.key).state is CANCELLED
+    wait_for(lambda: not next(one for one in other.members() if one.name == "ex-a").used, "the room to be free")
+    other.launch(second)
+    other_reports.wait_until(lambda said: any(isinstance(one, RunStarted) and one.key == second.key for one in said))
+    other.stop(second.key, 1, "enough")
+    assert other_reports.end_of(second.key).state is CANCELLED
+    other.close()
 
 
 def test_a_log_grows_here_while_the_attempt_runs(crowd, executor, reports):

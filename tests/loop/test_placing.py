@@ -144,6 +144,32 @@ def test_what_waited_for_a_member_starts_in_order_when_one_comes():
     assert here.started() == ["08:31", "08:32", "08:33"]
 
 
+def test_runs_get_only_the_room_that_a_member_has():
+    wanting = Routing("fleet", Strategy.FIRST, resources=(("cpu", 2_000),))
+    jobs = [replace(job(f"job-{number}", EverySpec(60 * MINUTE)), routing=wanting) for number in range(4)]
+    here = fleet(*jobs, members=())
+    for one in jobs:
+        here.act(one.id, FOREVER)
+    offering = [Member(name, True, 0, offers=(("cpu", cpu),)) for name, cpu in (("ex-a", 4_500), ("ex-b", 3_000))]
+    here.say(MembersSeen("fleet", offering))
+    here.run_until("09:00:30")
+    assert places(here) == ["ex-a", "ex-a", "ex-b"]
+    assert here.line("09:00", "job-3").detail == "no-executor: of 2 members: 2 without room for cpu=2"
+    here.finish("job-0")
+    here.say(MembersSeen("fleet", offering))
+    assert places(here)[3:] == ["ex-a"]
+
+
+def test_room_that_attempts_of_other_nodes_use_is_not_given_away():
+    here = fleet(replace(on_fleet(Strategy.FIRST), routing=Routing("fleet", Strategy.FIRST, resources=(("gpus", 1),))))
+    taken = Member("ex-a", True, 1, offers=(("gpus", 1),), used=(("gpus", 1),))
+    here.say(MembersSeen("fleet", [taken]))
+    here.run_until("08:31:30")
+    assert here.launches == []
+    here.say(MembersSeen("fleet", [taken._replace(running=0, used=())]))
+    assert places(here) == ["ex-a"]
+
+
 def test_a_member_that_is_full_is_passed_over_and_all_full_is_waited_for():
     here = fleet(on_fleet(overlap=Overlap(OverlapKind.PARALLEL, 9)))
     here.act("a", FOREVER)

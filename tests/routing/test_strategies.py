@@ -194,6 +194,50 @@ def test_an_attempt_that_finds_no_place_says_why(strategy, there, why):
         assert placed == Nowhere(why, is_full=why.endswith("full"))
 
 
+CPU = (("cpu", 2_000),)
+
+
+def having(name: str, cpu: int, used: int = 0, **known) -> Member:
+    used_cpu = (("cpu", used),) if used else ()
+    return Member(name, known.pop("is_healthy", True), 0, offers=(("cpu", cpu),), used=used_cpu, **known)
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        pytest.param(members("ex-a"), "of 1 member: none offers cpu=2", id="nobody has any"),
+        pytest.param([having("ex-a", 1_500)], "of 1 member: none offers cpu=2 (the most is 1.5)", id="too small"),
+        pytest.param([having("ex-a", 4_000, 3_000)], "of 1 member: 1 without room for cpu=2", id="no room now"),
+        pytest.param(
+            [having("ex-a", 4_000, is_healthy=False), having("ex-b", 1_000)],
+            "of 2 members: 1 away, 1 without cpu=2",
+            id="the one that could is away",
+        ),
+    ],
+)
+@pytest.mark.parametrize("strategy", CHOOSING)
+def test_an_attempt_without_room_says_what_is_missing(strategy, there, why):
+    request = asked(strategy, *there)
+    placed = place(request._replace(routing=Routing("fleet", strategy, resources=CPU)))
+    assert placed == Nowhere(why, is_full="without room" in why)
+
+
+def test_what_nobody_has_together_is_told():
+    both = (("cpu", 2_000), ("gpus", 1_000))
+    there = [Member("ex-a", True, 0, offers=(("cpu", 4_000),)), Member("ex-b", True, 0, offers=(("gpus", 1_000),))]
+    request = asked(Strategy.FIRST, *there)._replace(routing=Routing("fleet", Strategy.FIRST, resources=both))
+    assert place(request) == Nowhere("of 2 members: none offers cpu=2 gpus=1 together")
+
+
+def test_a_broadcast_goes_to_those_that_could_take_it_and_waits_for_their_room():
+    routing = Routing("fleet", Strategy.SHARDING_BROADCAST, resources=CPU)
+    there = [having("ex-a", 4_000), having("ex-b", 1_000), having("ex-c", 2_000)]
+    request = asked(Strategy.SHARDING_BROADCAST, *there)._replace(routing=routing)
+    assert place(request) == Placement("fleet", shards=(Shard(0, "ex-a"), Shard(1, "ex-c")))
+    there[2] = having("ex-c", 2_000, 500)
+    assert place(request._replace(members=there)) == Nowhere("of 2 members: ex-c has no room for cpu=2", is_full=True)
+
+
 @given(st.sampled_from(CHOOSING), st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("abcdef")))
 def test_only_members_with_the_labels_are_chosen(strategy, with_gpu, others):
     there = members(*with_gpu, labels=GPU) + members(*(others - with_gpu))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -11,6 +13,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+from evertick.model import run_variables as variables
 from evertick.model.instant import to_datetime
 from evertick.model.run import RunKey
 
@@ -65,6 +68,10 @@ class RunContext:
     """The time for which the newest successful run was due."""
     fence: int = 0
     """Grows with every change of hands: refuse what comes with an older one."""
+    member: str = ""
+    """The member of the fleet that it runs on; empty on a scheduler's own machine."""
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Those of that member."""
     _stop: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
     _write: Callable[[str], object] | None = field(default=None, repr=False, compare=False)
 
@@ -114,6 +121,27 @@ class RunContext:
             datetime.fromisoformat(previous) if previous else None,
             plain["fence"],
             _write=write,
+        )
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> RunContext:
+        """For a program that a job starts, on whichever machine: the run it is for, as its environment tells."""
+        if variables.RUN_ID not in environ:
+            raise LookupError(f"this process was not started for a run: {variables.RUN_ID} is not set")
+        previous = environ.get(variables.PREVIOUS_SUCCESS)
+        return cls(
+            environ[variables.JOB],
+            environ[variables.RUN_ID],
+            int(environ[variables.ATTEMPT]),
+            datetime.fromisoformat(environ[variables.SCHEDULED_FOR]),
+            environ[variables.TRIGGER],
+            MappingProxyType(
+                {name: str(value) for name, value in json.loads(environ.get(variables.PARAMS) or "{}").items()}
+            ),
+            datetime.fromisoformat(previous) if previous else None,
+            int(environ[variables.FENCE]),
+            environ.get(variables.MEMBER, ""),
+            MappingProxyType(json.loads(environ.get(variables.MEMBER_LABELS) or "{}")),
         )
 
     @classmethod

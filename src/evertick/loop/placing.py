@@ -16,8 +16,9 @@ from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import LAUNCHING, RUNNING
-from evertick.model.member import Member
+from evertick.model.member import Member, has_room
 from evertick.model.policy import OverlapKind, Scope
+from evertick.model.resources import Resources, resources_of, total
 from evertick.planning.overlap import may_leave_queue
 from evertick.routing.placement import parse_placement
 from evertick.routing.placing import Asked, Nowhere, is_ready, place
@@ -78,7 +79,7 @@ def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: 
     members = _members(state, routing.executor, turn.now)
     before = parse_placement(run.executor) if run.executor else None
     if before is not None and run.attempt == 0:
-        if _is_by_member(job, job.lane_of(run.key)) and _are_ready(before.members, members):
+        if _is_by_member(job, job.lane_of(run.key)) and _are_ready(before.members, members, routing.resources):
             return True  # it has waited for its turn there
         if before.shards:
             before = None
@@ -113,6 +114,8 @@ def note_placed(state: State, job: JobState, run: OpenRun) -> None:
     job.placements = (*(job.placements or ()), *members)[-HISTORY:]
     for member in members:
         state.placed.setdefault(member, {})[run.key] = run
+        if job.job.routing.resources:
+            state.reserved.setdefault(member, {})[run.key] = run
 
 
 def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, nowhere: Nowhere) -> None:
@@ -129,9 +132,28 @@ def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, no
 def _members(state: State, executor: str, now: Instant) -> list[Member]:
     """As they were last seen, with what was put there since."""
     return [
-        member._replace(running=max(member.running, _count_placed(state, member, now)))
+        member._replace(
+            running=max(member.running, _count_placed(state, member, now)),
+            used=_used_resources(state, member) if member.offers else (),
+        )
         for member in state.members.get(executor, ())
     ]
+
+
+def _used_resources(state: State, member: Member) -> Resources:
+    """What its attempts have asked for: as the member knows, or as we know of those that were put there since."""
+    reserved = state.reserved.get(member.name)
+    if not reserved:
+        return member.used
+    asked = []
+    for key, run in list(reserved.items()):
+        job = state.jobs.get(key.job_id)
+        if job is None or not _is_on(run, member.name):
+            del reserved[key]
+        else:
+            asked.append(job.job.routing.resources)
+    ours, known = total(asked), dict(member.used)
+    return resources_of({name: max(known.get(name, 0), ours.get(name, 0)) for name in {*known, *ours}})
 
 
 def _count_placed(state: State, member: Member, now: Instant) -> int:
@@ -146,13 +168,17 @@ def _count_placed(state: State, member: Member, now: Instant) -> int:
             return len(placed)
         state.counted_at[name] = now
     for key, run in list(placed.items()):
-        if run.state not in (LAUNCHING, RUNNING) or name not in parse_placement(run.executor).members:
+        if not _is_on(run, name):
             del placed[key]
     return len(placed)
 
 
-def _are_ready(names: Sequence[str], members: Sequence[Member]) -> bool:
-    ready = {member.name for member in members if is_ready(member)}
+def _is_on(run: OpenRun, member: str) -> bool:
+    return run.state in (LAUNCHING, RUNNING) and member in parse_placement(run.executor).members
+
+
+def _are_ready(names: Sequence[str], members: Sequence[Member], resources: Resources) -> bool:
+    ready = {member.name for member in members if is_ready(member) and has_room(member, resources)}
     return bool(names) and ready.issuperset(names)
 
 

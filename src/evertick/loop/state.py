@@ -252,6 +252,8 @@ class State:
         """Who runs attempts, by executor; this machine is not among them."""
         self.placed: dict[str, dict[RunKey, OpenRun]] = {}
         """What was put on each member; those that have ended are forgotten when somebody counts."""
+        self.reserved: dict[str, dict[RunKey, OpenRun]] = {}
+        """Those of them that asked for resources, by member."""
         self.counted_at: dict[str, Instant] = {}
         """When those that have ended were last forgotten, for each member without a limit of slots."""
         self.homeless: dict[RunKey, Nowhere] = {}

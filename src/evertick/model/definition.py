@@ -15,6 +15,7 @@ from typing import Final
 from evertick.model.duration import format_duration
 from evertick.model.job import Job
 from evertick.model.policy import Overlap, Policy, Retry, Scope
+from evertick.model.resources import resources_text
 from evertick.model.routing import Routing
 from evertick.model.schedule import ScheduleSpec
 from evertick.model.work import (
@@ -125,6 +126,8 @@ def _surroundings(job: Job) -> Iterator[str]:
         labels = "".join(f" {name}={value}" for name, value in job.routing.labels)
         strategy = f" {job.routing.strategy}" if job.routing.has_members else ""
         yield f"runs_on: {job.routing.executor}{strategy}{labels}"
+        if job.routing.resources:
+            yield f"resources: {resources_text(job.routing.resources)}"
     if job.queue:
         yield f"queue: {job.queue}"
     for one in job.constraints:

@@ -6,6 +6,7 @@ import re
 from typing import Final, NamedTuple, TypeAlias
 
 from evertick.model.instant import Instant
+from evertick.model.resources import Resources, lacking
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 """Names and values by which jobs choose members, sorted."""
@@ -33,6 +34,9 @@ class Member(NamedTuple):
     memory_bytes: int = 0
     is_awaited: bool = False
     """It is away, for less than its lease: it may be back in a moment."""
+    offers: Resources = ()
+    used: Resources = ()
+    """How much of what it offers its attempts have asked for."""
 
     @property
     def is_full(self) -> bool:
@@ -42,6 +46,10 @@ class Member(NamedTuple):
     def free_slots(self) -> int:
         """How many attempts more it takes; of a member without a limit, far more than of any other."""
         return (self.slots or SLOTS_MAX) - self.running
+
+
+def has_room(member: Member, asked: Resources) -> bool:
+    return not lacking(asked, member.offers, member.used)
 
 
 def is_member_name(text: str) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from evertick.model.member import Labels
+from evertick.model.resources import Resources
 
 LOCAL = "local"
 FLEET = "fleet"
@@ -34,6 +35,8 @@ class Routing:
     strategy: Strategy = Strategy.ROUND
     labels: Labels = ()
     """A member must have all of them, with these values."""
+    resources: Resources = ()
+    """A member must have room for all of them at once."""
 
     @property
     def is_remote(self) -> bool:

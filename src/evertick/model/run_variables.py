@@ -21,6 +21,8 @@ SHARD_TOTAL: Final = "EVERTICK_RUN_SHARD_TOTAL"
 OUTCOME: Final = "EVERTICK_RUN_OUTCOME"
 MODEL: Final = "EVERTICK_RUN_MODEL"
 FENCE: Final = "EVERTICK_RUN_FENCE"
+MEMBER: Final = "EVERTICK_RUN_MEMBER"
+MEMBER_LABELS: Final = "EVERTICK_RUN_MEMBER_LABELS"
 HOME: Final = "EVERTICK_RUN_HOME"
 KEEPER: Final = "EVERTICK_RUN_KEEPER"
 
@@ -38,6 +40,8 @@ RUN_VARIABLES: Final[dict[str, str]] = {
     SHARD_TOTAL: "In a broadcast to the fleet: the number of parts.",
     OUTCOME: "For handlers: how the steps ended, such as `succeeded`, `failed` or `cancelled`.",
     MODEL: "For a program that answers the questions of a pipeline: the model that is asked for, if one is.",
+    MEMBER: "On a fleet: the name of the member that runs it.",
+    MEMBER_LABELS: "On a fleet: the labels of that member, as JSON.",
     FENCE: "Grows with every change of the owner: refuse what comes with an older one.",
     HOME: "The state folder of the scheduler on this machine: `evertick` commands of a run find its ledger by it.",
     KEEPER: "Marks the processes of one state folder, by which they are found again.",

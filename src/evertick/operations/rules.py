@@ -7,6 +7,7 @@ from typing import NamedTuple
 from evertick.model.duration import format_duration
 from evertick.model.job import Job
 from evertick.model.policy import Missed, OverlapKind
+from evertick.model.resources import resources_text
 
 _OVERLAP_POLICIES = {
     (Missed.FIRST, OverlapKind.SKIP): "skip",
@@ -46,6 +47,7 @@ def explain(job: Job) -> list[Rule]:
         "retry.jitter": f"{retry.jitter:g}",
         "executor": job.routing.executor,
         "routing": str(job.routing.strategy) if job.routing.has_members else "",
+        "resources": resources_text(job.routing.resources),
         "runs_on": ", ".join(f"{name}={value}" for name, value in job.routing.labels),
         "on_executor_lost": str(policy.on_executor_lost),
         "backlog_max": f"{policy.backlog_max:,}",
@@ -80,6 +82,7 @@ def _unwritten(job: Job, name: str) -> str:
         "queue": job.queue is None,
         "executor": not job.routing.is_remote,
         "routing": True,
+        "resources": not job.routing.resources,
         "timeout": job.work.timeout_us is None,
         "log_retention": job.log_retention_us is None,
         "backlog_max": True,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evertick.model.member import Labels, Member
+from evertick.model.member import Labels, Member, has_room
+from evertick.model.resources import Resources, amount_text, lacking, resources_text
 from evertick.model.routing import Routing, Strategy
 from evertick.routing.placement import Placement, Shard
 from evertick.routing.strategies import STRATEGIES, Situation
@@ -44,7 +45,12 @@ class Nowhere(NamedTuple):
 def place(asked: Asked) -> Placement | Nowhere:
     if asked.routing.strategy is Strategy.SHARDING_BROADCAST:
         return _broadcast(asked)
-    ready = [member for member in matching(asked.routing.labels, asked.members) if is_ready(member)]
+    routing = asked.routing
+    ready = [
+        member
+        for member in matching(routing.labels, asked.members)
+        if is_ready(member) and has_room(member, routing.resources)
+    ]
     if not ready:
         return nowhere(asked.routing, asked.members)
     last_tried = asked.before.member if asked.before else ""
@@ -67,13 +73,21 @@ def place(asked: Asked) -> Placement | Nowhere:
 
 def _broadcast(asked: Asked) -> Placement | Nowhere:
     """One shard for each member; of a run that was tried before, only the shards that have not succeeded."""
-    found = matching(asked.routing.labels, asked.members)
+    routing = asked.routing
+    found = [member for member in matching(routing.labels, asked.members) if could_take(member, routing)]
     awaited = sorted(member.name for member in found if member.is_awaited and member.is_open)
     if awaited:
         # Whoever restarts, or comes back after the others, has its part of the work to do all the same.
         return Nowhere(f"of {_members(len(found))}: {', '.join(awaited[:3])} may be back in a moment")
     # One that is full is not passed over: a shard that nobody carries out would be work that is left undone.
-    names = sorted(member.name for member in found if member.is_healthy and member.is_open)
+    there = [member for member in found if member.is_healthy and member.is_open]
+    busy = [member.name for member in there if not has_room(member, routing.resources)]
+    names = sorted(member.name for member in there)
+    if busy:
+        wanted = resources_text(routing.resources)
+        return Nowhere(
+            f"of {_members(len(found))}: {', '.join(sorted(busy)[:3])} has no room for {wanted}", is_full=True
+        )
     if not names:
         return nowhere(asked.routing, asked.members)
     if asked.before is not None and asked.before.shards:
@@ -97,6 +111,11 @@ def matching(labels: Labels, members: Sequence[Member]) -> list[Member]:
     return [member for member in members if wanted <= set(member.labels)]
 
 
+def could_take(member: Member, routing: Routing) -> bool:
+    """Whether it could if nothing ran there."""
+    return set(routing.labels) <= set(member.labels) and not lacking(routing.resources, member.offers)
+
+
 def is_ready(member: Member) -> bool:
     return member.is_healthy and member.is_open and not member.is_full
 
@@ -109,12 +128,36 @@ def nowhere(routing: Routing, members: Sequence[Member]) -> Nowhere:
     found = matching(routing.labels, members)
     if not found:
         return Nowhere(f"of {_members(len(members))}: none has {wanted}")
-    away = sum(not member.is_healthy for member in found)
-    shut = sum(member.is_healthy and not member.is_open for member in found)
-    full = sum(member.is_healthy and member.is_open and member.is_full for member in found)
-    counts = ((away, "away"), (shut, "cordoned"), (full, "full"))
+    having = f"of {_members(len(found))}{f' with {wanted}' if wanted else ''}"
+    able = [member for member in found if could_take(member, routing)]
+    if not able:
+        return Nowhere(f"{having}: none offers {_what_none_offers(routing.resources, found)}")
+    away = sum(not member.is_healthy for member in able)
+    shut = sum(member.is_healthy and not member.is_open for member in able)
+    there = [member for member in able if member.is_healthy and member.is_open]
+    full = sum(member.is_full for member in there)
+    tight = sum(not member.is_full and not has_room(member, routing.resources) for member in there)
+    small = len(found) - len(able)
+    resources = resources_text(routing.resources)
+    counts = (
+        (away, "away"),
+        (shut, "cordoned"),
+        (full, "full"),
+        (tight, f"without room for {resources}"),
+        (small, f"without {resources}"),
+    )
     states = ", ".join(f"{count} {word}" for count, word in counts if count)
-    return Nowhere(f"of {_members(len(found))}{f' with {wanted}' if wanted else ''}: {states}", is_full=full > 0)
+    return Nowhere(f"{having}: {states}", is_full=full + tight > 0)
+
+
+def _what_none_offers(asked: Resources, members: Sequence[Member]) -> str:
+    """The first of the asked that is more than any of them has, and the most there is; else all together."""
+    for name, amount in asked:
+        most = max(dict(member.offers).get(name, 0) for member in members)
+        if most < amount:
+            known = f" (the most is {amount_text(name, most)})" if most else ""
+            return f"{name}={amount_text(name, amount)}{known}"
+    return f"{resources_text(asked)} together"
 
 
 def _members(count: int) -> str:

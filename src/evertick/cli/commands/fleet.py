@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,10 @@ def start(url: str, certs: Path | None) -> None:
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="What jobs may ask for. Repeatable.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where it keeps its runs; default: ~/.evertick-NAME.")
 @click.option("--slots", default=0, help="How many attempts it runs at once; 0: as many as come.", show_default=True)
+@click.option("--cpu", metavar="N", help="Processors that jobs may ask for; default: those of this machine.")
+@click.option("--memory", metavar="SIZE", help="Memory that jobs may ask for, as 8GiB; default: this machine's.")
+@click.option("--gpus", metavar="N", help="GPUs that jobs may ask for; default: those of NVIDIA that are found.")
+@click.option("--resource", "resources", multiple=True, metavar="NAME=N", help="Anything else. Repeatable.")
 @click.option(
     "--lease",
     default=60.0,
@@ -96,6 +101,10 @@ def join(
     labels: tuple[str, ...],
     folder: Path | None,
     slots: int,
+    cpu: str | None,
+    memory: str | None,
+    gpus: str | None,
+    resources: tuple[str, ...],
     lease: float,
     host: str,
     certs: Path | None,
@@ -108,7 +117,7 @@ def join(
     \b
     Examples:
       evertick fleet join tcp://127.0.0.1:8786 --name ex-a
-      evertick fleet join tls://10.0.0.1:8786 --certs certs/ex-b --name ex-b --label gpu=true --slots 4
+      evertick fleet join tls://10.0.0.1:8786 --certs certs/ex-b --name ex-b --label zone=eu --gpus 2 --memory 64GiB
     """
     from evertick.errors import SettingsError
     from evertick.executors.fleet.supervising import Part
@@ -120,7 +129,18 @@ def join(
     if not 0 <= slots <= SLOTS_MAX:
         raise SettingsError(f"'--slots {slots}' must be from 0 to {SLOTS_MAX:,}.")
     home = folder or Path.home() / f".evertick-{name}"
-    part = Part(settings.url, settings.certificates, name, _labels(labels), str(home.absolute()), host, slots, lease)
+    named = {"cpu": cpu, "memory": memory, "gpus": gpus}
+    part = Part(
+        settings.url,
+        settings.certificates,
+        name,
+        _labels(labels),
+        str(home.absolute()),
+        host,
+        slots,
+        lease,
+        _offers({key: text for key, text in named.items() if text is not None}, resources),
+    )
     _supervise("member", part)
 
 
@@ -260,6 +280,24 @@ def _labels(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found.items()))
 
 
+def _offers(named: dict[str, str], others: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """What this machine has, unless it is said otherwise; 0 offers none of it."""
+    from evertick.errors import SettingsError
+    from evertick.executors.fleet.machine import detect_resources
+    from evertick.model.resources import is_resource_name, parse_amount, resources_of
+
+    found = dict(detect_resources())
+    for name, text in (*named.items(), *(other.partition("=")[::2] for other in others)):
+        option = f"--{name} {text}" if name in named else f"--resource {name}={text}"
+        if not is_resource_name(name):
+            raise SettingsError(f"'{option}' is not a resource. Write --resource licenses=2.")
+        try:
+            found[name] = 0 if text.strip() == "0" else parse_amount(name, text)
+        except ValueError as error:
+            raise SettingsError(f"'{option}' does not fit: {error}.") from None
+    return resources_of(found)
+
+
 def _supervise(role: str, part: Part) -> None:
     from evertick.executors.fleet.supervising import Supervisor
 
@@ -281,6 +319,7 @@ def _show(output: str, members: list[Member]) -> None:
         Column("State", "state"),
         Column("Running", lambda row: f"{row['running']} of {row['slots']}" if row["slots"] else str(row["running"])),
         Column("Labels", lambda row: " ".join(f"{name}={value}" for name, value in row["labels"].items())),
+        Column("Resources", lambda row: _resources_column(row), optional=True),
         Column("CPU", lambda row: f"{row['cpu_percent']:.0f} %", right=True, optional=True),
         Column("Version", "version", "dim", optional=True),
     )
@@ -289,8 +328,14 @@ def _show(output: str, members: list[Member]) -> None:
         note("Nobody has joined. Start a member with 'evertick fleet join URL --name ex-a'.")
 
 
+def _resources_column(row: Mapping[str, Any]) -> str:
+    used = row["used"]
+    return " ".join(f"{name}={f'{used[name]}/' if name in used else ''}{text}" for name, text in row["offers"].items())
+
+
 def _row(member: Member) -> dict[str, Any]:
     from evertick.model.instant import to_text
+    from evertick.model.resources import amount_text
 
     return {
         "name": member.name,
@@ -298,6 +343,8 @@ def _row(member: Member) -> dict[str, Any]:
         "running": member.running,
         "slots": member.slots,
         "labels": dict(member.labels),
+        "offers": {name: amount_text(name, amount) for name, amount in member.offers},
+        "used": {name: amount_text(name, amount) for name, amount in member.used},
         "cpu_percent": member.cpu_percent,
         "memory_bytes": member.memory_bytes,
         "version": member.version,

@@ -214,6 +214,12 @@ JOB: Final[Fields] = {
     ),
     "runsOn": Field(_LABELS, "Labels that a member of the fleet must have.", "any member", {"gpu": "true"}),
     "labels": Field(_LABELS, "The same as `runsOn`.", "", ["zone=eu"]),
+    "resources": Field(
+        map_of(one_of({"type": "number"}, TEXT)),
+        "What a member of the fleet must have room for: `cpu`, `memory`, `gpus`, or names of its own.",
+        "nothing",
+        {"cpu": 2, "memory": "4GiB"},
+    ),
     "grace": Field(DURATION, "An occurrence this late is still on time.", "`30s`; `5s` with `misfire`", "1m"),
     "window": _WINDOW,
     "skipIfSuccessful": Field(FLAG, "Skip when a run has succeeded since the previous occurrence.", "`false`", True),

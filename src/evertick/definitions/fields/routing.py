@@ -8,15 +8,18 @@ from typing import Final
 from evertick.definitions.catalogue.limits import LABEL_MAX, LABELS_MAX
 from evertick.definitions.catalogue.words import EXECUTORS, STRATEGIES, STRATEGY_ALIASES
 from evertick.definitions.fields.values import choice_of, line_of
-from evertick.definitions.nodes import ListNode, MapNode, Node
+from evertick.definitions.nodes import ListNode, MapNode, Node, kind_of
 from evertick.definitions.report import Report, Section
 from evertick.model.member import Labels
 from evertick.model.policy import Policy, Scope
+from evertick.model.resources import Resources, is_resource_name, parse_amount, resources_of
 from evertick.model.routing import FLEET, KUBERNETES, LOCAL, Routing, Strategy
 from evertick.model.work import NO_HANDLERS, Work
 
 SELECTORS: Final = ("runsOn", "labels")
+_FIELDS: Final = ("executor", "routing", "resources")
 _SHAPE: Final = "Write {gpu: true}, or a list of gpu=true."
+_AMOUNTS: Final = "Write for example {cpu: 2, memory: 4GiB, gpus: 1}."
 
 
 def read_routing(job: Section, policy: Policy, report: Report) -> tuple[Routing, dict[str, str]]:
@@ -30,7 +33,9 @@ def read_routing(job: Section, policy: Policy, report: Report) -> tuple[Routing,
         node = job.take(name)
         if node is not None:
             labels = read_labels(node, name, report)
-    says = [name for name in ("routing", *SELECTORS) if name in job]
+    resources_node = job.take("resources")
+    resources = read_resources(resources_node, report) if resources_node else ()
+    says = [name for name in ("routing", *SELECTORS, "resources") if name in job]
     if executor == LOCAL:
         for name in says:
             job.contradict("executor", name, "this machine is the only one of its kind")
@@ -45,12 +50,12 @@ def read_routing(job: Section, policy: Policy, report: Report) -> tuple[Routing,
         report.warn(job.key("scope"), "scope", reason, "Add 'executor: fleet', or remove it.")
     origins = {
         name: report.origin(job.key(field))
-        for name, field in (("executor", "executor"), ("routing", "routing"), *(("runs_on", one) for one in SELECTORS))
+        for name, field in (*((one, one) for one in _FIELDS), *(("runs_on", one) for one in SELECTORS))
         if field in job
     }
     if executor is None and says:
         origins["executor"] = f"because of '{says[0]}'"
-    return Routing(where, strategy or Strategy.ROUND, labels), origins
+    return Routing(where, strategy or Strategy.ROUND, labels, resources), origins
 
 
 def _on_the_cluster(
@@ -76,6 +81,30 @@ def attended(routing: Routing, origins: dict[str, str], work: Work) -> tuple[Rou
         return routing, origins
     named = " and ".join(name for name, is_there in around.items() if is_there)
     return Routing(LOCAL), {"executor": f"because of {named}, which this machine carries out around its container"}
+
+
+def read_resources(node: Node, report: Report) -> Resources:
+    """A map of names and amounts."""
+    if not isinstance(node, MapNode):
+        report.error(node, "resources", f"'resources' must be a map, not {kind_of(node)}.", _AMOUNTS)
+        return ()
+    found: dict[str, int] = {}
+    for key, value in node.entries:
+        field = f"resources.{key.text[:60]}"
+        if not is_resource_name(key.text):
+            hint = "Write it in small letters, as cpu, memory, gpus or licenses."
+            report.error(key, "resources", f"'{key.text[:60]}' cannot be the name of a resource.", hint)
+            continue
+        text = line_of(value, field, report, longest=LABEL_MAX)
+        if text is None:
+            continue
+        try:
+            found[key.text] = parse_amount(key.text, text)
+        except ValueError as error:
+            report.error(value, field, f"'{field}' cannot be '{text}': {error}.", _AMOUNTS)
+    if len(found) > LABELS_MAX:
+        report.error(node, "resources", f"'resources' has {len(found)} names; {LABELS_MAX} are allowed.")
+    return resources_of(found)
 
 
 def read_labels(node: Node, field: str, report: Report) -> Labels:

@@ -63,7 +63,7 @@ async def be_scheduler(settings: Part, stopping: asyncio.Event) -> int:
 
 async def be_member(settings: Part, stopping: asyncio.Event) -> int:
     lease_us = int(settings.lease_seconds * SECOND)
-    plugin = MemberPlugin(settings.name, settings.labels, settings.folder, settings.slots, lease_us)
+    plugin = MemberPlugin(settings.name, settings.labels, settings.folder, settings.slots, lease_us, settings.offers)
     worker = MemberWorker(
         settings.url,
         name=settings.name,

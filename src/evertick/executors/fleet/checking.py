@@ -78,7 +78,7 @@ def card_of(plain: Mapping[str, Any]) -> Card:
     """What a member says of itself; `ValueError` when that cannot be."""
     try:
         card = Card.from_plain(plain)
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise ValueError(f"not a card: {error}") from None
     if not isinstance(card.name, str) or not is_member_name(card.name):
         raise ValueError("a member must have a name")
@@ -90,6 +90,9 @@ def card_of(plain: Mapping[str, Any]) -> Card:
     _number(card.clock, 0, NUMBER_MAX)
     _number(card.stamp, 0, NUMBER_MAX)
     _number(card.lease_us, 0, NUMBER_MAX)
+    for name, amount in (*card.offers, *card.used):
+        text_of(name, 1_000)
+        _number(amount, 0, NUMBER_MAX)
     text_of(card.version, 1_000), text_of(card.incarnation, 1_000)
     if not isinstance(card.is_open, bool) or not isinstance(card.cpu_percent, float | int):
         raise ValueError("a card must say whether the member is open, and how busy it is")

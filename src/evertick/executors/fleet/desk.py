@@ -33,6 +33,7 @@ from evertick.model.report import (
     SubRunUnwanted,
     SubRunWanted,
 )
+from evertick.model.resources import Resources
 from evertick.model.routing import FLEET
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
@@ -73,7 +74,7 @@ class FleetDesk:
 
     # What the loop wants
 
-    def launch(self, order: Order, placed: str, now: float) -> None:
+    def launch(self, order: Order, placed: str, now: float, needs: Resources = ()) -> None:
         known = self._tasks.get(Ticket(order.key, order.attempt))
         if known is not None:
             known.owes_answer = True
@@ -89,7 +90,7 @@ class FleetDesk:
             reason = f"the member {away[0]} is away" if away else "no member of the fleet is there"
             self._report(LaunchRefused(order.key, order.attempt, reason))
             return
-        task = task_of_order(order, placement, now)
+        task = task_of_order(order, placement, now, needs)
         self._keep(task)
         for part in task.parts:
             self._tell(part.member, part.order)

@@ -69,9 +69,10 @@ class FleetExecutor:
 
     def launch(self, attempt: Attempt) -> None:
         order, placed = self._orders.order_of(attempt), attempt.executor
+        needs = attempt.job.routing.resources
         desk = self._desk
         assert desk is not None, "launch() before open()"
-        self._note(lambda: desk.launch(order, placed, time.monotonic()))
+        self._note(lambda: desk.launch(order, placed, time.monotonic(), needs))
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
         desk = self._desk

@@ -23,9 +23,10 @@ from tornado.ioloop import PeriodicCallback
 from evertick import __version__
 from evertick.executors import wire
 from evertick.executors.fleet import talk
+from evertick.executors.fleet.reservations import Reservations
 from evertick.executors.fleet.settings import LEASE_US
 from evertick.executors.keeper.book import Ticket
-from evertick.executors.keeper.environment import inherited
+from evertick.executors.keeper.environment import inherited, write_member_file
 from evertick.executors.keeper.lease import lease_from
 from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.link import Link
@@ -34,6 +35,7 @@ from evertick.executors.logs import Logs
 from evertick.executors.settings import KeeperSettings
 from evertick.model.instant import DAY
 from evertick.model.member import Labels
+from evertick.model.resources import Resources, resources_of, resources_text
 from evertick.model.run import RunKey
 
 log = logging.getLogger("evertick.fleet")
@@ -42,7 +44,7 @@ BEAT_MS = 1_000
 TIDY_MS = 600_000
 LOGS_KEPT_US = 3 * DAY
 """The scheduler has copies of the logs; these are for when it could not be reached."""
-OWN_VERBS = (talk.LOGS, talk.CORDON, talk.LEAVE)
+OWN_VERBS = (talk.LOGS, talk.CORDON, talk.NEEDS, talk.LEAVE)
 PUSHED_MAX = 64 * 1024
 """Bytes of a log that are sent along with the end of its attempt; what is longer is asked for."""
 _CORDONED = "cordoned"
@@ -53,11 +55,14 @@ class MemberPlugin(WorkerPlugin):
 
     name = "evertick-member"
 
-    def __init__(self, name: str, labels: Labels, folder: str, slots: int = 0, lease_us: int = LEASE_US) -> None:
+    def __init__(
+        self, name: str, labels: Labels, folder: str, slots: int = 0, lease_us: int = LEASE_US, offers: Resources = ()
+    ) -> None:
         self._name = name
         self._labels = labels
         self._folder = Path(folder).absolute()
         self._slots = slots
+        self._offers = offers
         self._lease_us = lease_us
         """A keeper whose worker has not heard the fleet for this long has ended what it runs: others may start it."""
         self._settings = KeeperSettings()
@@ -77,7 +82,9 @@ class MemberPlugin(WorkerPlugin):
         private_folder(self._folder)
         logs = private_folder(self._folder / "logs")
         keeper = private_folder(self._folder / "keeper-0")
+        write_member_file(keeper, self._name, dict(self._labels))
         self._logs = Logs(self._folder)
+        self._reservations = Reservations(self._folder, self._offers)
         self.is_cordoned = (self._folder / _CORDONED).exists()
         settings = self._settings
         told = (self._connected, self._heard, self._failed, lambda: False, lambda _: True)
@@ -119,6 +126,9 @@ class MemberPlugin(WorkerPlugin):
                 self._refuse(words, "the keeper of the member is not there yet")
             elif words[0] in OWN_VERBS:
                 self._obey(words)
+            elif words[0] == wire.LAUNCH and (missing := self._reservations.take(_ticket(words), self._open)):
+                # Two schedulers may have counted on the same room.
+                self._refuse(words, f"the member has no room for {resources_text(missing)}")
             else:
                 if words[0] == wire.RECONCILE:
                     self._ask_again(words[1])
@@ -151,6 +161,8 @@ class MemberPlugin(WorkerPlugin):
             case talk.LOGS:
                 ticket = _ticket(words)
                 self._say(b"".join(self._pieces(ticket, words[5], talk.PIECE)))
+            case talk.NEEDS:
+                self._reservations.ask(_ticket(words), resources_of(words[5]))
             case talk.CORDON:
                 if words[1]:
                     (self._folder / _CORDONED).touch()
@@ -204,7 +216,7 @@ class MemberPlugin(WorkerPlugin):
 
     def _pass_on(self, messages: list[list[Any]]) -> None:
         lines = []
-        was_full = 0 < self._slots <= len(self._open)
+        was_full, used = 0 < self._slots <= len(self._open), self._reservations.used(self._open)
         for words in messages:
             ticket = _ticket(words)
             if words[0] == wire.STARTED:
@@ -213,14 +225,17 @@ class MemberPlugin(WorkerPlugin):
                 self._calls[ticket, words[5], words[6]] = wire.line(*words)
             elif words[0] == wire.HANG_UP:
                 self._calls.pop((ticket, words[5], words[6]), None)
+            elif words[0] in (wire.REFUSED, wire.UNKNOWN):
+                self._reservations.give_back(ticket)
             elif words[0] == wire.FINISHED:
                 self._open.pop(ticket, None)
+                self._reservations.give_back(ticket)
                 self._calls = {call: line for call, line in self._calls.items() if call[0] != ticket}
                 # With the end, so that most logs need not be asked for, and outlive this machine.
                 lines += self._pieces(ticket, {}, PUSHED_MAX)
             lines.append(wire.line(*words))
         self._say(b"".join(lines))
-        if was_full and len(self._open) < self._slots:
+        if (was_full and len(self._open) < self._slots) or (used and used != self._reservations.used(self._open)):
             self._show()  # at once: somebody may wait for the place
 
     def _show(self) -> None:
@@ -243,6 +258,8 @@ class MemberPlugin(WorkerPlugin):
             time.time_ns() // 1_000,
             boottime_us(),
             self._lease_us,
+            self._offers,
+            self._reservations.used(self._open),
         )
         self._send({"op": talk.CARD, "card": card.to_plain()})
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from evertick.executors import wire
+from evertick.executors.fleet import talk
 from evertick.executors.fleet.joining import PartEnd, joined, report_of
 from evertick.executors.keeper.book import Ticket
 from evertick.executors.shards import shard_key
 from evertick.executors.wire import Order
 from evertick.model.report import AttemptReport, RunFinished, RunLost
+from evertick.model.resources import Resources
 from evertick.model.run import RunKey
 from evertick.routing.placement import Placement
 
@@ -80,10 +82,10 @@ class Task:
         return joined(self.key, self.attempt, self.placement, numbered)
 
 
-def task_of_order(order: Order, placement: Placement, now: float) -> Task:
+def task_of_order(order: Order, placement: Placement, now: float, needs: Resources = ()) -> Task:
     """An attempt to be given to the members of its placement."""
     parts = [
-        Part(Ticket(key, order.attempt), member, Phase.SENT, number, _for(order, key).to_line(), now)
+        Part(Ticket(key, order.attempt), member, Phase.SENT, number, _launch(order, key, needs), now)
         for key, member, number in _places(order.key, placement)
     ]
     return Task(order.key, order.attempt, placement, parts, now)
@@ -105,5 +107,7 @@ def _places(key: RunKey, placement: Placement) -> Iterable[tuple[RunKey, str, in
     return [(shard_key(key, shard.number, total), shard.member, shard.number) for shard in placement.wanted]
 
 
-def _for(order: Order, key: RunKey) -> Order:
-    return order if order.key == key else replace(order, key=key)
+def _launch(order: Order, key: RunKey, needs: Resources) -> bytes:
+    launch = (order if order.key == key else replace(order, key=key)).to_line()
+    # Only where it is said: a member of an older version offers nothing, and is never asked.
+    return wire.line(talk.NEEDS, *key, order.attempt, dict(needs)) + launch if needs else launch

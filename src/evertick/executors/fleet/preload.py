@@ -12,6 +12,7 @@ import os
 from distributed import Scheduler, Worker
 
 from evertick.errors import SettingsError
+from evertick.executors.fleet.machine import detect_resources
 from evertick.executors.fleet.member import MemberPlugin, read_labels
 from evertick.executors.fleet.switchboard import Switchboard
 from evertick.model.member import is_member_name
@@ -26,4 +27,4 @@ async def dask_setup(server: Scheduler | Worker) -> None:
         raise SettingsError(f"the worker's name '{name}' cannot be a member's. Start it with --name ex-a.")
     labels = read_labels(tuple(text for text in os.environ.get("EVERTICK_LABELS", "").split(",") if text.strip()))
     folder = os.environ.get("EVERTICK_FOLDER") or os.path.join(server.local_directory, "evertick")
-    await server.plugin_add(MemberPlugin(name, labels, folder))
+    await server.plugin_add(MemberPlugin(name, labels, folder, offers=detect_resources()))

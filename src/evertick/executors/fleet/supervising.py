@@ -16,6 +16,7 @@ from pathlib import Path
 from evertick.executors.fleet.settings import LEASE_US, Certificates
 from evertick.model.instant import SECOND
 from evertick.model.member import Labels
+from evertick.model.resources import Resources, resources_of
 
 LEFT = 42
 """The exit code of one that was told to go for good."""
@@ -40,6 +41,7 @@ class Part:
     slots: int = 0
     lease_seconds: float = LEASE_US / SECOND
     """How long what a member runs goes on when it does not hear the fleet."""
+    offers: Resources = ()
     patience_seconds: float = 60.0
     """How long a member looks for the fleet before it is started anew."""
 
@@ -51,7 +53,9 @@ class Part:
         plain = json.loads(text)
         certificates = plain.pop("certificates")
         labels = tuple((str(name), str(value)) for name, value in plain.pop("labels"))
-        return cls(certificates=Certificates(*certificates) if certificates else None, labels=labels, **plain)
+        offers = resources_of(dict(plain.pop("offers")))
+        known = Certificates(*certificates) if certificates else None
+        return cls(certificates=known, labels=labels, offers=offers, **plain)
 
 
 class Supervisor:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from evertick.model.member import Labels, Member
+from evertick.model.resources import Resources, resources_of
 
 PROTOCOL: Final = 1
 
@@ -27,6 +28,7 @@ LOGS: Final = "logs"  # job, scheduled for, origin, attempt, {step: offset}
 LOG: Final = "log"  # job, scheduled for, origin, attempt, step, offset, base64, is complete
 LOGS_END: Final = "logs-end"  # job, scheduled for, origin, attempt: no more than what was said
 CORDON: Final = "cordon"  # is closed
+NEEDS: Final = "needs"  # job, scheduled for, origin, attempt, {resource: amount}: said right before its launch
 LEAVE: Final = "leave-fleet"  #
 
 PIECE: Final = 256 * 1024
@@ -52,16 +54,20 @@ class Card(NamedTuple):
     """When it was sent, in microseconds since its machine started; 0: a member that does not live by a lease."""
     lease_us: int = 0
     """What it runs is ended before this long after the last card that was acknowledged."""
+    offers: Resources = ()
+    used: Resources = ()
 
     def to_plain(self) -> dict[str, Any]:
-        return {**self._asdict(), "labels": dict(self.labels)}
+        plain = {**self._asdict(), "labels": dict(self.labels)}
+        return {**plain, "offers": dict(self.offers), "used": dict(self.used)}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Card:
         fields = {**cls._field_defaults, **plain}
         fields = {name: fields[name] for name in cls._fields}
         labels = tuple(sorted((str(name), str(value)) for name, value in fields.pop("labels").items()))
-        return cls(labels=labels, **fields)
+        offers, used = (resources_of(dict(fields.pop(name))) for name in ("offers", "used"))
+        return cls(labels=labels, offers=offers, used=used, **fields)
 
     def to_member(self, address: str, seen_at: int, *, is_healthy: bool) -> Member:
         return Member(
@@ -76,6 +82,8 @@ class Card(NamedTuple):
             seen_at,
             self.cpu_percent,
             self.memory_bytes,
+            offers=self.offers,
+            used=self.used,
         )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from evertick.executors import wire
 from evertick.executors.keeper.book import book_of
 from evertick.executors.keeper.desk import Desk
-from evertick.executors.keeper.environment import inherited
+from evertick.executors.keeper.environment import MEMBER_FILE, inherited
 from evertick.executors.keeper.journal import Journal, read_lines
 from evertick.executors.keeper.lease import Lease, read_lease, write_lease
 from evertick.executors.keeper.processes import Limits, Reaper
@@ -118,6 +118,7 @@ async def _keep(folder: Path, logs: Path, settings: KeeperSettings, files_soft: 
         dev_null=os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC),
         identity=_identity(folder),
         home=str(logs.parent),
+        member_file=folder / MEMBER_FILE,
     )
     server = Server(secrets.token_hex(8))
     server.desk = desk = Desk(book, journal, tools, settings, server.say, server.connected_seconds)

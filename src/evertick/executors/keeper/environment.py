@@ -8,6 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from evertick.executors.shards import split_run_id
@@ -23,6 +24,7 @@ ALLOWED: Final = frozenset(
     {"PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR", "EVERTICK_INVOKER", "EVERTICK_FAIL_WHEN"}
 )
 """What a job inherits from the scheduler beside `LC_*`; anything else could be a credential of the scheduler's."""
+MEMBER_FILE: Final = "member.json"
 SECRET_MAX: Final = 1024 * 1024
 RESUME: Final = "resume_from"
 """The parameter that carries how the steps of an earlier run ended: its id, its attempt, and they."""
@@ -64,6 +66,22 @@ def facts_of(order: Order, run_id: str, keeper: str = "", home: str = "") -> dic
     if order.params:
         facts[variables.PARAMS] = _given_by_people(order.params)
     return facts
+
+
+def write_member_file(folder: Path, name: str, labels: Mapping[str, str]) -> None:
+    """Say to the keeper of a folder which member's it is."""
+    scratch = folder / f"{MEMBER_FILE}.new"
+    scratch.write_text(json.dumps({"name": name, "labels": dict(labels)}))
+    os.replace(scratch, folder / MEMBER_FILE)
+
+
+def member_facts(path: Path | None) -> dict[str, str]:
+    """Which member of a fleet a run is on; nothing on a scheduler's own machine."""
+    try:
+        plain = json.loads(path.read_bytes()) if path is not None else {}
+        return {variables.MEMBER: str(plain["name"]), variables.MEMBER_LABELS: json.dumps(plain["labels"])}
+    except (OSError, ValueError, KeyError):
+        return {}
 
 
 def _given_by_people(params: str) -> str:

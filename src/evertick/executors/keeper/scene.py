@@ -18,6 +18,7 @@ from evertick.executors.keeper.environment import (
     facts_of,
     given_params,
     marks_of_attempt,
+    member_facts,
     params_of,
     step_facts,
 )
@@ -76,7 +77,7 @@ class Scene:
         given = given_params(order.params)
         self._params = params_of(work.params, given)
         self._env = {**tools.env, **secrets.environment(work.env), **self._params}
-        self._facts = facts_of(order, self.run_id, tools.identity, tools.home)
+        self._facts = {**facts_of(order, self.run_id, tools.identity, tools.home), **member_facts(tools.member_file)}
         self._outputs: dict[str, str] = {}
         self._by_step: dict[str, str] = {}
         self._sub_runs: dict[str, str] = {}

@@ -43,6 +43,8 @@ class Tools:
     """Of the state folder; the same for every keeper that it will ever have."""
     home: str
     """The state folder itself."""
+    member_file: Path | None = None
+    """In which a member of a fleet says who it is; read for each attempt, because a keeper outlives a rejoin."""
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CALLS_MAX))
     numbers: count[int] = field(default_factory=count)
 

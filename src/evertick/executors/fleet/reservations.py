@@ -1,0 +1,76 @@
+"""How much of what a member offers its attempts have asked for; it outlives the worker, as the attempts do."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, Final
+
+from evertick.executors.keeper.book import Ticket
+from evertick.model.resources import Resources, lacking, resources_of, total
+from evertick.model.run import RunKey
+
+FILE: Final = "reservations.json"
+STARTING_SECONDS: Final = 60.0
+"""An attempt that has not started by then never will: its launch got lost, or its keeper did."""
+
+
+class Reservations:
+    def __init__(self, folder: Path, offers: Resources, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = folder / FILE
+        self._offers = offers
+        self._clock = clock
+        self._asked: dict[Ticket, Resources] = {}
+        """What attempts ask for that have not been launched yet."""
+        self._held: dict[Ticket, tuple[Resources, float]] = {ticket: (held, clock()) for ticket, held in self._load()}
+
+    def ask(self, ticket: Ticket, resources: Resources) -> None:
+        """Said right before the launch of an attempt."""
+        self._asked[ticket] = resources
+
+    def take(self, ticket: Ticket, running: Collection[Ticket]) -> Resources:
+        """Reserve what an attempt asked for; answers what there is no room for, and then nothing was reserved."""
+        asked = self._asked.pop(ticket, ())
+        if not asked or ticket in self._held:
+            return ()
+        missing = lacking(asked, self._offers, self.used(running))
+        if not missing:
+            self._held[ticket] = (asked, self._clock())
+            self._save()
+        return missing
+
+    def give_back(self, ticket: Ticket) -> None:
+        self._asked.pop(ticket, None)
+        if self._held.pop(ticket, None) is not None:
+            self._save()
+
+    def used(self, running: Collection[Ticket]) -> Resources:
+        """By the attempts that run, and those that were launched a moment ago."""
+        now = self._clock()
+        gone = [
+            ticket
+            for ticket, (_, since) in self._held.items()
+            if ticket not in running and now - since > STARTING_SECONDS
+        ]
+        for ticket in gone:
+            self.give_back(ticket)
+        return resources_of(total(held for held, _ in self._held.values()))
+
+    def _load(self) -> list[tuple[Ticket, Resources]]:
+        try:
+            plain: list[Any] = json.loads(self._path.read_bytes())
+            return [
+                (Ticket(RunKey(str(job), int(at), str(origin)), int(attempt)), resources_of(held))
+                for job, at, origin, attempt, held in plain
+            ]
+        except (OSError, ValueError, TypeError, AttributeError):
+            return []  # a number too low for a moment: the schedulers count too
+
+    def _save(self) -> None:
+        plain = [[*ticket.key, ticket.attempt, dict(held)] for ticket, (held, _) in self._held.items()]
+        scratch = self._path.with_suffix(".new")
+        scratch.write_text(json.dumps(plain))
+        os.replace(scratch, self._path)
