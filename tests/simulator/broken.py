@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from unittest import mock
 
 from evertick.errors import StoreUnavailable
 from evertick.loop.decide import decide
 from evertick.loop.effects import Commit, Decision, Launch, Log, Record
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, TimePassed
-from evertick.loop.state import State
+from evertick.loop.state import JobState, State
+from evertick.loop.turn import Turn
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, TERMINAL
@@ -129,6 +131,19 @@ def forgets_what_became_of_runs(state: State, messages: Sequence[Message], now: 
     return Decision(
         [effect for effect in effects if not isinstance(effect, Record) or effect.changes], decision.wake_at
     )
+
+
+def takes_requests_again(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """A request that is delivered again before its answer is written makes its run anew, in the place of the first."""
+
+    def enter(turn: Turn, job: JobState, entry: Entry) -> None:
+        run = turn.enter(entry)
+        assert run is not None
+        job.planned = {**(job.planned or {}), entry.key: run}
+
+    state.handled = {key: one for key, one in state.handled.items() if key in state.cancelling}
+    with mock.patch.object(Turn, "enter_once", enter):
+        return decide(state, messages, now)
 
 
 def never_looks_at_the_clock(state: State, messages: Sequence[Message], now: Instant) -> Decision:

@@ -49,6 +49,10 @@ class Faults:
     report_delay_max_us: int = 3 * MINUTE
     duplicate_report: float = 0.0
 
+    # Messages to the loop
+    redelivery: float = 0.0
+    """A message arrives once more: late if it has a key to be recognised by, at once if it says how things are."""
+
     # Definitions and people
     lost_event: float = 0.0
     """A change of a definition is not noticed until the next rescan."""

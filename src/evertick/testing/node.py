@@ -9,6 +9,7 @@ from typing import Protocol
 from evertick.dispatch.leadership import RENEWALS_PER_LEASE, Leadership
 from evertick.dispatch.lookup import look_up, recall
 from evertick.errors import Fenced, StoreUnavailable
+from evertick.loop.delivery import IDENTITY, Identity
 from evertick.loop.effects import (
     Commit,
     Decision,
@@ -121,6 +122,7 @@ class Node:
         self._jumped_us = 0
         self._stalled_us = 0
         self._second = (0, 0)
+        self._post = Random(f"post of {name} in world {scenario.seed}")
 
     @property
     def caller(self) -> Caller:
@@ -209,8 +211,26 @@ class Node:
 
     def receive(self, message: Message) -> None:
         if self.is_up:
-            self._inbox.append(message)
-            self._poke(self._timeline.now + 200)
+            self._deliver(message)
+            if self._post.random() < self._faults().redelivery:
+                self._redeliver(message)
+
+    def _redeliver(self, message: Message) -> None:
+        """Once more. What says how things are comes from one place, in order; all else may come at any time."""
+        if IDENTITY[type(message)] is Identity.STATE:
+            self._deliver(message)
+        else:
+            longest_us = self._post.choice((SECOND, self._faults().report_delay_max_us))
+            self._later(self._post.randrange(longest_us), self._deliver, message)
+
+    def _deliver(self, message: Message) -> None:
+        self._inbox.append(message)
+        self._poke(self._timeline.now + 200)
+
+    def hear_of_requests(self) -> None:
+        """The database tells of a request: look for it without waiting for the next time."""
+        if self.is_up:
+            self._later(self._post.randrange(20 * MILLISECOND), self._claim_now)
 
     def answer(self, caller: Caller, message: Message) -> None:
         if caller.incarnation == self.incarnation:
@@ -367,11 +387,14 @@ class Node:
         return SECOND * 2 if self._scenario.settings.loop_interval_us == SECOND else MINUTE
 
     def _claim(self) -> None:
+        self._claim_now()
+        self._later(self._claim_interval_us(), self._claim)
+
+    def _claim_now(self) -> None:
         assert self.state is not None
         if self.state.epochs and not self._is_claiming:
             self._is_claiming = True
             self._writer.write(self._claiming)
-        self._later(self._claim_interval_us(), self._claim)
 
     def _renew(self) -> None:
         self._later(self._scenario.lease_us // RENEWALS_PER_LEASE, self._renew)

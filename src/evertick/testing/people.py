@@ -48,7 +48,7 @@ class People:
         self._nodes = nodes
         self._faults = faults
         self._trace = trace
-        self.jobs = {job.id: job for job in scenario.jobs}
+        self.jobs = {job.id: job for job in (*scenario.jobs, *scenario.chains)}
         self._there_since = dict.fromkeys(self.jobs, scenario.start)
         self._requests: list[Request] = []
         self._next_id = 1

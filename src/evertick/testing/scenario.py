@@ -8,6 +8,7 @@ from enum import StrEnum
 from random import Random
 
 from evertick.loop.settings import LoopSettings
+from evertick.model.chain import After, AfterMode
 from evertick.model.instant import HOUR, MINUTE, SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
@@ -52,6 +53,10 @@ class Scenario:
     """Of the fleet that the loop itself chooses from."""
     routings: Mapping[str, Routing] = field(default_factory=dict)
     """How, by job; the others run where they are launched."""
+    chains: tuple[Job, ...] = ()
+    """Jobs that run after others, and have no schedule of their own; nobody edits them."""
+    is_told_of_requests: bool = False
+    """Whether nodes hear of a request at once, as by PostgreSQL's notifications; else they look from time to time."""
 
     def routed(self, job: Job) -> Job:
         """A job stays with the fleet, or away from it, for all its life, as its runs do."""
@@ -60,6 +65,7 @@ class Scenario:
     def __str__(self) -> str:
         fleet = ", one fleet" if self.is_fleet_shared else ""
         fleet += f", {len(self.members)} members for {len(self.routings)} of the jobs" if self.members else ""
+        fleet += f", {len(self.chains)} chained" if self.chains else ""
         return (
             f"{self.nodes} nodes ({self.ownership}{fleet}), {len(self.jobs)} jobs, {self.length_us / HOUR:g} h from "
             f"{to_text(self.start)}, planning {self.settings.preread_us // SECOND} s ahead; {self.faults}"
@@ -109,6 +115,9 @@ def draw_scenario(
     names = [f"job-{number}" for number in range(count if jobs is None else jobs)]
     # By luck of its own, so that the worlds without a fleet stay as they were.
     members, routings = draw_fleet(Random(f"fleet {seed}"), names, ownership)
+    luck = Random(f"delivery {seed}")
+    if faults is None:
+        drawn_faults = replace(drawn_faults, redelivery=luck.choice((0.0, 0.05, 0.3)))
     if members and faults is None:
         luck = Random(f"outages {seed}")
         drawn_faults = replace(drawn_faults, member_outages_per_hour=luck.choice((0.0, 1.0, 6.0)))
@@ -134,6 +143,8 @@ def draw_scenario(
         is_fleet_shared=ownership is Ownership.NONE or random.random() < 0.5,
         members=members,
         routings=routings,
+        chains=draw_chains(Random(f"chains {seed}"), names, ownership, start, length_us, period_us),
+        is_told_of_requests=luck.random() < 0.5,
     )
     return replace(scenario, jobs=tuple(map(scenario.routed, scenario.jobs)))
 
@@ -148,6 +159,21 @@ def draw_fleet(
     labels = random.choice(((), (("kind", "even"),)))
     routings = {name: Routing(FLEET, random.choice(tuple(Strategy)), labels) for name in names if random.random() < 0.6}
     return (members, routings) if routings else ((), {})
+
+
+def draw_chains(
+    random: Random, names: Sequence[str], ownership: Ownership, start: Instant, length_us: int, period_us: int
+) -> tuple[Job, ...]:
+    """In half of the worlds; without owners nobody could say which successes a run has used."""
+    if ownership is Ownership.NONE or not names or random.random() < 0.5:
+        return ()
+    drawn = []
+    for number in range(random.randint(1, 3)):
+        upstream = tuple(sorted(set(random.choices(names, k=random.choice((1, 1, 2))))))
+        after = After(upstream, random.choice(tuple(AfterMode)))
+        job = draw_job(random, f"chain-{number}", start, length_us, period_us)
+        drawn.append(replace(job, schedules=(), stops=(), restarts=(), after=after))
+    return tuple(drawn)
 
 
 def draw_job(random: Random, job_id: str, start: Instant, length_us: int, period_us: int) -> Job:

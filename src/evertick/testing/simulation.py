@@ -132,6 +132,8 @@ class World:
             )
             for number in range(scenario.nodes)
         ]
+        if scenario.is_told_of_requests:
+            self.backend.tell_of_requests = self._tell_of_requests
         self._node_of = {node.name: node for node in self.nodes}
         self.people = People(scenario, timeline, random, self.backend, self.nodes, self._faults, self.trace)
         self._longest_back_us = 0
@@ -292,6 +294,10 @@ class World:
 
     def _tell(self, node: str, report: RunReport) -> None:
         self._node_of[node].receive(report)
+
+    def _tell_of_requests(self) -> None:
+        for node in self.nodes:
+            node.hear_of_requests()
 
     def _answer(self, caller: Caller, report: RunReport) -> None:
         self._node_of[caller.node].answer(caller, report)

@@ -31,12 +31,15 @@ class Backend:
         self.timeline = timeline
         self.away_until: Instant = 0
         self._are_epochs_checked = are_epochs_checked
+        self.tell_of_requests: Callable[[], None] = lambda: None
 
     def commit(self, batch: Batch) -> Committed:
         if not self._are_epochs_checked:
             batch = Batch(**{name: getattr(batch, name) for name in Batch.__slots__ if name != "epochs"})
         committed = self.store.commit(batch)
         self.watch.committed(batch, committed)
+        if batch.requests:
+            self.tell_of_requests()
         return committed
 
     def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
