@@ -403,6 +403,11 @@ def test_readiness_is_the_schedulers(client, control, office):
     office.desk.live._ask._known = None
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()["reasons"]) == (503, ["the planner is 99 s behind"])
+    control.told = {**control.told, "planner": {}, "stuck": {"now": 2, "repaired": 5}}
+    office.desk.live._ask._known = None
+    assert client.get("/readyz").json()["reasons"] == ["2 entries are stuck: evertick verify"]
+    told = client.get("/metrics").text.splitlines()
+    assert {"evertick_stuck_runs 2.0", "evertick_runs_repaired_total 5.0"} <= set(told)
     control.told, office.desk.live._ask._known = None, None
     assert client.get("/readyz").json()["reasons"] == ["the scheduler does not answer"]
     assert client.head("/readyz").status_code == 503, "a probe that asks for the headers alone believes the status"

@@ -16,7 +16,9 @@ from evertick.cli.health.finding import FAIL, OK, WARN, Finding, carry_out
 from evertick.cli.place import Place
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, to_text
-from evertick.model.ledger import Batch
+from evertick.model.ledger import Batch, JobRecord
+from evertick.model.lifecycle import PLANNED, Trigger
+from evertick.model.run import Entry, RunKey
 from evertick.stores import open_store
 from tests.cli.desk import code_of, run
 
@@ -190,3 +192,16 @@ def test_a_ledger_that_a_clock_ahead_has_planned_into_the_future_is_a_failure(fo
         store.commit(Batch(by="a", floors=dict.fromkeys(range(BUCKETS), ahead)))
     (found,) = [words for level, words in told(ledger.check_scheduler(Place(folder, url))) if level == FAIL]
     assert to_text(ahead) in found
+
+
+def test_entries_that_are_stuck_are_a_failure(folder, monkeypatch):
+    url = f"sqlite:///{folder}/.evertick/ledger.db"
+    now = times.now()
+    key = RunKey("stuck", now - DAY)
+    with closing(open_store(url)) as store:
+        entry = Entry(key, PLANNED, Trigger.SCHEDULER, now - DAY)
+        floors = dict.fromkeys(range(BUCKETS), now)
+        store.commit(Batch(by="a", entries=[entry], jobs=[JobRecord("stuck", now)], floors=floors))
+    monkeypatch.setattr(Place, "is_anyone_running", lambda *_: True)
+    (failure,) = [words for level, words in told(ledger.check_scheduler(Place(folder, url))) if level == FAIL]
+    assert failure.endswith(f"entries are stuck: overdue, waiting for nothing; the oldest is {key.run_id}")

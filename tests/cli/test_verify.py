@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from evertick.cli.app import evertick, exit_code
+from evertick.cli.times import now
 from evertick.errors import EvertickError
+from evertick.model.bucket import bucket_of
 from evertick.model.instant import MINUTE, from_text
 from evertick.model.ledger import Batch, JobRecord, ScheduleLine
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
@@ -110,6 +112,7 @@ def test_a_sound_ledger_is_told_in_counts_and_ends_with_0(url):
         "decided twice": "0",
         "gaps that count wrong": "0",
         "lines of no schedule": "0",
+        "stuck": "0",
     }
 
 
@@ -187,8 +190,8 @@ def test_a_scheduler_that_writes_between_two_reads_is_no_finding(sqlite_url, mon
 
     look = desk_runs.verify
 
-    def look_and_write(store):
-        report = look(store)
+    def look_and_write(store, definitions, now):
+        report = look(store, definitions, now)
         store.commit(Batch(by="node/1#2", entries=[entry(2)]))
         return report
 
@@ -227,3 +230,16 @@ def test_without_a_ledger_the_way_to_one_is_told(tmp_path, monkeypatch):
     result = run()
     assert isinstance(result.exception, EvertickError)
     assert (exit_code(result.exception), "--store" in str(result.exception)) == (5, True)
+
+
+def test_an_entry_that_is_overdue_beside_a_scheduler_at_work_is_stuck(url):
+    write(url, entry(1), watermark=1)
+    store = open_store(url)
+    store.commit(Batch(by="node/1#2", floors={bucket_of("report"): now()}, jobs=[JobRecord("report", at(1))]))
+    store.commit(Batch(by="node/1#3", schedules=[ScheduleLine("report", at(1), "[]")]))
+    store.close()
+    result = run("--store", url, "-o", "json")
+    data = json.loads(result.stdout)
+    assert (result.exit_code, data["is_sound"], data["stuck"]) == (1, False, 1)
+    assert [finding["kind"] for finding in data["findings"]] == ["stuck"]
+    assert "The scheduler takes them up again by itself" in result.stderr

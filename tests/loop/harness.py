@@ -9,12 +9,25 @@ from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import Any
 
-from evertick.dispatch.lookup import look_up, recall
+from evertick.dispatch.lookup import look_up, open_runs, recall
 from evertick.dispatch.taking import read_gained
 from evertick.dispatch.writer import answered, commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide
-from evertick.loop.effects import Commit, Effect, Launch, Log, LookUp, Recall, Reconcile, Record, Reply, Stop, TellStep
+from evertick.loop.effects import (
+    Audit,
+    Commit,
+    Effect,
+    Launch,
+    Log,
+    LookUp,
+    Recall,
+    Reconcile,
+    Record,
+    Reply,
+    Stop,
+    TellStep,
+)
 from evertick.loop.messages import (
     BatchFenced,
     BucketsGained,
@@ -155,7 +168,7 @@ class World:
         self.incarnation = f"start-{next(self._numbers)}"
         self.born_at = self.now
         self.state = State(self.settings, "node", self.incarnation, self.now)
-        self.writes: list[Commit | Record | LookUp] = []
+        self.writes: list[Commit | Record | LookUp | Audit] = []
         self.turns.clear()
         self.inbox: list[Message] = [
             DefinitionsResynced(list(self.jobs.values()), self.are_whole),
@@ -296,7 +309,7 @@ class World:
                 self.executor.stop(effect)
             case Reconcile():
                 self.executor.reconcile(effect)
-            case LookUp():
+            case LookUp() | Audit():
                 self.writes.append(effect)
             case TellStep():
                 self.told.append(effect)
@@ -317,6 +330,8 @@ class World:
                         self.inbox.append(answered(number, commit_around(self.store, commit)))
                     except Fenced as fenced:
                         self.inbox.append(BatchFenced(number, fenced.buckets))
+                case Audit() as audit:
+                    self.inbox += open_runs(self.store, audit)
                 case LookUp(keys):
                     self.inbox += look_up(self.store, keys)
                 case Record(number, changes):

@@ -33,6 +33,7 @@ from evertick.loop.messages import (
     MembersSeen,
     Message,
     NodesSeen,
+    OpenRunsSeen,
     OrphansFound,
     PauseJob,
     PlacementsRecalled,
@@ -301,7 +302,7 @@ def the_end(here: Redelivering) -> None:
 
 STORIES: dict[type, Callable[[Redelivering], None]] = {
     **dict.fromkeys((TimePassed, DefinitionsResynced, BatchCommitted, ChangesRecorded), ordinary_hours),
-    **dict.fromkeys((RunStarted, RunFinished), ordinary_hours),
+    **dict.fromkeys((RunStarted, RunFinished, OpenRunsSeen), ordinary_hours),
     **dict.fromkeys((ChainArrived,), a_chain),
     **dict.fromkeys((TriggerJob, CancelRun, PauseJob, ResumeJob, BackfillJob), people_ask),
     **dict.fromkeys((AskActiveRuns, AskStatistics, AskRun, AskJob), questions),

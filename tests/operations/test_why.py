@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evertick.errors import DefinitionError, NotFound
+from evertick.model.bucket import bucket_of
 from evertick.model.instant import MILLISECOND, MINUTE, SECOND
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, LAUNCHING, RETRYING, RUNNING, SKIPPED, WAITING, SkipReason, Trigger
@@ -273,10 +274,23 @@ def test_a_job_without_a_schedule_was_never_due(store):
     [
         pytest.param(-90, "due in 1m30s", id="still to come"),
         pytest.param(2, "due now", id="just now"),
-        pytest.param(90, "its time came 1m30s ago, and nobody has started it", id="long ago"),
+        pytest.param(90, "its time came 1m30s ago; it waits for a scheduler, and none has worked", id="long ago"),
     ],
 )
 def test_a_run_that_has_not_started_says_how_long_it_should_have(store, late, said):
     fill(store, entry(2), watermark=6)
     sentences = ask(store, "2026-03-02T03:00", now=2 + late / 3_600).sentences
     assert sentences[1].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("late", "said"),
+    [
+        pytest.param(90, "the scheduler is at work and takes it up next", id="a moment ago"),
+        pytest.param(1_200, "it waits for nothing and is stuck: the scheduler takes it up again", id="long ago"),
+    ],
+)
+def test_an_overdue_run_beside_a_scheduler_at_work_is_said_to_be_stuck(store, late, said):
+    fill(store, entry(2), watermark=6)
+    store.commit(Batch(by="a1/1#2", floors={bucket_of("etl"): at(6)}))
+    assert said in ask(store, "2026-03-02T03:00", now=2 + late / 3_600).sentences[1]

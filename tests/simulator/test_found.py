@@ -15,6 +15,7 @@ from evertick.loop.messages import (
     CancelRun,
     DefinitionsChanged,
     LaunchRefused,
+    LeaseRenewed,
     NodesSeen,
     PauseJob,
     ResumeJob,
@@ -350,3 +351,21 @@ def test_a_stopped_run_of_a_fenced_node_was_asked_to_stop_once():
     desk.say(desk.lost(is_fenced=True))
     assert [effect.key for effect in desk.effects if isinstance(effect, Stop)] == [TEN]
     assert desk.store.line(TEN).state not in (PLANNED, SKIPPED)
+
+
+def test_what_could_have_gone_on_without_a_lease_goes_on_when_it_is_renewed():
+    desk = Desk(EVERY_MINUTE)
+    desk.own()
+    desk.say(LeaseRenewed(NINE + HOUR))
+    desk.run_until(NINE + MINUTE)
+    first = RunKey("report", NINE + MINUTE)
+    desk.say(started(first))
+    desk.say(TriggerJob("r1", "report", desk.now))
+    desk.write()
+    desk.run_until(desk.now + 10 * SECOND)
+    assert desk.launched == [(first, 1)]
+    desk.say(LeaseRenewed(desk.now))
+    desk.say(RunFinished(first, 1, desk.now, SUCCEEDED))  # the one behind it may not be started: the lease is over
+    assert desk.launched == [(first, 1)]
+    desk.say(LeaseRenewed(desk.now + HOUR))
+    assert [key.origin for key, _ in desk.launched] == ["", "r1"]

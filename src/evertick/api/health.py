@@ -65,6 +65,9 @@ def unready(at: Office) -> list[str]:
     lag, since_turn = planner.get("lag_seconds") or 0.0, planner.get("seconds_since_turn") or 0.0
     if max(lag, since_turn) > LAG_MAX_SECONDS:
         reasons.append(f"the planner is {max(lag, since_turn):.0f} s behind")
+    stuck = (status.get("stuck") or {}).get("now") or 0
+    if stuck:
+        reasons.append(f"{stuck:,} entries are stuck: evertick verify")
     if status.get("is_stopping"):
         reasons.append("the scheduler is stopping")
     return reasons
@@ -135,6 +138,9 @@ def _from_status(status: Mapping[str, Any]) -> Iterator[Metric]:
     yield _counter("evertick_leases_lost", "Buckets of jobs that were lost.", ownership.get("buckets_lost"))
     yield _counter("evertick_batches_fenced", "Commits refused to a former owner.", ownership.get("batches_fenced"))
     yield _gauge("evertick_buckets", "Buckets of jobs that this node owns.", ownership.get("buckets"))
+    stuck = status.get("stuck") or {}
+    yield _gauge("evertick_stuck_runs", "Overdue entries that wait for nothing and do not move.", stuck.get("now"))
+    yield _counter("evertick_runs_repaired", "Stuck entries that were taken up again.", stuck.get("repaired"))
     yield _gauge("evertick_ring_size", "Occurrences that wait for their instant.", status.get("ring"))
     yield _gauge("evertick_inbox_depth", "Messages that wait for the loop.", (status.get("inbox") or {}).get("waiting"))
     yield _gauge(

@@ -108,6 +108,7 @@ class Proof(Shape):
     duplicates: int
     miscounted: int
     strays: int
+    stuck: int
     findings: list[Finding]
 
 

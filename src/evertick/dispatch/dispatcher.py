@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evertick.dispatch.clock import Clock
 from evertick.dispatch.inbox import Inbox
-from evertick.dispatch.lookup import look_up, recall
+from evertick.dispatch.lookup import look_up, open_runs, recall
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor, HearsOfSubRuns, PlacedExecutor
 from evertick.loop.decide import decide
 from evertick.loop.effects import (
+    Audit,
     Commit,
     Effect,
     Launch,
@@ -189,6 +190,8 @@ class Dispatcher:
                 for executor in self._executors.values():
                     if isinstance(executor, HearsOfSubRuns):
                         executor.sub_run_ended(*effect)
+            case Audit():
+                self._writer.write(Ask(lambda store: open_runs(store, effect)))
             case Recall(job_id):
                 self._writer.write(Ask(lambda store: [recall(store, job_id)]))
             case Notify():

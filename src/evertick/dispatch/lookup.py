@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evertick.loop.messages import Message, PlacementsRecalled, SubRunFound, SubRunsSeen
+from evertick.loop.effects import Audit
+from evertick.loop.messages import Message, OpenRunsSeen, PlacementsRecalled, SubRunFound, SubRunsSeen
+from evertick.model.lifecycle import OPEN
 from evertick.model.run import LedgerRow, RunKey
 from evertick.routing.strategies import HISTORY
 from evertick.store import RunFilter, Store
@@ -25,6 +27,13 @@ def _row(store: Store, key: RunKey) -> LedgerRow | None:
         if found is not None or page.after is None:
             return found
         after = page.after
+
+
+def open_runs(store: Store, audit: Audit) -> list[Message]:
+    """The next open entries that are overdue."""
+    where = RunFilter(states=OPEN, until=audit.until, oldest_first=True)
+    page = store.query(where, audit.after, audit.limit)
+    return [OpenRunsSeen(audit.number, page.rows, page.after)]
 
 
 def recall(store: Store, job_id: str) -> Message:

@@ -126,6 +126,7 @@ class Status:
                 "changes": state.changes_in_flight,
             },
             "refused_reports": numbers.refused_reports,
+            "stuck": {"now": state.audit.stuck, "repaired": numbers.repaired},
             "executors": self._members(),
             "notifications": dict(self._notifications()),
             "feed": {

@@ -132,6 +132,7 @@ class Proof:
     duplicates: int = 0
     miscounted: int = 0
     strays: int = 0
+    stuck: int = 0
     skips: Mapping[str, int] = field(default_factory=dict)
     """By reason."""
 

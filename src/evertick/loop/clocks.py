@@ -62,6 +62,7 @@ def _move_leases(state: State, by_us: int) -> None:
 
 def _move_waits(state: State, by_us: int) -> None:
     """Nobody waits longer for a clock that was set back; one that was set forward ends waits, as a downtime does."""
+    state.audit.next_at += by_us
     state.retiring = {job_id: at + by_us for job_id, at in state.retiring.items()}
     state.recent = deque(ended._replace(forget_at=ended.forget_at + by_us) for ended in state.recent)
     for job in state.jobs.values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from evertick.loop import chain, clocks, jobs, orphans, ownership, placing, requests, settle, subruns
+from evertick.loop import audit, chain, clocks, jobs, orphans, ownership, placing, requests, settle, subruns
 from evertick.loop.delivery import note_answered
 from evertick.loop.effects import Decision, Resync
 from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed, settle_catchup
@@ -37,6 +37,7 @@ from evertick.loop.messages import (
     MembersSeen,
     Message,
     NodesSeen,
+    OpenRunsSeen,
     OrphansFound,
     PauseJob,
     PlacementsRecalled,
@@ -82,6 +83,7 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     orphans.give_up_silent(state, turn)
     subruns.settle(state, turn)
     subruns.look_up(state, turn)
+    audit.ask(state, turn)
     _clean_up(state, turn)
     return Decision(turn.effects(), _wake_at(state, now))
 
@@ -120,6 +122,8 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             settle.found_running(state, turn, message)
         case MembersSeen():
             _go_on(state, turn, placing.members_seen(state, message))
+        case OpenRunsSeen():
+            audit.seen(state, turn, message)
         case PlacementsRecalled():
             _go_on(state, turn, placing.recalled(state, message))
         case DefinitionsChanged():
@@ -133,7 +137,7 @@ def _take(state: State, turn: Turn, message: Message) -> None:
         case BucketsLost():
             ownership.lost(state, turn, message)
         case LeaseRenewed(until):
-            state.lease_until = until
+            _renewed(state, turn, until)
         case OrphansFound():
             ownership.found(state, turn, message)
         case NodesSeen():
@@ -241,6 +245,14 @@ def _overruled(state: State, turn: Turn, key: RunKey) -> None:
         known = (ended.finished_at, run.state, ended.exit_code, ended.detail, run.steps or None)
         turn.forward(RunFinished(key, run.attempt, *known))
     settle.disowned(state, turn, key)
+
+
+def _renewed(state: State, turn: Turn, until: Instant) -> None:
+    was_over = state.is_lease_over(turn.now)
+    state.lease_until = until
+    if was_over and not state.is_lease_over(turn.now):
+        # What could have gone on meanwhile was not started, and nothing else wakes it.
+        _go_on(state, turn, [job_id for job_id, job in state.jobs.items() if job.lanes])
 
 
 def _go_on(state: State, turn: Turn, job_ids: Iterable[str]) -> None:

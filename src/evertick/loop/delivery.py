@@ -42,6 +42,7 @@ IDENTITY: Final[Mapping[type, Identity]] = {
     m.BatchCommitted: Identity.WRITE,
     m.BatchFenced: Identity.WRITE,
     m.ChangesRecorded: Identity.WRITE,
+    m.OpenRunsSeen: Identity.ASKED,
     m.PlacementsRecalled: Identity.ASKED,
     m.MembersSeen: Identity.STATE,
     m.AttemptSeen: Identity.ATTEMPT,

@@ -88,6 +88,15 @@ class Recall(NamedTuple):
     job_id: str
 
 
+class Audit(NamedTuple):
+    """Read open entries that were due by `until`, behind every write asked for before; answered by `OpenRunsSeen`."""
+
+    number: int
+    until: Instant
+    after: RunKey | None
+    limit: int
+
+
 class Release(NamedTuple):
     """Let others have these buckets, once everything asked for before is written."""
 
@@ -123,7 +132,20 @@ class Resync(NamedTuple):
 
 
 Effect: TypeAlias = (
-    Commit | Record | Launch | Stop | Reconcile | Recall | LookUp | TellStep | Release | Reply | Log | Notify | Resync
+    Commit
+    | Record
+    | Launch
+    | Stop
+    | Reconcile
+    | Recall
+    | LookUp
+    | Audit
+    | TellStep
+    | Release
+    | Reply
+    | Log
+    | Notify
+    | Resync
 )
 
 

@@ -140,7 +140,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         skip(state, turn, job, run, *reason)
         return
     lane = job.lane_of(run.key)
-    in_line = [other for other in lane.waiting if not _is_frozen(job, other)]
+    in_line = [other for other in lane.waiting if not is_frozen(job, other)]
     met = whom_it_meets(state, turn, job, lane, run, in_line)
     if met is None:
         _wait(state, turn, job, lane, run)
@@ -307,7 +307,7 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
     if _is_superseded_by_plan(state, job):
         return
     while lane.waiting:
-        run = next_to_go(job, lane, (run for run in lane.waiting if not _is_frozen(job, run)))
+        run = next_to_go(job, lane, (run for run in lane.waiting if not is_frozen(job, run)))
         if run is None or job.asked or not run.in_ledger or state.is_stopping or state.is_lease_over(turn.now):
             return
         not_before = max(run.not_before, lane.next_start_at)
@@ -337,7 +337,7 @@ def _why_too_late(state: State, run: OpenRun) -> tuple[SkipReason, str]:
     return SkipReason.LATE, "it waited longer than the job's window allows"
 
 
-def _is_frozen(job: JobState, run: OpenRun) -> bool:
+def is_frozen(job: JobState, run: OpenRun) -> bool:
     """Whether a run waits because its job is held, or edited and not planned yet; what somebody asks for does not.
 
     Without a definition nothing can be run, whoever asked: it goes on when the job returns, or ends with its grace.

@@ -50,6 +50,7 @@ __all__ = [
     "MembersSeen",
     "Message",
     "NodesSeen",
+    "OpenRunsSeen",
     "OrphansFound",
     "PauseJob",
     "PlacementsRecalled",
@@ -191,6 +192,16 @@ class SubRunsSeen(NamedTuple):
     found: Sequence[SubRunFound]
 
 
+class OpenRunsSeen(NamedTuple):
+    """A portion of the overdue entries that are open by the ledger, oldest first."""
+
+    number: int
+    """Of the `Audit` that asked for it."""
+    rows: Sequence[LedgerRow]
+    after: RunKey | None
+    """Where the next portion begins; None: this was the last."""
+
+
 class PlacementsRecalled(NamedTuple):
     """Where a job ran last, by the ledger; the newest last."""
 
@@ -307,6 +318,7 @@ Message: TypeAlias = (
     | BatchCommitted
     | BatchFenced
     | ChangesRecorded
+    | OpenRunsSeen
     | PlacementsRecalled
     | MembersSeen
     | AttemptSeen

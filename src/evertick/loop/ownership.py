@@ -116,7 +116,7 @@ def _take_up(
     state.jobs[record.job_id] = job
     turn.define(job)
     for row in rows:
-        _restore(state, turn, job, row, to_ask)
+        restore(state, turn, job, row, to_ask)
     if definition is None:
         job.retired_at = record.retired_at
         if state.is_whole or job.retired_at is not None:
@@ -139,7 +139,8 @@ def _hold_if_paused(job: JobState) -> bool:
     return True
 
 
-def _restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _ToAsk) -> None:
+def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _ToAsk) -> None:
+    """Take up an open run where the ledger has it, and ask after it if it may be going on."""
     run = OpenRun(row.key, row.trigger, row.decided_at)
     run.state, run.attempt, run.fence = row.state, row.attempt, row.fence
     run.params, run.executor, run.started_at, run.retry_at = row.params, row.executor, row.started_at, row.retry_at
@@ -209,6 +210,11 @@ def _ask(job: JobState, run: OpenRun, attempt: int, executor: str, to_ask: _ToAs
     run.was_asked = True
     job.asked += 1
     to_ask.append((run.key, attempt, executor))
+
+
+def ask_again(job: JobState, run: OpenRun, to_ask: _ToAsk) -> None:
+    """Ask the executor about an attempt of which it has not reported anything."""
+    _ask(job, run, run.attempt, run.executor, to_ask)
 
 
 def _open_backfill_lane(job: JobState, row: LedgerRow) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from evertick.loop.ring import Ring
 from evertick.loop.runs import Awaited, EndedRun, Lane, OpenRun, Queue
@@ -190,6 +190,37 @@ class Handled(NamedTuple):
     answer: dict[str, object]
 
 
+STRIKES: Final = 2
+"""How often in a row an entry is found waiting for nothing before it is stuck."""
+
+
+class AuditProgress:
+    """How far the comparison of the ledger with what the loop holds has come."""
+
+    __slots__ = ("after", "answered", "looked_at", "next_at", "number", "suspects")
+
+    def __init__(self, next_at: Instant) -> None:
+        self.number = 0
+        """Of the portion that was asked for last."""
+        self.answered = 0
+        self.next_at = next_at
+        self.after: RunKey | None = None
+        """Where the next portion begins; None: at the oldest."""
+        self.looked_at: set[RunKey] = set()
+        """In this round."""
+        self.suspects: dict[RunKey, int] = {}
+        """Entries that waited for nothing when they were looked at last, and how often in a row."""
+
+    @property
+    def is_answered(self) -> bool:
+        return self.answered == self.number
+
+    @property
+    def stuck(self) -> int:
+        """Entries that were taken up again, and still do not move."""
+        return sum(strikes > STRIKES for strikes in self.suspects.values())
+
+
 class Catchup:
     """A catch-up under way, for its summary."""
 
@@ -279,6 +310,7 @@ class State:
         self.next_look_up_at: Instant = now
         self.catchup: Catchup | None = None
         self.statistics = Statistics()
+        self.audit = AuditProgress(now)
         self.is_stopping = False
         self.next_plan_at: Instant = now
         self.next_flush_at: Instant = now

@@ -89,6 +89,8 @@ class Statistics:
     """Iterations that did not plan because the ledger was behind."""
     fenced: int = 0
     """Batches refused because this node had lost the buckets."""
+    repaired: int = 0
+    """Entries that were found stuck and taken up again."""
     lateness: Lateness = field(default_factory=Lateness)
     """Of occurrences that were started on time: not of those caught up, nor of those that had to wait."""
     request_delay: Histogram = field(default_factory=Histogram)

@@ -180,9 +180,9 @@ class RunsDesk(Scene):
         if not _verifying.acquire(blocking=False):
             raise Conflict("somebody verifies the ledger already. Next: wait until that is done.")
         try:
-            report = verify(self.store)
+            report = verify(self.store, self.jobs, self.now())
             # A scheduler at work may write between two reads: what is wrong at a second look is wrong.
-            return report_data(report if report.is_sound else verify(self.store))
+            return report_data(report if report.is_sound else verify(self.store, self.jobs, self.now()))
         finally:
             _verifying.release()
 

@@ -255,6 +255,7 @@ def report_data(report: Report) -> Data:
         ("duplicate", report.duplicates, "another line speaks of this occurrence already"),
         ("miscounted", report.miscounted, "the gap that begins here says another number of occurrences than there are"),
         ("stray", report.strays, "no schedule of the job was ever due then"),
+        ("stuck", report.stuck, "it is overdue, waits for nothing, and does not move"),
     )
     lost = [{"kind": "lost", "job": one.job_id, "text": f"lost: {one}"} for one in report.lost]
     told = [
@@ -272,6 +273,7 @@ def report_data(report: Report) -> Data:
         "duplicates": len(report.duplicates),
         "miscounted": len(report.miscounted),
         "strays": len(report.strays),
+        "stuck": len(report.stuck),
         "findings": [*lost, *told],
     }
 

@@ -30,6 +30,7 @@ from evertick.operations.jobs import specs_of, watermark_of, zone_of
 from evertick.operations.rules import origin_of
 from evertick.operations.words import clock_text, is_due, moment_text, read_moment, span_text, time_text
 from evertick.planning.schedules import Schedule, compile_all, next_of, previous_of
+from evertick.planning.stuck import is_stuck
 from evertick.store import RunFilter, Store
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
@@ -42,6 +43,8 @@ _PLAINER = {
     "missed; not kept by missed: latest": f"{_NOBODY}; of those only the last is run",
 }
 _OVERDUE_US = 5 * SECOND
+_AWAY_US = 30 * SECOND
+"""A scheduler that has not planned for this long is not at work."""
 _ANOTHER_RUN = re.compile(r"the (?:newer )?run of (\S+Z)(?: was still (\w+))?")
 
 
@@ -138,7 +141,7 @@ def _decided(store: Store, answer: Why, row: LedgerRow, job: Job | None, now: In
         if job is not None:
             answer = replace(answer, ruling=Ruling(f"overlap {job.policy.overlap}", origin_of(job, "overlap")))
     elif row.state is PLANNED:
-        sentences.append(_still_planned(row.key.scheduled_for, now))
+        sentences.append(_still_planned(store, row, job, now))
     elif row.state is RETRYING or (row.finished_at is not None and row.state is not SUCCEEDED):
         if job is not None and row.attempt > job.policy.retry.max_retries > 0:
             answer = replace(
@@ -268,14 +271,24 @@ def _awaited_node(store: Store, answer: Why, row: LedgerRow, now: Instant) -> li
     ]
 
 
-def _still_planned(due: Instant, now: Instant) -> str:
+def _still_planned(store: Store, row: LedgerRow, job: Job | None, now: Instant) -> str:
+    due = row.key.scheduled_for
     if due > now:
         return f"due in {span_text(due - now)}"
     if now - due < _OVERDUE_US:
         return "due now"
-    return (
-        f"its time came {span_text(now - due)} ago, and nobody has started it: is a scheduler at work? evertick doctor"
-    )
+    late = f"its time came {span_text(now - due)} ago"
+    snapshot = store.load([bucket_of(row.key.job_id)])
+    worked_until = snapshot.floors.get(bucket_of(row.key.job_id), 0)
+    if now - worked_until > _AWAY_US:
+        return f"{late}; it waits for a scheduler, and none has worked on this job since {to_text(worked_until)}"
+    record = next((one for one in snapshot.jobs if one.job_id == row.key.job_id), None)
+    if record is not None and record.held:
+        return f"{late}; it waits for its job, which is not being planned: evertick status {row.key.job_id}"
+    rows = [one for one in snapshot.open_runs if one.key.job_id == row.key.job_id]
+    if is_stuck(row, rows, record, snapshot.floors, job, now):
+        return f"{late}; it waits for nothing and is stuck: the scheduler takes it up again within minutes"
+    return f"{late}; the scheduler is at work and takes it up next"
 
 
 def _plain_words(answer: Why, detail: str) -> str:

@@ -64,11 +64,13 @@ class Report:
     """Gaps that say another number of occurrences than their schedule has."""
     strays: tuple[RunKey, ...] = ()
     """Runs for an instant that no known schedule of the job has."""
+    stuck: tuple[RunKey, ...] = ()
+    """Open entries that are overdue, wait for nothing that can be named, and do not move."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing was lost and nothing decided twice."""
-        return not (self.lost or self.duplicates or self.miscounted or self.strays)
+        """Whether nothing was lost, nothing decided twice, and nothing forgotten on its way."""
+        return not (self.lost or self.duplicates or self.miscounted or self.strays or self.stuck)
 
 
 def verify_ledger(

@@ -16,7 +16,7 @@ from evertick.errors import Fenced, GapRefused
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import Instant
 from evertick.model.ledger import Claim, bucket_lease
-from evertick.model.lifecycle import ACTIVE, ENDED, PLANNED, SKIPPED, TERMINAL
+from evertick.model.lifecycle import ACTIVE, ENDED, OPEN, PLANNED, SKIPPED, TERMINAL
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import (
     Batch,
@@ -202,12 +202,27 @@ class MemoryStore:
     # Reading, for people
 
     def query(self, where: RunFilter, after: RunKey | None = None, limit: int = 100) -> Page:
+        if where.states and OPEN.issuperset(where.states):
+            return self._open_page(where, after, limit)
         rows: list[LedgerRow] = []
         for row in self._walk(where, None if after is None else place_of(after), min(limit + 1, HANDFUL)):
             if len(rows) == limit:
                 return Page(rows, rows[-1].key)
             rows.append(row)
         return Page(rows, None)
+
+    def _open_page(self, where: RunFilter, after: RunKey | None, limit: int) -> Page:
+        """Of open lines, which are few: without walking over those that have ended."""
+        with self._lock:
+            found = [self._rows[key] for keys in self._open for key in keys]
+        where = replace(where, job_ids=frozenset(where.job_ids))
+        rows = sorted((row for row in found if matches(row, where)), key=_by_time, reverse=not where.oldest_first)
+        if after is not None:
+            mark = place_of(after)
+            rows = [
+                row for row in rows if (place_of(row.key) > mark if where.oldest_first else place_of(row.key) < mark)
+            ]
+        return Page(rows[:limit], rows[limit - 1].key if len(rows) > limit else None)
 
     def _walk(self, where: RunFilter, after: Place | None = None, count: int = HANDFUL) -> Iterator[LedgerRow]:
         """The lines that are looked for, in order. Whoever writes meanwhile waits for a handful, not for all of it."""

@@ -7,10 +7,11 @@ from random import Random
 from typing import Protocol
 
 from evertick.dispatch.leadership import RENEWALS_PER_LEASE, Leadership
-from evertick.dispatch.lookup import look_up, recall
+from evertick.dispatch.lookup import look_up, open_runs, recall
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.delivery import IDENTITY, Identity
 from evertick.loop.effects import (
+    Audit,
     Commit,
     Decision,
     Effect,
@@ -330,12 +331,18 @@ class Node:
                 self._executors.reconcile(self.caller, runs)
             case LookUp(keys):
                 self._writer.write(lambda: look_up(self._store, keys))
+            case Audit():
+                # Without owners a run is written over by nodes that do not have it.
+                if self._scenario.ownership is not Ownership.NONE:
+                    self._writer.write(lambda: open_runs(self._store, effect))
             case Recall(job_id):
                 self._writer.write(lambda: [recall(self._store, job_id)])
             case Release(buckets):
                 self._writer.write(lambda: self._release(buckets))
             case Resync():
                 self._later(self._random.randrange(SECOND), self._resync)
+            case Log("run.stuck", fields):
+                raise Violation(f"{fields['run']} is {fields['state']} and waits for nothing: the loop has lost it")
             case Log(event, fields):
                 self._trace.add(self.name, "%s %s", event, fields)
 

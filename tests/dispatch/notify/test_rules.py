@@ -16,6 +16,7 @@ from evertick.model.lifecycle import (
     FAILED,
     LAUNCHING,
     LOST,
+    PLANNED,
     RETRYING,
     RUNNING,
     SKIPPED,
@@ -318,3 +319,11 @@ def test_the_notifier_hands_over_what_is_told_now_and_later():
     notifier.tick(NOON + MINUTE)
     notifier.tick(NOON + HOUR)
     assert len(sent) == 2
+
+
+def test_an_entry_that_was_stuck_is_told_to_those_who_hear_of_lateness():
+    one = Happening(RunKey("etl", NOON), PLANNED, NOON + HOUR, is_stuck=True)
+    (message,) = judge(Book(), subject(LATE), one, NEVER_QUIET)
+    assert message.event == LATE
+    assert "was stuck as planned. The scheduler has taken it up again." in message.text
+    assert events([one], FAILURE) == []

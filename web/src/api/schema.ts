@@ -739,6 +739,7 @@ export interface Proof {
   duplicates: number;
   miscounted: number;
   strays: number;
+  stuck: number;
   findings: Finding[];
 }
 

@@ -20,9 +20,10 @@ SHOWN_MAX = 20
 @output_option
 @click.pass_context
 def verify(ctx: click.Context, place: Place, output: str) -> None:
-    """Prove that no occurrence was lost and none decided twice.
+    """Prove that no occurrence was lost, none decided twice, and none is stuck.
 
     Every occurrence of every job is computed anew from the schedules that were in force, and looked up in the ledger.
+    An entry is stuck when it is overdue, waits for nothing that can be named, and does not move.
     The exit code is 0 when the ledger is sound, 1 when it is not, and 5 when it cannot be read.
 
     \b
@@ -51,7 +52,10 @@ def verify(ctx: click.Context, place: Place, output: str) -> None:
     if report["is_sound"]:
         note("Sound: every occurrence up to the watermarks is in the ledger, once.")
         return
-    note("Not sound: keep a copy of this ledger before anything else writes to it.")
+    if report["stuck"] == len(findings):
+        note("Not sound: entries are stuck. The scheduler takes them up again by itself; if they stay, restart it.")
+    else:
+        note("Not sound: keep a copy of this ledger before anything else writes to it.")
     ctx.exit(FAILED)
 
 
@@ -65,5 +69,6 @@ def _counts(report: dict[str, Any]) -> list[Row]:
         ("decided twice", report["duplicates"]),
         ("gaps that count wrong", report["miscounted"]),
         ("lines of no schedule", report["strays"]),
+        ("stuck", report["stuck"]),
     ]
     return [{"what": what, "count": f"{count:,}"} for what, count in counts]

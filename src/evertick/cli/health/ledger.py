@@ -11,6 +11,7 @@ from evertick.cli import times
 from evertick.cli.health.finding import FAIL, OK, WARN
 from evertick.errors import EvertickError, SettingsError
 from evertick.model.instant import to_text
+from evertick.planning.stuck import stuck_entries
 
 if TYPE_CHECKING:
     from evertick.cli.place import Place
@@ -113,6 +114,13 @@ def check_scheduler(place: Place) -> Told:
         else:
             yield OK, f"at work; planned up to {seconds:.0f} s ago" if lag > 0 else "at work; planned ahead"
         old = [one for one in store.claim(None, 100) if now - one.submitted_at > REQUEST_OLD_US]
+        stuck = stuck_entries(snapshot.open_runs, snapshot.jobs, snapshot.floors, place.jobs(), now)
+        if stuck:
+            yield (
+                FAIL,
+                f"{len(stuck):,} entries are stuck: overdue, waiting for nothing; the oldest is {stuck[0].run_id}",
+                "the scheduler takes them up again within minutes; if they stay, restart it",
+            )
         if old:
             yield WARN, f"{len(old):,} requests wait for more than a minute", "look at the log of the scheduler"
 

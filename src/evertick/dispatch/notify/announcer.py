@@ -18,7 +18,7 @@ from evertick.loop.effects import Log, Notify
 from evertick.loop.messages import BucketsGained
 from evertick.model.instant import SECOND, Instant, to_text
 from evertick.model.job import Job
-from evertick.model.lifecycle import RUNNING, TERMINAL
+from evertick.model.lifecycle import RUNNING, TERMINAL, RunState
 from evertick.model.notify import Channel, Route, Webhook
 from evertick.model.run import Change, Entry, RunKey
 
@@ -115,6 +115,11 @@ class Announcer:
                     for record in snapshot.jobs:
                         if record.has_failed:
                             self._put(_Remember(record.job_id))
+                case Log("run.stuck", fields):
+                    key = RunKey.from_run_id(str(fields["run"]))
+                    if (subject := self._subject(key.job_id)) is not None:
+                        state = RunState(str(fields["state"]))
+                        self._put((subject, Happening(key, state, self._now(), is_stuck=True)))
                 case Log("job.removed", fields):
                     self._known.pop(str(fields["job"]), None)
                     self._put(_Gone(str(fields["job"])))

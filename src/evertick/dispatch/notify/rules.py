@@ -51,6 +51,8 @@ class Happening(NamedTuple):
     exit_code: int | None = None
     started_at: Instant | None = None
     detail: str = ""
+    is_stuck: bool = False
+    """It is overdue, waits for nothing, and does not move."""
 
     @classmethod
     def of(cls, told: Entry | Change) -> Happening:
@@ -197,6 +199,9 @@ def _events(
     name = subject.name or subject.job_id
     due = to_text(happening.key.scheduled_for)
     found: list[tuple[NotifyEvent, str]] = []
+    if happening.is_stuck:
+        text = f"{name}: the run due at {due} was stuck as {happening.state}. The scheduler has taken it up again."
+        return [(NotifyEvent.LATE, text)]
     if happening.state is SKIPPED:
         return _skipped(notes, happening, manners, name, due)
     if happening.state is RUNNING or happening.state in TERMINAL:

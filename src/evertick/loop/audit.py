@@ -1,0 +1,181 @@
+"""Does the loop know every overdue entry of the ledger, and what each of them waits for?
+
+A slow comparison of the ledger with what the loop holds: one portion of the open entries at a time. An entry that
+waits for nothing, twice in a row, is stuck; it is taken up again by the path that a restart takes.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from evertick.loop.chain import is_held_back
+from evertick.loop.effects import Audit, Reconcile
+from evertick.loop.fire import drain, is_frozen
+from evertick.loop.messages import OpenRunsSeen
+from evertick.loop.ownership import ask_again, restore
+from evertick.loop.placing import neighbours, next_to_go
+from evertick.loop.runs import OpenRun
+from evertick.loop.state import STRIKES, Hold, JobState, State
+from evertick.loop.turn import Turn
+from evertick.model.instant import MINUTE, to_text
+from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, RUNNING, WAITING
+from evertick.model.run import LedgerRow, RunKey
+from evertick.planning.overlap import may_leave_queue
+from evertick.routing.placement import is_shared
+
+PORTION: Final = 500
+"""Entries looked at in one turn."""
+EVERY_US: Final = MINUTE
+"""Between two portions."""
+OVERDUE_US: Final = 2 * MINUTE
+"""An entry that is due for less is not looked at."""
+LAUNCH_US: Final = 5 * MINUTE
+"""How long the executor of this machine may take to report that it started an attempt."""
+
+
+class Wait(StrEnum):
+    """What an open entry waits for."""
+
+    LEDGER = "the ledger to answer"
+    LEASE = "the lease of this node"
+    HOLD = "its job to be planned again"
+    EXECUTOR = "its executor to report"
+    MEMBER = "a member of the fleet that can take it"
+    OVERLAP = "another run of its job"
+    QUEUE = "a place in its queue"
+    UPSTREAM = "the jobs that its job runs after"
+    TIME = "its time"
+
+
+def ask(state: State, turn: Turn) -> None:
+    """Ask the ledger for the next portion, when it is time."""
+    if not state.epochs or state.is_stopping or not state.audit.is_answered or turn.now < state.audit.next_at:
+        return
+    state.audit.number += 1
+    turn.do(Audit(state.audit.number, turn.now - OVERDUE_US, state.audit.after, PORTION))
+
+
+def seen(state: State, turn: Turn, message: OpenRunsSeen) -> None:
+    """Compare a portion of the ledger's open entries with what the loop holds, and take up what it has lost."""
+    audit = state.audit
+    if message.number != audit.number or audit.is_answered:
+        return  # said again, or late
+    audit.answered = message.number
+    audit.next_at = turn.now + EVERY_US  # from the answer on: what a ledger that was away held up must have its turn
+    # Not the state of the loop as of now, but that of the ledger when it was read: what is on its way to it counts.
+    written = {change.key for pending in state.batches.values() for change in pending.batch.changes}
+    written |= {run.key for pending in state.batches.values() for run in pending.runs}
+    written |= {ended.run.key for ended in state.recent}
+    to_ask: list[tuple[RunKey, int, str]] = []
+    for row in message.rows:
+        job = state.jobs.get(row.key.job_id)
+        if job is None or not state.owns(row.key.job_id):
+            continue
+        audit.looked_at.add(row.key)
+        run = job.find(row.key)
+        waits_for = Wait.LEDGER if row.key in written else _waits_for(state, turn, job, run, row) if run else None
+        if waits_for is not None:
+            audit.suspects.pop(row.key, None)
+            continue
+        audit.suspects[row.key] = strikes = audit.suspects.get(row.key, 0) + 1
+        if strikes >= STRIKES:
+            _repair(state, turn, job, run, row, to_ask)
+            _report(state, turn, run, row, is_news=strikes == STRIKES)
+    if to_ask:
+        turn.do(Reconcile(to_ask))
+    audit.after = message.after
+    if message.after is None:
+        audit.suspects = {key: strikes for key, strikes in audit.suspects.items() if key in audit.looked_at}
+        audit.looked_at.clear()
+
+
+def _report(state: State, turn: Turn, run: OpenRun | None, row: LedgerRow, *, is_news: bool) -> None:
+    if not is_news:
+        return
+    state.statistics.repaired += 1
+    key = row.key
+    fields = {"job": key.job_id, "scheduled_for": to_text(key.scheduled_for), "state": row.state}
+    turn.log("run.stuck", is_alarming=True, run=key.run_id, is_known=run is not None, **fields)
+
+
+def _repair(
+    state: State,
+    turn: Turn,
+    job: JobState,
+    run: OpenRun | None,
+    row: LedgerRow,
+    to_ask: list[tuple[RunKey, int, str]],
+) -> None:
+    if run is None:
+        restore(state, turn, job, row, to_ask)
+        return
+    run.in_ledger = True
+    if run.state is WAITING:
+        drain(state, turn, job, job.lane_of(run.key))
+    elif run.state is LAUNCHING:
+        ask_again(job, run, to_ask)
+    else:
+        state.ring.put(turn.now, run)
+
+
+def _waits_for(state: State, turn: Turn, job: JobState, run: OpenRun, row: LedgerRow) -> Wait | None:
+    """What keeps an overdue entry from going on; None: nothing does."""
+    if run.was_asked or (job.asked and run.state is not RETRYING):
+        return Wait.EXECUTOR
+    if state.is_lease_over(turn.now):
+        return Wait.LEASE
+    if run.state is RUNNING:
+        return Wait.EXECUTOR
+    if run.state is LAUNCHING:
+        return _launch_waits_for(turn, run, row)
+    if run.state is PLANNED:
+        return _plan_waits_for(state, turn, job, run)
+    if run.state is RETRYING:
+        return _retry_waits_for(state, turn, job, run)
+    return _turn_waits_for(state, turn, job, run)
+
+
+def _launch_waits_for(turn: Turn, run: OpenRun, row: LedgerRow) -> Wait | None:
+    if run.awaits_ledger:
+        return Wait.LEDGER
+    is_patient = is_shared(run.executor) or row.changed_at > turn.now - LAUNCH_US
+    return Wait.EXECUTOR if is_patient else None
+
+
+def _plan_waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | None:
+    if run.due_at(turn.now) > turn.now - OVERDUE_US:
+        return Wait.TIME
+    if job.hold is not None or job.job.id in state.to_plan or state.index.horizon < turn.now:
+        return Wait.HOLD
+    return None
+
+
+def _retry_waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | None:
+    if run.retry_at is not None and run.retry_at > turn.now - OVERDUE_US:
+        return Wait.TIME
+    if job.hold is Hold.RETIRED:
+        return Wait.HOLD
+    if run.key in state.homeless or job.job.id in state.recalling:
+        return Wait.MEMBER
+    lane = job.lane_of(run.key)
+    others = [other for other in lane.active.values() if other.state is not RETRYING]
+    is_in_the_way = not may_leave_queue(job.overlap_of(lane), len(neighbours(job, lane, run, others)))
+    return Wait.OVERLAP if is_in_the_way else None
+
+
+def _turn_waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | None:
+    """Of a run that waits for its turn."""
+    lane = job.lane_of(run.key)
+    if is_frozen(job, run):
+        return Wait.HOLD
+    if next_to_go(job, lane, (one for one in lane.waiting if not is_frozen(job, one))) is not run:
+        return Wait.OVERLAP
+    if max(run.not_before, lane.next_start_at) > turn.now - OVERDUE_US:
+        return Wait.TIME
+    if is_held_back(job, run):
+        return Wait.UPSTREAM
+    queue = state.queue_of(job)
+    if queue is not None and not queue.has_room:
+        return Wait.QUEUE
+    return Wait.MEMBER if run.key in state.homeless or job.job.id in state.recalling else None

@@ -1,0 +1,127 @@
+"""Is an entry that the loop has lost found, and taken up as after a restart; and nothing else?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evertick.loop.messages import OpenRunsSeen, PauseJob, TriggerJob
+from evertick.loop.settings import LoopSettings
+from evertick.model.chain import After
+from evertick.model.instant import MINUTE, SECOND
+from evertick.model.job import Job
+from evertick.model.lifecycle import PLANNED, RUNNING, SUCCEEDED
+from evertick.model.policy import OnExecutorLost
+from evertick.model.run import RunKey
+from evertick.model.schedule import EverySpec
+from tests.loop.harness import FOREVER, WAIT, World, at, catching_up, job, retries, world
+
+NINE = RunKey("a", at("09:00"))
+LAZY = LoopSettings(preread_us=20 * SECOND, loop_interval_us=10 * SECOND, queues=(("q", 1),))
+
+
+def stuck(here: World) -> list[str]:
+    return [str(log.fields["run"]) for log in here.logs if log.event == "run.stuck"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "line"),
+    [
+        pytest.param({}, "09:00 skipped missed", id="without catch-up"),
+        pytest.param(catching_up("all"), "09:00 succeeded catchup", id="with catch-up"),
+    ],
+)
+def test_an_entry_that_the_loop_has_lost_is_settled_as_after_a_restart(policy, line):
+    here = world(job(**policy), settings=LAZY)
+    here.run_until("08:59:58")
+    del here.state.jobs["a"].planned[NINE]
+    here.run_until("09:10")
+    assert here.ledger() == [line]
+    assert stuck(here) == [NINE.run_id]
+    assert here.state.statistics.repaired == 1
+
+
+@pytest.mark.parametrize("lost", [OnExecutorLost.RETRY, OnExecutorLost.FAIL])
+def test_a_run_that_the_loop_has_lost_is_not_started_a_second_time(lost):
+    here = world(job(on_executor_lost=lost), settings=LAZY)
+    here.act("a", FOREVER)
+    here.run_until("09:00:10")
+    here.state.jobs["a"].lanes = None
+    here.run_until("09:20")
+    assert here.ledger() == ["09:00 running"]
+    assert here.started() == ["09:00"]
+    here.finish("a")
+    assert here.ledger() == ["09:00 succeeded"]
+
+
+def test_an_entry_that_nothing_wakes_is_woken():
+    here = world(job(**catching_up("all")), settings=LAZY)
+    here.run_until("08:59:58")
+    here.state.ring.take(at("09:00"))
+    here.run_until("09:10")
+    assert here.ledger() == ["09:00 succeeded catchup"]
+
+
+def test_a_launch_that_never_reached_its_executor_is_made():
+    here = world(job(), settings=LAZY)
+    here.run_until("08:59:58")
+    launch, here.executor.launch = here.executor.launch, lambda _: OpenRunsSeen(-1, (), None)  # swallowed
+    here.run_until("09:00:30")
+    here.executor.launch = launch
+    here.run_until("09:30")
+    assert here.ledger() == ["09:00 succeeded"]
+    assert here.started() == ["09:00", "09:00"]
+
+
+def test_what_waits_for_something_is_left_alone():
+    here = world(
+        job("a", EverySpec(MINUTE), overlap=WAIT),
+        job("paused", EverySpec(MINUTE), overlap=WAIT),
+        replace(job("b"), schedules=(), queue="q"),
+        replace(job("c"), schedules=(), queue="q"),
+        replace(job("d"), after=After(("z",))),
+        Job("z"),
+        job("e", retry=retries(1, 20 * MINUTE)),
+        settings=LAZY,
+    )
+    for name in ("a", "b", "paused"):
+        here.act(name, FOREVER)
+    here.run_until("08:35")
+    here.say(PauseJob("r1", "paused"), TriggerJob("r2", "b", here.now), TriggerJob("r3", "c", here.now))
+    here.run_until("09:30")
+    assert stuck(here) == []
+    assert (here.started("a"), here.started("c"), here.started("d")) == (["08:31"], [], [])
+
+
+def test_a_portion_that_was_not_asked_for_changes_nothing():
+    here = world(job(), settings=LAZY)
+    here.run_until("09:01")
+    old = replace_state(here)
+    for number in (0, 999, here.state.audit.number):
+        here.say(OpenRunsSeen(number, [old], None))
+    here.run_until("09:20")
+    assert stuck(here) == []
+    assert here.ledger() == ["09:00 succeeded"]
+
+
+def replace_state(here: World):
+    """The line of the last run, as it was before it started."""
+    (row,) = here.rows()
+    assert row.state is SUCCEEDED
+    return row._replace(state=PLANNED, attempt=0, started_at=None, finished_at=None)
+
+
+def test_only_so_many_entries_are_looked_at_in_one_turn(monkeypatch):
+    monkeypatch.setattr("evertick.loop.audit.PORTION", 3)
+    here = world(job("a", EverySpec(MINUTE), overlap=WAIT), settings=LAZY)
+    here.act("a", FOREVER)
+    here.run_until("08:40")
+    lane = here.state.jobs["a"].lanes[""]
+    lost = lane.waiting.pop()
+    here.run_until("09:00")
+    portions = [one for messages, _, _ in here.turns for one in messages if isinstance(one, OpenRunsSeen)]
+    assert {len(one.rows) for one in portions} <= {0, 1, 2, 3}
+    assert stuck(here) == [lost.key.run_id]
+    assert lost.key in [run.key for run in lane.waiting]
+    assert next(iter(lane.active.values())).state is RUNNING
