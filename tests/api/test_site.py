@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from evertick.api.app import make_app
+from evertick.api.server import greeting
 from evertick.web.site import read_site
 from tests.api.conftest import ORIGIN
 from tests.api.door import TestClient
@@ -47,3 +48,13 @@ def test_a_file_that_is_not_there_is_not(page, path):
 def test_the_page_is_looked_at_and_nothing_else(page):
     assert page.post("/").status_code == 401
     assert page.get("/api/v1/jobs").status_code == 401
+
+
+@pytest.mark.parametrize("token", [None, "abc"])
+def test_a_start_without_the_page_says_so_and_shows_no_link_to_it(token):
+    told = " ".join(greeting("http://here:1", token, has_page=False))
+    assert "without its page" in told
+    assert "http://here:1/api/v1" in told
+    assert "#token" not in told
+    assert (token is None) == ("abc" not in told)
+    assert greeting("http://here:1", None, has_page=True) == ["The page: http://here:1/"]

@@ -6,8 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
-import zipfile
 
 import pytest
 
@@ -70,16 +68,3 @@ def test_what_is_pure_in_the_page_holds(tmp_path):
     node = shutil.which("node") or str(ROOT / ".venv/bin/node")
     done = subprocess.run([node, "dev/unit.mjs"], cwd=WEB, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-
-
-@pytest.mark.slow
-def test_the_wheel_has_the_page(tmp_path):
-    assert STATIC.is_dir(), "the page is not built. Next: make web"
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tmp_path)
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / ".gitignore").write_text((ROOT / ".gitignore").read_text())
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel"], cwd=tmp_path, check=True, timeout=300)
-    names = zipfile.ZipFile(next((tmp_path / "dist").glob("*.whl"))).namelist()
-    assert "evertick/web/static/index.html" in names
-    assert [name for name in names if name.startswith("evertick/web/static/assets/index-")]

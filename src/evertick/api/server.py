@@ -20,6 +20,7 @@ from evertick.api.announcer import Announcer
 from evertick.api.app import make_app
 from evertick.api.connections import ConnectionLimits, Connections, bounded
 from evertick.api.office import Office
+from evertick.api.site import how_to_build
 from evertick.api.tracing import traces_of
 from evertick.errors import SettingsError
 from evertick.operations.private_file import write_private
@@ -95,10 +96,8 @@ class ApiServer:
         first = self._office.tokens.ensure_first()
         place = self._office.state_folder / PLACE_FILE
         write_private(place, json.dumps({"url": self.url, "pid": os.getpid(), "node": self._office.node}).encode())
-        if first is None:
-            tell(f"The page: {self.url}/")
-        else:
-            tell(f"The page, with a token that is shown this once: {self.url}/#token={first}")
+        for line in greeting(self.url, first, has_page=self._office.site is not None):
+            tell(line)
         if threading.current_thread() is threading.main_thread():
             for wanted in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(wanted, lambda *_: self.stop())
@@ -160,3 +159,15 @@ def _forget(place: Path) -> None:
             place.unlink()
     except (OSError, ValueError):
         return
+
+
+def greeting(url: str, token: str | None, *, has_page: bool) -> list[str]:
+    """What a start says: where the page is, or that there is none; `token` is that of the first start."""
+    if has_page:
+        return [
+            f"The page: {url}/"
+            if token is None
+            else f"The page, with a token that is shown this once: {url}/#token={token}"
+        ]
+    about_token = [] if token is None else [f"A token for the API, shown this once: {token}"]
+    return [f"{how_to_build()} The API: {url}/api/v1", *about_token]

@@ -11,8 +11,8 @@ from typing import Final
 
 STATIC: Final = Path(__file__).parent / "static"
 HOW_TO_BUILD: Final = (
-    "The page was not built. In a checkout, 'make web' builds it (Node comes with it where there is none); "
-    "an installed Evertick always has it. The API and the command line work without it."
+    "This Evertick was installed without its page. In a checkout, 'make web' builds it; installing a wheel or an sdist "
+    "brings it along. The API and the command line work without it."
 )
 INDEX: Final = "index.html"
 # Their names carry a hash of what is in them: such a file never changes.
