@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from evertick.cli.app import evertick
 from evertick.definitions.importing.crontab import read_crontab
 from evertick.definitions.importing.dagu import read_dagu, read_dagu_folder
-from evertick.definitions.importing.imported import Imported, render, write
+from evertick.definitions.importing.imported import Draft, Imported, render, unique, write
 from evertick.definitions.importing.quartz import from_quartz
 from evertick.definitions.importing.xxl_job import read_xxl_job
 from evertick.definitions.nodes import plain_data
@@ -114,6 +114,10 @@ CRON_TZ=Europe/Berlin
 
     def test_jobs_of_one_name_are_numbered(self):
         assert list(jobs_of(read_crontab("0 0 * * * a\n0 1 * * * a\n0 2 * * * /x/a.sh\n", "x"))) == ["a", "a-2", "a-3"]
+
+    def test_thousands_of_one_name_are_numbered_without_counting_again_for_each(self):
+        drafts = [Draft("a", {}, number) for number in range(20_000)]
+        assert [draft.name for draft in unique(drafts)][-1] == "a-20000"
 
     def test_a_zone_for_what_names_none(self):
         (job,) = jobs_of(read_crontab("0 0 * * * a\n", "x", timezone="Asia/Tokyo")).values()

@@ -90,6 +90,16 @@ def test_a_dead_owner_on_this_machine_is_not_waited_for(path, dead_pid):
     assert FolderLock(path).acquire(NINE).is_held
 
 
+def test_an_owner_that_has_ended_is_not_waited_for_because_its_parent_has_not_noticed(path):
+    process = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # a zombie from here on
+    try:
+        left_behind(path, pid=process.pid, process=process_identity(process.pid))
+        assert FolderLock(path).acquire(NINE).is_held
+    finally:
+        process.wait()
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"pid": null}', b"\xff\xfe", b"null"])
 def test_a_lock_file_that_cannot_be_read_is_as_old_as_it_looks(path, content):
     path.parent.mkdir(parents=True)

@@ -82,6 +82,16 @@ class TestDamage:
         with pytest.raises(StoreCorrupt, match="not a database"):
             SqliteStore(path)
 
+    def test_a_file_cut_to_nothing_beside_its_log_is_refused(self, path):
+        """Opened as it is, SQLite deletes the log and begins anew."""
+        filled(path)
+        log = path.with_name(path.name + "-wal")
+        log.write_bytes(b"\x37\x7f\x06\x82" + bytes(28))
+        path.write_bytes(b"")
+        with pytest.raises(StoreCorrupt, match="write-ahead log"):
+            SqliteStore(path)
+        assert log.stat().st_size
+
     def test_the_way_out_names_the_newest_backup_and_works(self, path):
         filled(path)
         for day in (0, 1):

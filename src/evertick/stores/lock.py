@@ -13,7 +13,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -178,11 +178,15 @@ def process_identity(pid: int) -> str:
     """What tells a process from a later one with the same pid; empty if there is no such process or no telling."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        # The name in parentheses may hold anything; the start time is the 20th field behind it.
-        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = _stat_fields(pid)
+        return f"{boot}/{fields[19]}"  # the start time
     except (OSError, IndexError):
         return ""
-    return f"{boot}/{started}"
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """What the kernel tells of a process behind its name, which stands in parentheses and may hold anything."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _is_running(pid: int, process: str) -> bool:
@@ -196,5 +200,8 @@ def _is_running(pid: int, process: str) -> bool:
         pass  # somebody else's, but running
     except OverflowError:
         return False
+    with suppress(OSError, IndexError):
+        if _stat_fields(pid)[0] in ("Z", "X"):
+            return False  # it has ended, and its parent has not noticed yet: it schedules nothing any more
     present = process_identity(pid)
     return not (process and present) or process == present

@@ -57,10 +57,14 @@ class SqliteStore(SqlStore):
             raise self._corrupt(str(found))
 
     def _refuse_emptied(self) -> None:
-        """A file cut to nothing would pass for a new one; its backups say that it is not."""
+        """A file cut to nothing would pass for a new one; its backups or its write-ahead log say that it is not."""
+        if self._is_new or self.path.stat().st_size:
+            return
         log = self.path.with_name(self.path.name + "-wal")
-        is_empty = not self.path.stat().st_size and not (log.exists() and log.stat().st_size)
-        if is_empty and not self._is_new and sqlite_backup.backups(self.path):
+        if log.exists() and log.stat().st_size:
+            # SQLite would delete the log. It writes none before the file itself has its first page.
+            raise self._corrupt(f"it is empty, and its write-ahead log {log.name} is not")
+        if sqlite_backup.backups(self.path):
             raise self._corrupt("it is empty, and has backups")
 
     def backup(self, now: Instant, keep_days: int = sqlite_backup.KEEP_DAYS, every_us: int = DAY) -> Path | None:

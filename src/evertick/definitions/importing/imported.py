@@ -76,14 +76,16 @@ def finish(drafts: Iterable[Draft], notes: Iterable[Note], source: str, timezone
 def unique(drafts: Iterable[Draft]) -> list[Draft]:
     """The same drafts, each with a name that is an id and that no other has."""
     taken: set[str] = set()
+    numbers: dict[str, int] = {}  # to begin at one for each would take eight thousand equal names minutes
     named = []
     for draft in drafts:
         base = job_id_of(draft.name) or "job"
-        name, number = base, 1
+        name, number = base, numbers.get(base, 1)
         while name in taken:
             number += 1
             name = f"{base[: ID_MAX - 1 - len(str(number))]}-{number}"
         taken.add(name)
+        numbers[base] = number
         named.append(replace(draft, name=name))
     return named
 
