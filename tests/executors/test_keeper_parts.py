@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from base64 import b64encode
+from base64 import b64encode, encodebytes
 from itertools import pairwise
 from urllib.parse import quote
 
@@ -51,6 +51,11 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
         pytest.param(b64encode(b"user:p4ss/w+rd"), id="in base64, at the third byte"),
         pytest.param(b64encode(b"xuser:p4ss/w+rd!"), id="in base64, at the first byte"),
         pytest.param(b64encode(b"xxuser:p4ss/w+rd?"), id="in base64, at the second byte"),
+        pytest.param(b"p4ss%2fw%2brd", id="for an address, in small letters"),
+        pytest.param(b"%70%34%73%73%2f%77%2b%72%64", id="for an address, every byte of it"),
+        pytest.param(b"p4ss/w+rd".hex().encode(), id="in hexadecimal"),
+        pytest.param(b"p4ss/w+rd".hex().upper().encode(), id="in hexadecimal capitals"),
+        pytest.param(b"70347373\n2f772b7264", id="in hexadecimal, in two lines"),
     ],
 )
 def test_a_secret_is_masked_in_every_form(shown):
@@ -89,6 +94,27 @@ def test_each_line_of_a_secret_of_several_lines_is_masked():
     secret = "-----BEGIN KEY-----\nAAAABBBBCCCC\nDDDDEEEEFFFF\n-----END KEY-----\n"
     text = masked(Masker([secret]), [b"  AAAABBBBCCCC\n  DDDDEEEEFFFF\n"])
     assert text == b"  ***\n  ***\n"
+
+
+@pytest.mark.parametrize("size", [20, 100, 2_000])
+@pytest.mark.parametrize("before", [0, 1, 50])
+def test_a_secret_is_masked_in_folded_base64(size, before):
+    """As mail and `base64` print it, wherever in what is printed."""
+    secret = "".join(chr(97 + (number * 7 + number // 13) % 26) for number in range(size))
+    told = encodebytes(b"~" * before + secret.encode() + b"!")
+    for pieces in ([told], cut(told, list(range(0, len(told), 37)))):
+        left = masked(Masker([secret]), pieces)
+        assert left.count(b"***") == 1
+        # What is left of the secret is part of a letter, at its beginning and at its end.
+        assert len(left) <= len(encodebytes(b"~" * before)) + 8
+
+
+@given(st.lists(st.integers(0, 200)), st.lists(st.integers(0, 40), max_size=3))
+def test_no_cut_and_no_fold_lets_a_secret_through(places, folds):
+    secret = b"0123456789abcdefghij"
+    told = b"\r\n  ".join(cut(secret, folds)) if len(folds) < 2 else b"\n".join(cut(secret, folds[:1]))
+    text = masked(Masker([secret.decode()]), cut(b"a " + told + b" b", places))
+    assert text == b"a *** b"
 
 
 def test_a_secret_too_short_to_hide_anything_is_left_alone():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode, urlsafe_b64encode
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from urllib.parse import quote, quote_plus
 
@@ -15,15 +16,20 @@ LINE_SHORTEST = 8
 """Characters of a line of a secret of several lines, to be masked by itself."""
 BASE64_SHORTEST = 6
 """Characters; shorter pieces turn up in ordinary words."""
+FOLDED_SHORTEST = 16
+"""Characters of a form that is looked for across the ends of lines, as base64 and hexadecimal dumps are printed."""
+HALF = FOLDED_SHORTEST // 2
+_FOLD = re.compile(rb"\r?\n[ \t]*")
 
 
 class Masker:
     """Takes output in pieces and gives it back masked; at most the longest secret is held back between two."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # Longest first: an alternation takes the first that fits, and a secret may begin with another.
         self._forms = sorted({form for secret in secrets for form in forms_of(secret)}, key=len, reverse=True)
-        self._pattern = re.compile(b"|".join(map(re.escape, self._forms)))
+        self._foldable = [form for form in self._forms if len(form) >= FOLDED_SHORTEST and b"\n" not in form]
+        # The end of a line breaks one of the two only: a form that is there has left the other one whole.
+        self._halves = sorted({half for form in self._foldable for half in (form[:HALF], form[HALF : 2 * HALF])})
         self._longest = len(self._forms[0]) if self._forms else 0
         self._by_beginning: dict[bytes, list[bytes]] = {}
         for form in self._forms:
@@ -39,49 +45,108 @@ class Masker:
         if not self._forms:
             return data
         data = self._held + data
-        masked, done = [], 0
+        spans = self._spans(data)
         certain = self._first_doubt(data, 0)
-        # Looking for each form is far faster than the alternation, and nearly always finds none.
-        has_some = any(form in data for form in self._forms)
-        for found in self._pattern.finditer(data) if has_some else ():
-            if found.start() >= certain:
+        for begin, end in spans:
+            if begin >= certain:
                 break
-            masked += [data[done : found.start()], MASK]
-            done = found.end()
-            if done > certain:
-                certain = self._first_doubt(data, done)
+            if end > certain:
+                certain = self._first_doubt(data, end)
         self._held = data[certain:]
-        masked.append(data[done:certain])
-        return b"".join(masked)
+        return _replaced(data[:certain], [span for span in spans if span[1] <= certain])
 
     def finish(self) -> bytes:
         """What was held back; nothing more comes behind it."""
         held, self._held = self._held, b""
-        return self._pattern.sub(MASK, held) if self._forms else held
+        return _replaced(held, self._spans(held))
 
     def masks(self, data: bytes) -> bool:
         """Whether there is a secret in it."""
-        return bool(self._forms) and self._pattern.search(data) is not None
+        return bool(self._spans(data))
 
     def text(self, text: str) -> str:
         """A whole text, masked; independent of what is being fed."""
         if not self._forms:
             return text
-        return self._pattern.sub(MASK, text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+        data = text.encode("utf-8", "surrogateescape")
+        return _replaced(data, self._spans(data)).decode("utf-8", "surrogateescape")
+
+    def _spans(self, data: bytes) -> list[tuple[int, int]]:
+        """Where secrets are, in order: of those that overlap the first, of those that begin together the longest."""
+        found = [span for form in self._forms for span in _find_all(data, form)]
+        if b"\n" in data and any(half in data for half in self._halves):
+            unfolded = _Unfolded(data)
+            found += [unfolded.span(*span) for form in self._foldable for span in _find_all(unfolded.data, form)]
+        spans: list[tuple[int, int]] = []
+        for begin, end in sorted(found, key=lambda span: (span[0], -span[1])):
+            if not spans or begin >= spans[-1][1]:
+                spans.append((begin, end))
+        return spans
 
     def _first_doubt(self, data: bytes, start: int) -> int:
         """From where on what follows could still become a secret with the next piece."""
-        for place in range(max(start, len(data) - self._longest + 1), len(data)):
+        doubt = self._first_prefix(data, max(start, len(data) - self._longest + 1))
+        start = max(start, len(data) - 2 * self._longest)  # with room for the ends of lines
+        if self._foldable and (b"\n" in data[start:] or data.endswith(b"\r")):
+            unfolded = _Unfolded(data[start:].removesuffix(b"\r"))
+            place = self._first_prefix(unfolded.data, max(0, len(unfolded.data) - self._longest + 1), is_unfolded=True)
+            if place < len(unfolded.data):
+                doubt = min(doubt, start + unfolded.span(place, place + 1)[0])
+        return doubt
+
+    def _first_prefix(self, data: bytes, start: int, *, is_unfolded: bool = False) -> int:
+        """The first place from which on the data is the beginning of a form; its length where there is none."""
+        for place in range(start, len(data)):
             candidates = self._by_beginning.get(data[place : place + SHORTEST])
             if candidates is not None:
                 rest = data[place:]
-                if any(len(form) > len(rest) and form.startswith(rest) for form in candidates):
-                    return place
+                for form in candidates:
+                    may_be = not is_unfolded or (len(form) >= FOLDED_SHORTEST and b"\n" not in form)
+                    if may_be and len(form) > len(rest) and form.startswith(rest):
+                        return place
         return len(data)
 
 
+class _Unfolded:
+    """Data without the ends of its lines and the blanks behind them, and where its bytes were before."""
+
+    def __init__(self, data: bytes) -> None:
+        pieces, self._starts, self._offsets = [], [0], [0]
+        done = length = 0
+        for fold in _FOLD.finditer(data):
+            pieces.append(data[done : fold.start()])
+            length += fold.start() - done
+            done = fold.end()
+            self._starts.append(length)
+            self._offsets.append(done - length)
+        pieces.append(data[done:])
+        self.data = b"".join(pieces)
+
+    def span(self, begin: int, end: int) -> tuple[int, int]:
+        return self._place(begin), self._place(end - 1) + 1
+
+    def _place(self, place: int) -> int:
+        return place + self._offsets[bisect_right(self._starts, place) - 1]
+
+
+def _find_all(data: bytes, form: bytes) -> Iterable[tuple[int, int]]:
+    place = data.find(form)
+    while place >= 0:
+        yield place, place + len(form)
+        place = data.find(form, place + 1)
+
+
+def _replaced(data: bytes, spans: list[tuple[int, int]]) -> bytes:
+    masked, done = [], 0
+    for begin, end in spans:
+        masked += [data[done:begin], MASK]
+        done = end
+    masked.append(data[done:])
+    return b"".join(masked)
+
+
 def forms_of(secret: str) -> Iterable[bytes]:
-    """The ways in which a secret is commonly written: as it is, in JSON, for an address, in base64 at any position."""
+    """The ways in which a secret is commonly written: plain, in JSON, for an address, in base64 and hexadecimal."""
     text = secret.strip("\r\n")
     if len(text) < SHORTEST:
         return
@@ -92,6 +157,12 @@ def forms_of(secret: str) -> Iterable[bytes]:
     yield quote(text, safe="", errors="surrogateescape").encode()
     yield quote(text, safe="/", errors="surrogateescape").encode()
     yield quote_plus(text, errors="surrogateescape").encode()
+    for percent in (quote(text, safe="", errors="surrogateescape"), quote(text, safe="/", errors="surrogateescape")):
+        yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), percent).encode()
+    yield "".join(f"%{byte:02x}" for byte in raw).encode()
+    yield "".join(f"%{byte:02X}" for byte in raw).encode()
+    yield raw.hex().encode()
+    yield raw.hex().upper().encode()
     for encode in (b64encode, urlsafe_b64encode):
         yield from (form for form in _base64_forms(raw, encode) if len(form) >= BASE64_SHORTEST)
     if b"\n" in raw:
