@@ -46,8 +46,8 @@ def fleet_settings(settings: Settings) -> FleetSettings | None:
         return None
     if part.tls_ca and part.tls_cert and part.tls_key:
         certificates = Certificates(str(part.tls_ca), str(part.tls_cert), str(part.tls_key))
-        return FleetSettings(part.url, certificates, part.lease_us)
-    return FleetSettings(part.url, lease_us=part.lease_us)
+        return FleetSettings(part.url, certificates, part.lease_us, expected=part.expected)
+    return FleetSettings(part.url, lease_us=part.lease_us, expected=part.expected)
 
 
 def loop_settings(settings: Settings) -> LoopSettings:

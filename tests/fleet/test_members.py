@@ -13,16 +13,20 @@ from itertools import count
 
 import pytest
 
+from evertick.cli.health.fleet import check_fleet
+from evertick.dispatch.notify.member_watch import is_missing_member
 from evertick.errors import SettingsError
 from evertick.executors.fleet.certs import make_certificates
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.report import LaunchRefused, RunFinished, RunStarted
 from evertick.model.routing import Routing
 from evertick.model.work import Secret
+from evertick.settings import Settings
 from tests.executors.running import job_of, launch, sh
-from tests.fleet.yard import ROOT, Heard, Process, Yard, free_port, wait_for
+from tests.fleet.yard import ROOT, Heard, Process, Yard, end_family, free_port, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -212,6 +216,53 @@ def test_members_are_listed_with_what_people_want_to_know(crowd):
     assert (rows["ex-b"]["state"], rows["ex-b"]["running"]) == ("ready", 0)
     assert rows["ex-b"]["version"]
     assert "disk=ssd" in command("list", crowd.url).stdout
+
+
+def test_a_member_that_is_away_stays_in_the_list_and_one_that_was_removed_does_not(yard, reports, tmp_path):
+    away = yard.join("ex-a", "--label", "zone=eu", "--cpu", "1")
+    yard.join("ex-b", "--cpu", "1")
+    yard.wait_for_all()
+    away.kill()
+    end_family(yard.keeper_of("ex-a"))
+
+    def listed():
+        told = {row["name"]: row for row in json.loads(command("list", yard.url, "-o", "json").stdout)}
+        return told if told["ex-a"]["state"] == "away" else None
+
+    rows = wait_for(listed, "ex-a to be seen as away")
+    assert (rows["ex-a"]["labels"], rows["ex-b"]["state"]) == ({"zone": "eu"}, "ready")
+    assert rows["ex-a"]["seen_at"]
+    assert " ago" in command("list", yard.url).stdout
+
+    # A scheduler that comes later is told of it too, and misses whom it expects.
+    settings = FleetSettings(yard.url, lease_us=SECOND, silence_us=SECOND, expected=("ex-b", "ex-z"))
+    executor = FleetExecutor(tmp_path / "late", settings)
+    executor.open(reports)
+    wait_for(lambda: any(is_missing_member(one) for one in executor.members()), "ex-z to be missed")
+    known = {one.name: one for one in executor.members()}
+    assert {name: (one.is_healthy, one.is_expected) for name, one in known.items()} == {
+        "ex-a": (False, False),
+        "ex-b": (True, True),
+        "ex-z": (False, True),
+    }
+    assert known["ex-a"].seen_at > 0
+    executor.close()
+
+    jobs = {
+        name: replace(job_of(sh("true"), id=name), routing=Routing("fleet", resources=resources))
+        for name, resources in (("small", (("cpu", 1_000),)), ("large", (("cpu", 4_000),)))
+    }
+    told = Settings.load(None, {}, {"fleet.url": yard.url, "fleet.expected": "ex-b, ex-z"})
+    assert list(check_fleet(told, jobs)) == [
+        ("fail", "missing: ex-z", "start them with 'evertick fleet join', or change fleet.expected"),
+        (
+            "warn",
+            "no member could ever run large: of 3 members: none offers cpu=4 (the most is 1)",
+            "change the job, or let a member join that can",
+        ),
+    ]
+    assert command("remove", yard.url, "ex-b").returncode == 0
+    assert list(listed()) == ["ex-a"]
 
 
 def test_a_cordoned_member_takes_nothing_until_it_is_uncordoned(yard, reports):

@@ -25,6 +25,9 @@ class MemberState(Shape):
     running: int | None
     slots: int | None
     labels: dict[str, str]
+    is_expected: bool = Field(description="Whether the setting `fleet.expected` names it.")
+    offers: dict[str, str] = Field(description="The resources that jobs may ask for there.")
+    used: dict[str, str] = Field(description="What of them was asked for by what runs there.")
     version: str | None
     address: str | None
     seen_at: Moment | None

@@ -13,6 +13,7 @@ from evertick.loop.messages import (
     BucketsGained,
     BucketsLost,
     ChangesRecorded,
+    MembersSeen,
     Message,
     NodesSeen,
 )
@@ -28,13 +29,13 @@ class Withdrawn(NamedTuple):
     keys: Sequence[RunKey]
 
 
-Fact: TypeAlias = Entry | Change | Withdrawn | Log | Notify | BucketsGained | BucketsLost | NodesSeen
+Fact: TypeAlias = Entry | Change | Withdrawn | Log | Notify | BucketsGained | BucketsLost | MembersSeen | NodesSeen
 Listener: TypeAlias = Callable[[Sequence[Fact]], None]
 
 _TELLING = frozenset(
     {
         *(Record, ChangesRecorded, Commit, BatchCommitted, BatchFenced),
-        *(Log, Notify, BucketsGained, BucketsLost, NodesSeen),
+        *(Log, Notify, BucketsGained, BucketsLost, MembersSeen, NodesSeen),
     }
 )
 
@@ -70,7 +71,7 @@ class Facts:
                     self._tell(_facts_of(committed, refused, crowded | overruled))
             case BatchFenced(number):
                 self._batches.pop(number, None)
-            case Log() | Notify() | BucketsGained() | BucketsLost() | NodesSeen():
+            case Log() | Notify() | BucketsGained() | BucketsLost() | MembersSeen() | NodesSeen():
                 self._tell([seen])
             case _:
                 pass

@@ -44,7 +44,13 @@ class Outlook:
         self.census = Census()
         self.feed = Feed(state.incarnation, clock.now, feed_size)
         self.announcer = Announcer(
-            telling.settings, self._job_of, clock.now, routes=telling.routes, manners=telling.manners
+            telling.settings,
+            self._job_of,
+            clock.now,
+            routes=telling.routes,
+            manners=telling.manners,
+            member_channels=telling.member_channels,
+            owns=lambda bucket: bucket in state.epochs,
         )
         self.status = Status(state, inbox, clock, self.census, self.feed, executors, lambda: self.announcer.counts)
         self.heartbeat: Heartbeat | None = None

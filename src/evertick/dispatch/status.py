@@ -17,6 +17,7 @@ from evertick.loop.state import State
 from evertick.loop.statistics import Histogram
 from evertick.model.instant import MILLISECOND, SECOND, Instant, to_text
 from evertick.model.member import Member
+from evertick.model.resources import amount_text
 
 BOUNDS_US: Final = tuple(
     MILLISECOND * number
@@ -160,6 +161,9 @@ def _member(executor: str, member: Member) -> dict[str, Any]:
         "running": member.running,
         "slots": member.slots or None,
         "labels": dict(member.labels),
+        "is_expected": member.is_expected,
+        "offers": {name: amount_text(name, amount) for name, amount in member.offers},
+        "used": {name: amount_text(name, amount) for name, amount in member.used},
         "version": member.version or None,
         "address": member.address or None,
         "seen_at": to_text(member.seen_at) if member.seen_at else None,

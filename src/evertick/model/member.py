@@ -34,6 +34,8 @@ class Member(NamedTuple):
     memory_bytes: int = 0
     is_awaited: bool = False
     """It is away, for less than its lease: it may be back in a moment."""
+    is_expected: bool = False
+    """Whether the settings name it: it is missing when it is away."""
     offers: Resources = ()
     used: Resources = ()
     """How much of what it offers its attempts have asked for."""

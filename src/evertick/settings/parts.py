@@ -145,6 +145,9 @@ class NotificationsPart:
     on_late: tuple[str, ...] = _a(LINES, (), "The same for runs that started or took too long.")
     on_skipped_streak: tuple[str, ...] = _a(LINES, (), "The same for several skips in a row.")
     on_success: tuple[str, ...] = _a(LINES, (), "The same for every success.")
+    on_member_missing: tuple[str, ...] = _a(
+        LINES, (), "Channels told when a member that `fleet.expected` names is missing, and when it is back."
+    )
     allowed: tuple[str, ...] = _a(LINES, (), "Hosts and networks that are not public and may be called all the same.")
     signing_key: Value = _a(SECRET, "", "The key that webhooks are signed with.")
     quiet_us: int = _a(duration(), 10 * MINUTE, "The same event of the same job is told once in this time.")
@@ -153,6 +156,12 @@ class NotificationsPart:
     attempts: int = _a(count(1, 100), 6, "Tries of one message.")
     smtp: SmtpPart = _part(SmtpPart, "The mail server.")
     heartbeat: HeartbeatPart = _part(HeartbeatPart, "A sign of life for a monitoring service.")
+
+    @property
+    def member_channels(self) -> tuple[Channel, ...]:
+        """Who is told about members of the fleet."""
+        known = dict(self.channels)
+        return tuple(known[name] for name in self.on_member_missing)
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -196,6 +205,7 @@ class FleetPart:
     lease_us: int = _a(
         duration(), MINUTE, "A member that is silent for this long is given up; not shorter than a member's own."
     )
+    expected: tuple[str, ...] = _a(LINES, (), "Members that should be there; see `notifications.on_member_missing`.")
     tls_ca: Path | None = _a(PATH, None, "The authority (PEM) that signs the fleet's certificates.")
     tls_cert: Path | None = _a(PATH, None, "This node's certificate (PEM).")
     tls_key: Path | None = _a(PATH, None, "The key that belongs to it.")

@@ -605,6 +605,12 @@ export interface MemberState {
   running: number | null;
   slots: number | null;
   labels: Record<string, string>;
+  /** Whether the setting `fleet.expected` names it. */
+  is_expected: boolean;
+  /** The resources that jobs may ask for there. */
+  offers: Record<string, string>;
+  /** What of them was asked for by what runs there. */
+  used: Record<string, string>;
   version: string | null;
   address: string | null;
   seen_at: string | null;

@@ -115,7 +115,7 @@ function Lanes({ lanes }: { lanes: Executor["lanes"] | undefined }) {
 
 /** In a word how a member stands, and the colour of it. */
 function stateOf(member: Member): [string, string] {
-  if (!member.is_healthy) return ["away", "is-failed"];
+  if (!member.is_healthy) return [member.is_expected ? "missing" : "away", "is-failed"];
   if (member.is_open) return ["takes runs", "is-succeeded"];
   return member.running ? ["draining", "is-timed-out"] : ["drained", "is-cancelled"];
 }
@@ -153,6 +153,11 @@ function MemberRow({ executor, member, onChange }: { executor: string; member: M
         {Object.entries(member.labels).map(([name, value]) => (
           <span key={name} class="row-tag">
             {name}={value}
+          </span>
+        ))}
+        {Object.entries(member.offers).map(([name, amount]) => (
+          <span key={name} class="row-tag">
+            {name} {member.used[name] ?? 0}/{amount}
           </span>
         ))}
       </td>

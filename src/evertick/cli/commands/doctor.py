@@ -51,7 +51,7 @@ def doctor(ctx: click.Context, store: str | None, folder: Path | None, output: s
 
 
 def _checks(place: Place) -> Iterator[Check]:
-    from evertick.cli.health import disk, ledger, machine
+    from evertick.cli.health import disk, fleet, ledger, machine
     from evertick.errors import SettingsError
     from evertick.settings import Settings
 
@@ -74,4 +74,6 @@ def _checks(place: Place) -> Iterator[Check]:
     yield "set aside", lambda: disk.check_set_aside(*(path for path in (state, file) if path and path.is_dir()))
     yield "ledger", lambda: ledger.check_ledger(place)
     yield "scheduler", lambda: ledger.check_scheduler(place)
+    if settings.fleet.url:
+        yield "fleet", lambda: fleet.check_fleet(settings, place.jobs())
     yield "port", lambda: ledger.check_port(settings.host, settings.port, is_running=bool(place.is_busy()))

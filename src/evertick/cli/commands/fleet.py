@@ -149,7 +149,9 @@ def join(
 @certs_option
 @output_option
 def list_(url: str, certs: Path | None, output: str) -> None:
-    """Show who is in a fleet: health, load, labels, version.
+    """Show who is in a fleet: health, load, labels, resources, version.
+
+    A member that is away stays in the list for a week, with when it was last seen; one that was removed does not.
 
     \b
     Example:
@@ -322,10 +324,18 @@ def _show(output: str, members: list[Member]) -> None:
         Column("Resources", lambda row: _resources_column(row), optional=True),
         Column("CPU", lambda row: f"{row['cpu_percent']:.0f} %", right=True, optional=True),
         Column("Version", "version", "dim", optional=True),
+        Column("Seen", lambda row: "now" if row["state"] != "away" else _ago(row["seen_at"]), "dim"),
     )
     show(output, rows, Table(columns, rows), name="name")
     if not rows:
         note("Nobody has joined. Start a member with 'evertick fleet join URL --name ex-a'.")
+
+
+def _ago(seen_at: str | None) -> str:
+    from evertick.cli.times import now, wait_text
+    from evertick.model.instant import from_text
+
+    return "never" if seen_at is None else f"{wait_text(max(now() - from_text(seen_at), 0))} ago"
 
 
 def _resources_column(row: Mapping[str, Any]) -> str:
@@ -349,5 +359,5 @@ def _row(member: Member) -> dict[str, Any]:
         "memory_bytes": member.memory_bytes,
         "version": member.version,
         "address": member.address,
-        "seen_at": to_text(member.seen_at),
+        "seen_at": to_text(member.seen_at) if member.seen_at else None,
     }

@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from evertick.dispatch.facts import Fact
+from evertick.dispatch.notify.member_watch import MemberWatch
 from evertick.dispatch.notify.notifier import Notifier, subject_of
 from evertick.dispatch.notify.rules import Happening, Manners, Message, Subject
 from evertick.dispatch.notify.sender import Sender
 from evertick.dispatch.notify.settings import NotifySettings
 from evertick.loop.effects import Log, Notify
-from evertick.loop.messages import BucketsGained
+from evertick.loop.messages import BucketsGained, MembersSeen
+from evertick.model.bucket import bucket_of
 from evertick.model.instant import SECOND, Instant, to_text
 from evertick.model.job import Job
 from evertick.model.lifecycle import RUNNING, TERMINAL, RunState
@@ -65,11 +67,15 @@ class Announcer:
         *,
         routes: Sequence[Route] = (),
         manners: Manners | None = None,
+        member_channels: Sequence[Channel] = (),
+        owns: Callable[[int], bool] = lambda _: True,
         sender: Sender | None = None,
     ) -> None:
         self._job_of = job_of
         self._now = now
         self._routes = tuple(routes)
+        self._members = MemberWatch(member_channels)
+        self._owns = owns
         self._sender = sender or Sender(settings)
         self._notifier = Notifier(self._send, manners or Manners())
         self._known: dict[str, _Known] = {}
@@ -109,6 +115,11 @@ class Announcer:
                     is_news = fact.state in TERMINAL or (fact.state is RUNNING and _started_at(fact) is not None)
                     if is_news and (subject := self._subject(fact.key.job_id)) is not None:
                         self._put((subject, Happening.of(fact)))
+                case MembersSeen(executor, members):
+                    # Every node sees the members; the one that owns the bucket of a name tells of it.
+                    own = [member for member in members if self._owns(bucket_of(member.name))]
+                    for message in self._members.seen(executor, own, self._now()):
+                        self._put(message)
                 case Notify():
                     self._put(message_of(fact, self._now()))
                 case BucketsGained(_, snapshot):

@@ -190,7 +190,8 @@ def mail_of(message: Message, to: tuple[str, ...], sender: str) -> EmailMessage:
     mail["Date"] = formatdate()
     mail["Message-ID"] = make_msgid(delivery_id(message)[:12], "evertick.invalid")
     mail["Auto-Submitted"] = "auto-generated"
-    lines = [text_of(message), "", f"Job: {message.job_id}", f"Run: {message.run_id}", f"At: {to_text(message.at)}"]
+    about = [f"Job: {message.job_id}", f"Run: {message.run_id}"] if message.job_id else []
+    lines = [text_of(message), "", *about, f"At: {to_text(message.at)}"]
     if message.detail:
         lines += ["", message.detail[:DETAIL_MAX]]
     mail.set_content(_encodable("\n".join(lines)))

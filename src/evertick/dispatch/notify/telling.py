@@ -9,7 +9,7 @@ from typing import Final
 from evertick.dispatch.notify.rules import Manners
 from evertick.dispatch.notify.settings import NotifySettings, SmtpServer, Tls
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.notify import Route
+from evertick.model.notify import Channel, Route
 from evertick.settings import Settings
 from evertick.settings.secrets import reveal
 
@@ -19,6 +19,8 @@ class Telling:
     settings: NotifySettings = field(default_factory=NotifySettings)
     routes: tuple[Route, ...] = ()
     """For every job, beside its own."""
+    member_channels: tuple[Channel, ...] = ()
+    """Told of expected members that are missing."""
     manners: Manners = field(default_factory=Manners)
     heartbeat_url: str = field(default="", repr=False)
     heartbeat_us: int = MINUTE
@@ -35,6 +37,7 @@ def telling_of(settings: Settings, environ: Mapping[str, str]) -> Telling:
     return Telling(
         notify_settings(settings, environ),
         told.routes,
+        told.member_channels,
         Manners(quiet_us=told.quiet_us, streak=told.streak, limit=told.hourly),
         reveal(beat.url, environ, "'notifications.heartbeat.url'"),
         beat.every_us,

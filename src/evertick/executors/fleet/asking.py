@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 def list_members(settings: FleetSettings) -> list[Member]:
-    """Who is there now, by name."""
+    """Who is there, and who was and is away now, by name."""
 
     async def look(view: _View) -> list[Member]:
-        return view.members()
+        return view.known()
 
     return _ask(settings, look)
 
@@ -83,8 +83,15 @@ class _View:
             for one in message.get("cards", [message] if "card" in message else []):
                 with contextlib.suppress(ValueError):  # one that makes no sense is not there
                     self._crew.shown(card_of(one["card"]), one["address"], now, instant, one.get("age", 0.0))
+            for one in message.get("absent", ()):
+                with contextlib.suppress(ValueError):
+                    self._crew.remembered(card_of(one["card"]), one["address"], now, instant, one["age"])
             if "gone" in message:
                 self._crew.left(message["gone"])
+
+    def known(self) -> list[Member]:
+        """Those that are away too."""
+        return list(self._crew.members(time.monotonic()))
 
     def members(self) -> list[Member]:
         there = set(self._crew.there())

@@ -11,8 +11,8 @@ from evertick.executors.fleet.talk import Card
 from evertick.model.instant import SECOND
 from evertick.model.member import Member
 
-FORGET_SECONDS = 3_600.0
-"""A member that was away for this long is not told of any more."""
+FORGET_SECONDS = 7 * 86_400.0
+"""A member that was away for this long is not told of any more, unless it is expected."""
 CARDS_MIN, CARDS_KEPT = 3, 10
 CARDS_COMPARED = 300
 """Among this many cards, at one a second, one was fast: by it the others are known to have been held up."""
@@ -71,6 +71,7 @@ class Crew:
     def __init__(self, settings: FleetSettings) -> None:
         self._silence = settings.silence_us / SECOND
         self._lease = settings.lease_us / SECOND
+        self._expected = settings.expected
         self._seats: dict[str, Seat] = {}
         self._connected_at: float | None = None
         self._heard_at = 0.0
@@ -117,6 +118,11 @@ class Crew:
         # Frozen, or behind a line that was cut: what was said to it meanwhile may be lost, and given up.
         return card.name if now - before.heard_at > self._silence else None
 
+    def remembered(self, card: Card, address: str, now: float, instant: int, age: float) -> None:
+        """The fleet tells of a member that was there before us, and is not now."""
+        if card.name not in self._seats:
+            self._seats[card.name] = Seat(card, address, now - age, instant - int(age * SECOND), is_there=False)
+
     def ours(self, name: str, at: int) -> int:
         """An instant that a member tells, by our clock: a wrong one there must not put runs into another hour."""
         seat = self._seats.get(name)
@@ -155,9 +161,16 @@ class Crew:
         return seat is not None and seat.card.lease_us > self._lease * SECOND
 
     def members(self, now: float) -> Iterator[Member]:
-        for name, seat in sorted(self._seats.items()):
-            if not seat.is_there and now - seat.heard_at > FORGET_SECONDS:
+        for name in sorted({*self._seats, *self._expected}):
+            is_expected, seat = name in self._expected, self._seats.get(name)
+            if seat is None:
+                is_awaited = not self.is_given_up(name, now)
+                yield Member(name, False, 0, is_awaited=is_awaited, is_expected=True)
+                continue
+            is_gone = seat.card.is_leaving or now - seat.heard_at > FORGET_SECONDS
+            if not seat.is_there and is_gone and not is_expected:
                 continue
             is_healthy = self.is_there(name) and now - seat.heard_at <= self._silence
             member = seat.card.to_member(seat.address, seat.seen_at, is_healthy=is_healthy)
-            yield member._replace(is_awaited=not is_healthy and not self.is_given_up(name, now))
+            is_awaited = not is_healthy and not self.is_given_up(name, now)
+            yield member._replace(is_awaited=is_awaited, is_expected=is_expected)

@@ -6,6 +6,7 @@ a member is back, when the connection is, and now and then; no member does anyth
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -152,8 +153,17 @@ class FleetDesk:
         self._take_card(plain, address, now, instant, age)
         self._show(now)
 
-    def cards(self, all_of_them: Sequence[Mapping[str, Any]], now: float, instant: int) -> None:
+    def cards(
+        self,
+        all_of_them: Sequence[Mapping[str, Any]],
+        now: float,
+        instant: int,
+        absent: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         """Everyone that is there, at once: with only the first of them known, a broadcast would go to it alone."""
+        for one in absent:
+            with contextlib.suppress(ValueError):  # one that makes no sense is not there
+                self.crew.remembered(checking.card_of(one["card"]), one["address"], now, instant, one["age"])
         for one in all_of_them:
             self._take_card(one["card"], one["address"], now, instant, one["age"])
         self._show(now)

@@ -192,7 +192,8 @@ class FleetExecutor:
             case {"card": dict(card), "address": str(address)}:
                 desk.card(card, address, now, instant)
             case {"cards": list(cards) | tuple(cards)}:
-                desk.cards(cards, now, instant)
+                absent = message.get("absent")
+                desk.cards(cards, now, instant, absent if isinstance(absent, list | tuple) else ())
             case {"gone": str(member)}:
                 desk.gone(member, now)
 

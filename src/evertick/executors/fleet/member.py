@@ -258,6 +258,7 @@ class MemberPlugin(WorkerPlugin):
             time.time_ns() // 1_000,
             boottime_us(),
             self._lease_us,
+            self.has_left,
             self._offers,
             self._reservations.used(self._open),
         )

@@ -44,6 +44,8 @@ class FleetSettings:
     """A member that was silent for this long is given up; what ran there is lost, and may be tried elsewhere."""
     silence_us: int = 5 * SECOND
     """A member that was silent for this long is given nothing new."""
+    expected: tuple[str, ...] = ()
+    """Members that should be there."""
 
     def __post_init__(self) -> None:
         check_url(self.url, self.certificates)

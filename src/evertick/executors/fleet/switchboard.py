@@ -1,7 +1,8 @@
 """How schedulers and members find each other: inside Dask's scheduler, to which all of them have dialled.
 
-It connects and remembers nothing: who is there is what Dask says, and what a member says goes to every scheduler that
-listens. If it dies, members and schedulers come back to the next one and tell each other again what they know.
+It connects, and decides nothing: who is there is what Dask says, and what a member says goes to every scheduler that
+listens. Who was there and is away is remembered for people who ask. If it dies, members and schedulers come back to the
+next one and tell each other again what they know.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ log = logging.getLogger("evertick.fleet")
 
 INTERVAL = "1ms"
 """How long messages to a scheduler are gathered."""
+GONE_MAX = 1_000
 BEAT_MS = 1_000
 """How often schedulers hear that they would hear: what is not said through a dead line is no silence of a member."""
 
@@ -38,6 +40,8 @@ class Switchboard(SchedulerPlugin):
         self._seen: dict[str, float] = {}
         self._addresses: dict[str, str] = {}
         """By the name of the member."""
+        self._gone: dict[str, tuple[dict[str, Any], str, float]] = {}
+        """Who was there, by name: its last card, its address, and when it was seen."""
 
     async def start(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -69,6 +73,7 @@ class Switchboard(SchedulerPlugin):
             return
         is_news = worker not in self._cards
         self._cards[worker], self._seen[worker] = card, time.monotonic()
+        self._gone.pop(str(name), None)
         self._addresses[str(name)] = worker
         if is_news:
             log.info("member.joined member=%s address=%s", name, worker)
@@ -84,10 +89,14 @@ class Switchboard(SchedulerPlugin):
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:  # noqa: ARG002 - as Dask calls it
         card = self._cards.pop(worker, None)
-        self._seen.pop(worker, None)
+        seen = self._seen.pop(worker, 0.0)
         if card is not None and self._addresses.get(card["name"]) == worker:
             del self._addresses[card["name"]]
             log.info("member.left member=%s address=%s", card["name"], worker)
+            if not card["is_leaving"]:
+                while len(self._gone) >= GONE_MAX:
+                    del self._gone[next(iter(self._gone))]
+                self._gone[card["name"]] = (card, worker, seen)
             self._tell({"gone": card["name"]})
 
     # Schedulers
@@ -105,7 +114,8 @@ class Switchboard(SchedulerPlugin):
             {"card": card, "address": address, "age": now - self._seen[address]}
             for address, card in self._cards.items()
         ]
-        out.send({"cards": cards})
+        absent = [{"card": card, "address": address, "age": now - seen} for card, address, seen in self._gone.values()]
+        out.send({"cards": cards, "absent": absent})
         self._controls.add(out)
         try:
             while True:

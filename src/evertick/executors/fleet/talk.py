@@ -54,6 +54,8 @@ class Card(NamedTuple):
     """When it was sent, in microseconds since its machine started; 0: a member that does not live by a lease."""
     lease_us: int = 0
     """What it runs is ended before this long after the last card that was acknowledged."""
+    is_leaving: bool = False
+    """Whether it goes for good, and nobody should miss it."""
     offers: Resources = ()
     used: Resources = ()
 

@@ -1,0 +1,41 @@
+"""Whether the fleet is as it should be: its members are there, and one of them could run each job of the fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from evertick.cli.health.finding import FAIL, OK, WARN
+
+if TYPE_CHECKING:
+    from evertick.model.job import Job
+    from evertick.settings import Settings
+
+Told = Iterator[tuple[str, ...]]
+
+
+def check_fleet(settings: Settings, jobs: Mapping[str, Job]) -> Told:
+    from evertick.errors import EvertickError
+    from evertick.executors.fleet.asking import list_members
+    from evertick.model.routing import FLEET
+    from evertick.parts import fleet_settings
+    from evertick.routing.placing import could_take, nowhere
+
+    fleet = fleet_settings(settings)
+    if fleet is None:
+        return
+    try:
+        members = list_members(fleet)
+    except EvertickError as error:
+        yield FAIL, str(error), "start it: evertick fleet start"
+        return
+    there = [member.name for member in members if member.is_healthy]
+    missing = [name for name in fleet.expected if name not in there]
+    if missing:
+        yield FAIL, f"missing: {', '.join(missing)}", "start them with 'evertick fleet join', or change fleet.expected"
+    else:
+        yield OK, f"{len(there)} of {len(members)} members are there"
+    for job_id, job in sorted(jobs.items()):
+        if job.routing.executor == FLEET and members and not any(could_take(one, job.routing) for one in members):
+            why = nowhere(job.routing, members).why
+            yield WARN, f"no member could ever run {job_id}: {why}", "change the job, or let a member join that can"
