@@ -11,7 +11,7 @@ from evertick.model.lifecycle import CANCELLED, FAILED, PLANNED, SUCCEEDED
 from evertick.model.policy import Backoff, Retry
 from evertick.model.report import SubRunUnwanted, SubRunWanted
 from evertick.model.subrun import SubRunEnd, sub_run_key
-from evertick.model.work import Handlers, SubJob
+from evertick.model.work import Handlers, Secret, SubJob
 from tests.executors.contract import KEY
 from tests.executors.running import job_of, kill, launch, of_kind, sh, until
 
@@ -133,3 +133,15 @@ def test_a_handler_may_be_a_run_of_another_job(place):
     wanted(place)
     executor.sub_run_ended(KEY, 1, "call", 1, SubRunEnd(SUCCEEDED))
     assert place.end_of(KEY).state == SUCCEEDED
+
+
+@pytest.mark.parametrize("way", ["as it is", "handed on by a step"])
+def test_a_secret_becomes_no_parameter_of_another_job(place, monkeypatch, way):
+    """Parameters stand in the ledger, where nothing masks them."""
+    monkeypatch.setenv("TOKEN", "a-secret-value")
+    call = of_kind(SubJob("other", (("Q", "$T" if way == "as it is" else "$PRINTED"),)), "call", depends=("print",))
+    printed = sh("echo x${T}x", "print", output="PRINTED")
+    start(place, printed, call, env=(("T", Secret("env", "TOKEN")),))
+    end = place.end_of(KEY)
+    assert (end.state, "holds a secret" in end.detail, "a-secret-value" in str(end)) == (FAILED, True, False)
+    assert not [one for one in place.reports if isinstance(one, SubRunWanted)]

@@ -177,6 +177,12 @@ class Scene:
                 given[name] = env[found[1]]
             else:
                 raise Unready(f"the parameter {name!r} is to be {value}, and there is no such variable.")
+            if self._is_secret(given[name]):
+                # Parameters stand in the ledger, in answers and in exports: there, nothing masks them.
+                raise Unready(
+                    f"the parameter {name!r} of the job {kind.job_id!r} holds a secret, and parameters can be read by "
+                    f"everyone who sees its runs. Name the secret in 'env' of {kind.job_id!r} instead."
+                )
         return json.dumps(given)
 
     def note_sub_run(self, step: Step, kind: SubJob, number: int) -> str:
