@@ -33,7 +33,8 @@ store        errors model
 stores       errors model store
 executor     errors model
 kinds        errors model executor
-executors    errors model planning executor kinds routing
+hardening
+executors    errors model planning executor kinds routing hardening
 dispatch     errors model settings planning routing loop definitions store executor
 operations   errors model settings planning routing loop definitions store dispatch
 parts        errors model settings routing loop executor executors kinds
@@ -43,8 +44,8 @@ once         errors model loop dispatch executors service
 library      errors model settings planning loop definitions store stores executor executors dispatch operations parts \
              service
 web          errors model settings operations
-api          errors model settings definitions store stores executors dispatch operations parts web
-cli          errors model settings planning loop definitions operations service once api stores executors
+api          hardening errors model settings definitions store stores executors dispatch operations parts web
+cli          hardening errors model settings planning loop definitions operations service once api stores executors
 testing      errors model settings planning routing loop definitions store stores executor executors dispatch operations
 evertick     errors model settings planning definitions store executor operations service library
 __main__     cli

@@ -15,6 +15,7 @@ from evertick.api.feed import Feed
 from evertick.definitions.watch import FolderWatch
 from evertick.dispatch.control_client import ControlClient
 from evertick.errors import EvertickError
+from evertick.hardening import hide_process
 from evertick.settings import Settings
 from evertick.settings.parts import variable_of
 from evertick.stores import open_store
@@ -33,6 +34,7 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     named = {name: getattr(chosen, name) for name in ("config", "store", "node", "host", "port")}
     named |= {key: os.environ.get(variable_of(key)) for key in chosen.option}
+    hide_process()
     os.nice(NICENESS)
     try:
         settings = Settings.load(chosen.folder, overrides=named)

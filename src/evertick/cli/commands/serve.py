@@ -66,6 +66,7 @@ def serve(
       evertick serve jobs --no-web --stop-runs end --patience 60
     """
     from evertick.errors import NotFound
+    from evertick.hardening import hide_process
     from evertick.service import FolderService
     from evertick.settings import Settings
     from evertick.settings.exposure import check_exposure
@@ -77,6 +78,7 @@ def serve(
             f"there is no folder '{folder}'. Write the path of a folder of job files; "
             f"'evertick init {folder}' makes one, with a first job."
         )
+    hide_process()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     web = False if no_web else None
     shared = {**options, **_fleet(fleet, fleet_certs)}

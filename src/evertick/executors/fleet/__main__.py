@@ -29,6 +29,7 @@ from evertick.executors.fleet.servers import Hub, MemberWorker
 from evertick.executors.fleet.settings import PORT, FleetSettings, is_loopback
 from evertick.executors.fleet.supervising import LEFT, Part
 from evertick.executors.fleet.switchboard import Switchboard
+from evertick.hardening import hide_process
 from evertick.model.instant import SECOND
 
 log = logging.getLogger("evertick.fleet")
@@ -176,6 +177,7 @@ def _watch_parent(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> N
 
 def main(arguments: list[str]) -> int:
     role, text = arguments
+    hide_process()
     settings = Part.from_text(text)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
     logging.getLogger("evertick").setLevel(logging.INFO)

@@ -28,6 +28,7 @@ from evertick.executors.keeper.trying import Tools
 from evertick.executors.keeper.watchdog import KEEPER_LOCK, is_locked
 from evertick.executors.keeper.watchdog import LOCK as WATCHDOG_LOCK
 from evertick.executors.settings import KeeperSettings
+from evertick.hardening import hide_process
 
 READY = b"ready\n"
 TAKEN = b"taken\n"
@@ -44,6 +45,7 @@ def main(arguments: list[str]) -> int:
         return 2
     settings = KeeperSettings.from_text(options.get("--settings", "{}"))
     folder, logs = Path(options["--folder"]).absolute(), Path(options["--logs"]).absolute()
+    hide_process()
     files_soft = _detach(settings)
     lock = _lock(folder)
     if lock is None:
