@@ -148,9 +148,25 @@ class LogText(Shape):
     step: str
     text: str
     offset: int
+    first_line: int | None = Field(description="The number of the first line, where `lines` asked for it.")
     next_offset: int = Field(description="In bytes; where to go on reading.")
     size: int
     is_complete: bool
+
+
+class LogHit(Shape):
+    line: int
+    offset: int = Field(description="Where the line begins, in bytes.")
+
+
+class LogHits(Shape):
+    run: str
+    attempt: int
+    step: str
+    items: list[LogHit] = Field(description="The first 1,000 of them.")
+    total: int
+    searched_bytes: int = Field(description="Less than `size` where the log is too long to be searched as a whole.")
+    size: int
 
 
 class Gap(Shape):

@@ -99,12 +99,26 @@ def read_log(
     download: Annotated[
         bool, Query(description="All of it, byte for byte, as a file; a part of it with the header `Range`.")
     ] = False,
+    lines: Annotated[bool, Query(description="Begin with a whole line, and tell its number.")] = False,
     here: Here = False,
 ) -> Any:
     """A part of a log as text, from a byte on."""
     if download:
         return _download(at, run, attempt, step, request.headers.get("range", ""), here_only=here)
-    return at.desk.read_log(run, attempt, step, offset, limit, here_only=here)
+    return at.desk.read_log(run, attempt, step, offset, limit, is_lined=lines, here_only=here)
+
+
+@routes.get("/runs/{run}/logs/{attempt}/{step}/search", Role.VIEWER, models_runs.LogHits)
+def search_log(
+    at: At,
+    run: RunId,
+    attempt: Annotated[int, Path(ge=0, le=1_000_000)],
+    step: StepName,
+    text: Annotated[str, Query(min_length=1, max_length=200)],
+    here: Here = False,
+) -> Any:
+    """The lines of a log that hold a text, whatever its case and colours."""
+    return at.desk.search_log(run, attempt, step, text, here_only=here)
 
 
 @routes.post("/runs/{run}/cancel", Role.OPERATOR, models_asked.Asked)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 
-from evertick.errors import Conflict, NotFound
+from evertick.errors import Conflict, DefinitionError, NotFound
 from evertick.model.attempts import AttemptRecord, read_attempts
 from evertick.model.definition import definition_text
 from evertick.model.lifecycle import RETRYING, TERMINAL, WAITING, RunState, SkipReason, Trigger
@@ -18,6 +18,7 @@ from evertick.operations.data import step_data, text_or_none
 from evertick.operations.desk_jobs import word_of
 from evertick.operations.desk_scene import Scene, bounded
 from evertick.operations.desk_shapes import Data, gap_data, report_data
+from evertick.operations.log_search import count_line_ends, search_lines
 from evertick.operations.proof import verify
 from evertick.operations.reasons import why
 from evertick.operations.run_logs import FoundLogs, LogFile
@@ -25,6 +26,10 @@ from evertick.store import RunFilter
 
 RUNS_MAX = 1_000
 LOG_BYTES_MAX = 1 << 20
+SEARCHED_MAX = 64 << 20
+"""Bytes of a log that are searched, and in which lines are counted, for one question."""
+LINE_LOOK_BYTES = 64 * 1024
+"""How far the end of a line is looked for."""
 _verifying = threading.Lock()
 
 
@@ -136,10 +141,17 @@ class RunsDesk(Scene):
         offset: int = 0,
         limit: int = LOG_BYTES_MAX,
         *,
+        is_lined: bool = False,
         here_only: bool = False,
     ) -> Data:
-        """A part of a log as text; `next_offset` counts bytes, and never lies inside a character."""
+        """A part of a log as text; `next_offset` counts bytes, and never lies inside a character.
+
+        With `is_lined` it begins with the first line that begins there or behind, and tells the number of that line.
+        """
         run_id = self.find_run(run_id).key.run_id
+        first_line = None
+        if is_lined:
+            offset, first_line = self._line_start(run_id, attempt, step, offset, here_only=here_only)
         data, end, is_complete = self.log_bytes(run_id, attempt, step, offset, limit, here_only=here_only)
         sizes = {(log["attempt"], log["step"]): log["size"] for log in self.list_logs(run_id, here_only=here_only)}
         cut = 0 if is_complete else _unfinished(data)
@@ -149,6 +161,7 @@ class RunsDesk(Scene):
             "step": step,
             "text": data[: len(data) - cut].decode("utf-8", "replace"),
             "offset": offset,
+            "first_line": first_line,
             "next_offset": end - cut,
             "size": max(sizes.get((attempt, step), 0), end),
             "is_complete": is_complete,
@@ -174,6 +187,50 @@ class RunsDesk(Scene):
         if self.logs is None:
             raise NotFound("there are no logs here: they are with the scheduler that ran it.")
         return self.logs.read(row, attempt, step, offset, limit, here_only=here_only)
+
+    def search_log(self, run_id: str, attempt: int, step: str, text: str, *, here_only: bool = False) -> Data:
+        """The lines of a log that hold a text, whatever its case; of a very long log only those of its first part."""
+        if not text or "\n" in text:
+            raise DefinitionError("a log is searched for a part of a line.", hint="Write some letters.", field="text")
+        run_id = self.find_run(run_id).key.run_id
+        size = self._log_size(run_id, attempt, step, here_only=here_only)
+        found = search_lines(self._pieces(run_id, attempt, step, SEARCHED_MAX, here_only=here_only), text)
+        return {
+            "run": run_id,
+            "attempt": attempt,
+            "step": step,
+            "items": [hit._asdict() for hit in found.hits],
+            "total": found.total,
+            "searched_bytes": min(size, SEARCHED_MAX),
+            "size": size,
+        }
+
+    def _line_start(
+        self, run_id: str, attempt: int, step: str, offset: int, *, here_only: bool
+    ) -> tuple[int, int | None]:
+        """Where the first line begins that begins at an offset or behind it, and its number."""
+        if offset == 0:
+            return 0, 1
+        # The byte before tells whether a line begins right there. A line without an end nearby is shown from within.
+        before, _, _ = self.log_bytes(run_id, attempt, step, offset - 1, LINE_LOOK_BYTES, here_only=here_only)
+        start = offset + max(before.find(b"\n"), 0)
+        if start > SEARCHED_MAX:
+            return start, None
+        return start, count_line_ends(self._pieces(run_id, attempt, step, start, here_only=here_only)) + 1
+
+    def _pieces(self, run_id: str, attempt: int, step: str, end: int, *, here_only: bool) -> Iterator[bytes]:
+        """A log from its beginning on, up to a byte."""
+        offset = 0
+        while offset < end:
+            limit = min(LOG_BYTES_MAX, end - offset)
+            data, offset, _ = self.log_bytes(run_id, attempt, step, offset, limit, here_only=here_only)
+            if not data:
+                return
+            yield data
+
+    def _log_size(self, run_id: str, attempt: int, step: str, *, here_only: bool) -> int:
+        logs = self.list_logs(run_id, here_only=here_only)
+        return next((log["size"] for log in logs if (log["attempt"], log["step"]) == (attempt, step)), 0)
 
     def verify(self) -> Data:
         """Whether the ledger holds every occurrence, once. It reads all of it, so one at a time."""

@@ -566,12 +566,32 @@ export interface LogFiles {
   items: LogFile[];
 }
 
+export interface LogHit {
+  line: number;
+  /** Where the line begins, in bytes. */
+  offset: number;
+}
+
+export interface LogHits {
+  run: string;
+  attempt: number;
+  step: string;
+  /** The first 1,000 of them. */
+  items: LogHit[];
+  total: number;
+  /** Less than `size` where the log is too long to be searched as a whole. */
+  searched_bytes: number;
+  size: number;
+}
+
 export interface LogText {
   run: string;
   attempt: number;
   step: string;
   text: string;
   offset: number;
+  /** The number of the first line, where `lines` asked for it. */
+  first_line: number | null;
   /** In bytes; where to go on reading. */
   next_offset: number;
   size: number;

@@ -27,6 +27,8 @@ export type {
   Lane,
   Load,
   LogFile,
+  LogHit,
+  LogHits,
   Mark,
   NewToken,
   Overview,

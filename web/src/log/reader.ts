@@ -1,7 +1,7 @@
 /** A log as far as it was read: from its end backwards, and onwards while it grows. Never all of a long one. */
 
 import { get, path, withQuery } from "../api/client";
-import type { LogChunk } from "../api/types";
+import type { LogChunk, LogHits } from "../api/types";
 
 const CHUNK = 256 * 1024;
 const POLL_MS = 1_000;
@@ -10,15 +10,22 @@ const LINES_MAX = 200_000;
 
 export class LogReader {
   lines: string[] = [];
-  /** Where the first line begins in the file. */
+  /** The number of the first line that is loaded; null: it lies too far inside the log to be counted. */
+  firstLine: number | null = 1;
+  /** Where the first line begins in the file, and where the last one ends. */
   start = 0;
   end = 0;
+  size: number;
+  /** Whether nothing follows what is loaded, now or later. */
   isComplete = false;
+  /** Whether more follows that is not loaded because something further up was asked for. */
+  isHeld = false;
   error: Error | null = null;
   isReady = false;
   private rest = "";
   private timer = 0;
-  private isStopped = false;
+  private turn = 0;
+  private until = Infinity;
 
   constructor(
     private run: string,
@@ -27,12 +34,12 @@ export class LogReader {
     size: number,
     private onChange: () => void,
   ) {
-    this.start = this.end = Math.max(0, size - 2 * CHUNK);
-    void this.forward();
+    this.size = size;
+    this.showEnd();
   }
 
   stop(): void {
-    this.isStopped = true;
+    this.turn++;
     clearTimeout(this.timer);
   }
 
@@ -40,30 +47,69 @@ export class LogReader {
     return path`/runs/${this.run}/logs/${this.attempt}/${this.step}`;
   }
 
+  /** Whether all that there is was loaded. */
+  get isWhole(): boolean {
+    return this.isReady && this.start === 0 && !this.isHeld;
+  }
+
+  showEnd(): void {
+    this.begin(Math.max(0, this.size - 2 * CHUNK), Infinity);
+  }
+
+  /** Load what is around a byte in place of what is loaded. */
+  show(offset: number): void {
+    this.begin(Math.max(0, offset - CHUNK / 2), offset + CHUNK);
+  }
+
+  /** What lies behind the last line. */
+  later(): void {
+    this.until = this.end + 2 * CHUNK;
+    this.isHeld = false;
+    void this.forward(this.turn);
+  }
+
   /** What lies before the first line. */
   async earlier(): Promise<void> {
-    const from = Math.max(0, this.start - 2 * CHUNK);
+    const turn = this.turn;
     let text = "";
-    let at = from;
-    while (at < this.start) {
-      const chunk = await this.read(at, Math.min(CHUNK, this.start - at));
-      if (!chunk || chunk.next_offset <= at) break;
+    let first: LogChunk | null = null;
+    for (let at = Math.max(0, this.start - 2 * CHUNK); at < this.start; ) {
+      const chunk: LogChunk | null = await this.read(at, Math.min(CHUNK, this.start - at), first === null);
+      if (turn !== this.turn) return;
+      if (!chunk || chunk.next_offset <= chunk.offset) break;
+      first ??= chunk;
       text += chunk.text;
       at = chunk.next_offset;
     }
-    const older = text.split("\n");
-    const last = older.pop() ?? "";
-    // The first line that was shown may have been the end of a longer one.
-    if (last) this.lines[0] = last + (this.lines[0] ?? "");
-    this.lines = [...older, ...this.lines];
-    this.start = from;
+    if (first) {
+      const older = text.split("\n");
+      if (older.at(-1) === "") older.pop();
+      this.lines = [...older, ...this.lines];
+      this.start = first.offset;
+      this.firstLine = first.first_line;
+    }
     this.onChange();
   }
 
-  private async read(offset: number, limit: number): Promise<LogChunk | null> {
+  async search(text: string): Promise<LogHits> {
+    return get<LogHits>(withQuery(`${this.target}/search`, { text }));
+  }
+
+  private begin(offset: number, until: number): void {
+    this.stop();
+    this.lines = [];
+    this.rest = "";
+    this.start = this.end = offset;
+    this.until = until;
+    this.isReady = this.isComplete = this.isHeld = false;
+    void this.forward(this.turn);
+  }
+
+  private async read(offset: number, limit: number, isFirst: boolean): Promise<LogChunk | null> {
     try {
-      const chunk = await get<LogChunk>(withQuery(this.target, { offset, limit }));
+      const chunk = await get<LogChunk>(withQuery(this.target, { offset, limit, lines: isFirst || null }));
       this.error = null;
+      this.size = Math.max(this.size, chunk.size);
       return chunk;
     } catch (error) {
       this.error = error as Error;
@@ -71,33 +117,42 @@ export class LogReader {
     }
   }
 
-  private async forward(): Promise<void> {
-    while (!this.isStopped) {
-      const chunk = await this.read(this.end, CHUNK);
-      if (this.isStopped) return;
-      this.isReady = true;
+  private async forward(turn: number): Promise<void> {
+    while (turn === this.turn) {
+      const chunk = await this.read(this.end, CHUNK, !this.isReady);
+      if (turn !== this.turn) return;
+      if (chunk && !this.isReady) {
+        this.start = this.end = chunk.offset;
+        this.firstLine = chunk.first_line;
+      }
+      if (chunk) this.isReady = true;
       if (chunk && chunk.next_offset > this.end) {
-        this.add(chunk.text, this.end === this.start && this.start > 0);
+        this.add(chunk.text);
         this.end = chunk.next_offset;
       }
       if (chunk?.is_complete) {
         this.isComplete = true;
-        if (this.rest) this.lines = [...this.lines.slice(0, -1), this.rest];
         return this.onChange();
       }
+      this.isHeld = this.end >= this.until;
       this.onChange();
+      if (this.isHeld) return;
       if (!chunk || chunk.text === "") break;
     }
-    if (!this.isStopped) this.timer = window.setTimeout(() => void this.forward(), POLL_MS);
+    if (turn === this.turn) this.timer = window.setTimeout(() => void this.forward(turn), POLL_MS);
   }
 
-  /** Text that begins in the middle of the file begins in the middle of a line, which is left out. */
-  private add(text: string, isCut: boolean): void {
+  private add(text: string): void {
     const whole = this.rest ? this.lines.slice(0, -1) : this.lines;
-    const fresh = (this.rest + (isCut ? text.slice(text.indexOf("\n") + 1) : text)).split("\n");
+    const fresh = (this.rest + text).split("\n");
     this.rest = fresh.at(-1) ?? "";
     if (!this.rest) fresh.pop();
     this.lines = [...whole, ...fresh];
-    if (this.lines.length > LINES_MAX) this.lines = this.lines.slice(-LINES_MAX);
+    const over = this.lines.length - LINES_MAX;
+    if (over <= 0) return;
+    const gone = this.lines.slice(0, over);
+    this.lines = this.lines.slice(over);
+    this.start += new TextEncoder().encode(`${gone.join("\n")}\n`).length;
+    if (this.firstLine !== null) this.firstLine += over;
   }
 }

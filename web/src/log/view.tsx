@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { downloadAddress } from "../api/client";
+import type { LogHits } from "../api/types";
 import { bytes, counted, number } from "../time/words";
 import { Icon } from "../ui/icon";
 import { Problem } from "../ui/parts";
@@ -11,6 +12,7 @@ import { LogReader } from "./reader";
 
 const LINE = 20;
 const SPARE = 12;
+const SEARCH_MS = 250;
 
 interface Props {
   run: string;
@@ -25,7 +27,10 @@ export function LogView({ run, attempt, step, size }: Props) {
   const [isFollowing, setFollowing] = useState(true);
   const [search, setSearch] = useState("");
   const [hit, setHit] = useState(0);
+  const [far, setFar] = useState<{ search: string; found: LogHits } | null>(null);
   const [top, setTop] = useState(0);
+  /** The line to be brought into view as soon as it is loaded. */
+  const sought = useRef<number | null>(null);
   const box = useRef<HTMLDivElement>(null);
   const height = box.current?.clientHeight ?? 480;
 
@@ -36,16 +41,40 @@ export function LogView({ run, attempt, step, size }: Props) {
   }, [run, attempt, step]);
 
   const lines = reader?.lines ?? [];
-  const hits = useMemo(() => findAll(lines, search), [lines, search]);
+  const firstLine = reader?.firstLine ?? 1;
+  const isWhole = reader?.isWhole ?? false;
+  // What is not loaded is searched by the server, which has all of it.
+  const near = useMemo(() => findAll(lines, search, firstLine), [lines, search, firstLine]);
+  const isNear = isWhole || far?.search !== search;
+  const hits: readonly { line: number; offset?: number }[] = isNear ? near : far.found.items;
+  const total = isNear ? near.length : far.found.total;
+  useEffect(() => {
+    if (!search || isWhole || !reader) return;
+    const timer = window.setTimeout(() => {
+      reader.search(search).then(
+        (found) => setFar({ search, found }),
+        () => undefined,
+      );
+    }, SEARCH_MS);
+    return () => clearTimeout(timer);
+  }, [search, isWhole, reader]);
   useEffect(() => {
     if (isFollowing && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [lines, isFollowing]);
+  const chosen = hits[hit];
   useEffect(() => {
-    const line = hits[hit];
-    if (line === undefined || !box.current) return;
+    if (!chosen || !box.current || !search) return;
     setFollowing(false);
-    box.current.scrollTop = Math.max(0, line * LINE - box.current.clientHeight / 2);
-  }, [hit, search]);
+    sought.current = chosen.line;
+    const isLoaded = chosen.line >= firstLine && chosen.line < firstLine + lines.length;
+    if (!isLoaded && chosen.offset !== undefined) reader?.show(chosen.offset);
+  }, [chosen?.line, search]);
+  useEffect(() => {
+    const line = sought.current;
+    if (line === null || !box.current || line < firstLine || line >= firstLine + lines.length) return;
+    sought.current = null;
+    box.current.scrollTop = Math.max(0, (line - firstLine) * LINE - box.current.clientHeight / 2);
+  }, [lines, chosen?.line, search]);
 
   const first = Math.max(0, Math.floor(top / LINE) - SPARE);
   const last = Math.min(lines.length, Math.ceil((top + height) / LINE) + SPARE);
@@ -64,11 +93,19 @@ export function LogView({ run, attempt, step, size }: Props) {
         />
         {search && (
           <span class="small nowrap" role="status">
-            {hits.length ? `${number(hit + 1)} of ${counted(hits.length, "line")}` : "not found"}
+            {hits.length ? `${number(hit + 1)} of ${counted(total, "line")}` : isNear && !isWhole ? "searching" : "not found"}
+            {!isNear && far.found.searched_bytes < far.found.size && ` in the first ${bytes(far.found.searched_bytes)}`}
           </span>
         )}
         <label class="row small nowrap">
-          <input type="checkbox" checked={isFollowing} onChange={(event) => setFollowing(event.currentTarget.checked)} /> Follow
+          <input
+            type="checkbox"
+            checked={isFollowing}
+            onChange={(event) => {
+              setFollowing(event.currentTarget.checked);
+              if (event.currentTarget.checked && reader?.isHeld) reader.showEnd();
+            }}
+          /> Follow
         </label>
         <a class="button is-small" href={downloadAddress(`${reader?.target ?? ""}?download=true`)} download={`${run}.${attempt}.${step}.log`}>
           <Icon name="download" /> Download
@@ -90,30 +127,54 @@ export function LogView({ run, attempt, step, size }: Props) {
         onScroll={(event) => {
           const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
           setTop(scrollTop);
+          if (!lines.length) return; // other lines are on their way
           setFollowing(scrollTop + clientHeight >= scrollHeight - LINE);
         }}
       >
         <div class="log-all" style={{ height: `${lines.length * LINE}px` }}>
           <div style={{ transform: `translateY(${first * LINE}px)` }}>
             {lines.slice(first, last).map((line, index) => (
-              <Line key={first + index} number={first + index + 1} text={line} before={lookBefore(lines, first + index)} search={search} isHit={hits[hit] === first + index} />
+              <Line
+                key={first + index}
+                number={reader?.firstLine == null ? null : firstLine + first + index}
+                text={line}
+                before={lookBefore(lines, first + index)}
+                search={search}
+                isHit={!!search && chosen?.line === firstLine + first + index}
+              />
             ))}
           </div>
         </div>
       </div>
+      {reader?.isHeld && (
+        <div class="row log-later">
+          <button type="button" class="log-earlier" onClick={() => reader.later()}>
+            Show what follows
+          </button>
+          <button type="button" class="log-earlier" onClick={() => (reader.showEnd(), setFollowing(true))}>
+            Go to the end
+          </button>
+        </div>
+      )}
       <p class="log-foot small" role="status">
-        {lines.length ? counted(lines.length, "line") : reader?.isReady ? "Nothing was printed" : "Reading"}
-        {reader?.isComplete ? "" : " · live"}
+        {lines.length ? told(reader, lines.length) : reader?.isReady ? "Nothing was printed" : "Reading"}
+        {reader?.isComplete || reader?.isHeld ? "" : " · live"}
       </p>
     </div>
   );
 }
 
-function findAll(lines: string[], search: string): number[] {
+function told(reader: LogReader | null, count: number): string {
+  if (!reader || reader.isWhole) return counted(count, "line");
+  if (reader.firstLine === null) return `${counted(count, "line")} of ${bytes(reader.size)}`;
+  return `Lines ${number(reader.firstLine)} to ${number(reader.firstLine + count - 1)}`;
+}
+
+function findAll(lines: string[], search: string, firstLine: number): { line: number }[] {
   const wanted = search.toLowerCase();
   if (!wanted) return [];
-  const found: number[] = [];
-  for (const [index, line] of lines.entries()) if (plainText(line).toLowerCase().includes(wanted)) found.push(index);
+  const found: { line: number }[] = [];
+  for (const [index, line] of lines.entries()) if (plainText(line).toLowerCase().includes(wanted)) found.push({ line: firstLine + index });
   return found;
 }
 
@@ -128,7 +189,7 @@ function lookBefore(lines: string[], index: number): Look {
 }
 
 interface LineProps {
-  number: number;
+  number: number | null;
   text: string;
   before: Look;
   search: string;
