@@ -67,12 +67,12 @@ MAY_NAME = {
     "api": (
         "evertick.stores.open_store.",
         "evertick.stores.lock_path.",
-        "evertick.executors.logs.",
+        *("evertick.executors.logs.", "evertick.executors.log_store."),
         "evertick.executors.fleet.asking.",
     ),
     "cli": (
         *("evertick.stores.sql_care.", "evertick.stores.sqlite_place."),
-        *("evertick.executors.logs.", "evertick.executors.fleet."),
+        *("evertick.executors.logs.", "evertick.executors.log_store.", "evertick.executors.fleet."),
     ),
 }
 

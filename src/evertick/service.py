@@ -25,6 +25,7 @@ from evertick.dispatch.feed import SIZE as FEED_SIZE
 from evertick.dispatch.hearing import Hearing, TellsOfRequests
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.leadership import LEASE_US, Leadership
+from evertick.dispatch.log_copier import LogCopier
 from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
 from evertick.dispatch.nextruns import ShowsNextRuns, next_runs, show
 from evertick.dispatch.notify.telling import NOBODY, Telling, telling_of
@@ -40,6 +41,8 @@ from evertick.errors import SchedulerLockError, SettingsError
 from evertick.executor import Executor, LeasedExecutor
 from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.local import state_folder
+from evertick.executors.log_copies import FolderCopies
+from evertick.executors.log_store import LogStore
 from evertick.executors.logs import Logs
 from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, NodesSeen
@@ -396,6 +399,10 @@ class FolderService:
             SystemClock(),
             settings.retention.logs_us,
         )
+        if settings.logs.store:
+            copier = LogCopier(FolderCopies(self.state_folder, LogStore(settings.logs.store)))
+            self.service.outlook.listen(copier)
+            self.service.attachments.append(copier)
         self.manager = ServiceManager(self.service.seconds_since_turn)
         self.service.attachments += [self.control, sweeper, self.manager]
 

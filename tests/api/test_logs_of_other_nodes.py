@@ -15,6 +15,8 @@ from evertick.api.server import ApiServer
 from evertick.definitions.source import Folder
 from evertick.errors import ExecutorUnavailable
 from evertick.executors.fleet.certs import make_certificates
+from evertick.executors.log_copies import FolderCopies
+from evertick.executors.log_store import LogStore
 from evertick.executors.names import file_name, run_folder
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.node_address import NodeAddress, read_address
@@ -120,6 +122,16 @@ def test_the_copy_of_a_members_log_that_is_whole_is_shown(ledger, tmp_path):
         write_log(tmp_path / "a2", key(2), b"half", suffix=".part")
         write_log(tmp_path / "a1", key(2), b"half and whole")
         assert office.desk.log_bytes(key(2).run_id, 1, "main") == (b"half and whole", 14, True)
+
+
+def test_a_copy_in_the_store_is_read_where_the_node_is_away(ledger, tmp_path):
+    write_log(tmp_path / "a1", key(1), b"hello\n")
+    url = f"file://{tmp_path}/copies"
+    FolderCopies(tmp_path / "a1", LogStore(url)).copy(key(1))
+    with node("a2", ledger, tmp_path, **{"logs.store": url}) as (server, office):
+        detail = json.loads(ask(server, office, run_path(key(1)))[1])
+        assert (detail["absent_logs"], [log["size"] for log in detail["logs"]]) == ([], [6])
+        assert ask(server, office, f"{run_path(key(1))}/logs/1/main?download=true") == (200, b"hello\n")
 
 
 def test_what_nodes_prove_themselves_with_opens_one_node_and_for_reading_only(ledger, tmp_path):

@@ -22,6 +22,7 @@ from evertick.api.site import find_site
 from evertick.definitions.source import Folder
 from evertick.dispatch.events import DROPPED
 from evertick.errors import NotFound, SettingsError
+from evertick.executors.log_store import LogStore
 from evertick.executors.logs import Logs
 from evertick.model.instant import SECOND
 from evertick.operations.asking import live_nodes
@@ -112,7 +113,12 @@ def open_office(
     desk = Desk(
         store,
         definitions,
-        logs=RunLogs(Logs(state_folder), name, NodeLogs(store, now) if is_shared else None),
+        logs=RunLogs(
+            Logs(state_folder),
+            name,
+            NodeLogs(store, now) if is_shared else None,
+            LogStore(settings.logs.store) if settings.logs.store else None,
+        ),
         live=live,
         is_scheduler_running=is_scheduler_running,
         keep_us=KEEP_US,

@@ -224,17 +224,20 @@ class Place:
 
     def _logs(self, store: Store) -> RunLogs | Logs | None:
         """What runs have printed: on this machine, and where nodes share the ledger, with the others."""
-        here = self.logs_if_there()
-        if self.url is None or self.ledger_file() is not None:
-            return here
         import socket
 
+        from evertick.executors.log_store import LogStore
         from evertick.operations.node_logs import NodeLogs
         from evertick.operations.run_logs import RunLogs
         from evertick.settings import Settings
 
-        node = "" if self.folder is None else Settings.load(self.folder).node or socket.gethostname()
-        return RunLogs(here, node, NodeLogs(store, times.now))
+        here, settings = self.logs_if_there(), Settings.load(self.folder)
+        copies = LogStore(settings.logs.store) if settings.logs.store else None
+        is_shared = self.url is not None and self.ledger_file() is None
+        if not is_shared and copies is None:
+            return here
+        node = "" if self.folder is None else settings.node or socket.gethostname()
+        return RunLogs(here, node, NodeLogs(store, times.now) if is_shared else None, copies)
 
     def logs_if_there(self) -> Logs | None:
         from evertick.executors.logs import Logs as LocalLogs

@@ -47,7 +47,7 @@ class Facts:
     """
 
     def __init__(self, listeners: Iterable[Listener]) -> None:
-        self._listeners = tuple(listeners)
+        self.listeners = list(listeners)
         self._batches: dict[int, Batch] = {}
         self._changes: dict[int, Sequence[Change]] = {}
         """Not known to be written yet, by the number of the write."""
@@ -79,7 +79,7 @@ class Facts:
     def _tell(self, facts: Sequence[Fact]) -> None:
         if not facts:
             return
-        for listener in self._listeners:
+        for listener in self.listeners:
             try:
                 listener(facts)
             except Exception:

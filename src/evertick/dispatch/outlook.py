@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from evertick.dispatch.census import Census
 from evertick.dispatch.clock import Clock
 from evertick.dispatch.dispatcher import Dispatcher
-from evertick.dispatch.facts import Facts
+from evertick.dispatch.facts import Facts, Listener
 from evertick.dispatch.feed import SIZE, Feed
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.notify.announcer import Announcer
@@ -58,6 +58,10 @@ class Outlook:
             every = telling.heartbeat_us / SECOND
             self.heartbeat = Heartbeat(telling.heartbeat_url, every, self._is_well, telling.settings)
         self._facts = Facts([self.census, self.feed, self.announcer])
+
+    def listen(self, listener: Listener) -> None:
+        """Tell one more of what is in the ledger; before the loop turns."""
+        self._facts.listeners.append(listener)
 
     def __call__(self, seen: Message | Effect) -> None:
         self._facts(seen)

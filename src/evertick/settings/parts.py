@@ -111,6 +111,11 @@ class RetentionPart:
 
 
 @dataclass(frozen=True, slots=True)
+class LogsPart:
+    store: str = _a(TEXT, "", "Where finished logs are copied to, such as `s3://bucket/logs` or `file:///mnt/logs`.")
+
+
+@dataclass(frozen=True, slots=True)
 class LimitsPart:
     file_bytes: int = _a(SIZE, 1 << 20, "The largest job file.")
     feed: int = _a(count(16, 10_000_000), 10_000, "Events that the live feed remembers for those who come late.")
@@ -266,6 +271,7 @@ class Values:
     lanes: LanesPart = _part(LanesPart, "How many launches are under way at once.")
     local: LocalPart = _part(LocalPart, "Runs on this machine.")
     retention: RetentionPart = _part(RetentionPart, "How long things are kept.")
+    logs: LogsPart = _part(LogsPart, "Copies of logs that every node can read.")
     limits: LimitsPart = _part(LimitsPart, "How large and how many things may be.")
     notifications: NotificationsPart = _part(NotificationsPart, "Who is told of what, whatever the job files say.")
     api: ApiPart = _part(ApiPart, "The pages and the API.")

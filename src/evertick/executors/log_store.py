@@ -1,0 +1,78 @@
+"""Copies of logs in a folder that nodes share, or in an object store: whatever fsspec has an address for."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+from evertick.errors import SettingsError
+from evertick.executors.logs import LIMIT_MAX, SUFFIX, LogChunk, LogFile
+from evertick.executors.names import file_name, run_folder
+from evertick.model.run import RunKey
+
+_LOCAL: Final = ("file", "local")
+
+
+class LogStore:
+    """The same tree as a state folder has. What is in it is whole: nothing is added to it later."""
+
+    def __init__(self, url: str) -> None:
+        if find_spec("fsspec") is None:
+            raise SettingsError("'logs.store' needs fsspec, which is not installed. Run: pip install 'evertick[logs]'")
+        import fsspec  # type: ignore[import-untyped]
+
+        try:
+            # Listings are not kept: another node may have written since.
+            self._fs, self._root = fsspec.core.url_to_fs(url, use_listings_cache=False)
+        except (ValueError, ImportError) as error:
+            raise SettingsError(f"'logs.store' cannot be '{url}': {error}.") from error
+        self._is_local = bool(
+            {*_LOCAL} & {*([self._fs.protocol] if isinstance(self._fs.protocol, str) else self._fs.protocol)}
+        )
+
+    def list_logs(self, key: RunKey) -> Sequence[LogFile]:
+        """Every log of a run that was copied, by attempt; raises `OSError` when the store cannot be reached."""
+        found = []
+        for attempt in self._names(*run_folder(key)):
+            if not attempt.isdigit():
+                continue
+            for name, size in self._entries(*run_folder(key), attempt):
+                if name.endswith(SUFFIX):
+                    found.append(LogFile(int(attempt), unquote(name.removesuffix(SUFFIX)), size, True))
+        return sorted(found)
+
+    def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = LIMIT_MAX) -> LogChunk:
+        path = self._path(*run_folder(key), str(attempt), file_name(step) + SUFFIX)
+        size = int(self._fs.size(path))
+        end = min(offset + min(limit, LIMIT_MAX), size)
+        data = bytes(self._fs.cat_file(path, start=offset, end=end)) if offset < end else b""
+        return LogChunk(data, offset + len(data), offset + len(data) >= size)
+
+    def put(self, parts: Sequence[str], file: Path) -> None:
+        """Copy a file to its place; whoever reads there meanwhile finds all of it, or nothing."""
+        folder, path = self._path(*parts[:-1]), self._path(*parts)
+        self._fs.makedirs(folder, exist_ok=True)
+        if not self._is_local:
+            self._fs.put_file(str(file), path)  # an object appears when it is whole
+            return
+        scratch = self._path(*parts[:-1], f".{secrets.token_hex(8)}")
+        self._fs.put_file(str(file), scratch)
+        self._fs.mv(scratch, path)
+
+    def _names(self, *parts: str) -> list[str]:
+        return [name for name, _ in self._entries(*parts)]
+
+    def _entries(self, *parts: str) -> list[tuple[str, int]]:
+        try:
+            listed: list[dict[str, Any]] = self._fs.ls(self._path(*parts), detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        named = ((str(one["name"]).rstrip("/").rpartition("/")[2], int(one.get("size") or 0)) for one in listed)
+        return sorted((name, size) for name, size in named if name)
+
+    def _path(self, *parts: str) -> str:
+        return "/".join((self._root.rstrip("/"), *parts))
