@@ -210,7 +210,7 @@ def test_why_has_a_heading_and_sentences(folder):
     result = run("why", "etl", "2027-01-15T06:00", "--folder", folder)
     lines = result.stdout.splitlines()
     assert lines[0] == "etl  2027-01-15 06:00 UTC   skipped: overlap"
-    assert lines[2] == "  policy: overlap skip, from default"
+    assert lines[2] == "  policy: overlap: skip, from default"
     data = json.loads(run("why", failed_run(), "--folder", folder, "-o", "json").stdout)
     assert (data["outcome"], data["run"]["exit_code"], data["advice"]) == (
         "failed",

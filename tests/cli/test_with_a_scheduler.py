@@ -127,7 +127,7 @@ def test_why_names_the_run_that_was_in_the_way(scheduler):
     scheduler.wait_until_said("skipped", "gate: overlap")
     skipped = scheduler.data("history", "gate", "--reason", "overlap", "-n", "1")["items"][0]
     answer = scheduler.data("why", skipped["run"])
-    assert (answer["outcome"], answer["reason"], answer["policy"]) == ("skipped", "overlap", "overlap skip")
+    assert (answer["outcome"], answer["reason"], answer["policy"]) == ("skipped", "overlap", "overlap: skip")
     assert answer["policy_from"].endswith("gate.yaml:2")
     assert answer["other_run"]["started_at"] <= skipped["scheduled_for"]
     assert "on node a1; the run of" in answer["sentences"][0]

@@ -90,10 +90,11 @@ def test_the_rules_of_a_job_are_told_with_their_places():
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        pytest.param("", "overlap skip", id="by default"),
-        pytest.param("overlap: parallel(3)\n", "overlap parallel(3)", id="its own field"),
-        pytest.param("catchupWindow: 6h\noverlapPolicy: all\n", "overlapPolicy all", id="the policy of a catch-up"),
-        pytest.param("catchupWindow: 6h\n", "overlapPolicy skip", id="the default of a catch-up"),
+        pytest.param("", "overlap: skip", id="by default"),
+        pytest.param("overlap: parallel(3)\n", "overlap: parallel(3)", id="its own field"),
+        pytest.param("catchupWindow: 6h\noverlapPolicy: all\n", "overlapPolicy: all", id="the policy of a catch-up"),
+        pytest.param("catchupWindow: 6h\n", "overlapPolicy: skip", id="the default of a catch-up"),
+        pytest.param("blockStrategy: COVER\n", "blockStrategy: COVER", id="another system's word"),
     ],
 )
 def test_the_overlap_rule_is_told_in_the_word_it_was_written_with(written, words):

@@ -6,6 +6,7 @@ import pytest
 
 from evertick.errors import DefinitionError, NotFound
 from evertick.model.bucket import bucket_of
+from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import MILLISECOND, MINUTE, SECOND
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, LAUNCHING, RETRYING, RUNNING, SKIPPED, WAITING, SkipReason, Trigger
@@ -25,13 +26,13 @@ def test_a_skip_by_overlap_reads_as_a_person_would_say_it(store):
     )
     fill(store, entry(1), entry(2), watermark=3, one=job(text))
     ran(store, key(1), at(1), at(2) + 12 * MINUTE + 41 * SECOND)
-    detail = "the run of 2026-03-02T01:00:00Z was still running"
-    change(store, key(2), SKIPPED, at(2) + 4 * MILLISECOND, reason=SkipReason.OVERLAP, detail=detail)
+    facts = facts_text(Facts(other=key(1).run_id, other_state="running"))
+    change(store, key(2), SKIPPED, at(2) + 4 * MILLISECOND, reason=SkipReason.OVERLAP, facts=facts)
     answer = ask(store, "2026-03-02T03:00", text)
     assert (answer.at, answer.zone, answer.verdict) == (at(2), "Europe/Berlin", "skipped: overlap")
     assert answer.sentences == (
         "decided 03:00:00.004 on node a1; the run of 02:00 was still active (02:00:00 to 03:12:41)",
-        "policy: overlapPolicy skip, from jobs/etl.yaml:5",
+        "policy: overlapPolicy: skip, from jobs/etl.yaml:5",
         "to run every occurrence one after another: overlapPolicy: all",
         "to run it now: evertick backfill etl --from 2026-03-02T03:00 --to 2026-03-02T03:00:01",
     )
@@ -59,8 +60,8 @@ def test_what_ended_an_attempt_is_not_said_of_the_one_that_runs_now(store):
 def test_one_that_waited_itself_is_not_called_active(store):
     fill(store, entry(1), entry(2), watermark=3)
     ran(store, key(1), at(2.5), at(2.75))
-    detail = "the run of 2026-03-02T01:00:00Z was still waiting"
-    change(store, key(2), SKIPPED, at(2), reason=SkipReason.OVERLAP, detail=detail)
+    facts = facts_text(Facts(other=key(1).run_id, other_state="waiting"))
+    change(store, key(2), SKIPPED, at(2), reason=SkipReason.OVERLAP, facts=facts)
     assert (
         "the run of 02:00 was still waiting (it ran 03:30:00 to 03:45:00)"
         in ask(store, "2026-03-02T03:00").sentences[0]
@@ -75,7 +76,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.MISSED,
             "missed; not kept by missed: none",
             "no scheduler was at work when its time came, and what is missed is not made up",
-            "policy: missed none, from default of the plain form",
+            "policy: missed: none, from default",
             "to run what was missed: missed: all",
             id="missed",
         ),
@@ -84,7 +85,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.MISSED,
             "missed, and older than the catch-up window",
             "missed, and older than the catch-up window",
-            "policy: catchupWindow 6h, from jobs/etl.yaml:4",
+            "policy: catchupWindow: 6h, from jobs/etl.yaml:4",
             "to reach further back: a catchupWindow longer than 6h",
             id="older than the window",
         ),
@@ -93,7 +94,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.OVERLAP,
             "missed; not kept by missed: first",
             "no scheduler was at work when its time came; of those only the first is run",
-            "policy: overlapPolicy skip, from default of catchupWindow",
+            "policy: overlapPolicy: skip, from default of catchupWindow",
             "to run what was missed: overlapPolicy: all",
             id="not the first that was missed",
         ),
@@ -102,7 +103,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.SUPERSEDED,
             "the newer run of 2026-03-02T04:00:00Z took its place",
             "the newer run of 05:00:00 took its place",
-            "policy: overlap latest, from jobs/etl.yaml:4",
+            "policy: overlap: latest, from jobs/etl.yaml:4",
             "to run every occurrence one after another: overlap: wait",
             id="superseded",
         ),
@@ -111,7 +112,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.LATE,
             "later than the job's window allows",
             "later than the job's window allows",
-            "policy: window maxDelayMinutes 30 minutes, from jobs/etl.yaml:4",
+            "policy: maxDelayMinutes: 30, from jobs/etl.yaml:4",
             "to let it start later: a larger maxDelayMinutes",
             id="late",
         ),
@@ -120,7 +121,7 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.ALREADY_SUCCEEDED,
             "a run succeeded for 2026-03-02T01:30:00Z",
             "a run succeeded for 02:30:00",
-            "policy: skipIfSuccessful true, from jobs/etl.yaml:4",
+            "policy: skipIfSuccessful: true, from jobs/etl.yaml:4",
             "to run it all the same: skipIfSuccessful: false",
             id="already succeeded",
         ),
@@ -129,14 +130,17 @@ def test_one_that_waited_itself_is_not_called_active(store):
             SkipReason.DISABLED,
             "the job was disabled since 2026-03-01T12:00:00Z",
             "the job was disabled since 2026-03-01 13:00:00",
-            "policy: enabled false, from jobs/etl.yaml:4",
+            "policy: enabled: false, from jobs/etl.yaml:4",
             "to run it: enabled: true",
             id="disabled",
         ),
     ],
 )
 def test_a_skip_names_its_rule_the_place_of_it_and_the_way_out(store, written, reason, detail, said, policy, advice):
-    fill(store, entry(2, state=SKIPPED, reason=reason, detail=detail), watermark=6)
+    # What was missed says so in a field; the words beside it decide nothing.
+    rule = {"missed; not kept by missed: none": "none", "missed; not kept by missed: first": "first"}.get(detail, "")
+    facts = facts_text(Facts(missed_by=rule))
+    fill(store, entry(2, state=SKIPPED, reason=reason, detail=detail, facts=facts), watermark=6)
     sentences = ask(store, "2026-03-02T03:00", TEXT + written).sentences
     assert sentences[0].endswith(f"; {said}")
     assert sentences[1:3] == (policy, advice)
@@ -179,8 +183,8 @@ def test_one_that_waits_names_what_it_waits_for(store):
     ran(store, key(1), at(1), None)
     change(store, key(2), WAITING, at(2))
     answer = ask(store, "2026-03-02T03:00", TEXT + "overlap: wait\n")
-    assert "waiting for the run of 02:00, which is running" in answer.sentences
-    assert "policy: overlap wait, from jobs/etl.yaml:4" in answer.sentences
+    assert "waiting for etl@2026-03-02T01:00:00Z (running)" in answer.sentences
+    assert "policy: overlap: wait, from jobs/etl.yaml:4" in answer.sentences
 
 
 @pytest.mark.parametrize(

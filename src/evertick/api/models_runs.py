@@ -7,12 +7,23 @@ from typing import Any, Literal
 from pydantic import Field
 
 from evertick.api.models_base import Moment, Shape
+from evertick.model.facts import WaitKind
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
 
 
 class Parent(Shape):
     run: str
     via: str | None = Field(description="The step that asked for this run, or the constraint that was broken.")
+
+
+class Wait(Shape):
+    kind: WaitKind
+    since: Moment
+    name: str = Field(description="Of the queue or the executor, or how the job was held.")
+    runs: list[str] = Field(description="The runs that held the places.")
+    jobs: list[str] = Field(description="The jobs whose success was missing.")
+    detail: str
+    limit: int | None = Field(description="Places that the queue has.")
 
 
 class RunBase(Shape):
@@ -37,6 +48,8 @@ class RunBase(Shape):
     request: str | None
     params: Any
     resumed_from: str | None
+    waits: list[Wait] = Field(description="What it waited for, first to last.")
+    running_steps: list[str] = Field(description="The steps that run now.")
     parents: list[Parent] = Field(description="The runs that this one exists because of; `trigger` says in which way.")
 
 

@@ -78,7 +78,7 @@ def tables_of(found: dict[str, Any], room: int) -> list[Table]:
     run = Column("Run", "run", "cyan", wrap=True, optional=True)
     job = Column("Job", "job", "bold cyan")
     running = (job, Column("State", state_text, "state"), Column("For", since, "green", right=True), _steps(), run)
-    waiting = (job, Column("Due", due), Column("Waits for", "detail", wrap=True), run)
+    waiting = (job, Column("Due", due), Column("Waits for", _waits, wrap=True), run)
     ahead = (
         job,
         *([Column("What", "action")] if any(row.get("action") != "start" for row in found["next"]) else ()),
@@ -96,11 +96,32 @@ def tables_of(found: dict[str, Any], room: int) -> list[Table]:
 
 
 def _steps() -> Column:
-    def text(row: Row) -> str:
-        names = [step["name"] for step in row.get("steps") or () if step["state"] == "running"]
-        return ", ".join(names)
+    return Column("Step", lambda row: ", ".join(row["running_steps"]), wrap=True, optional=True)
 
-    return Column("Step", text, wrap=True, optional=True)
+
+def _waits(row: Row) -> str:
+    """The last thing that it waits for; of one that waits for nothing that is noted, what its executor said."""
+    if not row["waits"]:
+        return str(row["detail"]) or "its start"
+    wait = row["waits"][-1]
+    match wait["kind"]:
+        case "queue":
+            return f"queue {wait['name']}: {_some(wait['runs'])}" if wait["runs"] else f"queue {wait['name']}"
+        case "after":
+            return f"success of {', '.join(wait['jobs'])}"
+        case "executor":
+            return f"{wait['name']}: {wait['detail']}"
+        case "overlap":
+            return _some(wait["runs"])
+        case "rate":
+            return "the rate of its backfill"
+        case _:
+            return f"its job, which is {wait['name']}"
+
+
+def _some(runs: Sequence[str]) -> str:
+    more = f" and {len(runs) - 2} more" if len(runs) > 2 else ""
+    return f"{', '.join(runs[:2])}{more}"
 
 
 def _table(columns: tuple[Column, ...], rows: Sequence[Row], title: str, count: int | None, room: int) -> Table:

@@ -98,10 +98,13 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     timetable = read_schedule(node, zone, job_id, report) if node else Timetable()
     block = timetable.block
     report_contradictions(section, block, report)
-    policy, policy_origins = read_policy(section, block, is_pipeline, report)
+    policy, policy_origins, written = read_policy(section, block, is_pipeline, report)
     policy = _settled(policy, policy_origins, settings)
     constrained = read_constraints(section, job_id, report)
+    unlimited = policy
     policy = constrained.limited(policy, policy_origins, section, report)
+    if policy.overlap != unlimited.overlap:
+        written["overlap"] = f"maxConcurrentRuns: {policy.overlap.limit}"
     routing, routing_origins = read_routing(section, policy, report)
     enabled, enabled_origin = _read_enabled(section, block, report)
     priority = section.take("priority")
@@ -147,8 +150,10 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
                 **timetable.origins,
                 **policy_origins,
                 **routing_origins,
+                **({"queue": report.origin(section.key("queue"))} if "queue" in section else {}),
             }
         ),
+        written=MappingProxyType(written),
     )
     for scope in (block, section):
         if scope is not None:

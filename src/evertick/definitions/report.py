@@ -110,6 +110,11 @@ class Section:
         """The place where a field's name stands."""
         return self._entries[name][0]
 
+    def words(self, name: str) -> str:
+        """A field as it is written, `name: value`; of one that is no plain value, its name."""
+        key, value = self._entries[name]
+        return f"{key.text}: {value.text.strip()}" if isinstance(value, ScalarNode) else key.text
+
     def __contains__(self, name: str) -> bool:
         return name in self._entries
 

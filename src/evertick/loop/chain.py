@@ -79,6 +79,11 @@ def is_satisfied(job: JobState) -> bool:
     return all(upstream in arrivals for upstream in after.jobs)
 
 
+def missing(job: JobState) -> tuple[str, ...]:
+    """The jobs whose success is waited for."""
+    return tuple(one for one in (job.job.after.jobs if job.job.after else ()) if one not in (job.arrivals or {}))
+
+
 def is_held_back(job: JobState, run: OpenRun) -> bool:
     """Whether an occurrence must wait for the jobs that its job runs after."""
     is_first = not run.key.origin and run.attempt == 0 and not run.has_used_successes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.state import Catchup, Hold, JobState, State
 from evertick.loop.turn import Missing, Turn
+from evertick.model.facts import facts_text, joined, read_facts
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.run import Change, Entry, RunKey
@@ -192,7 +193,8 @@ def _apply(state: State, turn: Turn, job: JobState, result: Plan) -> None:
         if change.state is SKIPPED:
             _skip_with_batch(state, turn, job, run, change)
         else:
-            turn.change_with_batch(change._replace(fence=run.fence))
+            run.facts = run.told_facts = joined(run.facts, read_facts(change.facts or ""))
+            turn.change_with_batch(change._replace(fence=run.fence, facts=facts_text(run.facts) or None))
             run.trigger = Trigger.CATCHUP
             _catchup(state, turn).outstanding.add(run.key)
             if run.in_ledger:
@@ -203,7 +205,8 @@ def _skip_with_batch(state: State, turn: Turn, job: JobState, run: OpenRun, chan
     """Skip a run in the same transaction as the plan that says so."""
     reason = change.reason
     assert reason is not None
-    change = change._replace(fence=run.fence)
+    run.facts = run.told_facts = joined(run.facts, read_facts(change.facts or ""))
+    change = change._replace(fence=run.fence, facts=facts_text(run.facts) or None)
     turn.change_with_batch(change)
     drop(job, run)
     run.state = SKIPPED

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from evertick.loop.chain import is_held_back, parents_of, use
+from evertick.loop.chain import is_held_back, missing, parents_of, use
 from evertick.loop.claims import needs_claim
 from evertick.loop.constraints import check_behind, missing_success, too_many
 from evertick.loop.enter import drop, settle_catchup, settle_job
 from evertick.loop.placing import find_place, neighbours, next_to_go, note_placed, whom_it_meets
-from evertick.loop.runs import Lane, OpenRun
+from evertick.loop.runs import Lane, OpenRun, Queue
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
-from evertick.model.instant import to_text
+from evertick.model.facts import Wait, WaitKind, with_wait
+from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import (
     CANCELLED,
     LAUNCHING,
@@ -133,6 +134,8 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         return  # it stays `planned`; whoever starts next finds it
     assert job.planned is not None
     if job.hold is Hold.RETIRED or (job.hold is not None and is_of_schedule(run)) or job.asked:
+        if job.hold is not None:
+            note_wait(run, Wait(WaitKind.HOLD, turn.now, str(job.hold)))
         _wait(state, turn, job, job.lane_of(run.key), run)
         return
     reason = _reason_to_skip(state, turn, job, run)
@@ -148,6 +151,8 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
     admission = admit(_overlap_for(job, lane, run), Occupancy(len(met.active), len(met.waiting)))
     if admission is Admission.START and not _may_start(state, turn, job, lane, run):
         admission = Admission.WAIT
+    elif admission in (Admission.WAIT, Admission.SUPERSEDE, Admission.REPLACE) and met.active:
+        note_wait(run, Wait(WaitKind.OVERLAP, turn.now, runs=tuple(one.key.run_id for one in met.active)))
     match admission:
         case Admission.START:
             del job.planned[run.key]
@@ -157,6 +162,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         case Admission.SKIP:
             holder = (*met.active, *met.waiting)[0]
             detail = f"the run of {to_text(holder.key.scheduled_for)} was still {holder.state}"
+            run.facts = run.facts._replace(other=holder.key.run_id, other_state=str(holder.state))
             too_many(turn, job, run)
             skip(state, turn, job, run, SkipReason.OVERLAP, detail)
         case Admission.SUPERSEDE:
@@ -165,6 +171,7 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         case Admission.REPLACE:
             _supersede(state, turn, job, met.waiting, run)
             for active in met.active:
+                active.facts = active.facts._replace(other=run.key.run_id)
                 turn.ask_to_stop(active, f"replaced by the run of {to_text(run.key.scheduled_for)}")
             _wait(state, turn, job, lane, run)
             drop_waiting_retries(state, turn, job, lane)
@@ -173,14 +180,28 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
 def _may_start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> bool:
     """Whether nothing but the overlap rule stands in its way: the lane's rate, its queue, the jobs before it."""
     if lane.gap_us and lane.next_start_at > turn.now:
+        note_wait(run, Wait(WaitKind.RATE, turn.now))
         return False
     if is_held_back(job, run):
+        note_wait(run, Wait(WaitKind.AFTER, turn.now, jobs=missing(job)))
         return False
     queue = state.queue_of(job)
     if queue is not None and not queue.has_room:
         queue.waiting[job.job.id, run.key.origin if job.lanes and run.key.origin in job.lanes else ""] = None
+        note_wait(run, wait_for_queue(job, queue, turn.now))
         return False
     return find_place(state, turn, job, run)
+
+
+def wait_for_queue(job: JobState, queue: Queue, now: Instant) -> Wait:
+    """A queue that is full, and the runs of this node that have its places."""
+    holders = tuple(key.run_id for key in sorted(queue.active))
+    return Wait(WaitKind.QUEUE, now, job.job.queue or "", holders, limit=queue.limit)
+
+
+def note_wait(run: OpenRun, wait: Wait) -> None:
+    """What a run waits for is written with whatever is written of it next."""
+    run.facts = with_wait(run.facts, wait)
 
 
 def leave_queue(state: State, run: OpenRun) -> None:
@@ -318,6 +339,8 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
             skip(state, turn, job, run, *_why_too_late(state, run))
             continue
         if not _may_start(state, turn, job, lane, run):
+            if run.facts is not run.told_facts:
+                turn.note(run, None)  # it waited for something else before
             return
         lane.waiting.remove(run)
         start(state, turn, job, lane, run)
@@ -375,4 +398,5 @@ def enqueue(lane: Lane, run: OpenRun) -> None:
 def _supersede(state: State, turn: Turn, job: JobState, waiting: Sequence[OpenRun], newer: OpenRun) -> None:
     for run in waiting:
         detail = f"the newer run of {to_text(newer.key.scheduled_for)} took its place"
+        run.facts = run.facts._replace(other=newer.key.run_id, other_state="")
         skip(state, turn, job, run, SkipReason.SUPERSEDED, detail)

@@ -14,6 +14,7 @@ from evertick.loop.messages import MembersSeen, PlacementsRecalled
 from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
+from evertick.model.facts import Wait, WaitKind, with_wait
 from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import LAUNCHING, RUNNING
 from evertick.model.member import Member, has_room
@@ -125,6 +126,7 @@ def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, no
         # Looked at again when its window is over, whoever comes or does not come until then.
         state.ring.put(run.key.scheduled_for + job.job.policy.max_delay_us + 1, run)
     state.homeless[run.key] = nowhere
+    run.facts = with_wait(run.facts, Wait(WaitKind.EXECUTOR, turn.now, job.job.routing.executor, detail=nowhere.why))
     turn.note(run, f"{NO_EXECUTOR}: {nowhere.why}")
     turn.log("run.without_executor", run=run.key.run_id, why=nowhere.why)
 

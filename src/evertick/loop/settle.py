@@ -7,7 +7,7 @@ from evertick.loop.constraints import MAX_ALLOWED_RUN_TIME, broken, expect_end
 from evertick.loop.delivery import answer_known, take
 from evertick.loop.effects import Stop
 from evertick.loop.enter import close_lane, drop
-from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled
+from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled, note_wait, wait_for_queue
 from evertick.loop.messages import (
     ForwardedReport,
     LaunchRefused,
@@ -309,6 +309,9 @@ def crowded(state: State, turn: Turn, run: OpenRun) -> None:
         state.orphans.pop(run.key, None)  # its next owner knows it as it was before
         return
     run.has_waited = True
+    queue = state.queue_of(job)
+    if queue is not None:
+        note_wait(run, wait_for_queue(job, queue, turn.now))
     detail = f"the queue {job.job.queue!r} is full, here and on other nodes"
     _wait_again(state, turn, job, run, turn.now + state.settings.launch_retry_us, detail)
 

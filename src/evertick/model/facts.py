@@ -53,6 +53,8 @@ class Wait(NamedTuple):
     """The jobs whose success was missing."""
     detail: str = ""
     """In words, what the executor lacked."""
+    limit: int = 0
+    """Places that the queue has."""
 
 
 class Facts(NamedTuple):
@@ -93,6 +95,14 @@ def read_facts(text: str) -> Facts:
     return Facts(parents, waits, *words)
 
 
+def joined(facts: Facts, told: Facts) -> Facts:
+    """Facts with what was told of the same line since; parents and waits add up, the rest is replaced."""
+    parents = (*facts.parents, *(one for one in told.parents if one not in facts.parents))
+    waits = (*facts.waits, *(one for one in told.waits if one not in facts.waits))
+    last = [new or old for old, new in zip(facts[2:], told[2:], strict=True)]
+    return Facts(parents, waits, *last)
+
+
 def with_wait(facts: Facts, wait: Wait) -> Facts:
     """The facts with a wait noted, unless that one is known."""
     if len(facts.waits) >= WAITS_MAX or any((one.kind, one.name) == (wait.kind, wait.name) for one in facts.waits):
@@ -104,9 +114,10 @@ _KINDS = frozenset(str(kind) for kind in WaitKind)
 
 
 def _told(record: Parent | Wait) -> dict[str, Any]:
-    return {name: value for name, value in record._asdict().items() if value not in ("", ())}
+    return {name: value for name, value in record._asdict().items() if value not in ("", (), 0)}
 
 
 def _wait(told: dict[str, Any]) -> Wait:
     runs, jobs = tuple(told.get("runs", ())), tuple(told.get("jobs", ()))
-    return Wait(WaitKind(told["kind"]), told["since"], told.get("name", ""), runs, jobs, told.get("detail", ""))
+    known = (WaitKind(told["kind"]), told.get("since", 0), told.get("name", ""), runs, jobs)
+    return Wait(*known, told.get("detail", ""), told.get("limit", 0))

@@ -52,6 +52,8 @@ class Job:
     file: str | None = None
     origins: Mapping[str, str] = field(default_factory=lambda: _NO_ORIGINS, compare=False, repr=False)
     """Where each effective value came from: `file:line`, a default of its form, or a setting."""
+    written: Mapping[str, str] = field(default_factory=lambda: _NO_ORIGINS, compare=False, repr=False)
+    """The rules as the definition writes them, by the value they decide: `overlapPolicy: all` for `missed`."""
     definition: str = field(default="", compare=False, repr=False)
     """The digest of `model.definition`'s text of it; empty: the ledger does not keep that."""
 

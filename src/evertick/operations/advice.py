@@ -8,7 +8,7 @@ from evertick.model.duration import format_duration
 from evertick.model.job import Job
 from evertick.model.lifecycle import SkipReason
 from evertick.model.policy import Missed
-from evertick.operations.rules import origin_of, overlap_words
+from evertick.operations.rules import is_overlap_policy, missed_words, origin_of, overlap_words
 
 
 class Ruling(NamedTuple):
@@ -21,35 +21,31 @@ class Ruling(NamedTuple):
 NO_RULING = Ruling()
 
 
-def ruling_on(reason: SkipReason, detail: str, job: Job) -> Ruling:
-    """The rule behind a skip. `detail` tells a skip at a start from one while the job was active."""
+def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
+    """The rule behind a skip. `was_missed` tells a skip at a start from one while the job was active."""
     policy = job.policy
-    was_missed = detail.startswith("missed")
     match reason:
         case SkipReason.OVERLAP | SkipReason.SUPERSEDED if not was_missed:
             return Ruling(overlap_words(job), origin_of(job, "overlap"), f"to run every occurrence {_queue(job)}")
         case SkipReason.MISSED if policy.catchup_window_us is not None and policy.missed is not Missed.NONE:
             window = format_duration(policy.catchup_window_us)
             return Ruling(
-                f"catchupWindow {window}",
+                f"catchupWindow: {window}",
                 origin_of(job, "catchup_window"),
                 f"to reach further back: a catchupWindow longer than {window}",
             )
         case SkipReason.OVERLAP | SkipReason.SUPERSEDED | SkipReason.MISSED | SkipReason.PAUSED:
-            # In the word that was written: overlapPolicy says both which missed ones are kept and how they overlap.
-            written = overlap_words(job)
-            rule = written if written.startswith("overlapPolicy") else f"missed {policy.missed}"
-            return Ruling(rule, origin_of(job, "missed"), f"to run what was missed: {_keep(job)}")
+            return Ruling(missed_words(job), origin_of(job, "missed"), f"to run what was missed: {_keep(job)}")
         case SkipReason.LATE:
-            delay = "no bound" if policy.max_delay_us is None else f"{policy.max_delay_us // 60_000_000} minutes"
+            delay = "no bound" if policy.max_delay_us is None else str(policy.max_delay_us // 60_000_000)
             return Ruling(
-                f"window maxDelayMinutes {delay}",
+                f"maxDelayMinutes: {delay}",
                 origin_of(job, "max_delay"),
                 "to let it start later: a larger maxDelayMinutes",
             )
         case SkipReason.ALREADY_SUCCEEDED:
             return Ruling(
-                "skipIfSuccessful true",
+                "skipIfSuccessful: true",
                 origin_of(job, "skip_if_successful"),
                 "to run it all the same: skipIfSuccessful: false",
             )
@@ -60,7 +56,7 @@ def ruling_on(reason: SkipReason, detail: str, job: Job) -> Ruling:
                 "to need fewer of them: a shorter catchupWindow, or overlapPolicy: latest",
             )
         case SkipReason.DISABLED:
-            return Ruling(f"enabled {str(job.enabled).lower()}", origin_of(job, "enabled"), "to run it: enabled: true")
+            return Ruling(f"enabled: {str(job.enabled).lower()}", origin_of(job, "enabled"), "to run it: enabled: true")
         case SkipReason.CONDITION:
             origin = origin_of(job, "constraints") if job.constraints else job.file or ""
             return Ruling("a condition of the job", origin, "to run without it: remove the condition")
@@ -69,8 +65,7 @@ def ruling_on(reason: SkipReason, detail: str, job: Job) -> Ruling:
 
 
 def _queue(job: Job) -> str:
-    is_policy = overlap_words(job).startswith("overlapPolicy")
-    return "one after another: " + ("overlapPolicy: all" if is_policy else "overlap: wait")
+    return "one after another: " + ("overlapPolicy: all" if is_overlap_policy(job) else "overlap: wait")
 
 
 def _keep(job: Job) -> str:

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
 from evertick.model.attempts import read_attempts
-from evertick.model.facts import read_facts
+from evertick.model.facts import Wait, read_facts
 from evertick.model.instant import Instant, to_text
 from evertick.model.run import LedgerRow
+from evertick.model.steps import RUNNING as STEP_RUNNING
 from evertick.model.steps import StepRecord, read_steps
 from evertick.operations.resuming import given_params, resumed_from
 
@@ -57,10 +58,25 @@ def run_data(row: LedgerRow) -> dict[str, Any]:
         "through": text_or_none(row.through),
         "occurrences": row.occurrences,
         "request": row.key.origin or None,
+        "waits": [wait_data(one) for one in read_facts(row.facts).waits],
+        "running_steps": [step.name for step in read_steps(row.steps) if step.state == STEP_RUNNING],
         "parents": [{"run": one.run, "via": one.via or None} for one in read_facts(row.facts).parents],
         "params": _params(given_params(row)),
         "resumed_from": resumed_from(row),
         "steps": [step_data(step) for step in read_steps(row.steps)],
+    }
+
+
+def wait_data(wait: Wait) -> dict[str, Any]:
+    """What a run waited for, and since when."""
+    return {
+        "kind": str(wait.kind),
+        "since": to_text(wait.since),
+        "name": wait.name,
+        "runs": list(wait.runs),
+        "jobs": list(wait.jobs),
+        "detail": wait.detail,
+        "limit": wait.limit or None,
     }
 
 

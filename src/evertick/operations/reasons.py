@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evertick.model.bucket import bucket_of
+from evertick.model.facts import Facts, read_facts
 from evertick.model.instant import MILLISECOND, SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, ScheduleLine, nodes_alive, runs_held
@@ -20,14 +21,17 @@ from evertick.model.lifecycle import (
     SUCCEEDED,
     WAITING,
     SkipReason,
+    Trigger,
 )
+from evertick.model.policy import Missed
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_from_text
 from evertick.operations.advice import NO_RULING, Ruling, ruling_on
-from evertick.operations.asking import find_record, lines_at
+from evertick.operations.asking import find_record, find_run, lines_at
 from evertick.operations.data import node_of
 from evertick.operations.jobs import specs_of, watermark_of, zone_of
-from evertick.operations.rules import origin_of
+from evertick.operations.rules import missed_words, origin_of
+from evertick.operations.waits import find_waits, parent_sentences, waited_sentences
 from evertick.operations.words import clock_text, is_due, moment_text, read_moment, span_text, time_text
 from evertick.planning.schedules import Schedule, compile_all, next_of, previous_of
 from evertick.planning.stuck import is_stuck
@@ -35,17 +39,15 @@ from evertick.store import RunFilter, Store
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _NOBODY = "no scheduler was at work when its time came"
-# Words of the ledger that are clear to whoever wrote them, and what they mean to whoever asks.
-_PLAINER = {
-    "entered ahead, but its instant was missed": _NOBODY,
-    "missed; not kept by missed: none": f"{_NOBODY}, and what is missed is not made up",
-    "missed; not kept by missed: first": f"{_NOBODY}; of those only the first is run",
-    "missed; not kept by missed: latest": f"{_NOBODY}; of those only the last is run",
+_NOT_KEPT = {
+    Missed.NONE: f"{_NOBODY}, and what is missed is not made up",
+    Missed.FIRST: f"{_NOBODY}; of those only the first is run",
+    Missed.LATEST: f"{_NOBODY}; of those only the last is run",
 }
+"""Why a missed occurrence was not kept, where the rule alone decided it."""
 _OVERDUE_US = 5 * SECOND
 _AWAY_US = 30 * SECOND
 """A scheduler that has not planned for this long is not at work."""
-_ANOTHER_RUN = re.compile(r"the (?:newer )?run of (\S+Z)(?: was still (\w+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def why(store: Store, job_id: str, when: str | RunKey | None, jobs: Mapping[str,
     if row is not None:
         if row.through is not None and not _is_inside(store, row, at, schedules):
             return _no_occurrence(replace(answer, row=None), schedules)
-        return _decided(store, answer, row, job, now)
+        return _decided(store, answer, row, jobs, now)
     if at > now:
         return _future(answer, schedules, job, record, now)
     watermark = watermark_of(record, store.load([bucket_of(job_id)]).floors)
@@ -125,21 +127,22 @@ def _is_inside(store: Store, gap: LedgerRow, at: Instant, schedules: tuple[Sched
 # --- what the ledger has a line for
 
 
-def _decided(store: Store, answer: Why, row: LedgerRow, job: Job | None, now: Instant) -> Why:
+def _decided(store: Store, answer: Why, row: LedgerRow, jobs: Mapping[str, Job], now: Instant) -> Why:
+    job = jobs.get(row.key.job_id)
     answer = replace(answer, outcome=str(row.state), reason=row.reason)
     if row.state is SKIPPED:
         return _skipped(store, answer, row, job)
-    sentences = [_decision(answer, row, row.decided_at, _trigger_words(row)), *_course(answer, row, now)]
-    sentences += _awaited_node(store, answer, row, now)
+    sentences = [_decision(answer, row, row.decided_at, _trigger_words(row)), *parent_sentences(store, row)]
+    if row.state is not WAITING:
+        sentences += waited_sentences(row, answer.zone, answer.at)
+    sentences += [*_course(answer, row, now), *_awaited_node(store, answer, row, now)]
+    if row.trigger is Trigger.CATCHUP and job is not None:
+        answer = replace(answer, ruling=Ruling(missed_words(job), origin_of(job, "missed")))
+        sentences += _ruling_words(answer.ruling, job, is_wanted=False)
     if row.state is WAITING:
-        active = next((one for one in _open_rows(store, row) if one.state in ACTIVE), None)
-        if active is not None:
-            sentences.append(f"waiting for {_run_words(answer, active)}, which is {active.state}")
-            answer = replace(answer, other=active)
-        else:
-            sentences.append(f"waiting{f': {row.detail}' if row.detail else ' for its turn'}")
-        if job is not None:
-            answer = replace(answer, ruling=Ruling(f"overlap {job.policy.overlap}", origin_of(job, "overlap")))
+        waiting = find_waits(store, row, jobs)
+        sentences += waiting.sentences or (f"waiting{f': {row.detail}' if row.detail else ' for its turn'}",)
+        answer = replace(answer, other=waiting.other, ruling=waiting.ruling)
     elif row.state is PLANNED:
         sentences.append(_still_planned(store, row, job, now))
     elif row.state is RETRYING or (row.finished_at is not None and row.state is not SUCCEEDED):
@@ -147,31 +150,34 @@ def _decided(store: Store, answer: Why, row: LedgerRow, job: Job | None, now: In
             answer = replace(
                 answer,
                 ruling=Ruling(
-                    f"maxRetries {job.policy.retry.max_retries}",
+                    f"maxRetries: {job.policy.retry.max_retries}",
                     origin_of(job, "retry.max_retries"),
                     f"to try it once more: evertick retry {row.key.run_id}",
                 ),
             )
         elif row.finished_at is not None:
             answer = replace(answer, ruling=Ruling(advice=f"to try it once more: evertick retry {row.key.run_id}"))
-    return replace(answer, sentences=(*sentences, *_ruling_words(answer.ruling, job, is_wanted=False)))
+    told = [one for one in _ruling_words(answer.ruling, job, is_wanted=False) if one not in sentences]
+    return replace(answer, sentences=(*sentences, *told))
 
 
 def _skipped(store: Store, answer: Why, row: LedgerRow, job: Job | None) -> Why:
     assert row.reason is not None, "a skip is a result, with a reason"
-    other, was = _other_run(store, row)
-    words = _plain_words(answer, row.detail) or f"skipped: {row.reason}"
-    if other is not None and was:
-        held = "active" if was in ACTIVE else was
+    facts = read_facts(row.facts)
+    other = find_run(store, RunKey.from_run_id(facts.other)) if facts.other else None
+    words = _skip_words(answer, row, facts)
+    if other is not None and facts.other_state:
+        held = "active" if facts.other_state in ACTIVE else facts.other_state
         words = f"{_run_words(answer, other)} was still {held}{_extent(answer, other)}"
-    elif other is not None:
+    elif other is not None and not facts.missed_by:
         words = f"the newer run of {clock_text(other.key.scheduled_for, answer.zone)} took its place"
     # Entered ahead as a run to be, and skipped when its time came: that is when it was decided.
-    sentences = [_decision(answer, row, max(row.decided_at, row.changed_at), words)]
+    sentences = [_decision(answer, row, max(row.decided_at, row.changed_at), words), *parent_sentences(store, row)]
+    sentences += waited_sentences(row, answer.zone, answer.at)
     if row.occurrences > 1 and row.through is not None:
         first, last = (moment_text(at, answer.zone) for at in (row.key.scheduled_for, row.through))
         sentences.append(f"it is one of {row.occurrences:,} skipped together, from {first} to {last}")
-    ruling = ruling_on(row.reason, row.detail, job) if job is not None else NO_RULING
+    ruling = ruling_on(row.reason, job, was_missed=bool(facts.missed_by)) if job is not None else NO_RULING
     sentences += _ruling_words(ruling, job, is_wanted=True)
     if row.reason is SkipReason.PAUSED:
         sentences.append(f"to catch up on the next resume: evertick resume {answer.job_id} --catchup all")
@@ -195,19 +201,14 @@ def backfill_command(job_id: str, start: Instant, end: Instant, zone: str) -> st
     return f"evertick backfill {job_id} --from {first} --to {last}"
 
 
-def _other_run(store: Store, row: LedgerRow) -> tuple[LedgerRow | None, str]:
-    """The run that the ledger's words name, and the state they say it was in."""
-    named = _ANOTHER_RUN.search(row.detail)
-    if named is None:
-        return None, ""
-    lines = lines_at(store, row.key.job_id, from_text(named[1]))
-    started = [line for line in lines if line.started_at is not None]
-    return next(iter(started or lines), None), named[2] or ""
-
-
-def _open_rows(store: Store, row: LedgerRow) -> list[LedgerRow]:
-    open_runs = store.load([bucket_of(row.key.job_id)]).open_runs
-    return [one for one in open_runs if one.key.job_id == row.key.job_id]
+def _skip_words(answer: Why, row: LedgerRow, facts: Facts) -> str:
+    """Why it was skipped, where no other run was in its way."""
+    if facts.missed_by and not facts.other and row.reason in (SkipReason.MISSED, SkipReason.OVERLAP):
+        told = _NOT_KEPT.get(Missed(facts.missed_by))
+        # Beyond the window its age is the reason, and what the rule keeps is not.
+        if told is not None and not (row.reason is SkipReason.MISSED and facts.missed_by != Missed.NONE):
+            return told
+    return _plain_words(answer, row.detail) or f"skipped: {row.reason}"
 
 
 def _decision(answer: Why, row: LedgerRow, at: Instant, words: str) -> str:
@@ -220,7 +221,7 @@ def _trigger_words(row: LedgerRow) -> str:
         case "scheduler":
             return "an occurrence of its schedule"
         case "catchup":
-            return f"caught up{f': {row.detail}' if row.detail.startswith('missed') else ''}"
+            return "caught up: it was missed, and the job keeps it"
         case _:
             return f"asked for ({row.trigger})"
 
@@ -293,8 +294,7 @@ def _still_planned(store: Store, row: LedgerRow, job: Job | None, now: Instant) 
 
 def _plain_words(answer: Why, detail: str) -> str:
     """What the ledger says, with its instants on the clocks of the job's zone."""
-    plainer = _PLAINER.get(detail, detail)
-    return _INSTANT.sub(lambda found: time_text(from_text(found[0]), answer.zone, answer.at), plainer)
+    return _INSTANT.sub(lambda found: time_text(from_text(found[0]), answer.zone, answer.at), detail)
 
 
 def _run_words(answer: Why, row: LedgerRow) -> str:

@@ -6,14 +6,7 @@ from typing import NamedTuple
 
 from evertick.model.duration import format_duration
 from evertick.model.job import Job
-from evertick.model.policy import Missed, OverlapKind
 from evertick.model.resources import resources_text
-
-_OVERLAP_POLICIES = {
-    (Missed.FIRST, OverlapKind.SKIP): "skip",
-    (Missed.ALL, OverlapKind.WAIT): "all",
-    (Missed.LATEST, OverlapKind.LATEST): "latest",
-}
 
 
 class Rule(NamedTuple):
@@ -67,14 +60,22 @@ def origin_of(job: Job, name: str) -> str:
     return job.origins.get(name) or fallback or _unwritten(job, name)
 
 
+def rule_words(job: Job, name: str, value: object) -> str:
+    """A rule in the words it was written with, `overlapPolicy: all`; where it was not, by its own name and value."""
+    return job.written.get(name) or f"{name}: {value}"
+
+
 def overlap_words(job: Job) -> str:
-    """The overlap rule in the word it was written with: `overlapPolicy skip`, or `overlap wait`."""
-    policy = job.policy
-    word = _OVERLAP_POLICIES.get((policy.missed, policy.overlap.kind))
-    is_shared = job.origins.get("overlap") == job.origins.get("missed")
-    if policy.catchup_window_us is not None and word and is_shared:
-        return f"overlapPolicy {word}"
-    return f"overlap {policy.overlap}"
+    return rule_words(job, "overlap", job.policy.overlap)
+
+
+def missed_words(job: Job) -> str:
+    return rule_words(job, "missed", job.policy.missed)
+
+
+def is_overlap_policy(job: Job) -> bool:
+    """Whether one field says both which missed occurrences are kept and how they overlap."""
+    return job.policy.catchup_window_us is not None and job.origins.get("overlap") == job.origins.get("missed")
 
 
 def _unwritten(job: Job, name: str) -> str:

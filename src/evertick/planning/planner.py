@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import Instant, to_text
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
@@ -166,6 +167,7 @@ def _settle_missed(
     late_one_offs = {at for at in one_offs if is_too_late(at, now, policy.max_delay_us)}
     kept = sorted({*kept, *(one_offs - late_one_offs)})
 
+    missed_by = facts_text(Facts(missed_by=str(keep)))
     entries: list[Entry] = []
     stretches = (
         (view.watermark, window_start, view.idle_reason),
@@ -179,9 +181,12 @@ def _settle_missed(
     apart = sorted({*fresh_kept, *fresh_late, *in_ledger})
     for start, stop, reason in stretches:
         holes = [at for at in apart if start < at <= stop]
-        entries += _skip(job.id, schedules, start, stop, holes, reason, _reason_in_words(reason, view, newer), now)
+        told = (_reason_in_words(reason, view, newer), _facts(reason, keep, job.id, newer))
+        entries += _skip(job.id, schedules, start, stop, holes, reason, told, now)
     entries += (
-        Entry(RunKey(job.id, at), PLANNED, Trigger.CATCHUP, now, detail=f"missed; kept by missed: {keep}")
+        Entry(
+            RunKey(job.id, at), PLANNED, Trigger.CATCHUP, now, detail=f"missed; kept by missed: {keep}", facts=missed_by
+        )
         for at in fresh_kept
     )
     entries += (
@@ -192,6 +197,7 @@ def _settle_missed(
             now,
             reason=SkipReason.LATE,
             detail=_reason_in_words(SkipReason.LATE, view, newer),
+            facts=missed_by,
         )
         for at in fresh_late
     )
@@ -206,6 +212,7 @@ def _settle_missed(
             trigger=Trigger.CATCHUP if at in kept_before else None,
             reason=None if at in kept_before else _reason_for_planned(at, now, view, keep, late_one_offs),
             detail="entered ahead, but its instant was missed",
+            facts=missed_by,
         )
         for at in late_planned
     ]
@@ -244,14 +251,14 @@ def skip_around(gap: Entry, schedules: Sequence[Schedule], lines: Iterable[tuple
     """What is left of a gap around lines that are there already, each given by its first and last instant."""
     assert gap.through is not None
     assert gap.reason is not None
-    job_id, decided_at = gap.key.job_id, gap.decided_at
+    job_id, decided_at, told = gap.key.job_id, gap.decided_at, (gap.detail, gap.facts)
     entries: list[Entry] = []
     start = gap.key.scheduled_for - 1
     for first, last in sorted(lines):
         end = min(first - 1, gap.through)
-        entries += _skip(job_id, schedules, start, end, (), gap.reason, gap.detail, decided_at)
+        entries += _skip(job_id, schedules, start, end, (), gap.reason, told, decided_at)
         start = max(start, last)
-    return entries + _skip(job_id, schedules, start, gap.through, (), gap.reason, gap.detail, decided_at)
+    return entries + _skip(job_id, schedules, start, gap.through, (), gap.reason, told, decided_at)
 
 
 def _skip(
@@ -261,10 +268,11 @@ def _skip(
     end: Instant,
     holes: Sequence[Instant],
     reason: SkipReason,
-    detail: str,
+    told: tuple[str, str],
     now: Instant,
 ) -> list[Entry]:
     """Entries for every occurrence in `(start, end]` except the holes, long stretches as gaps."""
+    detail, facts = told
     entries: list[Entry] = []
     edges = [start, *holes, end + 1]
     for left, right in pairwise(edges):
@@ -274,7 +282,7 @@ def _skip(
         occurrences_in = count_of(schedules, left, right - 1)
         if occurrences_in < GAP_FROM:
             entries += (
-                Entry(RunKey(job_id, at), SKIPPED, Trigger.SCHEDULER, now, reason=reason, detail=detail)
+                Entry(RunKey(job_id, at), SKIPPED, Trigger.SCHEDULER, now, reason=reason, detail=detail, facts=facts)
                 for at in occurrences(schedules, left, right - 1)
             )
         else:
@@ -288,6 +296,7 @@ def _skip(
                     through=previous_of(schedules, right),
                     occurrences=occurrences_in,
                     detail=detail,
+                    facts=facts,
                 )
             )
     return entries
@@ -311,8 +320,9 @@ def _clear_backlog(
     newest = max((*kept, *(() if newest_on_time is None else (newest_on_time,))), default=None)
     if view.keeps_newest_only and newest is not None:
         detail = _superseded_by(newest)
+        facts = facts_text(Facts(other=RunKey(view.job.id, newest).run_id))
         return [
-            Change(key, SKIPPED, now, reason=SkipReason.SUPERSEDED, detail=detail)
+            Change(key, SKIPPED, now, reason=SkipReason.SUPERSEDED, detail=detail, facts=facts)
             for key in view.waiting
             if not key.origin and key.scheduled_for < newest
         ]
@@ -321,6 +331,14 @@ def _clear_backlog(
         return []
     detail = f"more than {view.job.policy.backlog_max} entries were waiting"
     return [Change(key, SKIPPED, now, reason=SkipReason.CAP, detail=detail) for key in view.waiting[:excess]]
+
+
+def _facts(reason: SkipReason, keep: Missed, job_id: str, newer: Instant | None) -> str:
+    """The same as fields; a pause or a disabled job is its own reason."""
+    if reason in (SkipReason.PAUSED, SkipReason.DISABLED):
+        return ""
+    is_superseded = reason is SkipReason.SUPERSEDED and newer is not None
+    return facts_text(Facts(other=RunKey(job_id, newer).run_id if is_superseded and newer else "", missed_by=str(keep)))
 
 
 def _reason_in_words(reason: SkipReason, view: JobView, newer: Instant | None) -> str:

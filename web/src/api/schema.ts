@@ -802,6 +802,10 @@ export interface QueuedRun {
   request: string | null;
   params: unknown;
   resumed_from: string | null;
+  /** What it waited for, first to last. */
+  waits: Wait[];
+  /** The steps that run now. */
+  running_steps: string[];
   /** The runs that this one exists because of; `trigger` says in which way. */
   parents: Parent[];
   job_name: string;
@@ -874,6 +878,10 @@ export interface Run {
   request: string | null;
   params: unknown;
   resumed_from: string | null;
+  /** What it waited for, first to last. */
+  waits: Wait[];
+  /** The steps that run now. */
+  running_steps: string[];
   /** The runs that this one exists because of; `trigger` says in which way. */
   parents: Parent[];
   job_name: string;
@@ -904,6 +912,10 @@ export interface RunBase {
   request: string | null;
   params: unknown;
   resumed_from: string | null;
+  /** What it waited for, first to last. */
+  waits: Wait[];
+  /** The steps that run now. */
+  running_steps: string[];
   /** The runs that this one exists because of; `trigger` says in which way. */
   parents: Parent[];
 }
@@ -945,6 +957,10 @@ export interface RunDetail {
   request: string | null;
   params: unknown;
   resumed_from: string | null;
+  /** What it waited for, first to last. */
+  waits: Wait[];
+  /** The steps that run now. */
+  running_steps: string[];
   /** The runs that this one exists because of; `trigger` says in which way. */
   parents: Parent[];
   job_name: string;
@@ -1078,6 +1094,22 @@ export interface Validated {
   errors: DefinitionProblem[];
   warnings: DefinitionProblem[];
 }
+
+export interface Wait {
+  kind: WaitKind;
+  since: string;
+  /** Of the queue or the executor, or how the job was held. */
+  name: string;
+  /** The runs that held the places. */
+  runs: string[];
+  /** The jobs whose success was missing. */
+  jobs: string[];
+  detail: string;
+  /** Places that the queue has. */
+  limit: number | null;
+}
+
+export type WaitKind = "overlap" | "queue" | "after" | "executor" | "rate" | "hold";
 
 export interface Why {
   job: string;

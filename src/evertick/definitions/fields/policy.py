@@ -86,8 +86,11 @@ def _key(job: Section, block: Section | None, name: str) -> ScalarNode | None:
 
 def read_policy(
     job: Section, block: Section | None, is_pipeline: bool, report: Report
-) -> tuple[Policy, dict[str, str]]:
-    """The effective policy, and where each of its values came from. The kind of file decides the defaults."""
+) -> tuple[Policy, dict[str, str], dict[str, str]]:
+    """The effective policy, where each of its values came from, and the words it was written with.
+
+    The kind of file decides the defaults.
+    """
     reader = _Reader(job, block, is_pipeline, report)
     missed, window_us = reader.missed()
     overlap = reader.overlap()
@@ -104,13 +107,14 @@ def read_policy(
         retry=retry,
         on_executor_lost=reader.choice("onExecutorLost", "on_executor_lost", ON_EXECUTOR_LOST, OnExecutorLost.RETRY),
     )
-    return policy, {**reader.origins, **retry_origins}
+    return policy, {**reader.origins, **retry_origins}, reader.written
 
 
 class _Reader:
     def __init__(self, job: Section, block: Section | None, is_pipeline: bool, report: Report) -> None:
         self._job, self._block, self._is_pipeline, self._report = job, block, is_pipeline, report
         self.origins: dict[str, str] = {}
+        self.written: dict[str, str] = {}
         self._catchup_overlap: Overlap | None = None
         # Each is taken, and so checked, whether or not another one decides.
         self._window_us = self._read("catchupWindow", duration_of)
@@ -134,6 +138,7 @@ class _Reader:
         ):
             if value is not None and section is not None:
                 self.origins["missed"] = self._report.origin(section.key(name))
+                self.written["missed"] = section.words(name)
                 if name == "missed" and value is Missed.NONE and "catchupWindow" in self._job:
                     self._nothing_in_window()
                 return value, window_us
@@ -153,9 +158,11 @@ class _Reader:
         if self._policy is None:
             missed, self._catchup_overlap = OVERLAP_POLICIES["skip"]
             self.origins["missed"] = self.origins["overlap"] = "default of catchupWindow"
+            self.written["missed"] = self.written["overlap"] = "overlapPolicy: skip"
         else:
             missed, self._catchup_overlap = self._policy
             self.origins["missed"] = self.origins["overlap"] = self._line("overlapPolicy")
+            self.written["missed"] = self.written["overlap"] = self._job.words("overlapPolicy")
         return missed
 
     def _nothing_in_window(self) -> None:
@@ -172,6 +179,7 @@ class _Reader:
             if written is not None:
                 overlap = written
                 self.origins["overlap"] = self._line(name)
+                self.written["overlap"] = self._job.words(name)
         if overlap is None:
             overlap = Overlap()
             self.origins["overlap"] = "default"

@@ -1,0 +1,127 @@
+"""Does `why` name what a run waits for, and afterwards what it waited for? Asked of what the loop has written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evertick.loop.messages import MembersSeen
+from evertick.loop.settings import LoopSettings
+from evertick.model.chain import After
+from evertick.model.facts import read_facts
+from evertick.model.instant import HOUR, MINUTE, SECOND
+from evertick.model.ledger import RequestKind
+from evertick.model.member import Member
+from evertick.model.routing import FLEET, Routing
+from evertick.operations import message_of, why
+from evertick.operations.data import run_data
+from tests.loop.harness import FOREVER, WAIT, Act, World, at, catching_up, job, world
+
+NINE = "2026-03-02T09:00:00Z"
+MINE = f"z@{NINE}"
+
+
+def sentences(here: World, job_id: str = "z", hour: str = "09:00") -> tuple[str, ...]:
+    row = next(row for row in here.rows(job_id) if row.key.scheduled_for == at(hour))
+    return why(here.store, job_id, row.key, here.jobs, here.now).sentences
+
+
+@pytest.fixture
+def queued() -> World:
+    """Two places: two others have them, and `z` waits."""
+    jobs = [replace(job(name), queue="db", priority=5 if name != "z" else 0) for name in ("a", "b", "z")]
+    here = world(*jobs, settings=LoopSettings(queues=(("db", 2),)))
+    here.act("a", Act(lasts_us=10 * MINUTE))
+    here.act("b", FOREVER)
+    here.run_until("09:01")
+    return here
+
+
+def test_a_full_queue_and_those_in_it_are_named(queued):
+    told = sentences(queued)
+    assert (
+        f"waiting for a place in the queue 'db' of 2 places, held by a@{NINE} (running) and b@{NINE} (running)" in told
+    )
+    assert any(one.startswith("policy: queue: db, from ") for one in told)
+    assert not any("overlap" in one for one in told)
+
+
+def test_afterwards_too(queued):
+    queued.run_until("09:11")
+    assert f"waited for a place in the queue 'db', held by a@{NINE} and b@{NINE}, from 09:00:00 on" in sentences(queued)
+    assert queued.ledger("z") == ["09:00 succeeded"]
+
+
+def test_programs_are_told_the_same_as_fields(queued):
+    (wait,) = run_data(queued.rows("z")[0])["waits"]
+    assert (wait["kind"], wait["name"], wait["limit"]) == ("queue", "db", 2)
+    assert wait["runs"] == [f"a@{NINE}", f"b@{NINE}"]
+
+
+def test_the_job_before_it_and_its_state_are_named():
+    here = world(job("a"), replace(job("z"), after=After(("a",))))
+    here.act("a", Act(lasts_us=10 * MINUTE))
+    here.run_until("09:01")
+    told = sentences(here)
+    assert f"waiting for 'a' to succeed; its newest run a@{NINE} is running" in told
+    assert any(one.startswith("policy: after: a, from ") for one in told)
+    here.run_until("09:10:01")
+    requests = [one for one in here.store.claim(None, 100) if one.kind is RequestKind.CHAIN]
+    here.say(*map(message_of, requests))
+    here.run_for(5 * SECOND)
+    told = sentences(here)
+    assert "waited for 'a' to succeed from 09:00:00 on" in told
+    assert f"because of a@{NINE}, which is succeeded" in told
+
+
+def test_a_chained_run_names_the_run_before_it_and_how_that_stands():
+    here = world(job("a"), replace(job("z"), schedules=(), after=After(("a",))))
+    here.run_until("09:00:05")
+    requests = [one for one in here.store.claim(None, 100) if one.kind is RequestKind.CHAIN]
+    here.say(*map(message_of, requests))
+    here.run_for(5 * SECOND)
+    assert f"after a@{NINE}, which is succeeded" in sentences(here)
+
+
+def test_a_fleet_without_room_is_named():
+    here = world(replace(job("z"), routing=Routing(FLEET)))
+    here.say(MembersSeen(FLEET, [Member("ex-a", True, slots=1, running=1)]))
+    here.run_until("09:01")
+    told = sentences(here)
+    assert any(one.startswith("waiting for a member of 'fleet' that can take it: of 1 member") for one in told), told
+    here.say(MembersSeen(FLEET, [Member("ex-a", True, 0, slots=1)]))
+    here.run_for(SECOND)
+    assert any(one.startswith("waited for a member of 'fleet' (of 1 member") for one in sentences(here))
+
+
+def test_the_run_in_its_way_is_named_by_its_id():
+    here = world(job("z", overlap=WAIT))
+    here.act("z", Act(lasts_us=90 * MINUTE))
+    here.run_until("10:01")
+    assert f"waiting for {MINE} (running)" in sentences(here, hour="10:00")
+    here.run_until("10:31")
+    assert f"waited for {MINE} from 10:00:00 on" in sentences(here, hour="10:00")
+
+
+def test_a_caught_up_run_names_the_rule_in_the_words_and_at_the_place_it_was_written():
+    kept = replace(
+        job("z", **catching_up("all")),
+        origins={"missed": "jobs/z.yaml:4", "overlap": "jobs/z.yaml:4"},
+        written={"missed": "overlapPolicy: all", "overlap": "overlapPolicy: all"},
+    )
+    here = world(kept)
+    here.run_until("08:45")
+    here.stall(3 * HOUR)
+    here.run_for(5 * SECOND)
+    told = sentences(here)
+    assert "policy: overlapPolicy: all, from jobs/z.yaml:4" in told
+    assert any("caught up" in one for one in told)
+
+
+def test_the_run_that_a_skip_met_is_a_field():
+    here = world(job("z"))
+    here.act("z", FOREVER)
+    here.run_until("10:01")
+    facts = read_facts(here.rows("z")[1].facts)
+    assert (facts.other, facts.other_state) == (MINE, "running")
