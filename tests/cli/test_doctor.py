@@ -40,10 +40,19 @@ def test_every_check_is_carried_out_and_changes_nothing(folder):
     found = findings(folder)
     assert set(found) == {
         *("version", "clock", "settings", "zones", "limits", "jobs", "disk", "permissions", "set aside", "ledger"),
-        *("scheduler", "port"),
+        *("scheduler", "port", "job files"),
     }
     assert all(row["next"] for rows in found.values() for row in rows if row["level"] != OK)
     assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("exposed", ["the folder", "a file", None])
+def test_job_files_that_every_user_may_change_are_told(tmp_path, exposed):
+    (tmp_path / "a.yaml").write_text("command: x\n")
+    (tmp_path / "a.yaml").chmod(0o666 if exposed == "a file" else 0o644)
+    tmp_path.chmod(0o777 if exposed == "the folder" else 0o755)
+    levels = [level for level, _ in told(disk.check_job_files(tmp_path))]
+    assert levels == [OK if exposed is None else FAIL]
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o755], ids=["closed", "open to others"])

@@ -139,3 +139,25 @@ def test_a_file_name_that_is_not_text_gives_a_name_that_is(tmp_path):
     (tmp_path / os.fsdecode(b"job-\xff.yaml")).write_text(GOOD, encoding="utf-8")
     (job,) = load_folder(tmp_path).jobs.values()
     assert (job.id, job.name) == ("job", "job")
+
+
+class TestLinks:
+    def test_a_link_out_of_the_folder_tells_nothing_of_what_it_leads_to(self, tmp_path):
+        (tmp_path / "shadow").write_text("root:$6$secret-hash:19000:0:99999:7:::\n")
+        jobs = tmp_path / "jobs"
+        jobs.mkdir()
+        (jobs / "a.yaml").symlink_to(tmp_path / "shadow")
+        ((error,),) = load_folder(jobs).errors.values()
+        assert "secret-hash" not in str(error)
+        assert str(tmp_path / "shadow") in str(error)
+
+    @pytest.mark.parametrize("place", ["..data", "../elsewhere"], ids=["inside, as a ConfigMap is mounted", "outside"])
+    def test_a_link_to_a_job_file_is_one(self, tmp_path, place):
+        jobs = folder_with(tmp_path / "jobs", {f"{place}/a.yaml": GOOD, ".keep": ""})
+        (jobs / "a.yaml").symlink_to(f"{place}/a.yaml")
+        assert list(load_folder(jobs).jobs) == ["a"]
+
+    def test_an_error_behind_a_link_inside_the_folder_is_told_whole(self, tmp_path):
+        jobs = folder_with(tmp_path, {"..data/a.yaml": "comand: x\n"})
+        (jobs / "a.yaml").symlink_to("..data/a.yaml")
+        assert "comand" in str(load_folder(jobs).errors.values())

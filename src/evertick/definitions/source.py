@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,6 +95,12 @@ def definition_files(folder: Path) -> tuple[Path, ...]:
     return tuple(Path(file) for file in stamps_of(str(folder)))
 
 
+def writable_by_others(folder: Path) -> list[Path]:
+    """The folder and its job files that every user of the machine may change."""
+    paths = (folder, *definition_files(folder))
+    return [path for path in paths if path.exists() and path.stat().st_mode & stat.S_IWOTH]
+
+
 class Stamp(NamedTuple):
     """What tells one version of a file from another without reading it."""
 
@@ -172,7 +179,26 @@ def read_source(file: Path, settings: Settings | None = None) -> bytes | Definit
 def parse_source(file: Path, source: bytes | DefinitionError, settings: Settings | None) -> Parsed:
     if isinstance(source, DefinitionError):
         return Parsed(None, (source,))
-    return parse_definition(source, str(file), settings, folder=str(file.absolute().parent))
+    parsed = parse_definition(source, str(file), settings, folder=str(file.absolute().parent))
+    return Parsed(None, (_of_link(file),)) if parsed.errors and _leads_away(file) else parsed
+
+
+def _leads_away(file: Path) -> bool:
+    """Whether a link leads out of its folder."""
+    if not file.is_symlink():
+        return False
+    return not file.resolve().is_relative_to(file.parent.resolve())
+
+
+def _of_link(file: Path) -> DefinitionError:
+    """Nothing of what is in the other file: who may write a link need not be allowed to read what it leads to."""
+    return DefinitionError(
+        f"the link leads to '{os.readlink(file)}', outside of this folder, which is not a valid job file.",
+        hint=f"Next, as a user who may read it: evertick validate {os.readlink(file)}",
+        file=str(file),
+        line=1,
+        column=1,
+    )
 
 
 def _duplicate(job: Job, twins: list[Job]) -> DefinitionError:

@@ -70,6 +70,8 @@ def _checks(place: Place) -> Iterator[Check]:
     yield "disk", lambda: disk.check_file_system(state if state.is_dir() else folder)
     if state.is_dir():
         yield "permissions", lambda: disk.check_permissions(state)
+    if folder.is_dir():
+        yield "job files", lambda: disk.check_job_files(folder)
     file = place.ledger_file()
     yield "set aside", lambda: disk.check_set_aside(*(path for path in (state, file) if path and path.is_dir()))
     yield "ledger", lambda: ledger.check_ledger(place)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from evertick.loop.messages import Message
     from evertick.service import FolderService
 
+WARNED = 3
+"""Paths that are named one by one in a warning."""
+
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("."))
@@ -65,6 +68,7 @@ def serve(
       evertick serve jobs --store postgresql://evertick@db/evertick --node a1
       evertick serve jobs --no-web --stop-runs end --patience 60
     """
+    from evertick.definitions.source import writable_by_others
     from evertick.errors import NotFound
     from evertick.hardening import hide_process
     from evertick.service import FolderService
@@ -88,6 +92,8 @@ def serve(
         check_exposure(settings)
     for warning in settings.warnings:
         note(warning)
+    for path in writable_by_others(folder)[:WARNED]:
+        note(f"every user of this machine may change '{path}', and so run programs as you. Next: chmod o-w '{path}'")
     _offer_a_first_job(folder)
     service = FolderService(folder, settings, observe=None if quiet else Teller())
     if settings.web:

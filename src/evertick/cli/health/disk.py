@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evertick.cli.health.finding import FAIL, OK, WARN
+from evertick.definitions.source import writable_by_others
 from evertick.stores.sqlite_place import network_file_system
 
 Told = Iterator[tuple[str, ...]]
@@ -103,6 +104,15 @@ def _is_open(path: Path, state: Path) -> bool:
     mode = path.lstat().st_mode
     # Inside a folder that is closed, what lies in it is closed too; links have no mode of their own.
     return not stat.S_ISLNK(mode) and bool(mode & 0o077) and (path == state or _is_open(path.parent, state))
+
+
+def check_job_files(folder: Path) -> Told:
+    """Whether others may change what runs as this user."""
+    exposed = writable_by_others(folder)
+    for path in exposed[:5]:
+        yield FAIL, f"every user of this machine may change {path}, and so run programs as you", f"chmod o-w {path}"
+    if not exposed:
+        yield OK, f"no other user may change the job files in {folder}"
 
 
 def check_set_aside(*folders: Path) -> Told:
