@@ -7,9 +7,11 @@ from dataclasses import replace
 from unittest import mock
 
 from evertick.errors import StoreUnavailable
+from evertick.loop import settle
 from evertick.loop.decide import decide
 from evertick.loop.effects import Commit, Decision, Launch, Log, Record
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, TimePassed
+from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant
@@ -143,6 +145,22 @@ def takes_requests_again(state: State, messages: Sequence[Message], now: Instant
 
     state.handled = {key: one for key, one in state.handled.items() if key in state.cancelling}
     with mock.patch.object(Turn, "enter_once", enter):
+        return decide(state, messages, now)
+
+
+def launches_without_a_lease(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """What the ledger confirms is launched, whoever may own it by then."""
+
+    def launch(_state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
+        turn.launch(run, job)
+
+    with mock.patch.object(settle, "launch_written", launch):
+        return decide(state, messages, now)
+
+
+def forgets_what_waits_for_a_lease(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """A lease that is renewed wakes nobody."""
+    with mock.patch("evertick.loop.decide._go_on"):
         return decide(state, messages, now)
 
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from evertick.loop.effects import Commit, Launch, Reconcile, Stop
+from evertick.loop.effects import Commit, Launch, Reconcile, Record, Stop
 from evertick.loop.messages import (
     BatchFenced,
     CancelRun,
+    ChangesRecorded,
     DefinitionsChanged,
     LaunchRefused,
     LeaseRenewed,
@@ -369,3 +370,65 @@ def test_what_could_have_gone_on_without_a_lease_goes_on_when_it_is_renewed():
     assert desk.launched == [(first, 1)]
     desk.say(LeaseRenewed(desk.now + HOUR))
     assert [key.origin for key, _ in desk.launched] == ["", "r1"]
+
+
+AT_MOST_ONCE = replace(HOURLY, policy=Policy(on_executor_lost=OnExecutorLost.FAIL))
+
+
+def confirmed_without_a_lease() -> Desk:
+    """The ledger has it that the run of ten o'clock is launched, and answers when the lease is over."""
+    desk = Desk(AT_MOST_ONCE)
+    desk.own()
+    desk.say(LeaseRenewed(TEN.scheduled_for + 2 * SECOND))
+    desk.run_until(TEN.scheduled_for - SECOND, MINUTE // 30)
+    desk.say(after_us=SECOND)
+    answers = [desk.write_one() for _ in range(len(desk.writes))]
+    desk.say(*answers, after_us=5 * SECOND)
+    desk.write()
+    assert desk.ledger() == ["10:00 launching"]
+    assert desk.launched == []
+    return desk
+
+
+def test_a_launch_that_is_confirmed_when_the_lease_is_over_waits_for_its_renewal():
+    desk = confirmed_without_a_lease()
+    desk.say(LeaseRenewed(desk.now + HOUR))
+    assert desk.launched == [(TEN, 1)]
+
+
+def test_a_launch_that_waits_for_a_renewal_is_not_made_when_its_job_is_another_nodes_by_then():
+    desk = confirmed_without_a_lease()
+    desk.say(desk.lost(is_fenced=True), LeaseRenewed(desk.now + HOUR))
+    desk.write()
+    assert desk.launched == []
+    (report,) = [request for request in desk.store.claim(None, 10) if request.kind is RequestKind.REPORT]
+    assert TEN.run_id in report.payload
+    assert "before it started it" in report.payload
+
+
+def test_a_launch_that_should_end_before_it_is_confirmed_is_not_made():
+    desk = Desk(AT_MOST_ONCE)
+    desk.own()
+    desk.run_until(TEN.scheduled_for - SECOND, MINUTE // 30)
+    desk.say(after_us=SECOND)
+    desk.say(CancelRun("r1", "report", TEN))
+    desk.write()
+    desk.write()
+    assert desk.launched == []
+    assert desk.ledger() == ["10:00 cancelled"]
+
+
+def test_a_write_from_before_a_takeover_that_is_refused_says_nothing_about_the_run_as_it_was_taken_up():
+    desk = running_at_ten()
+    desk.say(RunFinished(TEN, 1, desk.now, FAILED))
+    (number,) = [write.number for write in desk.writes if isinstance(write, Record)]
+    late = list(desk.writes)
+    desk.writes.clear()  # on its way for long: another node has had the job meanwhile, and it came back
+    desk.say(desk.lost(is_fenced=True))
+    desk.own()
+    desk.write()
+    before = desk.state.jobs["report"].find(TEN)
+    assert before is not None
+    assert late
+    desk.say(ChangesRecorded([number], frozenset({TEN})))
+    assert desk.state.jobs["report"].find(TEN) is before

@@ -30,8 +30,11 @@ EVERY_US: Final = MINUTE
 """Between two portions."""
 OVERDUE_US: Final = 2 * MINUTE
 """An entry that is due for less is not looked at."""
-LAUNCH_US: Final = 5 * MINUTE
-"""How long the executor of this machine may take to report that it started an attempt."""
+LAUNCH_STRIKES: Final = 6
+"""The same for an attempt of which the executor of this machine has not reported anything: some minutes.
+
+Counted, not timed: a clock that was set forward must not make an executor late.
+"""
 
 
 class Wait(StrEnum):
@@ -74,14 +77,15 @@ def seen(state: State, turn: Turn, message: OpenRunsSeen) -> None:
             continue
         audit.looked_at.add(row.key)
         run = job.find(row.key)
-        waits_for = Wait.LEDGER if row.key in written else _waits_for(state, turn, job, run, row) if run else None
+        waits_for = Wait.LEDGER if row.key in written else _waits_for(state, turn, job, run) if run else None
         if waits_for is not None:
             audit.suspects.pop(row.key, None)
             continue
         audit.suspects[row.key] = strikes = audit.suspects.get(row.key, 0) + 1
-        if strikes >= STRIKES:
+        enough = LAUNCH_STRIKES if run is not None and run.state is LAUNCHING else STRIKES
+        if strikes >= enough:
             _repair(state, turn, job, run, row, to_ask)
-            _report(state, turn, run, row, is_news=strikes == STRIKES)
+            _report(state, turn, run, row, is_news=strikes == enough)
     if to_ask:
         turn.do(Reconcile(to_ask))
     audit.after = message.after
@@ -119,7 +123,7 @@ def _repair(
         state.ring.put(turn.now, run)
 
 
-def _waits_for(state: State, turn: Turn, job: JobState, run: OpenRun, row: LedgerRow) -> Wait | None:
+def _waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | None:
     """What keeps an overdue entry from going on; None: nothing does."""
     if run.was_asked or (job.asked and run.state is not RETRYING):
         return Wait.EXECUTOR
@@ -128,19 +132,12 @@ def _waits_for(state: State, turn: Turn, job: JobState, run: OpenRun, row: Ledge
     if run.state is RUNNING:
         return Wait.EXECUTOR
     if run.state is LAUNCHING:
-        return _launch_waits_for(turn, run, row)
+        return Wait.LEDGER if run.awaits_ledger else Wait.EXECUTOR if is_shared(run.executor) else None
     if run.state is PLANNED:
         return _plan_waits_for(state, turn, job, run)
     if run.state is RETRYING:
         return _retry_waits_for(state, turn, job, run)
     return _turn_waits_for(state, turn, job, run)
-
-
-def _launch_waits_for(turn: Turn, run: OpenRun, row: LedgerRow) -> Wait | None:
-    if run.awaits_ledger:
-        return Wait.LEDGER
-    is_patient = is_shared(run.executor) or row.changed_at > turn.now - LAUNCH_US
-    return Wait.EXECUTOR if is_patient else None
 
 
 def _plan_waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | None:

@@ -60,7 +60,7 @@ from evertick.loop.turn import Turn
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import LOST, PLANNED, RETRYING, RUNNING, Trigger
-from evertick.model.run import Entry, RunKey
+from evertick.model.run import Change, Entry, RunKey
 from evertick.planning.misfire import is_missed
 
 
@@ -187,16 +187,14 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             settle.crowded(state, turn, run)
         elif run.key in message.overruled:
             state.orphans.pop(run.key, None)
-            settle.disowned(state, turn, run.key)
+            settle.disowned(state, turn, run.key, run.fence)
         elif job is not None and job.active_run(run.key) is run:
-            turn.launch(run, job, is_confirmed=True)
+            settle.launch_written(state, turn, job, run)
         elif state.orphans.pop(run.key, None) is run:
             # Its job went to another node before this answer came: nobody will start it, and its owner must know.
-            turn.forward(
-                RunFinished(run.key, run.attempt, turn.now, LOST, detail="its node lost its job before it started it")
-            )
+            turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail=ownership.NOT_STARTED))
     for key in sorted(message.overruled.difference(run.key for run in pending.launches)):
-        _overruled(state, turn, key)
+        _overruled(state, turn, key, pending.batch.changes)
     for run in pending.runs:
         run.early_change = None
         job = state.jobs.get(run.key.job_id)
@@ -230,13 +228,14 @@ def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:
     answered = [number for number in message.numbers if number in state.records]
     if not answered:
         return  # said again
-    state.changes_in_flight -= sum(state.records.pop(number) for number in answered)
+    changes = [change for number in answered for change in state.records.pop(number)]
+    state.changes_in_flight -= len(changes)
     for key in sorted(message.refused):
-        _overruled(state, turn, key)
+        _overruled(state, turn, key, changes)
 
 
-def _overruled(state: State, turn: Turn, key: RunKey) -> None:
-    """The ledger did not take our word about a run: somebody else's stands."""
+def _overruled(state: State, turn: Turn, key: RunKey, changes: Iterable[Change]) -> None:
+    """The ledger did not take our word, which is among the changes, about a run: somebody else's stands."""
     turn.log("run.change_refused", run=key.run_id)
     ended = next((ended for ended in reversed(state.recent) if ended.run.key == key), None)
     if ended is not None and ended.finished_at is not None:
@@ -244,13 +243,14 @@ def _overruled(state: State, turn: Turn, key: RunKey) -> None:
         run = ended.run
         known = (ended.finished_at, run.state, ended.exit_code, ended.detail, run.steps or None)
         turn.forward(RunFinished(key, run.attempt, *known))
-    settle.disowned(state, turn, key)
+    settle.disowned(state, turn, key, max((change.fence for change in changes if change.key == key), default=0))
 
 
 def _renewed(state: State, turn: Turn, until: Instant) -> None:
     was_over = state.is_lease_over(turn.now)
     state.lease_until = until
     if was_over and not state.is_lease_over(turn.now):
+        settle.launch_held(state, turn)
         # What could have gone on meanwhile was not started, and nothing else wakes it.
         _go_on(state, turn, [job_id for job_id, job in state.jobs.items() if job.lanes])
 

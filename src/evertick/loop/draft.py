@@ -162,7 +162,7 @@ def record(state: State, changes: Sequence[Change]) -> Record:
     """What became of runs, for the write behind the transaction."""
     number = state.next_record
     state.next_record += 1
-    state.records[number] = len(changes)
+    state.records[number] = changes
     state.changes_in_flight += len(changes)
     return Record(number, changes)
 

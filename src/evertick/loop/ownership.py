@@ -11,7 +11,7 @@ from evertick.loop.constraints import BEHIND, expect_end
 from evertick.loop.effects import Reconcile, Release
 from evertick.loop.fire import FENCE_BITS, enqueue, leave_queue
 from evertick.loop.jobs import activate, meet, miss, replan, retire
-from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen, OrphansFound
+from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen, OrphansFound, RunFinished
 from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.settle import seen
 from evertick.loop.state import Hold, JobState, State
@@ -31,6 +31,7 @@ from evertick.routing.placement import is_shared
 
 _NO_POLICY = Policy(on_executor_lost=OnExecutorLost.FAIL)
 """Of a job whose definition is gone: nobody says that a lost run of it may be tried again."""
+NOT_STARTED = "its node lost its job before it started it"
 _ToAsk = list[tuple[RunKey, int, str]]
 
 
@@ -277,6 +278,9 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
                 # What runs on the fleet is in nobody's hands but its member's: the next owner asks there.
                 if run.state in (PLANNED, RETRYING) or run.key in state.foreign or is_shared(run.executor):
                     state.foreign.pop(run.key, None)
+                    continue
+                if state.unlaunched.pop(run.key, None) is run:
+                    turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail=NOT_STARTED))
                     continue
                 state.orphans[run.key] = run
                 # Where this node holds its runs, the next owner waits for it; what it cannot know of ends by itself.

@@ -239,12 +239,14 @@ def lost(state: State, turn: Turn, message: RunLost) -> None:
         lose(state, turn, *found, message.detail, message.at)
 
 
-def disowned(state: State, turn: Turn, key: RunKey) -> None:
-    """The ledger refused what we wrote about a run: it ended by somebody else's word, and that stands."""
+def disowned(state: State, turn: Turn, key: RunKey, fence: int) -> None:
+    """The ledger refused what we wrote about a run under a fence: it ended by somebody else's word, and that stands."""
     job = state.jobs.get(key.job_id)
     run = job.find(key) if job else None
     if job is None or run is None:
         return
+    if run.fence > fence:
+        return  # we have taken it up again since, from the ledger: what was refused is from before
     if job.active_run(key) is not None and run.state is not RETRYING:
         turn.stop(run)
     lane = job.lane_of(key)
@@ -300,6 +302,28 @@ def refused(state: State, turn: Turn, message: LaunchRefused) -> None:
     run.refusals += 1
     if _wait_again(state, turn, job, run, turn.now + wait_us, message.detail):
         turn.log("run.launch_refused", run=run.key.run_id, detail=message.detail, tries=run.refusals)
+
+
+def launch_written(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
+    """The ledger has it that a run is launched: do it, unless it should end by now, or this node may not."""
+    if run.stop_detail is not None:
+        _wait_again(state, turn, job, run, turn.now, run.stop_detail)
+    elif state.is_lease_over(turn.now):
+        # Another node may own it by now, and may have given it up already.
+        run.awaits_ledger = True
+        state.unlaunched[run.key] = run
+    else:
+        turn.launch(run, job, is_confirmed=True)
+
+
+def launch_held(state: State, turn: Turn) -> None:
+    """The lease is renewed, and what another node has taken meanwhile is known to be lost: the rest is ours."""
+    held, state.unlaunched = state.unlaunched, {}
+    for run in held.values():
+        run.awaits_ledger = False
+        job = state.jobs.get(run.key.job_id)
+        if job is not None and job.active_run(run.key) is run:
+            launch_written(state, turn, job, run)
 
 
 def crowded(state: State, turn: Turn, run: OpenRun) -> None:

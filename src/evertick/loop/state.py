@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -18,7 +18,7 @@ from evertick.model.ledger import Batch, RunsHeld
 from evertick.model.lifecycle import JobStatus, SkipReason
 from evertick.model.member import Member
 from evertick.model.policy import Missed, Overlap
-from evertick.model.run import LedgerRow, RunKey
+from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.planning.occurrences import OccurrenceIndex
 from evertick.routing.placing import Nowhere
 
@@ -194,6 +194,10 @@ STRIKES: Final = 2
 """How often in a row an entry is found waiting for nothing before it is stuck."""
 
 
+STUCK_STRIKES: Final = 8
+"""After so many it has been taken up again, and that did not help."""
+
+
 class AuditProgress:
     """How far the comparison of the ledger with what the loop holds has come."""
 
@@ -218,7 +222,7 @@ class AuditProgress:
     @property
     def stuck(self) -> int:
         """Entries that were taken up again, and still do not move."""
-        return sum(strikes > STRIKES for strikes in self.suspects.values())
+        return sum(strikes > STUCK_STRIKES for strikes in self.suspects.values())
 
 
 class Catchup:
@@ -265,8 +269,8 @@ class State:
         """Whether every definition could be read; otherwise a job that is not there may be in one that could not."""
         self.batches: dict[int, PendingBatch] = {}
         self.next_batch = 1
-        self.records: dict[int, int] = {}
-        """Of each `Record` that is not answered yet, how many changes it has."""
+        self.records: dict[int, Sequence[Change]] = {}
+        """What each `Record` says that is not answered yet."""
         self.next_record = 1
         self.changes_in_flight = 0
         self.recent: deque[EndedRun] = deque()
@@ -309,6 +313,8 @@ class State:
         """Runs that steps on this node wait for."""
         self.next_look_up_at: Instant = now
         self.catchup: Catchup | None = None
+        self.unlaunched: dict[RunKey, OpenRun] = {}
+        """Runs that the ledger has as launched, and that wait for the lease of this node to be renewed."""
         self.statistics = Statistics()
         self.audit = AuditProgress(now)
         self.is_stopping = False

@@ -323,6 +323,7 @@ class Node:
                 self._writer.write(effect)
             case Launch():
                 self._trace.add(self.name, "launches %s attempt %s", effect.key, effect.attempt)
+                self._check_lease(effect)
                 self._backend.watch.launched(effect.key, is_owner=self._is_owner(effect.key))
                 self._executors.launch(self.caller, effect)
             case Stop(key, attempt):
@@ -345,6 +346,12 @@ class Node:
                 raise Violation(f"{fields['run']} is {fields['state']} and waits for nothing: the loop has lost it")
             case Log(event, fields):
                 self._trace.add(self.name, "%s %s", event, fields)
+
+    def _check_lease(self, launch: Launch) -> None:
+        """Nothing is launched by a node that cannot know whether another owns it by now."""
+        assert self.state is not None
+        if self.state.is_lease_over(self.clock.now()):
+            raise Violation(f"{launch.key.run_id} was launched by {self.name} after its lease had run out")
 
     def _release(self, buckets: Sequence[int]) -> list[Message]:
         """Everything about these buckets is written: let others have them, at once."""

@@ -10,7 +10,7 @@ from random import Random
 from evertick.loop.messages import DefinitionsChanged, DefinitionsDoubtful
 from evertick.model.instant import MINUTE, SECOND, Instant
 from evertick.model.job import Job
-from evertick.model.ledger import Batch, Request
+from evertick.model.ledger import Batch, Request, RequestKind
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind
 from evertick.model.run import RunKey
 from evertick.operations import backfill_request, cancel_request, pause_request, resume_request, trigger_request
@@ -183,7 +183,12 @@ class People:
     def _put(self, request: Request) -> None:
         """People try until the store is back."""
         if self._timeline.now < self._backend.away_until:
-            self._timeline.after(10 * SECOND, self._put, request)
+            # Who asks again asks now: what was asked for before is out of date by then.
+            again = request._replace(submitted_at=self._timeline.now + 10 * SECOND)
+            self._timeline.after(10 * SECOND, self._put, again)
+        elif self._is_calm and request.kind is RequestKind.PAUSE:
+            # It did not get through in time; nobody would resume the job any more.
+            self._requests = [one for one in self._requests if one.id != request.id]
         else:
             self._backend.commit(Batch(by=f"request/{request.id}", requests=[request]))
 
