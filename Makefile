@@ -7,11 +7,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
-# One worker per core: the suite is mostly waiting on databases and child processes.
+# `-n auto`: as many workers as tests/conftest.py says.
 PYTEST := $(BIN)/python -m pytest
 # The page, and what it is made of.
 PAGE   := src/evertick/web/static/index.html
 PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune -o -type f -print 2>/dev/null)
+
+# Every command here starts Python many times; compiled once, it starts faster.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help run web test test-kubernetes check format bench soak soak-nodes growth docs pictures lock clean

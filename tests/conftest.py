@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +15,13 @@ pytest_plugins = ["tests.services"]
 # A suite that a shell runs in the background is told to ignore Ctrl-C, and so would be every program that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The suite starts hundreds of Pythons: each would compile Evertick anew where the environment forbids to keep it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+WORKERS_PER_CORE = 1.5
+"""Much of the suite waits for processes, leases and browsers: more workers than cores keep the cores busy meanwhile."""
 
 # No deadline: a busy machine is not a defect, and timings belong in bench/.
 settings.register_profile("evertick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -42,6 +51,16 @@ class Alarm:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Alarm(config))
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    return max(2, int(len(os.sched_getaffinity(0)) * WORKERS_PER_CORE))
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests and all that was imported stay: the collector need not look through them again and again.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,7 +22,10 @@ STORES = [
 @pytest.fixture(scope="module")
 def databases():
     """One database per server for all of these tests: making one takes longer than most of them."""
-    return {}
+    made = {}
+    yield made
+    for database in made.values():
+        database.close()
 
 
 @pytest.fixture(params=STORES)
@@ -36,19 +39,30 @@ def url(request, tmp_path, databases):
         case "sqlite":
             return new_ledger(tmp_path / "evertick.db")
         case server if server not in databases:
-            databases[server] = request.getfixturevalue(SERVERS[server]).fresh()
-            return databases[server]
+            databases[server] = Database(request.getfixturevalue(SERVERS[server]).fresh())
         case server:
-            empty(databases[server])
-            return databases[server]
+            databases[server].empty()
+    return databases[request.param].url
 
 
-def empty(url):
-    """Delete all rows but the one that says which schema this is."""
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
-    with engine.begin() as connection:
-        for table in set(sa.inspect(connection).get_table_names()) - {"evertick_schema"}:
-            connection.execute(sa.text(f"DELETE FROM {table}"))
+class Database:
+    """Made once and emptied before each test, by a connection that stays."""
+
+    def __init__(self, url):
+        self.url = url
+        self._engine = sa.create_engine(url)
+        self._tables = None
+
+    def empty(self):
+        """Delete all rows but the one that says which schema this is."""
+        with self._engine.begin() as connection:
+            if self._tables is None:  # the first test has made them
+                self._tables = sorted(set(sa.inspect(connection).get_table_names()) - {"evertick_schema"})
+            for table in self._tables:
+                connection.execute(sa.text(f"DELETE FROM {table}"))
+
+    def close(self):
+        self._engine.dispose()
 
 
 @pytest.fixture
