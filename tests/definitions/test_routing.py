@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from evertick.definitions.parser import parse_definition
@@ -34,6 +36,8 @@ def parsed(text: str):
             Routing("fleet", resources=(("cpu", 2_000), ("licenses", 500), ("memory", 2**30))),
             id="resources mean the fleet",
         ),
+        pytest.param("bundle: ../code\n", Routing("fleet", bundle=os.path.abspath("../code")), id="a bundle"),
+        pytest.param("bundle: /srv/report.whl\n", Routing("fleet", bundle="/srv/report.whl"), id="an absolute one"),
         pytest.param(
             "routing: SHARDING_BROADCAST\n", Routing("fleet", Strategy.SHARDING_BROADCAST), id="to every member"
         ),

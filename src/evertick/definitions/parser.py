@@ -105,7 +105,7 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
     policy = constrained.limited(policy, policy_origins, section, report)
     if policy.overlap != unlimited.overlap:
         written["overlap"] = f"maxConcurrentRuns: {policy.overlap.limit}"
-    routing, routing_origins = read_routing(section, policy, report)
+    routing, routing_origins = read_routing(section, policy, source.folder, report)
     enabled, enabled_origin = _read_enabled(section, block, report)
     priority = section.take("priority")
     work = read_work(section, block, is_pipeline, constrained, job_id, report)

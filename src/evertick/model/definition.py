@@ -128,6 +128,8 @@ def _surroundings(job: Job) -> Iterator[str]:
         yield f"runs_on: {job.routing.executor}{strategy}{labels}"
         if job.routing.resources:
             yield f"resources: {resources_text(job.routing.resources)}"
+        if job.routing.bundle:
+            yield f"bundle: {job.routing.bundle}"
     if job.queue:
         yield f"queue: {job.queue}"
     for one in job.constraints:

@@ -37,6 +37,8 @@ class Routing:
     """A member must have all of them, with these values."""
     resources: Resources = ()
     """A member must have room for all of them at once."""
+    bundle: str = ""
+    """A folder, wheel or zip file of the scheduler's machine that a member is given before it runs the job."""
 
     @property
     def is_remote(self) -> bool:

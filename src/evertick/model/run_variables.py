@@ -21,6 +21,7 @@ SHARD_TOTAL: Final = "EVERTICK_RUN_SHARD_TOTAL"
 OUTCOME: Final = "EVERTICK_RUN_OUTCOME"
 MODEL: Final = "EVERTICK_RUN_MODEL"
 FENCE: Final = "EVERTICK_RUN_FENCE"
+BUNDLE: Final = "EVERTICK_RUN_BUNDLE"
 MEMBER: Final = "EVERTICK_RUN_MEMBER"
 MEMBER_LABELS: Final = "EVERTICK_RUN_MEMBER_LABELS"
 HOME: Final = "EVERTICK_RUN_HOME"
@@ -40,6 +41,7 @@ RUN_VARIABLES: Final[dict[str, str]] = {
     SHARD_TOTAL: "In a broadcast to the fleet: the number of parts.",
     OUTCOME: "For handlers: how the steps ended, such as `succeeded`, `failed` or `cancelled`.",
     MODEL: "For a program that answers the questions of a pipeline: the model that is asked for, if one is.",
+    BUNDLE: "On a fleet: the folder with the job's `bundle`.",
     MEMBER: "On a fleet: the name of the member that runs it.",
     MEMBER_LABELS: "On a fleet: the labels of that member, as JSON.",
     FENCE: "Grows with every change of the owner: refuse what comes with an older one.",

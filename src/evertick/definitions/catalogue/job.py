@@ -214,6 +214,12 @@ JOB: Final[Fields] = {
     ),
     "runsOn": Field(_LABELS, "Labels that a member of the fleet must have.", "any member", {"gpu": "true"}),
     "labels": Field(_LABELS, "The same as `runsOn`.", "", ["zone=eu"]),
+    "bundle": Field(
+        TEXT,
+        "A folder, wheel or zip file, beside the job's file, that members of the fleet are given to run it with.",
+        "nothing",
+        "report/",
+    ),
     "resources": Field(
         map_of(one_of({"type": "number"}, TEXT)),
         "What a member of the fleet must have room for: `cpu`, `memory`, `gpus`, or names of its own.",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Final
 
-from evertick.definitions.catalogue.limits import LABEL_MAX, LABELS_MAX
+from evertick.definitions.catalogue.limits import LABEL_MAX, LABELS_MAX, PATH_MAX
 from evertick.definitions.catalogue.words import EXECUTORS, STRATEGIES, STRATEGY_ALIASES
 from evertick.definitions.fields.values import choice_of, line_of
 from evertick.definitions.nodes import ListNode, MapNode, Node, kind_of
@@ -17,12 +18,12 @@ from evertick.model.routing import FLEET, KUBERNETES, LOCAL, Routing, Strategy
 from evertick.model.work import NO_HANDLERS, Work
 
 SELECTORS: Final = ("runsOn", "labels")
-_FIELDS: Final = ("executor", "routing", "resources")
+_FIELDS: Final = ("executor", "routing", "resources", "bundle")
 _SHAPE: Final = "Write {gpu: true}, or a list of gpu=true."
 _AMOUNTS: Final = "Write for example {cpu: 2, memory: 4GiB, gpus: 1}."
 
 
-def read_routing(job: Section, policy: Policy, report: Report) -> tuple[Routing, dict[str, str]]:
+def read_routing(job: Section, policy: Policy, folder: str, report: Report) -> tuple[Routing, dict[str, str]]:
     """A job that says how or on whom, without saying where, means the fleet."""
     executor_node, strategy_node = job.take("executor"), job.take("routing")
     executor = choice_of(executor_node, "executor", report, EXECUTORS) if executor_node else None
@@ -35,7 +36,12 @@ def read_routing(job: Section, policy: Policy, report: Report) -> tuple[Routing,
             labels = read_labels(node, name, report)
     resources_node = job.take("resources")
     resources = read_resources(resources_node, report) if resources_node else ()
-    says = [name for name in ("routing", *SELECTORS, "resources") if name in job]
+    bundle_node = job.take("bundle")
+    bundle = line_of(bundle_node, "bundle", report, longest=PATH_MAX) if bundle_node else None
+    if bundle:
+        # Beside the job's file, wherever the scheduler was started.
+        bundle = os.path.abspath(os.path.join(folder, os.path.expanduser(bundle)))
+    says = [name for name in ("routing", *SELECTORS, "resources", "bundle") if name in job]
     if executor == LOCAL:
         for name in says:
             job.contradict("executor", name, "this machine is the only one of its kind")
@@ -55,7 +61,7 @@ def read_routing(job: Section, policy: Policy, report: Report) -> tuple[Routing,
     }
     if executor is None and says:
         origins["executor"] = f"because of '{says[0]}'"
-    return Routing(where, strategy or Strategy.ROUND, labels, resources), origins
+    return Routing(where, strategy or Strategy.ROUND, labels, resources, bundle or ""), origins
 
 
 def _on_the_cluster(

@@ -49,6 +49,10 @@ def instant_of(at: Any) -> int:
     return _number(at, 0, INSTANT_MAX)
 
 
+def offset_of(offset: Any) -> int:
+    return _number(offset, 0, NUMBER_MAX)
+
+
 def steps_of(text: Any) -> str:
     return text_of(text, STEPS_MAX)
 

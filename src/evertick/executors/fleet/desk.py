@@ -6,6 +6,7 @@ a member is back, when the connection is, and now and then; no member does anyth
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 from evertick.executors import wire
 from evertick.executors.fleet import checking, talk
+from evertick.executors.fleet.bundles import Bundle
 from evertick.executors.fleet.copying import LogCopies
 from evertick.executors.fleet.crew import Crew
 from evertick.executors.fleet.fetching import LogFetcher
@@ -75,7 +77,9 @@ class FleetDesk:
 
     # What the loop wants
 
-    def launch(self, order: Order, placed: str, now: float, needs: Resources = ()) -> None:
+    def launch(
+        self, order: Order, placed: str, now: float, needs: Resources = (), bundle: Bundle | None = None
+    ) -> None:
         known = self._tasks.get(Ticket(order.key, order.attempt))
         if known is not None:
             known.owes_answer = True
@@ -91,7 +95,7 @@ class FleetDesk:
             reason = f"the member {away[0]} is away" if away else "no member of the fleet is there"
             self._report(LaunchRefused(order.key, order.attempt, reason))
             return
-        task = task_of_order(order, placement, now, needs)
+        task = task_of_order(order, placement, now, needs, bundle)
         self._keep(task)
         for part in task.parts:
             self._tell(part.member, part.order)
@@ -232,6 +236,8 @@ class FleetDesk:
             return
         part.since = now
         match verb:
+            case talk.WANT_BUNDLE:
+                self._send_piece(part, member, rest)
             case wire.STARTED:
                 self._started(task, part, self.crew.ours(member, checking.instant_of(rest[0])))
             case wire.STEPS if part.number is None:
@@ -254,6 +260,13 @@ class FleetDesk:
                     self._ended(task, part, PartEnd(member, NotEnded.REFUSED, 0, None, checking.text_of(rest[0])))
             case wire.UNKNOWN:
                 self._unknown(task, part, member)
+
+    def _send_piece(self, part: Part, member: str, rest: list[Any]) -> None:
+        digest, offset = checking.text_of(rest[0]), checking.offset_of(rest[1])
+        if part.bundle is not None and part.bundle.digest == digest:
+            piece = base64.b64encode(part.bundle.data[offset : offset + talk.PIECE]).decode("ascii")
+            key, attempt = part.ticket
+            self._tell(member, wire.line(talk.BUNDLE_PIECE, *key, attempt, digest, offset, piece))
 
     def _started(self, task: Task, part: Part, at: int) -> None:
         part.phase = Phase.RUNNING

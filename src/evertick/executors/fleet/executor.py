@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING
 
 from evertick.errors import ExecutorUnavailable
 from evertick.executor import Attempt
+from evertick.executors.fleet.bundles import BundleError, Packer
 from evertick.executors.fleet.copying import LogCopies
 from evertick.executors.fleet.crew import Crew
 from evertick.executors.fleet.desk import FleetDesk
 from evertick.executors.fleet.settings import FleetSettings, need_dask
 from evertick.executors.orders import Orders
+from evertick.executors.wire import Order
 from evertick.model.member import Member
-from evertick.model.report import Report
+from evertick.model.report import LaunchRefused, Report
+from evertick.model.resources import Resources
 from evertick.model.routing import FLEET
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
@@ -58,6 +61,10 @@ class FleetExecutor:
         self._is_ready = threading.Event()
         self._desk: FleetDesk | None = None
         self._control: object | None = None
+        self._bundles = Packer()
+        self._packing: dict[tuple[RunKey, int], str] = {}
+        """Attempts whose bundle is being packed, and why they are not to be launched any more."""
+        self._packers: set[asyncio.Task[None]] = set()
 
     # The contract
 
@@ -72,12 +79,16 @@ class FleetExecutor:
         needs = attempt.job.routing.resources
         desk = self._desk
         assert desk is not None, "launch() before open()"
-        self._note(lambda: desk.launch(order, placed, time.monotonic(), needs))
+        path = attempt.job.routing.bundle
+        if path:
+            self._note(lambda: self._pack_and_launch(desk, order, placed, needs, path))
+        else:
+            self._note(lambda: desk.launch(order, placed, time.monotonic(), needs))
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
         desk = self._desk
         assert desk is not None, "stop() before open()"
-        self._note(lambda: desk.stop(key, attempt, detail))
+        self._note(lambda: self._stop(desk, key, attempt, detail))
 
     def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
         self.reconcile_placed([(key, attempt, FLEET) for key, attempt in runs])
@@ -103,6 +114,34 @@ class FleetExecutor:
             self._thread.join(CLOSE_SECONDS)
 
     # The thread
+
+    def _pack_and_launch(self, desk: FleetDesk, order: Order, placed: str, needs: Resources, path: str) -> None:
+        """Beside this thread's own work: a large bundle takes a while, and members must be heard meanwhile."""
+        ticket = (order.key, order.attempt)
+        if ticket in self._packing:
+            return
+        self._packing[ticket] = ""
+        task = asyncio.get_running_loop().create_task(self._packed(desk, order, placed, needs, path))
+        self._packers.add(task)
+        task.add_done_callback(self._packers.discard)
+
+    async def _packed(self, desk: FleetDesk, order: Order, placed: str, needs: Resources, path: str) -> None:
+        try:
+            bundle = await asyncio.to_thread(self._bundles.pack, path)
+        except BundleError as error:
+            bundle, why = None, str(error)
+        else:
+            why = self._packing[order.key, order.attempt]
+        del self._packing[order.key, order.attempt]
+        if bundle is None or why:
+            self._report(LaunchRefused(order.key, order.attempt, why))
+        else:
+            desk.launch(order, placed, time.monotonic(), needs, bundle)
+
+    def _stop(self, desk: FleetDesk, key: RunKey, attempt: int, detail: str) -> None:
+        if (key, attempt) in self._packing:
+            self._packing[key, attempt] = detail or "it was stopped"
+        desk.stop(key, attempt, detail)
 
     def _note(self, note: Callable[[], None]) -> None:
         self._notes.append(note)

@@ -23,6 +23,8 @@ from tornado.ioloop import PeriodicCallback
 from evertick import __version__
 from evertick.executors import wire
 from evertick.executors.fleet import talk
+from evertick.executors.fleet.bundle_folder import BundleFolder
+from evertick.executors.fleet.bundles import BundleError
 from evertick.executors.fleet.reservations import Reservations
 from evertick.executors.fleet.settings import LEASE_US
 from evertick.executors.keeper.book import Ticket
@@ -44,7 +46,7 @@ BEAT_MS = 1_000
 TIDY_MS = 600_000
 LOGS_KEPT_US = 3 * DAY
 """The scheduler has copies of the logs; these are for when it could not be reached."""
-OWN_VERBS = (talk.LOGS, talk.CORDON, talk.NEEDS, talk.LEAVE)
+OWN_VERBS = (talk.LOGS, talk.CORDON, talk.NEEDS, talk.BUNDLE, talk.BUNDLE_PIECE, talk.LEAVE)
 PUSHED_MAX = 64 * 1024
 """Bytes of a log that are sent along with the end of its attempt; what is longer is asked for."""
 _CORDONED = "cordoned"
@@ -71,6 +73,11 @@ class MemberPlugin(WorkerPlugin):
         """Runs of other jobs that steps wait for: by attempt, step and its try."""
         self._incarnation = ""
         self._cpu_percent, self._measured_at = 0.0, 0.0
+        self._bundled: dict[Ticket, str] = {}
+        """The digest of the bundle that an attempt runs with."""
+        self._held: dict[Ticket, list[Any]] = {}
+        """Launches that wait for their bundle."""
+        self._unpacking: set[str] = set()
         self.is_cordoned = False
         """As its folder remembers; asked with every order, and so not of the disk."""
         self.has_left = False
@@ -85,6 +92,7 @@ class MemberPlugin(WorkerPlugin):
         write_member_file(keeper, self._name, dict(self._labels))
         self._logs = Logs(self._folder)
         self._reservations = Reservations(self._folder, self._offers)
+        self._bundles = BundleFolder(self._folder / "bundles")
         self.is_cordoned = (self._folder / _CORDONED).exists()
         settings = self._settings
         told = (self._connected, self._heard, self._failed, lambda: False, lambda _: True)
@@ -109,6 +117,10 @@ class MemberPlugin(WorkerPlugin):
         removed = await self._worker.loop.run_in_executor(None, self._logs.prune_logs, before)
         if removed:
             log.info("member.logs_removed runs=%d", removed)
+        in_use = frozenset(self._bundled.values())
+        dropped = await self._worker.loop.run_in_executor(None, self._bundles.tidy, in_use)
+        if dropped:
+            log.info("member.bundles_removed bundles=%d", dropped)
 
     # From the schedulers
 
@@ -129,6 +141,10 @@ class MemberPlugin(WorkerPlugin):
             elif words[0] == wire.LAUNCH and (missing := self._reservations.take(_ticket(words), self._open)):
                 # Two schedulers may have counted on the same room.
                 self._refuse(words, f"the member has no room for {resources_text(missing)}")
+            elif words[0] == wire.LAUNCH and _ticket(words) in self._bundled and _ticket(words) not in self._open:
+                self._launch_bundled(words)
+            elif words[0] == wire.STOP and _ticket(words) in self._held:
+                self._refuse(self._held[_ticket(words)], "it was stopped before its bundle was there")
             else:
                 if words[0] == wire.RECONCILE:
                     self._ask_again(words[1])
@@ -154,13 +170,66 @@ class MemberPlugin(WorkerPlugin):
         if ticket in self._open:
             self._link.send(wire.line(*words))  # it has it already, and says so again
         else:
+            self._held.pop(ticket, None)
+            self._bundled.pop(ticket, None)
+            self._reservations.give_back(ticket)
             self._say(wire.line(wire.REFUSED, *words[1:5], detail))
+
+    # Bundles
+
+    def _launch_bundled(self, words: list[Any]) -> None:
+        """Launch an attempt in its bundle, or hold it back until that is here; said again, it goes on asking."""
+        ticket = _ticket(words)
+        digest = self._bundled[ticket]
+        if self._bundles.has(digest):
+            self._held.pop(ticket, None)
+            self._link.send_now(wire.line(*self._bundles.launched_with(digest, words)))
+            return
+        self._held[ticket] = words
+        self._want(ticket, digest)
+
+    def _want(self, ticket: Ticket, digest: str) -> None:
+        if digest not in self._unpacking:
+            offset = self._bundles.missing_from(digest)
+            self._say(wire.line(talk.WANT_BUNDLE, *ticket.key, ticket.attempt, digest, offset))
+
+    def _take_piece(self, ticket: Ticket, digest: str, offset: int, piece: str) -> None:
+        if digest in self._unpacking or digest != self._bundled.get(ticket) or self._bundles.has(digest):
+            return
+        if not self._bundles.add(digest, offset, piece):
+            self._want(ticket, digest)
+            return
+        self._unpacking.add(digest)
+        self._worker.loop.add_callback(self._install, digest)
+
+    async def _install(self, digest: str) -> None:
+        try:
+            await self._worker.loop.run_in_executor(None, self._bundles.install, digest)
+            problem = ""
+        except (BundleError, OSError) as error:
+            problem = f"its bundle cannot be used: {error}"
+        self._unpacking.discard(digest)
+        for ticket, words in [one for one in self._held.items() if self._bundled.get(one[0]) == digest]:
+            if problem:
+                self._refuse(words, problem)
+            else:
+                self._launch_bundled(words)
+                log.info("member.bundle_used digest=%s run=%s", digest[:12], ticket.key.run_id)
 
     def _obey(self, words: list[Any]) -> None:
         match words[0]:
             case talk.LOGS:
                 ticket = _ticket(words)
                 self._say(b"".join(self._pieces(ticket, words[5], talk.PIECE)))
+            case talk.BUNDLE:
+                try:
+                    self._bundles.begin(words[5], words[6], self._bundled.values())
+                except BundleError as error:
+                    self._refuse(words, f"its bundle cannot be used: {error}")
+                else:
+                    self._bundled[_ticket(words)] = words[5]
+            case talk.BUNDLE_PIECE:
+                self._take_piece(_ticket(words), *words[5:8])
             case talk.NEEDS:
                 self._reservations.ask(_ticket(words), resources_of(words[5]))
             case talk.CORDON:
@@ -226,10 +295,14 @@ class MemberPlugin(WorkerPlugin):
             elif words[0] == wire.HANG_UP:
                 self._calls.pop((ticket, words[5], words[6]), None)
             elif words[0] in (wire.REFUSED, wire.UNKNOWN):
+                # Whoever hears that it is unknown here may give it to another: it must not be launched after that.
+                self._held.pop(ticket, None)
+                self._bundled.pop(ticket, None)
                 self._reservations.give_back(ticket)
             elif words[0] == wire.FINISHED:
                 self._open.pop(ticket, None)
                 self._reservations.give_back(ticket)
+                self._bundled.pop(ticket, None)
                 self._calls = {call: line for call, line in self._calls.items() if call[0] != ticket}
                 # With the end, so that most logs need not be asked for, and outlive this machine.
                 lines += self._pieces(ticket, {}, PUSHED_MAX)

@@ -8,6 +8,7 @@ from enum import Enum, auto
 
 from evertick.executors import wire
 from evertick.executors.fleet import talk
+from evertick.executors.fleet.bundles import Bundle
 from evertick.executors.fleet.joining import PartEnd, joined, report_of
 from evertick.executors.keeper.book import Ticket
 from evertick.executors.shards import shard_key
@@ -43,6 +44,7 @@ class Part:
     asked: set[str] = field(default_factory=set)
     """Those who were asked and have not answered, where nobody knows who has it."""
     end: PartEnd | None = None
+    bundle: Bundle | None = None
 
     @property
     def question(self) -> bytes:
@@ -82,10 +84,20 @@ class Task:
         return joined(self.key, self.attempt, self.placement, numbered)
 
 
-def task_of_order(order: Order, placement: Placement, now: float, needs: Resources = ()) -> Task:
+def task_of_order(
+    order: Order, placement: Placement, now: float, needs: Resources = (), bundle: Bundle | None = None
+) -> Task:
     """An attempt to be given to the members of its placement."""
     parts = [
-        Part(Ticket(key, order.attempt), member, Phase.SENT, number, _launch(order, key, needs), now)
+        Part(
+            Ticket(key, order.attempt),
+            member,
+            Phase.SENT,
+            number,
+            _launch(order, key, needs, bundle),
+            now,
+            bundle=bundle,
+        )
         for key, member, number in _places(order.key, placement)
     ]
     return Task(order.key, order.attempt, placement, parts, now)
@@ -107,7 +119,9 @@ def _places(key: RunKey, placement: Placement) -> Iterable[tuple[RunKey, str, in
     return [(shard_key(key, shard.number, total), shard.member, shard.number) for shard in placement.wanted]
 
 
-def _launch(order: Order, key: RunKey, needs: Resources) -> bytes:
-    launch = (order if order.key == key else replace(order, key=key)).to_line()
-    # Only where it is said: a member of an older version offers nothing, and is never asked.
-    return wire.line(talk.NEEDS, *key, order.attempt, dict(needs)) + launch if needs else launch
+def _launch(order: Order, key: RunKey, needs: Resources, bundle: Bundle | None) -> bytes:
+    """What a member is to know before it, in front of it; only where there is something to know."""
+    said = wire.line(talk.NEEDS, *key, order.attempt, dict(needs)) if needs else b""
+    if bundle is not None:
+        said += wire.line(talk.BUNDLE, *key, order.attempt, bundle.digest, len(bundle.data))
+    return said + (order if order.key == key else replace(order, key=key)).to_line()

@@ -28,6 +28,9 @@ LOGS: Final = "logs"  # job, scheduled for, origin, attempt, {step: offset}
 LOG: Final = "log"  # job, scheduled for, origin, attempt, step, offset, base64, is complete
 LOGS_END: Final = "logs-end"  # job, scheduled for, origin, attempt: no more than what was said
 CORDON: Final = "cordon"  # is closed
+BUNDLE: Final = "bundle"  # job, scheduled for, origin, attempt, digest, size: said right before its launch
+BUNDLE_PIECE: Final = "bundle-piece"  # job, scheduled for, origin, attempt, digest, offset, base64
+WANT_BUNDLE: Final = "want-bundle"  # member to scheduler: job, scheduled for, origin, attempt, digest, offset
 NEEDS: Final = "needs"  # job, scheduled for, origin, attempt, {resource: amount}: said right before its launch
 LEAVE: Final = "leave-fleet"  #
 

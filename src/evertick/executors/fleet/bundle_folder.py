@@ -1,0 +1,109 @@
+"""Where a member keeps the bundles of jobs: one folder for each digest, whole or not there at all."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final
+
+from evertick.executors.fleet.bundles import PACKED_MAX, BundleError, unpack
+from evertick.model import run_variables as variables
+
+KEPT_SECONDS: Final = 30 * 86_400.0
+"""A bundle that no attempt was launched with for this long is removed."""
+BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
+"""Of all bundles; beyond it those that were not used for longest go first."""
+RECENT_SECONDS: Final = 86_400.0
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_SCRATCH: Final = ".new-"
+_WORK: Final = 9
+"""The place of the work among the words of a launch."""
+
+
+class BundleFolder:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in folder.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(left, ignore_errors=True)  # an earlier process was killed over it
+        self._arriving: dict[str, tuple[int, bytearray]] = {}
+
+    def has(self, digest: str) -> bool:
+        return (self._folder / digest).is_dir()
+
+    def begin(self, digest: Any, size: Any, wanted: Collection[str] = ()) -> None:
+        """A bundle of that size may arrive; `BundleError` for what cannot be one.
+
+        What has arrived of others than `wanted` is forgotten.
+        """
+        if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+            raise BundleError("it has no digest")
+        if type(size) is not int or not 0 < size <= PACKED_MAX:
+            raise BundleError(f"it is larger than {PACKED_MAX:,} bytes")
+        self._arriving = {one: known for one, known in self._arriving.items() if one in wanted or one == digest}
+        if not self.has(digest):
+            self._arriving.setdefault(digest, (size, bytearray()))
+
+    def missing_from(self, digest: str) -> int:
+        """Which byte is the next one to ask for."""
+        return len(self._arriving[digest][1]) if digest in self._arriving else 0
+
+    def add(self, digest: str, offset: int, piece: str) -> bool:
+        """Take a piece in; True when the bundle is there as a whole. One that does not fit is passed over."""
+        if digest not in self._arriving:
+            return False
+        size, data = self._arriving[digest]
+        if offset == len(data):
+            data += base64.b64decode(piece, validate=True)
+        return len(data) >= size
+
+    def install(self, digest: str) -> None:
+        """Unpack what has arrived; for a thread, because it may take a while."""
+        _, data = self._arriving.pop(digest)
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise BundleError("it is not what it is said to be")
+        scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=self._folder))
+        try:
+            archive, files = scratch / "archive", scratch / "files"
+            archive.write_bytes(data)
+            files.mkdir()
+            unpack(archive, files)
+            os.rename(files, self._folder / digest)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def launched_with(self, digest: str, words: list[Any]) -> list[Any]:
+        """The words of a launch whose attempt works in the bundle."""
+        folder = str(self._folder / digest)
+        os.utime(folder)
+        work = json.loads(words[_WORK])
+        work.setdefault("working_dir", folder)
+        env = [pair for pair in work.get("env", ()) if pair[0] != variables.BUNDLE]
+        named = {pair[0] for pair in env}
+        env += [[variables.BUNDLE, folder], *([] if "PYTHONPATH" in named else [["PYTHONPATH", folder]])]
+        return [*words[:_WORK], json.dumps({**work, "env": env}), *words[_WORK + 1 :]]
+
+    def tidy(self, in_use: Collection[str]) -> int:
+        """Remove bundles that nothing uses; answers how many."""
+        found = sorted((path.stat().st_mtime, path) for path in self._folder.iterdir() if _DIGEST.fullmatch(path.name))
+        sizes = {path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for _, path in found}
+        total, removed = sum(sizes.values()), 0
+        for used_at, path in found:
+            age = time.time() - used_at
+            is_old = age > KEPT_SECONDS or (total > BYTES_MAX and age > RECENT_SECONDS)
+            if is_old and path.name not in in_use:
+                # Renamed first: a removal that is cut short must not leave half of it under its name.
+                scratch = path.with_name(f"{_SCRATCH}{path.name}")
+                os.rename(path, scratch)
+                shutil.rmtree(scratch, ignore_errors=True)
+                total -= sizes[path]
+                removed += 1
+        return removed
