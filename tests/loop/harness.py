@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import Any
 
-from evertick.dispatch.lookup import look_up, open_runs, recall
+from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall
 from evertick.dispatch.taking import read_gained
 from evertick.dispatch.writer import answered, commit_around
 from evertick.errors import Fenced
@@ -21,6 +21,7 @@ from evertick.loop.effects import (
     Launch,
     Log,
     LookUp,
+    LookUpOutcomes,
     Recall,
     Reconcile,
     Record,
@@ -168,7 +169,7 @@ class World:
         self.incarnation = f"start-{next(self._numbers)}"
         self.born_at = self.now
         self.state = State(self.settings, "node", self.incarnation, self.now)
-        self.writes: list[Commit | Record | LookUp | Audit] = []
+        self.writes: list[Commit | Record | LookUp | LookUpOutcomes | Audit] = []
         self.turns.clear()
         self.inbox: list[Message] = [
             DefinitionsResynced(list(self.jobs.values()), self.are_whole),
@@ -309,7 +310,7 @@ class World:
                 self.executor.stop(effect)
             case Reconcile():
                 self.executor.reconcile(effect)
-            case LookUp() | Audit():
+            case LookUp() | LookUpOutcomes() | Audit():
                 self.writes.append(effect)
             case TellStep():
                 self.told.append(effect)
@@ -330,6 +331,8 @@ class World:
                         self.inbox.append(answered(number, commit_around(self.store, commit)))
                     except Fenced as fenced:
                         self.inbox.append(BatchFenced(number, fenced.buckets))
+                case LookUpOutcomes() as asked:
+                    self.inbox += outcomes(self.store, asked)
                 case Audit() as audit:
                     self.inbox += open_runs(self.store, audit)
                 case LookUp(keys):

@@ -8,6 +8,7 @@ import pytest
 
 from evertick.loop.effects import Notify
 from evertick.loop.messages import RunFinished
+from evertick.model.bucket import bucket_of
 from evertick.model.constraint import (
     Action,
     ActionKind,
@@ -20,8 +21,9 @@ from evertick.model.constraint import (
     RequirePreviousSuccess,
 )
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.lifecycle import FAILED, SKIPPED, TIMED_OUT, RunState, Trigger
-from evertick.model.run import RunKey
+from evertick.model.ledger import Batch
+from evertick.model.lifecycle import CANCELLED, FAILED, PLANNED, SKIPPED, SUCCEEDED, TIMED_OUT, RunState, Trigger
+from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import EverySpec
 from evertick.operations import message_of
 from tests.loop.harness import Act, World, at, job, retries, world
@@ -199,3 +201,25 @@ def test_a_run_that_is_expected_to_end_is_watched_across_a_restart_and_told_once
     here.restart()
     here.run_until("08:31:50")
     assert notices(here) == []
+
+
+@pytest.mark.parametrize(
+    ("end", "lines"),
+    [
+        pytest.param(FAILED, ["08:32 skipped condition"], id="it failed"),
+        pytest.param(SUCCEEDED, ["08:32 succeeded"], id="it succeeded"),
+        pytest.param(CANCELLED, ["08:32 succeeded"], id="it was cancelled"),
+        pytest.param(None, ["08:32 succeeded"], id="it has never run"),
+    ],
+)
+def test_the_success_of_a_job_of_another_node_is_asked_of_the_ledger(end, lines):
+    here = world(bound("a", RequirePreviousSuccess(("up",))), job("up"))
+    here.say(here.lost(bucket_of("up")))
+    here.run_until("08:31:30")
+    if end is not None:
+        key = RunKey("up", at("08:31:30"), "r1")
+        here.store.commit(Batch(by="east/1#1", entries=[Entry(key, PLANNED, Trigger.MANUAL, here.now)]))
+        here.store.record([Change(key, end, here.now, finished_at=here.now)])
+    here.run_until("08:32:30")
+    assert here.ledger()[1:] == lines
+    assert here.state.outcomes_asked == set()

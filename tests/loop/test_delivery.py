@@ -35,6 +35,7 @@ from evertick.loop.messages import (
     NodesSeen,
     OpenRunsSeen,
     OrphansFound,
+    OutcomesSeen,
     PauseJob,
     PlacementsRecalled,
     ResumeJob,
@@ -54,6 +55,7 @@ from evertick.loop.messages import (
 from evertick.loop.settings import LoopSettings
 from evertick.model.bucket import bucket_of
 from evertick.model.chain import After
+from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant
 from evertick.model.job import Job
 from evertick.model.lifecycle import FAILED, OPEN, SUCCEEDED, TERMINAL
@@ -292,6 +294,13 @@ def a_run_of_another_node(here: Redelivering) -> None:
     here.run_until("10:20")
 
 
+def after_a_job_of_another_node(here: Redelivering) -> None:
+    here.define(replace(here.jobs["a"], constraints=(RequirePreviousSuccess(("b",)),)))
+    here.say(here.lost(bucket_of("b")))
+    here.run_until("10:20")
+    here.say(here.gain([bucket_of("b")]))
+
+
 def the_end(here: Redelivering) -> None:
     here.run_until("09:10")
     here.say(Shutdown())
@@ -314,6 +323,7 @@ STORIES: dict[type, Callable[[Redelivering], None]] = {
     **dict.fromkeys((BucketsGained, BucketsLost, LeaseRenewed, OrphansFound), buckets_move),
     BatchFenced: taken_behind_its_back,
     **dict.fromkeys((NodesSeen, ForwardedReport), a_run_of_another_node),
+    OutcomesSeen: after_a_job_of_another_node,
     Shutdown: the_end,
 }
 

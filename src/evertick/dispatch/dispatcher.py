@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evertick.dispatch.clock import Clock
 from evertick.dispatch.inbox import Inbox
-from evertick.dispatch.lookup import look_up, open_runs, recall
+from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor, HearsOfSubRuns, PlacedExecutor
 from evertick.loop.decide import decide
@@ -20,6 +20,7 @@ from evertick.loop.effects import (
     Launch,
     Log,
     LookUp,
+    LookUpOutcomes,
     Notify,
     Recall,
     Reconcile,
@@ -190,6 +191,8 @@ class Dispatcher:
                 for executor in self._executors.values():
                     if isinstance(executor, HearsOfSubRuns):
                         executor.sub_run_ended(*effect)
+            case LookUpOutcomes():
+                self._writer.write(Ask(lambda store: outcomes(store, effect)))
             case Audit():
                 self._writer.write(Ask(lambda store: open_runs(store, effect)))
             case Recall(job_id):

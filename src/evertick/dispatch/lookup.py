@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evertick.loop.effects import Audit
-from evertick.loop.messages import Message, OpenRunsSeen, PlacementsRecalled, SubRunFound, SubRunsSeen
-from evertick.model.lifecycle import OPEN
+from evertick.loop.effects import Audit, LookUpOutcomes
+from evertick.loop.messages import Message, OpenRunsSeen, OutcomesSeen, PlacementsRecalled, SubRunFound, SubRunsSeen
+from evertick.model.lifecycle import FAILED, LOST, OPEN, TIMED_OUT
 from evertick.model.run import LedgerRow, RunKey
 from evertick.routing.strategies import HISTORY
 from evertick.store import RunFilter, Store
@@ -27,6 +27,13 @@ def _row(store: Store, key: RunKey) -> LedgerRow | None:
         if found is not None or page.after is None:
             return found
         after = page.after
+
+
+def outcomes(store: Store, asked: LookUpOutcomes) -> list[Message]:
+    """Which of the jobs failed last; one that has never run has not."""
+    newest = store.newest(asked.job_ids)
+    failed = frozenset(job_id for job_id, rows in newest.items() if rows and rows[0].state in (FAILED, TIMED_OUT, LOST))
+    return [OutcomesSeen(asked.key, failed)]
 
 
 def open_runs(store: Store, audit: Audit) -> list[Message]:

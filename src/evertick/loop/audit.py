@@ -141,6 +141,8 @@ def _waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | 
 
 
 def _plan_waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | None:
+    if run.key in state.outcomes_asked:
+        return Wait.LEDGER
     if run.due_at(turn.now) > turn.now - OVERDUE_US:
         return Wait.TIME
     if job.hold is not None or job.job.id in state.to_plan or state.index.horizon < turn.now:

@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable
 from typing import Final, TypeVar
 
-from evertick.loop.effects import Notify
+from evertick.loop.effects import LookUpOutcomes, Notify
+from evertick.loop.messages import OutcomesSeen
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
@@ -51,11 +52,36 @@ def missing_success(state: State, turn: Turn, job: JobState, run: OpenRun) -> st
     for constraint in _of(job, RequirePreviousSuccess):
         for required in constraint.jobs or (job.job.id,):
             other = state.jobs.get(required)
-            if other is not None and other.last_failed:
+            has_failed = other.last_failed if other is not None else required in (run.failed_elsewhere or ())
+            if has_failed:
                 detail = f"the last run of {required!r} did not succeed"
                 violate(turn, job, run, "requirePreviousSuccess", constraint.on_violation, detail)
                 return detail
     return None
+
+
+def must_ask(state: State, turn: Turn, job: JobState, run: OpenRun) -> bool:
+    """Whether a run has to wait for the ledger to say how jobs of other nodes went; asks, the first time."""
+    required = {name for constraint in _of(job, RequirePreviousSuccess) for name in constraint.jobs}
+    elsewhere = sorted(name for name in required if not state.owns(name))
+    if not elsewhere or run.failed_elsewhere is not None:
+        return False
+    if run.key not in state.outcomes_asked:
+        state.outcomes_asked.add(run.key)
+        turn.do(LookUpOutcomes(run.key, elsewhere))
+    return True
+
+
+def outcomes_seen(state: State, message: OutcomesSeen) -> OpenRun | None:
+    """The run that may go on, now that this is known."""
+    if message.key not in state.outcomes_asked:
+        return None  # said again
+    state.outcomes_asked.discard(message.key)
+    job = state.jobs.get(message.key.job_id)
+    run = job.planned.get(message.key) if job is not None and job.planned else None
+    if run is not None:
+        run.failed_elsewhere = message.failed
+    return run
 
 
 def too_many(turn: Turn, job: JobState, run: OpenRun) -> None:

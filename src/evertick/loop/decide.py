@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from evertick.loop import audit, chain, clocks, jobs, orphans, ownership, placing, requests, settle, subruns
+from evertick.loop.constraints import outcomes_seen
 from evertick.loop.delivery import note_answered
 from evertick.loop.effects import Decision, Resync
 from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed, settle_catchup
@@ -39,6 +40,7 @@ from evertick.loop.messages import (
     NodesSeen,
     OpenRunsSeen,
     OrphansFound,
+    OutcomesSeen,
     PauseJob,
     PlacementsRecalled,
     ResumeJob,
@@ -122,6 +124,10 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             settle.found_running(state, turn, message)
         case MembersSeen():
             _go_on(state, turn, placing.members_seen(state, message))
+        case OutcomesSeen():
+            run = outcomes_seen(state, message)
+            if run is not None:
+                state.ring.put(turn.now, run)
         case OpenRunsSeen():
             audit.seen(state, turn, message)
         case PlacementsRecalled():

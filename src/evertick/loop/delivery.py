@@ -43,6 +43,7 @@ IDENTITY: Final[Mapping[type, Identity]] = {
     m.BatchFenced: Identity.WRITE,
     m.ChangesRecorded: Identity.WRITE,
     m.OpenRunsSeen: Identity.ASKED,
+    m.OutcomesSeen: Identity.ASKED,
     m.PlacementsRecalled: Identity.ASKED,
     m.MembersSeen: Identity.STATE,
     m.AttemptSeen: Identity.ATTEMPT,

@@ -88,6 +88,13 @@ class Recall(NamedTuple):
     job_id: str
 
 
+class LookUpOutcomes(NamedTuple):
+    """Read how the last runs of these jobs ended, for a run that is due; answered by `OutcomesSeen`."""
+
+    key: RunKey
+    job_ids: Sequence[str]
+
+
 class Audit(NamedTuple):
     """Read open entries that were due by `until`, behind every write asked for before; answered by `OpenRunsSeen`."""
 
@@ -139,6 +146,7 @@ Effect: TypeAlias = (
     | Reconcile
     | Recall
     | LookUp
+    | LookUpOutcomes
     | Audit
     | TellStep
     | Release

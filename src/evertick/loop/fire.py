@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from evertick.loop.chain import is_held_back, missing, parents_of, use
 from evertick.loop.claims import needs_claim
-from evertick.loop.constraints import check_behind, missing_success, too_many
+from evertick.loop.constraints import check_behind, missing_success, must_ask, too_many
 from evertick.loop.enter import drop, settle_catchup, settle_job
 from evertick.loop.placing import find_place, neighbours, next_to_go, note_placed, whom_it_meets
 from evertick.loop.runs import Lane, OpenRun, Queue
@@ -138,6 +138,8 @@ def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
             note_wait(run, Wait(WaitKind.HOLD, turn.now, str(job.hold)))
         _wait(state, turn, job, job.lane_of(run.key), run)
         return
+    if job.job.constraints and must_ask(state, turn, job, run):
+        return  # it is offered again when the ledger has answered
     reason = _reason_to_skip(state, turn, job, run)
     if reason is not None:
         skip(state, turn, job, run, *reason)

@@ -52,6 +52,7 @@ __all__ = [
     "NodesSeen",
     "OpenRunsSeen",
     "OrphansFound",
+    "OutcomesSeen",
     "PauseJob",
     "PlacementsRecalled",
     "ReplySlot",
@@ -192,6 +193,15 @@ class SubRunsSeen(NamedTuple):
     found: Sequence[SubRunFound]
 
 
+class OutcomesSeen(NamedTuple):
+    """How the last runs of jobs of other nodes ended, which a run that is due depends on."""
+
+    key: RunKey
+    """Of the run that is due."""
+    failed: frozenset[str]
+    """The jobs among them whose last run did not succeed."""
+
+
 class OpenRunsSeen(NamedTuple):
     """A portion of the overdue entries that are open by the ledger, oldest first."""
 
@@ -319,6 +329,7 @@ Message: TypeAlias = (
     | BatchFenced
     | ChangesRecorded
     | OpenRunsSeen
+    | OutcomesSeen
     | PlacementsRecalled
     | MembersSeen
     | AttemptSeen

@@ -26,6 +26,7 @@ class OpenRun:
         "executor",
         "expected_at",
         "facts",
+        "failed_elsewhere",
         "fence",
         "has_unsaid_steps",
         "has_used_successes",
@@ -94,6 +95,8 @@ class OpenRun:
         """Whether it had to wait for its turn: behind other runs, for a queue, a member or the jobs before it."""
         self.was_asked = False
         """Whether its executor was asked what became of it and has not answered yet."""
+        self.failed_elsewhere: frozenset[str] | None = None
+        """Jobs of other nodes that it depends on and whose last run failed; None: the ledger has not said."""
         self.early_change: Change | None = None
         """What it became before its entry was known to be in the ledger."""
 

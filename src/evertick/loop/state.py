@@ -313,6 +313,8 @@ class State:
         """Runs that steps on this node wait for."""
         self.next_look_up_at: Instant = now
         self.catchup: Catchup | None = None
+        self.outcomes_asked: set[RunKey] = set()
+        """Runs that are due, and that wait for the ledger to say how runs of other nodes ended."""
         self.unlaunched: dict[RunKey, OpenRun] = {}
         """Runs that the ledger has as launched, and that wait for the lease of this node to be renewed."""
         self.statistics = Statistics()

@@ -7,7 +7,7 @@ from random import Random
 from typing import Protocol
 
 from evertick.dispatch.leadership import RENEWALS_PER_LEASE, Leadership
-from evertick.dispatch.lookup import look_up, open_runs, recall
+from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.delivery import IDENTITY, Identity
 from evertick.loop.effects import (
@@ -18,6 +18,7 @@ from evertick.loop.effects import (
     Launch,
     Log,
     LookUp,
+    LookUpOutcomes,
     Recall,
     Reconcile,
     Record,
@@ -332,6 +333,8 @@ class Node:
                 self._executors.reconcile(self.caller, runs)
             case LookUp(keys):
                 self._writer.write(lambda: look_up(self._store, keys))
+            case LookUpOutcomes():
+                self._writer.write(lambda: outcomes(self._store, effect))
             case Audit():
                 # Without owners a run is written over by nodes that do not have it.
                 if self._scenario.ownership is not Ownership.NONE:
