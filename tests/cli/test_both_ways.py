@@ -157,6 +157,7 @@ def test_what_is_asked_for_is_done(desk, way):
     assert desk.ask(way, "pause", "hourly", "--note", "a move")[1]["is_answered"]
     assert desk.ask(way, "status", "hourly")[1]["pause_note"] == "a move"
     assert desk.ask(way, "resume", "hourly", "--catchup", "none")[1]["answer"] == {"resumed": True}
+    assert "is not paused; nothing was changed" in run("resume", "hourly", *desk.ways[way]).stdout
     code, filled = desk.ask(
         way, "backfill", "hourly", "--from", "2026-03-01T00:00Z", "--to", "2026-03-01T02:00Z", "--all"
     )

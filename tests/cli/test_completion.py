@@ -50,6 +50,10 @@ def completed(*words: str) -> list[str]:
         pytest.param(["upcoming", "--job", "ex"], ["export"], id="jobs of an option"),
         pytest.param(["resume", "report", "--catchup", "l"], ["latest"], id="choices"),
         pytest.param(["completion", "z"], ["zsh"], id="shells"),
+        pytest.param(["history", "--state", "s"], ["succeeded", "skipped"], id="states of runs"),
+        pytest.param(["history", "--trigger", "ca"], ["catchup"], id="triggers"),
+        pytest.param(["history", "--reason", "dis"], ["disabled"], id="reasons"),
+        pytest.param(["list", "--status", "p"], ["paused"], id="statuses of jobs"),
     ],
 )
 def test_what_is_completed(home, words, found):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -344,6 +345,20 @@ def test_logs_are_found_beside_a_ledger_that_is_named(logs):
         (2, "build", "new\n"),
         (2, "test", "\x1b[31mred\n"),
     ]
+
+
+def test_an_attempt_that_was_not_made_is_not_found(logs):
+    result = run("logs", failed_run(), "--attempt", "9", "--folder", logs)
+    assert (code_of(result), "has 2 attempts, and no attempt 9" in str(result.exception)) == (3, True)
+
+
+def test_a_heading_begins_a_line_after_output_that_did_not_end_its_own(logs):
+    (build,) = (logs / ".evertick").rglob("2/build.log")
+    build.write_text("no newline", encoding="utf-8")
+    os.utime(build, (1, 1))  # it came first
+    result = run("logs", failed_run(), "--folder", logs)
+    assert result.stdout == "no newline\x1b[31mred\n"
+    assert result.stderr == "==> build (attempt 2)\n\n==> test (attempt 2)\n"
 
 
 def test_a_step_that_printed_nothing_names_those_that_did(logs):

@@ -74,6 +74,22 @@ CRON_TZ=Europe/Berlin
         assert "11: '/opt/start' is not carried over: @reboot" in told(imported)
         assert "although its last run is still active" in told(imported)
 
+    @pytest.mark.parametrize(
+        ("comment", "description"),
+        [
+            pytest.param("# m h  dom mon dow   command", None, id="the columns"),
+            pytest.param("# m h dom mon dow user  command", None, id="of a system's"),
+            pytest.param("# *  *  *  *  * user-name command to be executed", None, id="a drawing of them"),
+            pytest.param("# |  |  |  |  |", None, id="its lines"),
+            pytest.param("#0 4 * * * /opt/old.sh", None, id="an entry that was taken out"),
+            pytest.param("# rotate the logs", "rotate the logs", id="words"),
+            pytest.param("# every hour of the day", "every hour of the day", id="words that begin alike"),
+        ],
+    )
+    def test_a_comment_is_a_description_only_where_it_describes(self, comment, description):
+        (job,) = jobs_of(read_crontab(f"{comment}\n0 3 * * * /opt/rotate.sh\n", "crontab")).values()
+        assert (job.description or None) == description
+
     def test_the_user_column_of_a_system_crontab(self):
         imported = read_crontab("17 * * * * root run-parts /etc/hourly\n5 4 * * * www sync\n", "x", is_system=True)
         jobs = jobs_of(imported)

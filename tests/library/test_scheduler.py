@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pydoc
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -484,3 +485,9 @@ def test_jobs_of_files_and_of_code_are_run_by_one_scheduler(tmp_path):
             assert (await scheduler.trigger_now("print-nothing")).is_success  # the code's, not the file's
 
     run(main)
+
+
+def test_the_decorator_is_in_the_help_of_the_class():
+    told = pydoc.render_doc(Scheduler, renderer=pydoc.plaintext)
+    assert "job(self, *, cron" in told
+    assert "Make a job of a function" in told

@@ -20,6 +20,7 @@ from evertick.model.ledger import Batch, Request, RequestKind
 from evertick.model.lifecycle import FAILED, RUNNING, Trigger
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
+from evertick.operations import answer_to, message_of, resume_request, submit
 from tests.loop.harness import FOREVER, SKIP, WAIT, Act, at, clock_of, job, parallel, retries, world
 
 MINUTELY = EverySpec(MINUTE)
@@ -309,3 +310,12 @@ def test_statistics_count_what_was_done():
     assert (statistics.entered, statistics.launched) == (4, 2)
     assert statistics.ended == {"succeeded": 2}
     assert statistics.skipped == {"overlap": 2}
+
+
+def test_a_resume_of_a_job_that_is_not_paused_says_that_nothing_was_done():
+    here = world(job("a"))
+    here.run_until("08:45")
+    submit(here.store, resume_request("r", "a", here.now))
+    here.say(*map(message_of, here.store.claim(None, 10)))
+    here.run_for(SECOND)
+    assert answer_to(here.store, "r") == {"resumed": False}

@@ -72,22 +72,27 @@ class PlainDisplay:
         self._to_stderr = output_on_stderr
         self._last: tuple[str, int] | None = None
         self._told: dict[str, str] = {}
+        self._is_inside_line = False
+        """Whether what was written last did not end its line."""
 
     def write(self, step: str, attempt: int, data: bytes) -> None:
         if (step, attempt) != self._last and (self._has_headings or attempt > 1):
-            note(f"==> {step} (attempt {attempt})")
+            self.tell(f"==> {step} (attempt {attempt})")
         self._last = (step, attempt)
         write_bytes(data, to_stderr=self._to_stderr)
+        self._is_inside_line = not data.endswith(b"\n")
 
     def tell(self, words: str) -> None:
-        note(words)
+        # On stderr, where the words are: what is on stdout stays byte for byte what was printed.
+        note(f"\n{words}" if self._is_inside_line else words)
+        self._is_inside_line = False
 
     def show(self, steps: Iterable[Step]) -> None:
         for step in steps:
             if step.state in MARKS and self._told.get(step.name) != step.state:
                 self._told[step.name] = step.state
                 if self._tells_ends:
-                    note(f"{step.state:<10} {step.name}{_took(step)}{_why(step)}")
+                    self.tell(f"{step.state:<10} {step.name}{_took(step)}{_why(step)}")
 
     def close(self, steps: Iterable[Step]) -> None:
         self.show(steps)

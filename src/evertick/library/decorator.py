@@ -44,7 +44,13 @@ class JobRegistry:
         self._on_change(one.job)
         return one.job
 
-    def decorator(
+
+class JobDecorator:
+    """What has a registry lets functions be decorated."""
+
+    _registry: JobRegistry
+
+    def job(
         self,
         *,
         cron: str | Sequence[str] | None = None,
@@ -81,7 +87,7 @@ class JobRegistry:
         options = {name: value for name, value in locals().items() if name not in ("self", "isolation")}
 
         def decorate(call: Callable[P, R]) -> Callable[P, R]:
-            self.add(call, options, isolation)
+            self._registry.add(call, options, isolation)
             return call
 
         return decorate

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from evertick.errors import Conflict
 from evertick.executors.child import CHILD
-from evertick.library.decorator import JobRegistry
+from evertick.library.decorator import JobDecorator, JobRegistry
 from evertick.library.events import Callback, EventStream, Listeners, event_of, status_event
 from evertick.library.loops import OwnLoop
 from evertick.library.place import Place, find_place, open_store
@@ -40,7 +40,7 @@ STOP_SECONDS = 30.0
 _LEFT_TO_PARENT: list[object] = []
 
 
-class Scheduler(Questions):
+class Scheduler(JobDecorator, Questions):
     """Schedules the functions that are decorated with `job`, and the job files of a folder where there is one.
 
     Nothing is opened and no thread is started before `start`, so that a module may define one and a server fork
@@ -70,7 +70,6 @@ class Scheduler(Questions):
         self._memory: Store | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._own_loop: OwnLoop | None = None
-        self.job = self._registry.decorator
 
     # --- life
 

@@ -290,11 +290,12 @@ def _fire_stops(state: State, turn: Turn) -> None:
             if job is None or job.hold is not None or is_missed(instant, turn.now, job.job.policy.grace_us):
                 continue
             own = (job.lanes or {}).get("")
+            was_active = own is not None and bool(own.active)
             if own is not None:
                 for active in list(own.active.values()):
                     turn.ask_to_stop(active, f"stopped by its {kind} schedule at {to_text(instant)}")
                 drop_waiting_retries(state, turn, job, own)
-            if kind == RESTART:
+            if kind == RESTART and was_active:  # what is not running has nothing to be started anew
                 key = RunKey(job_id, instant, RESTART)
                 turn.enter_once(job, Entry(key, PLANNED, Trigger.SCHEDULER, turn.now, detail="by its restart schedule"))
 

@@ -157,7 +157,7 @@ def resume(state: State, turn: Turn, message: ResumeJob) -> None:
     if _is_out_of_date(state, turn, job, message):
         return
     if job.paused_at is None:
-        _answer(state, turn, message, resumed=True)
+        _answer(state, turn, message, resumed=False)  # it is not paused: there is nothing to do
         return
     release(state, turn, job, message.keep)
     if job.paused_at is None:

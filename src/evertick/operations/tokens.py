@@ -135,7 +135,7 @@ class Tokens:
         with locked(self._path):
             if self._path.exists():
                 return None
-            token, text = _new("first", Role.ADMIN, self._now(), "first start", None)
+            token, text = _new("admin", Role.ADMIN, self._now(), "first start", None)
             write_private(self._first, f"{text}\n".encode())
             self._write({token.id: token})
         return text

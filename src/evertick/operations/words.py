@@ -32,7 +32,9 @@ def time_text(at: Instant, zone: str, beside: Instant) -> str:
 
 
 def span_text(span_us: int) -> str:
-    """How long that is: `1h12m41s`, `3s250ms`, `12ms`; milliseconds only below ten seconds."""
+    """How long that is: `1h12m41s`, `3.006 s`, `12ms`; milliseconds only below ten seconds."""
+    if SECOND < abs(span_us) < 10 * SECOND and span_us // MILLISECOND % 1_000:
+        return f"{span_us // MILLISECOND / 1_000:.3f} s"
     unit = MILLISECOND if abs(span_us) < 10 * SECOND else SECOND
     return format_duration(span_us // unit * unit)
 

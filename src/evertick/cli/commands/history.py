@@ -5,16 +5,56 @@ from __future__ import annotations
 import click
 
 from evertick.cli.complete import complete_jobs
+from evertick.cli.complete import words as one_of
 from evertick.cli.output import note, output_option, show
 from evertick.cli.place import Place, place_options
 from evertick.cli.runs import runs_table
 
 
+def _states() -> list[str]:
+    from evertick.model.lifecycle import RunState
+
+    return list(RunState)
+
+
+def _triggers() -> list[str]:
+    from evertick.model.lifecycle import Trigger
+
+    return list(Trigger)
+
+
+def _reasons() -> list[str]:
+    from evertick.model.lifecycle import SkipReason
+
+    return list(SkipReason)
+
+
 @click.command()
 @click.argument("job", required=False, shell_complete=complete_jobs)
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Only runs in this state; may be repeated.")
-@click.option("--trigger", "triggers", multiple=True, metavar="TRIGGER", help="Only of this trigger; may be repeated.")
-@click.option("--reason", "reasons", multiple=True, metavar="REASON", help="Only skips for it; may be repeated.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    shell_complete=one_of(_states),
+    help="Only runs in this state; may be repeated.",
+)
+@click.option(
+    "--trigger",
+    "triggers",
+    multiple=True,
+    metavar="TRIGGER",
+    shell_complete=one_of(_triggers),
+    help="Only of this trigger; may be repeated.",
+)
+@click.option(
+    "--reason",
+    "reasons",
+    multiple=True,
+    metavar="REASON",
+    shell_complete=one_of(_reasons),
+    help="Only skips for it; may be repeated.",
+)
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only of jobs with this tag; may be repeated.")
 @click.option("--executor", metavar="NAME", help="Only what ran there.")
 @click.option("--since", metavar="TIME", help="Due at this time or later.")

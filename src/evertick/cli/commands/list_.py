@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import click
 
 from evertick.cli import times
+from evertick.cli.complete import words
 from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.place import Place, place_options
 from evertick.cli.runs import state_text
@@ -16,9 +17,22 @@ from evertick.model.instant import from_text
 PROBLEMS_SHOWN = 5
 
 
+def _statuses() -> list[str]:
+    from evertick.model.lifecycle import JobStatus
+
+    return list(JobStatus)
+
+
 @click.command(name="list")
 @click.argument("search", required=False, default="")
-@click.option("--status", "statuses", multiple=True, metavar="STATUS", help="Only jobs that stand so; may be repeated.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    metavar="STATUS",
+    shell_complete=words(_statuses),
+    help="Only jobs with this status; may be repeated.",
+)
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only jobs with this tag; may be repeated.")
 @click.option("--all", "with_gone", is_flag=True, help="Also jobs whose definition is gone.")
 @place_options

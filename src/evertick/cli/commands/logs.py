@@ -56,6 +56,11 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
             names = tuple(dict.fromkeys(one["step"] for one in known))
             raise NotFound(f"the run {run['run']} has no log of a step '{step}'.", names[:3])
         absent = [one["text"] for one in run["absent_logs"] if attempt in (None, one["attempt"])]
+        attempts = max((one["attempt"] for one in known), default=0)
+        attempts = max(attempts, run["attempt"])
+        if attempt is not None and attempt > attempts and not follow:
+            had = {0: "no attempt yet", 1: "one attempt"}.get(attempts, f"{attempts} attempts")
+            raise NotFound(f"the run {run['run']} has {had}, and no attempt {attempt}.")
         if output != "table":
             wanted = [one for one in chosen if attempt in (None, one["attempt"])]
             if absent and not wanted:

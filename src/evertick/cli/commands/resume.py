@@ -34,5 +34,9 @@ def resume(job: str, keep: str | None, place: Place, output: str) -> None:
 
     with place.desk() as desk:
         asked = ask(lambda request, wait: desk.resume(job, keep, request_id=request, wait_seconds=wait))
-    told = f"{job} is planned again" if asked["is_answered"] else asked["request"]
+    told = asked["request"]
+    if asked["is_answered"]:
+        # Answers of older schedulers, and of one that a newer request overtook, do not say.
+        was_paused = asked["answer"].get("resumed", True)
+        told = f"{job} is planned again" if was_paused else f"{job} is not paused; nothing was changed"
     show(output, asked, lambda: show_text(told))

@@ -114,13 +114,15 @@ def show_(folder: Path, output: str) -> None:
     """
     from evertick.errors import NotFound
 
-    text = _tokens(folder).first()
+    tokens = _tokens(folder)
+    text = tokens.first()
     if text is None:
         raise NotFound(
             "the first token is not kept here: no server has run in this folder, or it was revoked. "
             "Next: evertick token create NAME --role admin"
         )
-    show(output, {"name": "first", "token": text}, lambda: show_text(text), name="token")
+    token = tokens.check(text)
+    show(output, {"name": token.name if token else "", "token": text}, lambda: show_text(text), name="token")
 
 
 def _tokens(folder: Path) -> Tokens:

@@ -27,4 +27,13 @@ def carry_out(checks: Iterable[Check]) -> Iterator[Finding]:
             found = [Finding(name, *one) for one in check()]
         except Exception as error:  # a doctor that falls over helps nobody
             found = [Finding(name, FAIL, f"{type(error).__name__}: {error}")]
-        yield from found
+        for one in found:
+            yield from _in_lines(one)
+
+
+def _in_lines(found: Finding) -> Iterator[Finding]:
+    """A finding for each line of an error that tells several: a cell of a table is one line."""
+    *before, last = [line.strip() for line in found.finding.splitlines() if line.strip()] or [""]
+    for line in before:
+        yield found._replace(finding=line, next="")
+    yield found._replace(finding=last, next=" ".join(found.next.split()))

@@ -20,6 +20,13 @@ _NOT_CARRIED: Final = {
     "LOGNAME": "a job runs as the user of the scheduler.",
     "USER": "a job runs as the user of the scheduler.",
 }
+_COLUMNS: Final = frozenset(
+    {"m", "min", "minute", "h", "hr", "hour", "dom", "day", "d", "mon", "month", "dow", "weekday", "week", "of"}
+    | {"user", "user-name", "username", "command", "cmd", "to", "be", "executed"}
+)
+"""Words of the line that heads the columns of a crontab: `m h dom mon dow command`."""
+_ENTRY: Final = re.compile(r"(@[a-z]+|[\d*][\d*/,-]*(\s+[\dA-Za-z*/,-]+){4})\s+\S")
+"""An entry that was commented out."""
 _WRAPPERS: Final = frozenset(
     {"sudo", "nice", "ionice", "env", "exec", "time", "nohup", "chronic", "sh", "bash", "python3"}
 )
@@ -38,7 +45,7 @@ def read_crontab(text: str, source: str, *, is_system: bool = False, timezone: s
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
-            comment = stripped.lstrip("# ")
+            comment = _described(stripped.lstrip("# "))
             continue
         variable = _VARIABLE.fullmatch(line)
         if variable:
@@ -55,6 +62,14 @@ def read_crontab(text: str, source: str, *, is_system: bool = False, timezone: s
     if drafts:
         notes.append(Note(None, _OVERLAP))
     return finish(drafts, notes, source)
+
+
+def _described(comment: str) -> str:
+    """What a comment says of the entry behind it; nothing, where it names the columns or is an entry itself."""
+    words = comment.lower().replace("(", " ").split()
+    is_header = bool(words) and all(word in _COLUMNS for word in words)
+    is_drawing = comment.startswith((".-", "|", "* * * * *", "*  *"))
+    return "" if is_header or is_drawing or _ENTRY.match(comment) else comment
 
 
 def _read_entry(
