@@ -326,7 +326,7 @@ def test_in_clear_text_only_this_machine_and_the_proxy_may_connect(address, is_l
     assert callers_of(settings)(address) is is_let_in
 
 
-@pytest.mark.parametrize(("proxies", "shown"), [("", "127.0.0.1"), ("127.0.0.1", "203.0.113.9")])
+@pytest.mark.parametrize(("proxies", "shown"), [(None, "127.0.0.1"), ("127.0.0.1", "203.0.113.9")])
 def test_only_a_named_proxy_is_believed_who_calls(make_office, proxies, shown):
     office = make_office(port=0, **{"api.behind_proxy": "true", "api.proxies": proxies})
     server = ApiServer(office)

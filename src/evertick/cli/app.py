@@ -80,7 +80,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "trigger": "Run a job now.",
     "upcoming": "Show what runs next, over all jobs of a folder.",
     "validate": "Check job files and report every error with its line.",
-    "verify": "Prove that no occurrence was lost and none decided twice.",
+    "verify": "Prove that no occurrence was lost, none decided twice, and none is stuck.",
     "why": "Say what became of an occurrence of a job, and why.",
 }
 # heading -> the commands below it in `evertick --help`, in the order in which people meet them.
