@@ -2,9 +2,10 @@
 
 A block that begins with a comment that names a file (`# jobs/report.yaml`) is written to that file. Then:
 
-- `yaml` must be a valid job, unless its file is not one of jobs; `toml` must be valid, `json` too;
+- `yaml` must be a valid job, unless its file is not one of jobs, and name nothing by a path that leads nowhere from the
+  home folder, where programs begin; `toml` must be valid, `json` too;
 - `python` is run as a program;
-- `sh` is given to bash, which stops at the first command that fails;
+- `sh` is given to bash, which stops at the first command that fails; the PATH that it leaves is that of what follows;
 - `console` is the same for its lines behind `$ `, and what stands below each must be in its output: digits, dates and
   the names of this machine may differ, and a line of `...` stands for any.
 
@@ -30,11 +31,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evertick.definitions.parser import parse_definition
+from evertick.model.job import Job
+from evertick.model.work import Command, ConditionKind
 from evertick.settings import Settings
+from tests.serve_for import READY
 
 LIMIT_SECONDS = 120
-READY = "Ctrl-C stops"
-"""What `evertick serve` says when it is at work."""
+FROM_THE_START = ("README.md",)
+"""Pages that begin before anything is installed, so that they themselves say how `evertick` is found."""
 
 _FENCE = re.compile(
     r"^(?:<!-- (?P<marker>not run|background|fragment)(?:: (?P<reason>[^>]*?))? -->\n)?"
@@ -42,6 +46,11 @@ _FENCE = re.compile(
     re.M | re.S,
 )
 _NAME = re.compile(r"(?:#|//) ([\w./-]+\.(?:py|yaml|yml|toml|json|sh|txt|csv))(?: .*)?$")
+
+
+ROOT = Path(__file__).parent.parent
+# A reader's seconds count from when it is at work, however long a busy machine takes to start it.
+_FOR_A_WHILE = re.compile(r"timeout --preserve-status -s INT (?=\d+ evertick serve )")
 
 
 class Block(NamedTuple):
@@ -67,11 +76,38 @@ def blocks_of(markdown: str) -> Iterator[Block]:
         yield Block(found["language"], line, text, found["marker"] or "", (found["reason"] or "").strip())
 
 
+def relative_paths(job: Job) -> list[str]:
+    """The paths in the commands of a job that are looked for where it begins, where it does not say where that is."""
+    work = job.work
+    if work.working_dir is not None:
+        return []
+    handlers = work.handlers
+    steps = [*work.steps, handlers.on_success, handlers.on_failure, handlers.on_cancel, handlers.on_exit]
+    texts = [
+        " ".join(step.kind.words)
+        for step in steps
+        if step is not None and isinstance(step.kind, Command) and step.working_dir is None
+    ]
+    texts += [condition.value for condition in work.preconditions if condition.kind is not ConditionKind.HTTP]
+    return [path for text in texts for path in _RELATIVE.findall(text)]
+
+
+_RELATIVE = re.compile(r"(?<![\w/.~$}%:@-])(?:\.{1,2}/[\w./-]+|[\w-]+(?:/[\w-]+)*\.(?:py|sh|txt|csv|sql))(?![\w/])")
+
+
 class Session:
     """A page being carried out."""
 
     def __init__(self, page: str, folder: Path) -> None:
         self.page, self.folder = page, folder
+        own = str(Path(sys.executable).parent)
+        self._path = os.pathsep.join(part for part in os.environ["PATH"].split(os.pathsep) if part != own)
+        if page in FROM_THE_START:
+            # What `make run` leaves in the folder of the project, and nothing of it on the PATH.
+            (folder / ".venv").symlink_to(Path(sys.executable).parent.parent)
+            (folder / "examples").symlink_to(ROOT / "examples")
+        else:
+            self._path = f"{own}{os.pathsep}{self._path}"
         self._background: list[subprocess.Popen[bytes]] = []
 
     def run(self, markdown: str) -> None:
@@ -97,7 +133,7 @@ class Session:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text)
         match block.language:
-            case "yaml" if block.marker != "fragment":
+            case "yaml" if block.marker not in ("fragment", "not run"):
                 self._check_job(block, place)
             case "toml":
                 tomllib.loads(block.text)
@@ -110,7 +146,11 @@ class Session:
                 (self.folder / file).write_text(block.text)
                 self._run([sys.executable, file], place, block)
             case "sh" if block.marker != "not run":
-                self._run(["bash", "-euo", "pipefail", "-c", block.text], place, block)
+                kept = self.folder / ".path"
+                text = _FOR_A_WHILE.sub(f"'{sys.executable}' -P '{ROOT}/tests/serve_for.py' ", block.text)
+                text = text if block.marker else f'{text}\nprintf %s "$PATH" >{kept}\n'
+                self._run(["bash", "-eo", "pipefail", "-c", text], place, block)
+                self._path = kept.read_text() if kept.exists() else self._path
             case "console" if block.marker != "not run":
                 for command, shown in commands_of(block.text):
                     output = self._run(["bash", "-euo", "pipefail", "-c", command], place, block)
@@ -121,11 +161,15 @@ class Session:
         home = (self.folder / block.file).parent if block.file else self.folder
         parsed = parse_definition(block.text, block.file or place, Settings.load(home, {}), folder=str(self.folder))
         assert parsed.errors == (), f"{place}: {[str(error) for error in parsed.errors]}"
+        assert parsed.job is not None
+        astray = [path for path in relative_paths(parsed.job) if not (self.folder / path).exists()]
+        assert astray == [], f"{place}: programs begin in the home folder, where these are not: {astray}"
 
     def _run(self, command: list[str], place: str, block: Block) -> str:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("EVERTICK_")}
         environ |= {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}",
+            "PATH": self._path,
+            "HOME": str(self.folder),
             "NO_COLOR": "1",
             "COLUMNS": "160",
             "PYTHONUNBUFFERED": "1",

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+import click
 import pytest
 
+from evertick.cli.app import evertick
 from tests import generate_docs
 from tests.pages import Session, blocks_of, is_shown
 
@@ -122,6 +130,97 @@ def test_everything_on_a_page_works(page, tmp_path):
     Session(page, tmp_path).run((ROOT / page).read_text())
 
 
+# --- what only stands in the pages, in a line of text or in a block that cannot be run, exists all the same
+
+COMMAND = re.compile(r"(?<![\w./-])evertick ([a-z][\w-]*(?: [^`|;&<>#\n]*)?)")
+
+
+def commands_on(markdown: str) -> Iterator[str]:
+    """Every call of `evertick` in code, of blocks and of lines."""
+    code = [found[0] for found in re.finditer(r"^ *```.*?^ *```", markdown, re.M | re.S)]
+    spoken = re.sub(r"^ *```.*?^ *```", "", markdown, flags=re.M | re.S)
+    for text in (*code, *re.findall(r"`([^`\n]+)`", spoken)):
+        for found in COMMAND.finditer(text):
+            # Prose, a program and a table of contents may name it too: a call is at the beginning, or behind a prompt.
+            before = text[: found.start()].rpartition("\n")[2].strip()
+            if before in ("", "$", "sudo", "-") or before.endswith(("&&", "=", ";")):
+                yield found[0]
+
+
+def slips_in(call: str) -> Iterator[str]:
+    """What of a call the command line does not know."""
+    try:
+        words = shlex.split(call.replace("…", " ").replace("...", " "), comments=True)[1:]
+    except ValueError:
+        words = call.split()[1:]
+    command: click.Command = evertick
+    context = click.Context(command, info_name="evertick")
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(context, words[0])
+        if found is None:
+            if words[0].islower():
+                yield f"{call}: there is no command '{words[0]}'"
+            return
+        command, words = found, words[1:]
+        context = click.Context(command, parent=context, info_name=command.name)
+    known = {name for param in command.get_params(context) for name in (*param.opts, *param.secondary_opts)}
+    for word in words:
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        if re.fullmatch(r"--?[a-z][\w-]*", name) and name not in known:
+            yield f"{call}: '{command.name}' has no option '{name}'"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "evertick " in (ROOT / page).read_text()])
+def test_every_command_that_a_page_names_exists_with_its_options(page):
+    calls = set(commands_on((ROOT / page).read_text()))
+    assert [slip for call in sorted(calls) for slip in slips_in(call)] == []
+
+
+@pytest.mark.parametrize(
+    ("markdown", "slips"),
+    [
+        pytest.param("`evertick lst`", ["evertick lst: there is no command 'lst'"], id="a command"),
+        pytest.param("```text\nevertick serve --prot 1\n```\n", 1, id="an option"),
+        pytest.param("```console\n$ evertick db chek\n```\n", 1, id="a command of a group"),
+        pytest.param("`evertick list --folder jobs -o json`, `evertick is there`", 1, id="one of two"),
+    ],
+)
+def test_a_command_that_is_not_there_is_seen(markdown, slips):
+    found = [slip for call in commands_on(markdown) for slip in slips_in(call)]
+    assert found == slips if isinstance(slips, list) else len(found) == slips
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_says_what_it_is(page):
+    """A block without a language would be read by no test."""
+    fences = re.findall(r"^ *```(.*)$", (ROOT / page).read_text(), re.M)
+    assert all(language.strip() for language in fences[::2])
+
+
+@pytest.mark.slow
+def test_the_recipe_for_holidays_asks_about_the_day_on_the_clocks_of_the_job(tmp_path):
+    text = next(
+        block.text for block in blocks_of((ROOT / "docs/how-to/zones.md").read_text()) if "holidays" in block.text
+    )
+    days, job = tmp_path / "holidays.txt", tmp_path / "trading.yaml"
+    # Fourteen hours ahead and eleven behind: on one of these servers the day is another than in Kathmandu.
+    zone = "Asia/Kathmandu"
+    text = text.replace("/srv/books/holidays.txt", str(days)).replace("/srv/books/trade.sh", "echo traded")
+    job.write_text(text.replace("Europe/London", zone))
+
+    def ended(listed: date, server: str) -> str:
+        days.write_text(f"{listed}\n")
+        environ = {**os.environ, "TZ": server}
+        command = [sys.executable, "-m", "evertick", "run", str(job)]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+        return done.stdout + done.stderr
+
+    for server in ("Pacific/Kiritimati", "Pacific/Pago_Pago"):
+        today = datetime.now(ZoneInfo(zone)).date()
+        assert "traded" not in ended(today, server)
+        assert "traded" in ended(today + timedelta(days=3), server)
+
+
 def test_a_block_that_is_treated_otherwise_says_why():
     silent = [
         f"{page}:{block.line}"
@@ -144,6 +243,9 @@ def test_few_blocks_are_not_run():
         pytest.param("```python\n1 / 0\n```\n", "ZeroDivisionError", id="a program that raises"),
         pytest.param("```sh\nfalse\ntrue\n```\n", "ended with 1", id="a command that fails before the last"),
         pytest.param("```yaml\nschedul: x\n```\n", "Did you mean 'schedule'", id="a job that is none"),
+        pytest.param(
+            "```yaml\ncommand: ./report.sh\n```\n", "begin in the home folder", id="a path that leads nowhere"
+        ),
         pytest.param("```console\n$ echo one\ntwo\n```\n", r"did not print \['two'\]", id="output that differs"),
     ],
 )
