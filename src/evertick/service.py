@@ -400,7 +400,7 @@ class FolderService:
             settings.retention.logs_us,
         )
         if settings.logs.store:
-            copier = LogCopier(FolderCopies(self.state_folder, LogStore(settings.logs.store)))
+            copier = LogCopier(FolderCopies(self.state_folder, LogStore(settings.logs.store).check()))
             self.service.outlook.listen(copier)
             self.service.attachments.append(copier)
         self.manager = ServiceManager(self.service.seconds_since_turn)

@@ -134,6 +134,19 @@ def test_a_copy_in_the_store_is_read_where_the_node_is_away(ledger, tmp_path):
         assert ask(server, office, f"{run_path(key(1))}/logs/1/main?download=true") == (200, b"hello\n")
 
 
+def test_a_store_that_is_away_is_not_an_empty_log(ledger):
+    (row,) = ledger[1].query(_only(key(1))).rows
+
+    class Away:
+        def list_logs(self, _key):
+            raise RuntimeError("no credentials")
+
+    (absent,) = RunLogs(None, "a2", None, Away()).find(row).absent
+    assert absent.sentence == (
+        "The log of attempt 1 is on the store of copies, which is not reachable: RuntimeError: no credentials."
+    )
+
+
 def test_what_nodes_prove_themselves_with_opens_one_node_and_for_reading_only(ledger, tmp_path):
     _, store = ledger
     with node("a1", ledger, tmp_path) as (server, office), node("a2", ledger, tmp_path) as (_, other):

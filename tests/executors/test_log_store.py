@@ -83,7 +83,7 @@ def test_a_store_that_is_away_is_asked_again(tmp_path, monkeypatch):
 
 def test_an_address_that_nothing_knows_is_refused():
     with pytest.raises(SettingsError, match=r"'logs.store' cannot be 'nowhere://x'"):
-        LogStore("nowhere://x")
+        LogStore("nowhere://x").check()
 
 
 @pytest.mark.slow

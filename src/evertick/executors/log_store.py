@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -21,18 +22,35 @@ class LogStore:
     """The same tree as a state folder has. What is in it is whole: nothing is added to it later."""
 
     def __init__(self, url: str) -> None:
+        self._url = url
+
+    def check(self) -> LogStore:
+        """Raise `SettingsError` now, and not when the first log is copied."""
+        _ = self._place
+        return self
+
+    @cached_property
+    def _place(self) -> tuple[Any, str]:
+        """fsspec is loaded when there is something to read or to write: most who could read logs never do."""
         if find_spec("fsspec") is None:
             raise SettingsError("'logs.store' needs fsspec, which is not installed. Run: pip install 'evertick[logs]'")
         import fsspec  # type: ignore[import-untyped]
 
         try:
             # Listings are not kept: another node may have written since.
-            self._fs, self._root = fsspec.core.url_to_fs(url, use_listings_cache=False)
+            fs, root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
         except (ValueError, ImportError) as error:
-            raise SettingsError(f"'logs.store' cannot be '{url}': {error}.") from error
-        self._is_local = bool(
-            {*_LOCAL} & {*([self._fs.protocol] if isinstance(self._fs.protocol, str) else self._fs.protocol)}
-        )
+            raise SettingsError(f"'logs.store' cannot be '{self._url}': {error}.") from error
+        return fs, str(root).rstrip("/")
+
+    @property
+    def _fs(self) -> Any:
+        return self._place[0]
+
+    @property
+    def _is_local(self) -> bool:
+        protocols = self._fs.protocol
+        return not {*_LOCAL}.isdisjoint([protocols] if isinstance(protocols, str) else protocols)
 
     def list_logs(self, key: RunKey) -> Sequence[LogFile]:
         """Every log of a run that was copied, by attempt; raises `OSError` when the store cannot be reached."""
@@ -75,4 +93,4 @@ class LogStore:
         return sorted((name, size) for name, size in named if name)
 
     def _path(self, *parts: str) -> str:
-        return "/".join((self._root.rstrip("/"), *parts))
+        return "/".join((self._place[1], *parts))

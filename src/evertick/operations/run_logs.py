@@ -96,7 +96,13 @@ class RunLogs:
         else:
             source = self._copies if file.is_copy else self._here
             assert source is not None
-            chunk = source.read_log(row.key, attempt, step, offset, limit)
+            try:
+                chunk = source.read_log(row.key, attempt, step, offset, limit)
+            except Exception as error:
+                if not file.is_copy:
+                    raise
+                reason = f"{type(error).__name__}: {error}"
+                raise ExecutorUnavailable(AbsentLog(attempt, "the store of copies", reason).sentence) from error
         return chunk.data, chunk.next_offset, chunk.is_complete
 
     def _is_all(self, executor: str, own: Sequence[LogFile]) -> bool:
@@ -108,20 +114,20 @@ class RunLogs:
         return not is_shared(executor) or (bool(own) and all(file.is_complete for file in own))
 
     def _elsewhere(self, key: RunKey, attempt: int, executor: str) -> tuple[list[LogFile], AbsentLog | None]:
+        missing: AbsentLog | None = None
         if self._copies is not None:
             try:
                 copies = [file._replace(is_copy=True) for file in _files(self._copies.list_logs(key))]
-            except OSError:
-                copies = []  # the nodes may have it
+            except Exception as error:  # every store has errors of its own; the nodes may have it
+                copies, missing = [], AbsentLog(attempt, "the store of copies", f"{type(error).__name__}: {error}")
             copies = [file for file in copies if file.attempt == attempt]
             if copies:
                 return copies, None
         if self._others is None:
-            return [], None
+            return [], missing
         node = _node_of(executor)
         names = [node] if node is not None else [name for name in self._others.nodes() if name != self._node]
         found: list[LogFile] = []
-        missing: AbsentLog | None = None
         for name in names:
             try:
                 logs = self._others.list_logs(name, key.run_id)
