@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
+import click
+
 from evertick.cli.output import note
 from evertick.cli.tables import STATE_STYLES, clean, is_terminal
 
@@ -84,8 +86,10 @@ class PlainDisplay:
 
     def tell(self, words: str) -> None:
         # On stderr, where the words are: what is on stdout stays byte for byte what was printed.
-        note(f"\n{words}" if self._is_inside_line else words)
+        if self._is_inside_line:
+            click.echo(err=True)
         self._is_inside_line = False
+        note(words)
 
     def show(self, steps: Iterable[Step]) -> None:
         for step in steps:
