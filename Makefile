@@ -17,7 +17,7 @@ PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-kubernetes check format bench soak soak-nodes growth docs pictures lock clean
+.PHONY: help run web test test-kubernetes lint check format bench soak soak-nodes growth docs pictures lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,10 +36,12 @@ test-kubernetes: $(DEV) ## build (once) and start a real cluster, run the tests 
 	@$(BIN)/python -m tests.kubernetes.binaries >/dev/null
 	$(PYTEST) -n 0 tests/kubernetes
 
-check: $(DEV) ## format, lint, types, architecture, fast tests: under a minute
+lint: $(DEV) ## format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+check: lint ## what lint does, architecture, fast tests: about a minute
 	$(PYTEST) -n auto -q -m "not slow" --dist worksteal
 
 format: $(DEV) ## rewrite the code in the house format
