@@ -35,6 +35,16 @@ def wait_until_shared(nodes: Sequence[Node]) -> None:
     nodes[0].wait_until(is_shared)
 
 
+def stop_in_order(nodes: Sequence[Node]) -> None:
+    """One after another; the last one has taken over what the others left waiting, and seen it through."""
+    *others, last = nodes
+    for node in others:
+        node.stop()
+    last.wait_until(lambda: last.owned() == ALL)
+    last.wait_until_settled()
+    last.stop()
+
+
 def prove(url: str, nodes: Sequence[Node]) -> None:
     proof.verified(url)
     files = sorted({node.attempts for node in nodes})

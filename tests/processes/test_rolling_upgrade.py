@@ -18,7 +18,7 @@ from evertick.service import open_store
 from evertick.stores import migrations
 from tests.processes import proof
 from tests.processes.cluster import Node
-from tests.processes.load import ALL, JOBS, SERVERS, configs, prove, wait_until_shared
+from tests.processes.load import ALL, JOBS, SERVERS, configs, prove, stop_in_order, wait_until_shared
 from tests.processes.next_version import VERSION, make_next_version
 
 
@@ -71,9 +71,7 @@ def test_nodes_are_replaced_one_after_another_and_nothing_is_lost_or_decided_twi
     roll.replace(1, new)
     roll.replace(2, new)
     roll.replace(0, old)  # and somebody who does not like the new one goes back
-    for node in roll.nodes:
-        node.stop()
-
+    stop_in_order(roll.nodes)
     prove(url, roll.seen)
     assert proof.started_twice(proof.launches_of(*sorted({node.attempts for node in roll.seen}))) == []
     with closing(open_store(url)) as store:

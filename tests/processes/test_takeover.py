@@ -21,7 +21,7 @@ from evertick.service import open_store
 from evertick.testing.disk_executor import launches_in
 from tests.processes import proof
 from tests.processes.cluster import PATIENCE_SECONDS, Node, cluster, launched
-from tests.processes.load import JOBS, SERVERS, configs, prove, wait_until_shared
+from tests.processes.load import JOBS, SERVERS, configs, prove, stop_in_order, wait_until_shared
 
 TAKEOVER_US = 10 * SECOND
 """What is promised: a dead node's jobs fire again on the others within this, under the default lease."""
@@ -73,9 +73,7 @@ def takeover_us(url: str, folder: Path) -> int:
             return orphans <= set.union(*(launched(node.said[mark:]) for node, mark in zip(others, marks, strict=True)))
 
         others[0].wait_until(are_taken)
-        for node in others:
-            node.wait_until_settled()
-            node.stop()
+        stop_in_order(others)
         later = [one for one in proof.launches_of(*(node.attempts for node in others)) if one.at > died_at]
         prove(url, nodes)
         return max(min(one.at for one in later if one.run_id.startswith(f"{job}@")) - died_at for job in orphans)
@@ -98,8 +96,7 @@ def test_a_node_that_slept_past_its_lease_writes_and_launches_nothing_of_what_is
         sleeper.wake()
         sleeper.wait_for_word("buckets.lost", mark)
         sleeper.wait_for(lambda said: launched(said) and "settled" in said, mark)  # and it has found its place again
-        sleeper.stop()
-        other.stop()
+        stop_in_order([sleeper, other])
         prove(url, nodes)
 
 
