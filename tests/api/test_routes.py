@@ -78,7 +78,8 @@ QUESTIONS = {
     "/definitions": {"/definitions"},
 }
 WITHOUT_A_SHAPE = {"/openapi.json", "/events", "/jobs/{job}/definition"}
-ANSWERED_ELSEWHERE = {"/runs/{run}/logs/{attempt}/{step}", "/requests/{request}", "/jobs/{job}/backfill/{request}"}
+LOG = "/runs/{run}/logs/{attempt}/{step}"
+ANSWERED_ELSEWHERE = {LOG, f"{LOG}/search", "/requests/{request}", "/jobs/{job}/backfill/{request}"}
 
 
 def fits(method, path, answer):
@@ -284,6 +285,8 @@ def test_a_log_is_read_by_parts_and_as_a_file(client, office, tmp_path):
     place.mkdir(parents=True)
     (place / f"{file_name('main')}.log").write_text("größe\n<script>\n")
     path = f"{V1}/runs/{RUN}/logs/1/main"
+    found = fits("GET", f"{LOG}/search", client.get(f"{path}/search?text=SCRIPT"))
+    assert (found["items"], found["total"], found["size"]) == ([{"line": 2, "offset": 8}], 1, 17)
     first = fits("GET", "/runs/{run}/logs/{attempt}/{step}", client.get(f"{path}?limit=3"))
     rest = client.get(f"{path}?offset={first['next_offset']}").json()
     assert (first["text"] + rest["text"], rest["is_complete"], rest["size"]) == ("größe\n<script>\n", True, 17)

@@ -45,6 +45,11 @@ def members(house):
     return {one["name"]: one for place in found for one in place["members"] if one["is_healthy"]}
 
 
+def runs_on(house, run):
+    """The members that a run is on."""
+    return [name for name, one in members(house).items() if run in [own["run"] for own in one["runs"]]]
+
+
 def test_members_are_seen_drained_taken_back_and_let_go(browser, house, complaints):
     page = open_page(browser, house, complaints)
     page.set_default_timeout(LONG_MS)
@@ -55,8 +60,8 @@ def test_members_are_seen_drained_taken_back_and_let_go(browser, house, complain
         expect(row).to_contain_text("0 of 3")
         expect(row).to_contain_text("disk=ssd")
     run = house.post("/jobs/render/trigger?wait=60")["run"]
-    wait_for(lambda: any(run in one["runs"] for one in members(house).values()))
-    (busy,) = [name for name, one in members(house).items() if run in one["runs"]]
+    wait_for(lambda: runs_on(house, run))
+    (busy,) = runs_on(house, run)
     (idle,) = rows.keys() - {busy}
     expect(rows[busy].get_by_role("link", name="render")).to_be_visible(timeout=LONG_MS)
     rows[busy].get_by_role("button", name=f"Drain {busy}").click()

@@ -69,7 +69,7 @@ function Staleness() {
   if (since === null) return null;
   return (
     <p class="staleness" role="alert">
-      <Icon name="cron" /> The server has not answered since {short(since, shownZone(), now.value)} ({ago(since, now.value)}). Everything shown is from
+      <Icon name="upcoming" /> The server has not answered since {short(since, shownZone(), now.value)} ({ago(since, now.value)}). Everything shown is from
       before that. Trying to reconnect.
     </p>
   );

@@ -37,11 +37,11 @@ export function JobSummary({ job }: { job: JobDetail }) {
             </Fact>
             <Fact name="Last">
               {job.last ? (
-                <a href={runPath(job.last.run)} class="row">
+                <a href={runPath(job.last.run)} class="row wrap">
                   <StateBadge state={job.last.state} /> <Time at={job.last.scheduled_for} zone={job.timezone} />
                 </a>
               ) : (
-                <NeverRan skips={job.skips} />
+                <NeverRan job={job} />
               )}
             </Fact>
             <Fact name="Schedule">

@@ -128,11 +128,11 @@ function JobRow({ job }: { job: Job }) {
             <Time at={job.last.scheduled_for} zone={job.timezone} as="ago" />
           </a>
         ) : (
-          <NeverRan skips={job.skips} />
+          <NeverRan job={job} />
         )}
       </td>
       <td class="is-widest-only">
-        <Sparkline runs={job.recent ?? []} skips={job.skips} />
+        <Sparkline runs={job.recent ?? []} job={job} />
       </td>
       <td class="right nowrap is-roomy-only">
         {may("operator") && !job.retired_at && (

@@ -52,7 +52,8 @@ export function Strip({ overview, hasDetails }: { overview: Overview | undefined
         name="Success, 24 h"
         href="/overview"
         value={day.success_rate === null ? "–" : percent(day.success_rate)}
-        note={day.cancelled ? `${number(day.succeeded)} succeeded, ${number(day.cancelled)} cancelled` : `${number(day.succeeded)} succeeded`}
+        note={`${number(day.succeeded)} of ${number(day.succeeded + bad)}`}
+        tip="Of runs that succeeded, failed, timed out or were lost; cancelled ones are not counted"
       >
         <Hours hours={overview.hours} />
       </Tile>

@@ -28,11 +28,13 @@ export function full(ms: number, zone: string): string {
   return `${date(ms, zone)} ${clock(ms, zone)}`;
 }
 
-/** As short as it can be understood: today's times without a date, this year's without a year. */
-export function short(ms: number, zone: string, now: number): string {
+/** As short as it can be understood: today's times without a date, this year's without a year.
+ *
+ * `readerZone`: beside times of other zones, "today" is the reader's day; in Tokyo it may be tomorrow already. */
+export function short(ms: number, zone: string, now: number, readerZone = zone): string {
   const day = date(ms, zone);
   const time = clock(Math.floor(ms / SECOND) * SECOND, zone);
-  if (day === date(now, zone)) return time;
+  if (day === date(now, zone) && day === date(now, readerZone)) return time;
   const at = new Date(localMs(ms, zone));
   const spoken = `${MONTHS[at.getUTCMonth()]} ${at.getUTCDate()}`;
   return day.slice(0, 4) === date(now, zone).slice(0, 4) ? `${spoken}, ${time}` : `${spoken} ${day.slice(0, 4)}, ${time}`;

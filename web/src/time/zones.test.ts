@@ -37,6 +37,10 @@ test("today's times have no date, last year's have a year", () => {
   const now = at("2026-03-02T12:00:00Z");
   assert.equal(short(at("2026-03-02T09:00:00Z"), "UTC", now), "09:00:00");
   assert.equal(short(at("2026-03-01T09:00:00Z"), "UTC", now), "Mar 1, 09:00:00");
+  // Nine in Tokyo is tomorrow for a reader in London, although it is today there.
+  const evening = at("2026-03-02T20:00:00Z");
+  assert.equal(short(at("2026-03-03T00:00:00Z"), "Asia/Tokyo", evening), "09:00:00");
+  assert.equal(short(at("2026-03-03T00:00:00Z"), "Asia/Tokyo", evening, "Europe/London"), "Mar 3, 09:00:00");
   assert.equal(short(at("2025-03-01T09:00:00Z"), "UTC", now), "Mar 1 2025, 09:00:00");
 });
 

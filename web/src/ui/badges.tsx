@@ -43,8 +43,9 @@ export function Tag({ name, isOn, onPick }: { name: string; isOn?: boolean; onPi
 }
 
 /** What there is to say of a job of which no run has ended. */
-export function NeverRan({ skips }: { skips: Record<string, number> }) {
-  const reasons = Object.entries(skips);
+export function NeverRan({ job }: { job: { skips: Record<string, number>; active: number } }) {
+  const reasons = Object.entries(job.skips);
+  if (job.active) return <span class="quiet small">the first run has not ended</span>;
   if (!reasons.length) return <span class="quiet small">no runs yet</span>;
   const total = reasons.reduce((sum, [, count]) => sum + count, 0);
   const tip = reasons.map(([reason, count]) => `${number(count)} ${reason}: ${REASONS[reason] ?? reason}`).join("\n");
@@ -56,8 +57,8 @@ export function NeverRan({ skips }: { skips: Record<string, number> }) {
 }
 
 /** The latest outcomes of a job, oldest first, as a row of shapes whose heights are durations. */
-export function Sparkline({ runs, skips }: { runs: Point[]; skips: Record<string, number> }) {
-  if (!runs.length) return <NeverRan skips={skips} />;
+export function Sparkline({ runs, job }: { runs: Point[]; job: { skips: Record<string, number>; active: number } }) {
+  if (!runs.length) return <NeverRan job={job} />;
   const longest = Math.max(...runs.map((run) => run.duration_seconds ?? 0), 0.001);
   const words = `The last ${runs.length} runs: ${runs.map((run) => lookOf(run.state).word.toLowerCase()).join(", ")}`;
   return (

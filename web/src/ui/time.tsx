@@ -18,7 +18,7 @@ export function Time({ at, zone, as = "short", isMixed }: Props) {
   const ms = Date.parse(at);
   const shown = shownZone(zone);
   // Only what counts seconds listens to the clock; a table of old times does not redraw every second.
-  const text = as === "full" ? full(ms, shown) : as === "ago" ? ago(ms, now.value) : short(ms, shown, now.peek());
+  const text = as === "full" ? full(ms, shown) : as === "ago" ? ago(ms, now.value) : short(ms, shown, now.peek(), isMixed ? LOCAL_ZONE : shown);
   return (
     <time dateTime={at} data-tip={everywhere(ms, LOCAL_ZONE, zone).join("\n")}>
       {text}
