@@ -432,3 +432,27 @@ def test_a_write_from_before_a_takeover_that_is_refused_says_nothing_about_the_r
     assert late
     desk.say(ChangesRecorded([number], frozenset({TEN})))
     assert desk.state.jobs["report"].find(TEN) is before
+
+
+def test_the_next_attempt_of_a_paused_job_that_was_deleted_and_is_back_is_made():
+    desk = running_at_ten(replace(HOURLY, policy=Policy(retry=Retry(max_retries=1, delay_us=10 * SECOND))))
+    job = desk.state.jobs["report"].job
+    desk.say(PauseJob("r1", "report"))
+    desk.say(RunFinished(TEN, 1, desk.now, FAILED))
+    desk.say(DefinitionsChanged(removed=["report"]))
+    desk.run_until(desk.now + 20 * SECOND)
+    desk.say(DefinitionsChanged([job]))
+    desk.run_until(desk.now + 5 * SECOND)
+    assert desk.launched == [(TEN, 1), (TEN, 2)]
+
+
+def test_the_next_attempt_of_a_job_that_was_gone_and_is_written_anew_is_made():
+    desk = running_at_ten(replace(HOURLY, policy=Policy(retry=Retry(max_retries=1, delay_us=10 * SECOND))))
+    job = desk.state.jobs["report"].job
+    desk.say(DefinitionsChanged(removed=["report"]))
+    desk.run_until(desk.now + 2 * MINUTE, 10 * SECOND)
+    desk.say(RunFinished(TEN, 1, desk.now, FAILED))
+    desk.run_until(desk.now + 20 * SECOND)
+    desk.say(DefinitionsChanged([job]))
+    desk.run_until(desk.now + 5 * SECOND)
+    assert desk.launched == [(TEN, 1), (TEN, 2)]

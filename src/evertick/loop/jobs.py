@@ -70,7 +70,8 @@ def meet(state: State, turn: Turn, definition: Job) -> None:
     job = JobState(definition, since)
     gone = state.jobs.get(definition.id)
     if gone is not None:
-        job.lanes = gone.lanes  # its last runs are still going, and count
+        job.lanes, job.asked = gone.lanes, gone.asked  # its last runs are still going, and count
+        _wake_retries(state, turn, job)
         state.retiring.pop(definition.id, None)
     state.jobs[definition.id] = job
     if known_until < since:
@@ -81,6 +82,13 @@ def meet(state: State, turn: Turn, definition: Job) -> None:
     turn.log("job.added", job=definition.id)
     _enter_past(turn, job, definition.schedules)
     activate(state, turn, job)
+
+
+def _wake_retries(state: State, turn: Turn, job: JobState) -> None:
+    """Their time may have come while there was no definition to run."""
+    for run in job.open_runs():
+        if run.state is RETRYING:
+            state.ring.put(max(turn.now, run.retry_at or 0), run)
 
 
 def _enter_past(turn: Turn, job: JobState, schedules: Iterable[ScheduleSpec]) -> None:
@@ -250,6 +258,7 @@ def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
     job.retired_at = None
     old, job.job = job.job, definition
     turn.define(job)
+    _wake_retries(state, turn, job)
     if job.paused_at is not None:
         job.hold, job.idle_reason = Hold.PAUSED, SkipReason.PAUSED
         turn.keep_job(job)
@@ -258,9 +267,6 @@ def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
         _drain_all(state, turn, job)
         return
     job.hold = None
-    for run in job.open_runs():
-        if run.state is RETRYING:
-            state.ring.put(max(turn.now, run.retry_at or 0), run)
     if old.schedules != definition.schedules:
         replan(state, turn, job, old.schedules)
     else:
