@@ -135,3 +135,39 @@ def test_the_successes_that_a_run_has_used_need_not_come_again_because_its_queue
     assert is_held_back(after, run)
     run.has_used_successes = True
     assert not is_held_back(after, run)
+
+
+def three_nodes(priority: int) -> list[Desk]:
+    """Three nodes with one job each; `a` has the one place, `b` and `c` wait for it, and `c` has this priority."""
+    jobs, store = [queued("a"), queued("b"), queued("c", priority=priority)], MemoryStore()
+    desks = [Desk(*jobs, store=store, node=name, settings=ONE_AT_A_TIME) for name in "abc"]
+    for desk in desks:
+        desk.own_as_one_of_several(desk.node)
+        desk.write()
+    for desk in desks:
+        desk.run_until(NINE + MINUTE + 5 * SECOND)
+    run, attempt = desks[0].launched[0]
+    desks[0].say(RunFinished(run, attempt, desks[0].now, SUCCEEDED, 0))
+    desks[0].write()
+    return desks
+
+
+def test_among_nodes_a_free_place_goes_to_the_higher_priority_whoever_asks_first():
+    _, second, third = three_nodes(priority=5)
+    second.run_until(second.now + 2 * SECOND)
+    assert second.launched == []
+    assert second.ledger("b") == ["09:01 waiting"]
+    third.run_until(third.now + 2 * SECOND)
+    assert [key.job_id for key, _ in third.launched] == ["c"]
+
+
+def test_among_equals_it_goes_to_whoever_asks_first():
+    _, second, _ = three_nodes(priority=0)
+    second.run_until(second.now + 2 * SECOND)
+    assert [key.job_id for key, _ in second.launched] == ["b"]
+
+
+def test_a_place_that_the_higher_priority_does_not_take_is_not_left_empty():
+    _, second, _ = three_nodes(priority=5)  # the third does not ask again
+    second.run_until(second.now + 20 * SECOND)
+    assert [key.job_id for key, _ in second.launched] == ["b"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from evertick.model.ledger import Claim
+from evertick.model.ledger import Claim, JobRecord
 from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, RUNNING, SUCCEEDED, WAITING
 from evertick.model.run import RunKey
 from evertick.store import Batch, Committed
@@ -94,3 +94,39 @@ class ClaimContract:
         enter(queue, *(planned(occurrence(NINE, job)) for job in many))
         queue.record([became(occurrence(NINE, job), RUNNING) for job in (many[0], many[-1])])
         assert launch(queue, 3, A, B, jobs=[*QUEUED, *many]).crowded == {B}
+
+    def test_a_place_is_left_to_a_run_of_a_higher_priority_that_waits_for_it(self, queue):
+        queue.record([became(B, WAITING)])
+        answer = self.ask(queue, 1, A)
+        assert (answer.crowded, answer.outranked) == ({A}, {A})
+        assert self.ask(queue, 1, B).crowded == frozenset()
+
+    def test_where_there_is_room_for_both_neither_gives_way(self, queue):
+        queue.record([became(B, WAITING)])
+        assert self.ask(queue, 2, A).crowded == frozenset()
+
+    def test_a_full_queue_is_nobodys_priority(self, queue):
+        queue.record([became(B, WAITING), became(C, RUNNING)])
+        answer = self.ask(queue, 1, A)
+        assert (answer.crowded, answer.outranked) == ({A}, frozenset())
+
+    def test_whoever_has_given_way_for_long_enough_does_so_no_more(self, queue):
+        queue.record([became(B, WAITING)])
+        assert self.ask(queue, 1, A, insisting=[A]).crowded == frozenset()
+
+    def test_a_run_that_waits_for_another_of_its_own_job_is_not_given_way_to(self, queue):
+        later = occurrence(NINE + SECOND, "b")
+        enter(queue, planned(later))
+        queue.record([became(B, RUNNING), became(later, WAITING)])
+        assert self.ask(queue, 2, A).crowded == frozenset()
+
+    def test_a_run_of_a_job_that_is_held_is_not_given_way_to(self, queue):
+        queue.record([became(B, WAITING)])
+        queue.commit(Batch(by="node-1", jobs=[JobRecord("b", NINE, held=True)]))
+        assert self.ask(queue, 1, A).crowded == frozenset()
+
+    def ask(self, store, limit: int, *keys: RunKey, insisting: Sequence[RunKey] = ()) -> Committed:
+        """Launch these, in a queue in which the job `b` has the higher priority."""
+        changes = [became(key, LAUNCHING) for key in keys]
+        claim = Claim("database", limit, QUEUED, keys, {"b": 5}, insisting)
+        return store.commit(Batch(by="node-1", changes=changes, claims=[claim]))

@@ -158,7 +158,7 @@ class Writer:
 
 def answered(number: int, committed: Committed) -> BatchCommitted:
     """What the loop is told of a batch that was written."""
-    return BatchCommitted(number, committed.refused, committed.crowded, committed.overruled)
+    return BatchCommitted(number, committed.refused, committed.crowded, committed.overruled, committed.outranked)
 
 
 def commit_around(store: Store, commit: Commit) -> Committed:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
 from evertick.model.ledger import Claim
-from evertick.model.run import RunKey
+
+YIELDS_MAX: Final = 10
+"""How often a run gives way to one of a higher priority that waits elsewhere; once a second, so some seconds.
+
+That one may be kept from starting by something that only its node knows.
+"""
 
 
 def needs_claim(state: State, queue: str | None) -> bool:
@@ -17,13 +23,28 @@ def needs_claim(state: State, queue: str | None) -> bool:
 
 def claims_of(state: State, launches: Iterable[OpenRun]) -> tuple[Claim, ...]:
     """What the runs that are about to be launched need, by queue."""
-    wanted: dict[str, list[RunKey]] = {}
+    wanted: dict[str, list[OpenRun]] = {}
     for run in launches:
         job = state.jobs.get(run.key.job_id)
         queue = job.job.queue if job else None
         if queue is not None and needs_claim(state, queue):
-            wanted.setdefault(queue, []).append(run.key)
-    return tuple(Claim(name, state.queues[name].limit, _jobs_in(state, name), keys) for name, keys in wanted.items())
+            wanted.setdefault(queue, []).append(run)
+    return tuple(_claim(state, name, runs) for name, runs in wanted.items())
+
+
+def _claim(state: State, queue: str, runs: list[OpenRun]) -> Claim:
+    jobs = _jobs_in(state, queue)
+    known = {job_id: state.definitions[job_id] for job_id in jobs if job_id in state.definitions}
+    lowest = min((known[run.key.job_id].priority for run in runs if run.key.job_id in known), default=0)
+    # Only those that a place would help: not one that may wait for other jobs or for a member of the fleet.
+    rivals = {
+        job_id: job.priority
+        for job_id, job in known.items()
+        if job.priority > lowest and job.after is None and not job.routing.is_remote
+    }
+    mine = {run.key.job_id: known[run.key.job_id].priority for run in runs if run.key.job_id in known}
+    insisting = [run.key for run in runs if run.yields >= YIELDS_MAX]
+    return Claim(queue, state.queues[queue].limit, jobs, [run.key for run in runs], rivals | mine, insisting)
 
 
 def _jobs_in(state: State, queue: str) -> tuple[str, ...]:

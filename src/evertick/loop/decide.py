@@ -190,7 +190,7 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
         job = state.jobs.get(run.key.job_id)
         run.awaits_ledger = run.is_inherited = False
         if run.key in message.crowded:
-            settle.crowded(state, turn, run)
+            settle.crowded(state, turn, run, is_outranked=run.key in message.outranked)
         elif run.key in message.overruled:
             state.orphans.pop(run.key, None)
             settle.disowned(state, turn, run.key, run.fence)

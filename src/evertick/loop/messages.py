@@ -165,6 +165,7 @@ class BatchCommitted(NamedTuple):
     refused: frozenset[RunKey] = frozenset()
     crowded: frozenset[RunKey] = frozenset()
     overruled: frozenset[RunKey] = frozenset()
+    outranked: frozenset[RunKey] = frozenset()
 
 
 class BatchFenced(NamedTuple):

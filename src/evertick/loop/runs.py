@@ -48,6 +48,7 @@ class OpenRun:
         "told_facts",
         "trigger",
         "was_asked",
+        "yields",
     )
 
     def __init__(self, key: RunKey, trigger: Trigger, decided_at: Instant) -> None:
@@ -95,6 +96,8 @@ class OpenRun:
         """Whether it had to wait for its turn: behind other runs, for a queue, a member or the jobs before it."""
         self.was_asked = False
         """Whether its executor was asked what became of it and has not answered yet."""
+        self.yields = 0
+        """How often it gave way to a run of a higher priority."""
         self.failed_elsewhere: frozenset[str] | None = None
         """Jobs of other nodes that it depends on and whose last run failed; None: the ledger has not said."""
         self.early_change: Change | None = None

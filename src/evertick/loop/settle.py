@@ -326,7 +326,7 @@ def launch_held(state: State, turn: Turn) -> None:
             launch_written(state, turn, job, run)
 
 
-def crowded(state: State, turn: Turn, run: OpenRun) -> None:
+def crowded(state: State, turn: Turn, run: OpenRun, *, is_outranked: bool) -> None:
     """Runs of other nodes have all the places of its queue: it asks again, because nobody tells when one is free."""
     job = state.jobs.get(run.key.job_id)
     if job is None or job.active_run(run.key) is not run:
@@ -336,7 +336,10 @@ def crowded(state: State, turn: Turn, run: OpenRun) -> None:
     queue = state.queue_of(job)
     if queue is not None:
         note_wait(run, wait_for_queue(job, queue, turn.now))
+    run.yields += is_outranked
     detail = f"the queue {job.job.queue!r} is full, here and on other nodes"
+    if is_outranked:
+        detail = f"a run with a higher priority waits for the place in the queue {job.job.queue!r}"
     _wait_again(state, turn, job, run, turn.now + state.settings.launch_retry_us, detail)
 
 

@@ -92,11 +92,27 @@ class Claim(NamedTuple):
     """Of all jobs in the queue: their runs that are active by the ledger have a place."""
     keys: Sequence[RunKey]
     """The runs that want one, in this order; one that has a place keeps it."""
+    priorities: Mapping[str, int] = {}  # a value, never changed
+    """Of the jobs whose waiting runs may go before those that want a place; 0 where it is not said."""
+    insisting: Collection[RunKey] = ()
+    """Runs that have given way for long enough: whoever they gave way to did not come."""
 
-    def without_place(self, active: Collection[RunKey]) -> Sequence[RunKey]:
+    def without_place(self, active: Collection[RunKey], waiting: Collection[RunKey] = ()) -> Sequence[RunKey]:
         """Those that get none: whoever is active keeps its place, then the first come."""
         wanted = [key for key in self.keys if key not in active]
-        return wanted[max(self.limit - len(active), 0) :]
+        free = max(self.limit - len(active), 0)
+        return [key for number, key in enumerate(wanted) if number + self._before(key, active, waiting) >= free]
+
+    def outranked(self, active: Collection[RunKey], waiting: Collection[RunKey]) -> Sequence[RunKey]:
+        """Those that get none only because runs of a higher priority wait elsewhere."""
+        return [key for key in self.without_place(active, waiting) if key not in self.without_place(active)]
+
+    def _before(self, key: RunKey, active: Collection[RunKey], waiting: Collection[RunKey]) -> int:
+        """How many jobs with a higher priority wait for a place; one that has a run at work waits for that."""
+        if key in self.insisting:
+            return 0
+        mine, busy = self.priorities.get(key.job_id, 0), {one.job_id for one in (*active, *self.keys)}
+        return len({one.job_id for one in waiting if self.priorities.get(one.job_id, 0) > mine} - busy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +152,8 @@ class Committed:
     """Runs that found no place in their queue: the changes of the batch to them were not written."""
     overruled: frozenset[RunKey] = frozenset()
     """Runs that had ended, or are under a newer fence: neither were the changes to them."""
+    outranked: frozenset[RunKey] = frozenset()
+    """Of the crowded, those that have to give way to runs of a higher priority."""
 
 
 NODE_PREFIX = "node:"

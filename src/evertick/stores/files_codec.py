@@ -175,8 +175,9 @@ def _row(values: Json) -> LedgerRow:
 
 
 def _claim(values: Json) -> Claim:
-    queue, limit, job_ids, keys = values
-    return Claim(queue, limit, job_ids, [RunKey(*key) for key in keys])
+    queue, limit, job_ids, keys, *more = values  # an older version wrote four
+    priorities, insisting = more or ({}, ())
+    return Claim(queue, limit, job_ids, [RunKey(*key) for key in keys], priorities, [RunKey(*key) for key in insisting])
 
 
 def _request(values: Json) -> Request:

@@ -16,7 +16,7 @@ from evertick.errors import Fenced, GapRefused
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import Instant
 from evertick.model.ledger import Claim, bucket_lease
-from evertick.model.lifecycle import ACTIVE, ENDED, OPEN, PLANNED, SKIPPED, TERMINAL
+from evertick.model.lifecycle import ACTIVE, ENDED, OPEN, PLANNED, SKIPPED, TERMINAL, WAITING
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import (
     Batch,
@@ -141,7 +141,7 @@ class MemoryStore:
             for key in batch.withdrawn:
                 self._withdraw(key)
             refused = frozenset([entry.key for entry in batch.entries if not self._enter(entry, batch.by)])
-            crowded = self._crowded(batch.claims)
+            crowded, outranked = self._crowded(batch.claims)
             changes = [change for change in batch.changes if change.key not in refused | crowded]
             rejected = self._apply(changes)
             last = {change.key: change for change in changes if change.key in rejected}
@@ -165,16 +165,21 @@ class MemoryStore:
                 self._submit(request)
             for request_id, answer in batch.answers.items():
                 self._answer(request_id, answer)
-        return Committed(refused, crowded, overruled)
+        return Committed(refused, crowded, overruled, outranked)
 
-    def _crowded(self, claims: Sequence[Claim]) -> frozenset[RunKey]:
+    def _crowded(self, claims: Sequence[Claim]) -> tuple[frozenset[RunKey], frozenset[RunKey]]:
         found: set[RunKey] = set()
+        outranked: set[RunKey] = set()
         for claim in claims:
             mates = frozenset(claim.job_ids)
             keys = (key for bucket in {_bucket_of(job_id) for job_id in mates} for key in self._open[bucket])
-            active = {key for key in keys if key.job_id in mates and self._rows[key].state in ACTIVE}
-            found.update(claim.without_place(active))
-        return frozenset(found)
+            mine = [self._rows[key] for key in keys if key.job_id in mates]
+            active = {row.key for row in mine if row.state in ACTIVE}
+            waiting = {row.key for row in mine if row.state is WAITING and row.key.job_id in claim.priorities}
+            waiting = {key for key in waiting if (job := self._jobs.get(key.job_id)) is None or not job.held}
+            found.update(claim.without_place(active, waiting))
+            outranked.update(claim.outranked(active, waiting))
+        return frozenset(found), frozenset(outranked)
 
     def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
         with self._lock:

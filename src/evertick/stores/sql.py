@@ -190,7 +190,7 @@ class SqlStore(ABC):
         self._check_epochs(connection, batch.epochs)
         self._many(connection, sql.withdraw, sorted(map(key_row, batch.withdrawn)))
         entered = self._enter(connection, batch.entries, batch.by)
-        crowded = sql_claims.crowded(connection, sql, batch.claims)
+        crowded, outranked = sql_claims.places(connection, sql, batch.claims)
         changes = batch.changes
         if entered.refused or crowded:
             changes = [change for change in changes if change.key not in entered.refused | crowded]
@@ -208,7 +208,7 @@ class SqlStore(ABC):
         if batch.requests:
             self._announce_requests(connection)
         self._count(connection, entered.counts() + recorded.ended)
-        return Committed(frozenset(entered.refused), crowded, recorded.overruled)
+        return Committed(frozenset(entered.refused), crowded, recorded.overruled, outranked)
 
     def _check_epochs(self, connection: sa.Connection, epochs: Mapping[int, int]) -> None:
         """Hold the leases as they are until the transaction ends, so that nobody takes one over meanwhile."""
