@@ -12,6 +12,7 @@ from evertick.model.chain import After
 from evertick.model.instant import MINUTE
 from evertick.model.run import RunKey
 from evertick.model.steps import StepRecord, steps_text
+from evertick.model.work import Command, Step, Work
 from evertick.operations.desk import Desk
 from evertick.operations.desk_scene import folder_of
 from tests.loop.harness import Act, at, job, world
@@ -31,3 +32,12 @@ def test_a_waiting_run_shows_what_it_waits_for_and_a_running_one_its_step():
     assert "WAITS FOR" in waiting
     assert "queue db: a@2026-03-02T09:00:00Z" in waiting
     assert "success of a" in waiting
+
+
+def test_the_only_step_of_a_job_is_the_one_that_runs():
+    """Of such a run nothing is said about its steps before its end."""
+    here = world(replace(job("a"), work=Work((Step("load", Command(("x",))),))))
+    here.act("a", Act(lasts_us=30 * MINUTE))
+    here.run_until("09:05")
+    desk = Desk(here.store, lambda: folder_of(here.jobs), now=lambda: here.now, is_scheduler_running=lambda: True)
+    assert "load" in plain_table(tables_of(desk.overview(), 8)[0])

@@ -247,6 +247,15 @@ class Scene:
         ]
         for one in found:
             del one["steps"]
+            job = jobs.get(one["job"])
+            # A keeper tells of the steps of a run that has several; the only step runs while its run does.
+            if (
+                one["state"] == RunState.RUNNING
+                and not one["running_steps"]
+                and job is not None
+                and len(job.steps) == 1
+            ):
+                one["running_steps"] = [job.steps[0].name]
         return found
 
     def name_of(self, job_id: str) -> str:
