@@ -65,6 +65,7 @@ class MemberPlugin(WorkerPlugin):
         self._folder = Path(folder).absolute()
         self._slots = slots
         self._offers = offers
+        self._reservations = Reservations(self._folder, offers)
         self._lease_us = lease_us
         """A keeper whose worker has not heard the fleet for this long has ended what it runs: others may start it."""
         self._settings = KeeperSettings()
@@ -91,7 +92,6 @@ class MemberPlugin(WorkerPlugin):
         keeper = private_folder(self._folder / "keeper-0")
         write_member_file(keeper, self._name, dict(self._labels))
         self._logs = Logs(self._folder)
-        self._reservations = Reservations(self._folder, self._offers)
         self._bundles = BundleFolder(self._folder / "bundles")
         self.is_cordoned = (self._folder / _CORDONED).exists()
         settings = self._settings
