@@ -105,7 +105,7 @@ class ServedCluster:
             for pid in $(cut -d' ' -f3 {self.began} 2>/dev/null); do
                 grep -qs '^State:.[^ZX]' /proc/$pid/status && echo "$EVERTICK_RUN_ID met $pid" >> {self.met}
             done
-            echo "$EVERTICK_RUN_ID $EVERTICK_ATTEMPT $$" >> {self.began}
+            echo "$EVERTICK_RUN_ID $EVERTICK_RUN_ATTEMPT $$" >> {self.began}
             trap '' TERM
             until test -e {self._go}; do sleep 0.1; done
             """
