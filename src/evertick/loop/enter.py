@@ -179,7 +179,11 @@ def _backlog(job: JobState) -> tuple[RunKey, ...]:
 def _apply(state: State, turn: Turn, job: JobState, result: Plan) -> None:
     if job.planned is None:
         job.planned = {}
+    # By a clock that was ahead an occurrence may be entered as missed before it is due: that run stays the job's.
+    known = {run.key for run in job.open_runs()} if result.entries else ()
     for entry in result.entries:
+        if entry.key in known and entry.state is PLANNED:
+            continue
         run = turn.enter(entry)
         if run is not None:
             job.planned[entry.key] = run
