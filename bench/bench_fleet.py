@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.harness import Report, Table, Target
 from evertick.executors.fleet.executor import FleetExecutor
-from evertick.executors.fleet.settings import FleetSettings
+from evertick.executors.fleet.settings import Certificates, FleetSettings
 from evertick.loop.effects import Launch
 from evertick.model.instant import MINUTE
 from evertick.model.job import Job
@@ -107,7 +107,8 @@ class _Bench:
         self._news = threading.Condition()
         self._numbers = count()
         self._folder = folder
-        self._executor = FleetExecutor(folder / "node", FleetSettings(url, lease_us=MINUTE))
+        certificates = Certificates.in_folder(folder / "hub" / "scheduler")
+        self._executor = FleetExecutor(folder / "node", FleetSettings(url, certificates, lease_us=MINUTE))
         self._executor.open(self._hear)
         _until(lambda: sum(member.is_healthy for member in self._executor.members()) == len(members))
         # A cluster of its own: the fleet's takes no tasks.
@@ -238,10 +239,8 @@ def _process() -> Callable[[], float]:
 
 @contextlib.contextmanager
 def _fleet(members: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
-    """Dask's scheduler and its members, as people start them."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        url = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    """A hub and its members, as people start them."""
+    url = f"tls://127.0.0.1:{_free_port()}"
     with tempfile.TemporaryDirectory() as scratch, open(os.devnull, "wb") as nowhere:
         folder = Path(scratch)
         command = [sys.executable, "-m", "evertick", "fleet"]
@@ -249,8 +248,14 @@ def _fleet(members: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
         def start(*words: str) -> subprocess.Popen[bytes]:
             return subprocess.Popen([*command, *words], stdout=nowhere, stderr=nowhere)
 
-        started = [start("start", "--url", url)]
-        started += [start("join", url, "--name", name, "--folder", str(folder / name)) for name in members]
+        # Over TLS, as people start it.
+        hub = folder / "hub"
+        started = [start("start", "--url", url, "--folder", str(hub), "--join-port", str(_free_port()))]
+        _until(lambda: (hub / "scheduler" / "cert.pem").exists())
+        for name in members:
+            token = [*command, "token", "--folder", str(hub), "-o", "name"]
+            said = subprocess.run(token, capture_output=True, text=True, check=True).stdout.strip()
+            started.append(start("join", url, "--name", name, "--folder", str(folder / name), "--token", said))
         try:
             yield url, folder
         finally:
@@ -258,6 +263,12 @@ def _fleet(members: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
                 process.send_signal(signal.SIGTERM)
             for process in started:
                 process.wait(60)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _until(holds: Callable[[], bool]) -> None:

@@ -45,9 +45,11 @@ def fleet_settings(settings: Settings) -> FleetSettings | None:
     if not part.url:
         return None
     if part.tls_ca and part.tls_cert and part.tls_key:
-        certificates = Certificates(str(part.tls_ca), str(part.tls_cert), str(part.tls_key))
-        return FleetSettings(part.url, certificates, part.lease_us, expected=part.expected)
-    return FleetSettings(part.url, lease_us=part.lease_us, expected=part.expected)
+        named = Certificates(str(part.tls_ca), str(part.tls_cert), str(part.tls_key))
+        return FleetSettings(part.url, named, part.lease_us, expected=part.expected)
+    # On the machine of the hub, those that 'fleet start' has made for its own user.
+    certificates = Certificates.of_this_machine() if part.url.startswith("tls:") else None
+    return FleetSettings(part.url, certificates, part.lease_us, expected=part.expected)
 
 
 def loop_settings(settings: Settings) -> LoopSettings:

@@ -9,7 +9,8 @@ import ssl
 import pytest
 
 from evertick.api.server import ApiServer
-from evertick.executors.fleet.certs import make_certificates
+from evertick.executors.fleet.authority import Authority
+from evertick.executors.fleet.identity import Role as FleetRole
 from evertick.operations.tokens import Role
 
 pytestmark = pytest.mark.slow
@@ -18,8 +19,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def certificates(tmp_path):
     folder = tmp_path / "certs"
-    (found,) = make_certificates(folder, ["server"], ["localhost", "127.0.0.1"])
-    return found
+    authority = Authority(folder)
+    authority.create()
+    return authority.issue(folder / "server", FleetRole.HUB, "server", ["localhost", "127.0.0.1"])
 
 
 @pytest.fixture

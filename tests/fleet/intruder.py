@@ -14,6 +14,7 @@ from distributed.protocol.serialize import Serialize, ToPickle
 from distributed.security import Security
 
 from evertick.executors.fleet import talk
+from evertick.executors.fleet.servers import MEMBER_ID
 
 PORTS = count(1)
 
@@ -71,7 +72,14 @@ class Intruder:
         now = time.time()
         known = {"name": self._name, "address": self.address, "pid": os.getpid(), "server_id": f"bad-{now}"}
         dull = {"status": "running", "nthreads": 1, "resources": {}, "memory_limit": 0, "services": {}, "versions": {}}
-        rest = {"local_directory": "", "nanny": None, "extra": {}, "metrics": METRICS, "stimulus_id": "", "now": now}
+        rest = {
+            "local_directory": "",
+            "nanny": None,
+            "extra": {MEMBER_ID: self._name},
+            "metrics": METRICS,
+            "stimulus_id": "",
+            "now": now,
+        }
         try:
             self.comm = await connect(self._url, timeout=10, **connection(self._certs))
             await self.comm.write({"op": "register-worker", "reply": False, **dull, **rest, **known, **more})

@@ -79,7 +79,7 @@ def test_an_object_that_a_member_sends_is_rebuilt_by_nobody(crowd, executor, rep
         await asyncio.to_thread(wait_for, lambda: not is_there(executor, name), "it to leave")
         return await asyncio.to_thread(fleet_list, crowd.url)
 
-    assert asyncio.run(attack()).split() == ["ex-a", "ex-b", "ex-c"]
+    assert set(asyncio.run(attack()).split()) >= {"ex-a", "ex-b", "ex-c"}
     order = given("true")
     executor.launch(order)
     assert reports.end_of(order.key).state is SUCCEEDED
@@ -149,7 +149,7 @@ def test_a_process_that_is_connected_to_a_fleet_has_nothing_of_dask(crowd):
         "print(sorted({'dask', 'distributed', 'cloudpickle', 'pickle', 'tornado'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("[]\n", "")
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
 def test_the_processes_of_a_fleet_listen_at_one_port_each(crowd):

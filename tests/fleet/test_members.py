@@ -16,7 +16,6 @@ import pytest
 from evertick.cli.health.fleet import check_fleet
 from evertick.dispatch.notify.member_watch import is_missing_member
 from evertick.errors import SettingsError
-from evertick.executors.fleet.certs import make_certificates
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.settings import Certificates, FleetSettings
 from evertick.model.instant import SECOND
@@ -318,7 +317,7 @@ def test_a_second_member_of_one_name_is_told_so(crowd, tmp_path):
     second = other.join("ex-a", url=crowd.url)
     try:
         log = tmp_path / "ex-a.log"
-        wait_for(lambda: "ex-a cannot join: a member of this name is there already" in log.read_text(), "its complaint")
+        wait_for(lambda: "ex-a cannot join: the name belongs to another member" in log.read_text(), "its complaint")
         assert "Traceback" not in log.read_text()
     finally:
         assert second.stop() == 0
@@ -338,7 +337,8 @@ def test_a_member_that_finds_no_fleet_says_why_and_can_be_stopped(tmp_path):
 
 
 def test_a_fleet_where_somebody_listens_already_says_so(crowd, tmp_path):
-    second = Process("fleet", "start", "--url", crowd.url, log=tmp_path / "second.log")
+    words = ("fleet", "start", "--insecure", "--url", crowd.url, "--folder", str(tmp_path / "hub"))
+    second = Process(*words, log=tmp_path / "second.log")
     try:
         log = tmp_path / "second.log"
         wait_for(lambda: "the fleet cannot start: something listens at its address" in log.read_text(), "its complaint")
@@ -413,45 +413,6 @@ def test_a_cluster_of_somebody_else_is_told_from_a_fleet():
             wait_for(lambda: "not as a fleet does" in command("list", f"tcp://127.0.0.1:{port}").stderr, "its answer")
         finally:
             scheduler.kill()
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("certs")
-    make_certificates(folder, ["scheduler", "serve", "ex-a"], ["127.0.0.1"])
-    make_certificates(folder / "strangers", ["mallory"])
-    return folder
-
-
-class TestCertificates:
-    def test_with_them_everything_works_and_nobody_without_them_is_let_in(self, certificates, tmp_path, reports):
-        yard = Yard(tmp_path, lambda name: certificates / name)
-        try:
-            yard.start()
-            yard.join("ex-a")
-            executor = yard.open(reports, "ex-a")
-            order = given("echo safe", "fleet:ex-a")
-            executor.launch(order)
-            assert reports.end_of(order.key).state is SUCCEEDED
-            assert yard.log_of(order.key) == b"safe\n"
-            plain = yard.url.replace("tls:", "tcp:")
-            assert command("list", plain).returncode == 5
-            strangers = certificates / "strangers" / "mallory"
-            assert command("list", yard.url, "--certs", str(strangers)).returncode == 5
-            assert command("list", yard.url, "--certs", str(certificates / "serve"), "-o", "name").stdout == "ex-a\n"
-        finally:
-            yard.close()
-
-    def test_keys_are_readable_by_their_owner_only(self, certificates):
-        keys = list(certificates.rglob("*.key")) + list(certificates.rglob("key.pem"))
-        assert len(keys) == 6
-        assert {key.stat().st_mode & 0o077 for key in keys} == {0}
-
-    def test_made_again_they_stay_as_they_are(self, certificates):
-        before = (certificates / "ex-a" / "cert.pem").read_bytes()
-        made = make_certificates(certificates, ["ex-a", "ex-new"])
-        assert (certificates / "ex-a" / "cert.pem").read_bytes() == before
-        assert made[1].cert == str(certificates / "ex-new" / "cert.pem")
 
 
 @pytest.mark.parametrize(

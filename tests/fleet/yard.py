@@ -85,24 +85,26 @@ class Process:
 class Yard:
     """One fleet: Dask's scheduler and some members, with all that they leave behind in one folder."""
 
-    def __init__(self, folder: Path, certificates: Callable[[str], Path] | None = None) -> None:
+    def __init__(self, folder: Path, *, is_secure: bool = False) -> None:
         self.folder = folder
         self.port = free_port()
-        self._certificates = certificates
-        scheme = "tls" if certificates else "tcp"
-        self.url = f"{scheme}://127.0.0.1:{self.port}"
+        self._is_secure = is_secure
+        self._hub = folder / "hub"
+        self.url = f"{'tls' if is_secure else 'tcp'}://127.0.0.1:{self.port}"
         self.scheduler: Process | None = None
         self.members: dict[str, Process] = {}
         self._executors: list[FleetExecutor] = []
 
     def start(self) -> None:
-        words = ("fleet", "start", "--url", self.url, *self._certs("scheduler"))
+        how = ("--join-port", str(free_port())) if self._is_secure else ("--insecure",)
+        words = ("fleet", "start", "--url", self.url, "--folder", str(self._hub), *how)
         self.scheduler = Process(*words, log=self.folder / "scheduler.log")
 
     def join(self, name: str, *more: str, url: str | None = None, lease_us: int = LONG_US) -> Process:
         lease = () if "--lease" in more else ("--lease", str(lease_us / SECOND))
         words = ("fleet", "join", url or self.url, "--name", name, "--folder", str(self.folder / name), *lease, *more)
-        member = Process(*words, *self._certs(name), log=self.folder / f"{name}.log")
+        how = ("--token", self.token()) if self._is_secure else ("--insecure",)
+        member = Process(*words, *how, log=self.folder / f"{name}.log")
         self.members[name] = member
         return member
 
@@ -115,20 +117,34 @@ class Yard:
         lease_us: int = LONG_US,
     ) -> FleetExecutor:
         """An executor that sees these members."""
-        certificates = Certificates.in_folder(self._certificates("serve")) if self._certificates else None
-        settings = FleetSettings(url or self.url, certificates, lease_us=lease_us, silence_us=2 * SECOND)
+        settings = FleetSettings(url or self.url, self.certificates, lease_us=lease_us, silence_us=2 * SECOND)
         executor = FleetExecutor(self.folder / node, settings)
         executor.open(reports)
         self._executors.append(executor)
         self.wait_until_ready(executor, *names)
         return executor
 
+    @property
+    def certificates(self) -> Certificates | None:
+        """Those of a scheduler, where there are any."""
+        return Certificates.in_folder(self.scheduler_certs) if self._is_secure else None
+
+    @property
+    def scheduler_certs(self) -> Path:
+        return self._hub / "scheduler"
+
+    def token(self, *more: str) -> str:
+        """An invitation, once the hub has made its authority."""
+        wait_for(lambda: (self.scheduler_certs / "cert.pem").exists(), "the hub's certificates")
+        words = [sys.executable, "-m", "evertick", "fleet", "token", "--folder", str(self._hub), "-o", "name", *more]
+        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
     def wait_until_ready(self, executor: FleetExecutor, *names: str) -> None:
         wait_for(lambda: set(names) <= {one.name for one in executor.members() if one.is_healthy}, f"{names}")
 
     def wait_for_all(self) -> None:
         """Until whoever asks the fleet is told of everyone who was to join."""
-        settings = FleetSettings(self.url)
+        settings = FleetSettings(self.url, self.certificates)
         wait_for(lambda: {one.name for one in list_members(settings)} == set(self.members), "all to join")
 
     def logs(self, node: str = "node") -> Logs:
@@ -154,9 +170,6 @@ class Yard:
                 process.kill()
         for pid in keepers(self.folder):
             end_family(pid)
-
-    def _certs(self, name: str) -> tuple[str, ...]:
-        return ("--certs", str(self._certificates(name))) if self._certificates else ()
 
 
 def keepers(folder: Path) -> list[int]:

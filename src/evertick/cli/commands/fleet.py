@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from evertick.cli.commands.fleet_certs import certs, folder_option, token
 from evertick.cli.lazy import SuggestingGroup
-from evertick.cli.output import Column, Table, note, output_option, show, show_lines, show_text
+from evertick.cli.output import Column, Table, note, output_option, show, show_text
 
 if TYPE_CHECKING:
-    from evertick.executors.fleet.settings import FleetSettings
+    from evertick.executors.fleet.settings import Certificates, FleetSettings
     from evertick.executors.fleet.supervising import Part
     from evertick.model.member import Member
 
@@ -25,6 +26,13 @@ certs_option = click.option(
     envvar="EVERTICK_FLEET_CERTS",
     metavar="FOLDER",
     help="A folder with ca.pem, cert.pem and key.pem. EVERTICK_FLEET_CERTS sets it too.",
+)
+http_option = click.option(
+    "--dask-http-port",
+    "http_port",
+    default=0,
+    type=click.IntRange(0, 65_535),
+    help="Show Dask's own state at this port of this machine, to every user of it; default: nowhere.",
 )
 URL_VARIABLE = "EVERTICK_FLEET_URL"
 _ADDRESS = re.compile(r"\w+://")
@@ -39,7 +47,7 @@ class FleetCommand(click.Command):
         if not any(_ADDRESS.match(word) or word in ("-h", "--help") for word in args):
             known = os.environ.get(URL_VARIABLE, "")
             if not known:
-                reason = f"Which fleet? Write its address first, as tcp://127.0.0.1:8786, or set {URL_VARIABLE}."
+                reason = f"Which fleet? Write its address first, as tls://127.0.0.1:8786, or set {URL_VARIABLE}."
                 raise click.UsageError(reason, ctx)
             args = [known, *args]
         return super().parse_args(ctx, args)
@@ -52,33 +60,98 @@ def fleet() -> None:
     \b
     Example, all on one machine:
       evertick fleet start &
-      evertick fleet join tcp://127.0.0.1:8786 --name ex-a --label disk=ssd &
-      evertick serve jobs --fleet tcp://127.0.0.1:8786
+      evertick fleet join tls://127.0.0.1:8786 --name ex-a --token $(evertick fleet token -o name) &
+      evertick serve jobs --fleet tls://127.0.0.1:8786
     """
 
 
-@fleet.command()
-@click.option("--url", default="tcp://127.0.0.1:8786", show_default=True, help="Where to listen: tls://HOST:PORT.")
-@certs_option
-def start(url: str, certs: Path | None) -> None:
-    """Be what members and schedulers connect to, until stopped.
+fleet.add_command(certs)
+fleet.add_command(token)
 
-    It is Dask's scheduler. It keeps nothing: when it is started again, members and schedulers come back to it.
+
+@fleet.command()
+@click.option("--url", help="Where to listen: tls://HOST:PORT; default: tls://127.0.0.1:8786.")
+@click.option(
+    "--join-port", default=0, help="Where machines redeem their tokens; default: the port after that of the URL."
+)
+@click.option(
+    "--insecure", is_flag=True, help="Without certificates, on this machine only: every user of it can run jobs."
+)
+@http_option
+@folder_option
+@certs_option
+def start(
+    url: str | None, join_port: int, insecure: bool, http_port: int, folder: Path | None, certs: Path | None
+) -> None:
+    """Be the hub that members and schedulers connect to, until stopped.
+
+    The first start makes an authority and certificates, and prints the command that a machine joins with. It keeps
+    nothing of what runs: when it is started again, members and schedulers come back to it.
 
     \b
     Examples:
       evertick fleet start
-      evertick fleet start --url tls://10.0.0.1:8786 --certs certs/scheduler
+      evertick fleet start --url tls://10.0.0.1:8786
     """
+    from evertick.executors.fleet.names import default_folder, lock
+    from evertick.executors.fleet.settings import Certificates, check_url, need_dask
     from evertick.executors.fleet.supervising import Part
 
-    settings = _settings(url, certs)
-    _supervise("scheduler", Part(settings.url, settings.certificates))
+    need_dask()
+    where = url or f"{'tcp' if insecure else 'tls'}://127.0.0.1:8786"
+    _check_scheme(where, insecure=insecure)
+    home = (folder or default_folder()).absolute()
+    held = lock(home)
+    try:
+        if insecure or certs:
+            certificates = Certificates.in_folder(certs) if certs else None
+            check_url(where, certificates)
+            _supervise("scheduler", Part(where, certificates, folder=str(home), http_port=http_port))
+        _start_with_authority(where, join_port, http_port, home)
+    finally:
+        os.close(held)
+
+
+def _start_with_authority(url: str, join_port: int, http_port: int, home: Path) -> None:
+    from urllib.parse import urlsplit
+
+    from evertick.cli.commands.fleet_certs import join_command
+    from evertick.errors import Conflict
+    from evertick.executors.fleet.settings import PORT, check_url, need_cryptography
+
+    need_cryptography()
+    from evertick.executors.fleet.certs import Place
+    from evertick.executors.fleet.enrolment import EnrolmentServer
+    from evertick.executors.fleet.hub_folder import provide, reachable_url
+    from evertick.executors.fleet.identity import Role
+    from evertick.executors.fleet.supervising import Part
+
+    parts = urlsplit(url)
+    place = Place(url, join_port or (parts.port or PORT) + 1)
+    provision = provide(home, place)
+    check_url(url, provision.certificates)
+    try:
+        server = EnrolmentServer(provision.authority, provision.certificates, parts.hostname or "", place.join_port)
+    except OSError as error:
+        raise Conflict(
+            f"cannot listen at port {place.join_port}, where machines join: {error}. Use --join-port."
+        ) from None
+    server.start()
+    if provision.is_new:
+        invitation = provision.authority.invite(place.join_port)
+        note("Let a machine join, once and within a day:")
+        note(f"  {join_command(reachable_url(url), invitation, Role.MEMBER)}")
+        note("More of these: evertick fleet token")
+    part = Part(url, provision.certificates, folder=str(home), http_port=http_port)
+    _supervise("scheduler", part, lambda: provide(home, place))
 
 
 @fleet.command(cls=FleetCommand)
 @url_argument
 @click.option("--name", required=True, help="What it is called, for ever; no two may have one name.")
+@click.option(
+    "--token", "token_text", envvar="EVERTICK_FLEET_TOKEN", help="Lets it in, the first time: 'evertick fleet token'."
+)
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="What jobs may ask for. Repeatable.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where it keeps its runs; default: ~/.evertick-NAME.")
 @click.option("--slots", default=0, help="How many attempts it runs at once; 0: as many as come.", show_default=True)
@@ -94,10 +167,14 @@ def start(url: str, certs: Path | None) -> None:
     show_default=True,
 )
 @click.option("--host", default="", help="The address it listens on; default: the one on the way to the fleet.")
+@click.option("--worker-port", default=0, type=click.IntRange(0, 65_535), help="The port it listens on; default: any.")
+@click.option("--insecure", is_flag=True, help="Without certificates, to a hub on this machine that was started so.")
+@http_option
 @certs_option
 def join(
     url: str,
     name: str,
+    token_text: str | None,
     labels: tuple[str, ...],
     folder: Path | None,
     slots: int,
@@ -107,41 +184,105 @@ def join(
     resources: tuple[str, ...],
     lease: float,
     host: str,
+    worker_port: int,
+    insecure: bool,
+    http_port: int,
     certs: Path | None,
 ) -> None:
     """Run jobs for a fleet on this machine, until stopped.
 
+    The first time it needs a token, which it redeems for a certificate under its name; that one is renewed in time.
     What runs when it is stopped goes on for the time of the lease, and is found if it is started again by then; use
     'fleet drain' first to let everything end.
 
     \b
     Examples:
-      evertick fleet join tcp://127.0.0.1:8786 --name ex-a
-      evertick fleet join tls://10.0.0.1:8786 --certs certs/ex-b --name ex-b --label zone=eu --gpus 2 --memory 64GiB
+      evertick fleet join tls://10.0.0.1:8786 --name ex-a --token TOKEN
+      evertick fleet join tls://10.0.0.1:8786 --name ex-b --label zone=eu --gpus 2 --memory 64GiB
     """
     from evertick.errors import SettingsError
+    from evertick.executors.fleet.settings import FleetSettings, is_loopback, need_dask
     from evertick.executors.fleet.supervising import Part
     from evertick.model.member import SLOTS_MAX, is_member_name
 
-    settings = _settings(url, certs)
+    need_dask()
     if not is_member_name(name):
         raise SettingsError(f"'{name}' cannot be the name of a member. Write letters, digits, '-', '_' and '.'.")
     if not 0 <= slots <= SLOTS_MAX:
         raise SettingsError(f"'--slots {slots}' must be from 0 to {SLOTS_MAX:,}.")
-    home = folder or Path.home() / f".evertick-{name}"
+    _check_scheme(url, insecure=insecure)
+    if insecure and host and not is_loopback(host):
+        raise SettingsError(
+            f"'--host {host}' can be reached by others, which needs certificates. Leave --insecure out."
+        )
+    home = (folder or Path.home() / f".evertick-{name}").absolute()
+    if insecure:
+        settings = FleetSettings(url)
+    else:
+        settings = FleetSettings(url, _certificates_of_member(url, name, token_text, certs, home))
     named = {"cpu": cpu, "memory": memory, "gpus": gpus}
     part = Part(
         settings.url,
         settings.certificates,
-        name,
-        _labels(labels),
-        str(home.absolute()),
-        host,
-        slots,
-        lease,
-        _offers({key: text for key, text in named.items() if text is not None}, resources),
+        name=name,
+        labels=_labels(labels),
+        folder=str(home),
+        host=host,
+        worker_port=worker_port,
+        http_port=http_port,
+        slots=slots,
+        lease_seconds=lease,
+        offers=_offers({key: text for key, text in named.items() if text is not None}, resources),
     )
-    _supervise("member", part)
+    _supervise("member", part, None if insecure else lambda: _renew(part))
+
+
+def _certificates_of_member(url: str, name: str, token: str | None, certs: Path | None, home: Path) -> Certificates:
+    from evertick.errors import SettingsError
+    from evertick.executors.fleet.settings import CERT_FILE, Certificates, check_url, need_cryptography
+
+    if certs is not None:
+        return Certificates.in_folder(certs)
+    own = home / "certs"
+    if (own / CERT_FILE).is_file():
+        return Certificates.in_folder(own)
+    if not token:
+        raise SettingsError(
+            f"{name} has no certificate in '{own}'. Get a token on the machine of the hub with 'evertick fleet token', "
+            "and give it with --token."
+        )
+    need_cryptography()
+    from evertick.executors.fleet.enrolment import enrol
+
+    check_url(url, Certificates("", "", ""))
+    return enrol(url, token, name, own)
+
+
+def _renew(part: Part) -> None:
+    """A certificate that ends soon is replaced, if the hub can be asked."""
+    from evertick.errors import EvertickError
+    from evertick.executors.fleet.certs import place_of
+    from evertick.executors.fleet.enrolment import renew
+    from evertick.executors.fleet.hub_folder import needs_renewal
+
+    assert part.certificates is not None
+    folder = Path(part.certificates.cert).parent
+    if needs_renewal(part.certificates) and place_of(folder) is not None:
+        try:
+            renew(folder)
+        except EvertickError as error:
+            note(f"{part.name} could not renew its certificate: {error}")
+
+
+def _check_scheme(url: str, *, insecure: bool) -> None:
+    from evertick.errors import SettingsError
+
+    if insecure and not url.startswith("tcp://"):
+        raise SettingsError(f"'--insecure' is for tcp:// on this machine, and not for '{url}'. Leave it out.")
+    if not insecure and url.startswith("tcp://"):
+        raise SettingsError(
+            f"'{url}' has no encryption and lets every user of this machine run jobs. Write tls://, or add --insecure."
+        )
 
 
 @fleet.command("list", cls=FleetCommand)
@@ -155,7 +296,7 @@ def list_(url: str, certs: Path | None, output: str) -> None:
 
     \b
     Example:
-      evertick fleet list tcp://127.0.0.1:8786
+      evertick fleet list tls://127.0.0.1:8786
     """
     from evertick.executors.fleet.asking import list_members
 
@@ -176,7 +317,7 @@ def cordon(url: str, member: str, certs: Path | None, output: str) -> None:
 
     \b
     Example:
-      evertick fleet cordon tcp://127.0.0.1:8786 ex-a
+      evertick fleet cordon tls://127.0.0.1:8786 ex-a
     """
     from evertick.executors.fleet.asking import set_cordon
 
@@ -193,7 +334,7 @@ def uncordon(url: str, member: str, certs: Path | None, output: str) -> None:
 
     \b
     Example:
-      evertick fleet uncordon tcp://127.0.0.1:8786 ex-a
+      evertick fleet uncordon tls://127.0.0.1:8786 ex-a
     """
     from evertick.executors.fleet.asking import set_cordon
 
@@ -211,7 +352,7 @@ def drain(url: str, member: str, timeout: float, certs: Path | None, output: str
 
     \b
     Example:
-      evertick fleet drain tcp://127.0.0.1:8786 ex-a && evertick fleet remove tcp://127.0.0.1:8786 ex-a
+      evertick fleet drain tls://127.0.0.1:8786 ex-a && evertick fleet remove tls://127.0.0.1:8786 ex-a
     """
     from evertick.executors.fleet import asking
 
@@ -234,7 +375,7 @@ def remove(url: str, member: str, force: bool, certs: Path | None, output: str) 
 
     \b
     Example:
-      evertick fleet remove tcp://127.0.0.1:8786 ex-a
+      evertick fleet remove tls://127.0.0.1:8786 ex-a
     """
     from evertick.executors.fleet import asking
 
@@ -242,31 +383,12 @@ def remove(url: str, member: str, force: bool, certs: Path | None, output: str) 
     show(output, {"member": member}, lambda: show_text(member), name="member")
 
 
-@fleet.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.argument("names", nargs=-1, required=True)
-@click.option("--host", "hosts", multiple=True, help="A name or address it is reached by. Repeatable.")
-@output_option
-def certs(folder: Path, names: tuple[str, ...], hosts: tuple[str, ...], output: str) -> None:
-    """Make certificates for those who take part in a fleet, and an authority that signs them.
-
-    Each name gets a folder with ca.pem, cert.pem and key.pem: copy it to its machine, and nothing else. Whoever has
-    one can run programs on every member.
-
-    \b
-    Example:
-      evertick fleet certs certs scheduler serve ex-a ex-b
-    """
-    from evertick.executors.fleet.certs import make_certificates
-
-    made = [{"folder": str(Path(one.cert).parent)} for one in make_certificates(folder, names, hosts)]
-    show(output, made, lambda: show_lines(one["folder"] for one in made), name="folder")
-
-
 def _settings(url: str, certs: Path | None) -> FleetSettings:
     from evertick.executors.fleet.settings import Certificates, FleetSettings, need_dask
 
     need_dask()
+    if certs is None and url.startswith("tls://"):
+        return FleetSettings(url, Certificates.of_this_machine())
     return FleetSettings(url, Certificates.in_folder(certs) if certs else None)
 
 
@@ -300,7 +422,7 @@ def _offers(named: dict[str, str], others: tuple[str, ...]) -> tuple[tuple[str, 
     return resources_of(found)
 
 
-def _supervise(role: str, part: Part) -> None:
+def _supervise(role: str, part: Part, renew: Callable[[], object] | None = None) -> None:
     from evertick.executors.fleet.supervising import Supervisor
 
     what = f"{part.name} runs jobs for {part.url}" if part.name else f"the fleet is at {part.url}"
@@ -308,7 +430,7 @@ def _supervise(role: str, part: Part) -> None:
     def said(line: str) -> None:
         note(f"{what}. Ctrl-C stops." if line.startswith("ready ") else f"{part.name or 'the fleet'} {line}")
 
-    supervisor = Supervisor(role, part, said)
+    supervisor = Supervisor(role, part, said, renew)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.stop)
     raise SystemExit(supervisor.run())

@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import dask
@@ -23,12 +24,15 @@ from distributed import Scheduler, Worker
 
 from evertick.errors import ExecutorUnavailable
 from evertick.executors.fleet import transport
-from evertick.executors.fleet.control import Control
+from evertick.executors.fleet.control import probe
+from evertick.executors.fleet.identity import Role
 from evertick.executors.fleet.member import MemberPlugin
-from evertick.executors.fleet.servers import Hub, MemberWorker
+from evertick.executors.fleet.names import RECORD_FILE, Names, Revocations, member_id
+from evertick.executors.fleet.servers import Hub, MemberWorker, Refusal
 from evertick.executors.fleet.settings import PORT, FleetSettings, is_loopback
 from evertick.executors.fleet.supervising import LEFT, Part
 from evertick.executors.fleet.switchboard import Switchboard
+from evertick.executors.local import private_folder
 from evertick.hardening import hide_process
 from evertick.model.instant import SECOND
 
@@ -52,11 +56,22 @@ CONFIG = {
 
 async def be_scheduler(settings: Part, stopping: asyncio.Event) -> int:
     parts = urlsplit(settings.url)
-    security = transport.security_of(settings.certificates)
-    scheduler = Hub(host=parts.hostname, port=parts.port or PORT, protocol=parts.scheme, security=security)
+    folder = private_folder(Path(settings.folder))
+    names, revocations = Names(folder), Revocations(folder / RECORD_FILE)
+    revocations.look()
+    transport.install(transport.Rules(frozenset({Role.SCHEDULER, Role.MEMBER}), frozenset(), revocations))
+    scheduler = Hub(
+        names,
+        revocations,
+        settings.http_port,
+        host=parts.hostname,
+        port=parts.port or PORT,
+        protocol=parts.scheme,
+        security=transport.security_of(settings.certificates),
+    )
 
     async def arrange() -> None:
-        await scheduler.register_scheduler_plugin(Switchboard(), idempotent=True)
+        await scheduler.register_scheduler_plugin(Switchboard(names), idempotent=True)
 
     is_well = await _keep(scheduler, stopping, arrange)
     return 0 if is_well else 1
@@ -65,11 +80,15 @@ async def be_scheduler(settings: Part, stopping: asyncio.Event) -> int:
 async def be_member(settings: Part, stopping: asyncio.Event) -> int:
     lease_us = int(settings.lease_seconds * SECOND)
     plugin = MemberPlugin(settings.name, settings.labels, settings.folder, settings.slots, lease_us, settings.offers)
+    transport.install(transport.Rules(frozenset({Role.HUB}), frozenset({Role.HUB})))
     worker = MemberWorker(
         settings.url,
+        member_id(private_folder(Path(settings.folder))),
+        settings.http_port,
         name=settings.name,
         nthreads=1,
         host=settings.host or _own_address(settings.url),
+        port=settings.worker_port,
         security=transport.security_of(settings.certificates),
         local_directory=os.path.join(settings.folder, "dask"),
         plugins=(plugin,),
@@ -113,8 +132,13 @@ async def _keep(server: Scheduler | Worker, stopping: asyncio.Event, arrange: Ca
 def _why_not(error: BaseException) -> str:
     """What Dask says is about its own parts; people want to know what to do."""
     cause = error.__cause__ or error
-    if "name taken" in str(cause):
-        return "cannot join: a member of this name is there already. Stop that one, or choose another --name."
+    if Refusal.NAME in str(cause):
+        return (
+            "cannot join: the name belongs to another member. Choose another --name; if that one is gone for good, "
+            "free its name with 'evertick fleet remove --force'."
+        )
+    if Refusal.CERTIFICATE in str(cause):
+        return "cannot join: its certificate is not for this name. Use the --name that it was made for."
     if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
         return "cannot start: something listens at its address already. Stop that, or choose another --url."
     return f"cannot start: {' '.join(str(cause).split()) or type(cause).__name__}"
@@ -126,13 +150,11 @@ async def _say_what_is_wrong(settings: Part) -> None:
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         try:
-            control = await Control.open(fleet)
+            await probe(fleet)
         except ExecutorUnavailable as error:
             if str(error) != told:
                 told = str(error)
                 _say(f"waits: {told}")
-        else:
-            await control.close()
 
 
 def _say(line: str) -> None:
@@ -183,7 +205,6 @@ def main(arguments: list[str]) -> int:
     logging.getLogger("evertick").setLevel(logging.INFO)
     # Dask has set up its own, for those who look after Dask.
     logging.getLogger("distributed").setLevel(logging.WARNING)
-    transport.install()
     with dask.config.set(CONFIG):
         return asyncio.run(_main(role, settings))
 

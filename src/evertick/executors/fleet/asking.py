@@ -55,15 +55,22 @@ def drain(settings: FleetSettings, name: str, timeout: float, said: Callable[[Me
 
 
 def remove(settings: FleetSettings, name: str, *, by_force: bool) -> None:
-    """Let a member leave for good; one that still runs something only by force, which ends it."""
+    """Let a member leave for good; one that still runs something only by force, which ends it.
+
+    Its name is free then. By force also where the member itself is not there to be asked.
+    """
 
     async def leave(view: _View) -> None:
+        if by_force and name not in {member.name for member in view.members()}:
+            view.release(name)
+            return
         member = view.member(name)
         if member.running and not by_force:
             running = "1 attempt" if member.running == 1 else f"{member.running} attempts"
             raise Conflict(f"{name} runs {running}. Drain it first, or use --force to end what runs.")
         view.tell(name, wire.line(talk.LEAVE))
         await view.wait_until_gone(name, ANSWER_SECONDS)
+        view.release(name)
 
     _ask(settings, leave)
 
@@ -106,6 +113,9 @@ class _View:
 
     def tell(self, name: str, line: bytes) -> None:
         self._control.tell(name, line)
+
+    def release(self, name: str) -> None:
+        self._control.release(name)
 
     async def wait_for(self, name: str, holds: Callable[[Member], bool], timeout: float) -> Member:
         async def until() -> Member:

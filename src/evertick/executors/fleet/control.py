@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from evertick.errors import ExecutorUnavailable, SettingsError
 from evertick.executors.fleet import frames, talk
+from evertick.executors.fleet.identity import Role, is_of_an_evertick_authority, peer_of
 from evertick.executors.fleet.settings import PORT, Certificates, FleetSettings
 
 CONNECT_SECONDS = 10.0
@@ -69,6 +70,10 @@ class Control:
         self._waiting.append({"member": member, "lines": lines})
         return True
 
+    def release(self, member: str) -> None:
+        """Let the hub give the name of a member to the next one who comes under it."""
+        self._writer.write(frames.encode({talk.RELEASE: member}))
+
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
         size, portion = 0, list[dict[str, Any]]()
@@ -92,6 +97,15 @@ class Control:
         _abort(self._writer)
 
 
+async def probe(settings: FleetSettings) -> None:
+    """Whether a hub answers there; `ExecutorUnavailable` says why it does not."""
+    try:
+        _, writer = await _connect(settings)
+    except (OSError, TimeoutError, frames.FrameError, EOFError) as error:
+        raise ExecutorUnavailable(f"the fleet at {settings.url} cannot be reached: {_in_words(error)}") from error
+    _abort(writer)
+
+
 async def _connect(settings: FleetSettings) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Where nothing listens it may be that the hub is being started again: it is given some time for that."""
     loop = asyncio.get_running_loop()
@@ -110,12 +124,22 @@ async def _dial(settings: FleetSettings) -> tuple[asyncio.StreamReader, asyncio.
     context = client_context(settings.certificates) if settings.certificates else None
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port or PORT, ssl=context, limit=BUFFER)
     try:
+        _check_hub(writer)
         writer.write(frames.encode(frames.HANDSHAKE))
         await _read_message(reader)
     except BaseException:
         _abort(writer)
         raise
     return reader, writer
+
+
+def _check_hub(writer: asyncio.StreamWriter) -> None:
+    """A member has a certificate of the same authority: it must not be able to take the place of the hub."""
+    certificate = writer.get_extra_info("peercert")
+    if is_of_an_evertick_authority(certificate):
+        peer = peer_of(certificate)
+        if peer is None or peer.role is not Role.HUB:
+            raise ConnectionAbortedError("what answers there shows a certificate that is not the hub's")
 
 
 def client_context(certificates: Certificates) -> ssl.SSLContext:

@@ -10,12 +10,17 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any
 
 from distributed import Scheduler, Worker
 from distributed.comm.core import Comm, CommClosedError
 from distributed.metrics import time
 from distributed.versions import get_versions
+from tornado.ioloop import PeriodicCallback
+
+from evertick.executors.fleet.identity import Peer, Role
+from evertick.executors.fleet.names import Names, Revocations
 
 log = logging.getLogger("evertick.fleet")
 
@@ -28,13 +33,28 @@ METRICS: dict[str, Any] = {
 """What Dask wants to know for placing tasks; there are none."""
 
 
+MEMBER_ID = "evertick-id"
+LOOK_MS = 1_000
+"""How often it is looked for certificates that were revoked."""
+
+
+class Refusal(StrEnum):
+    """Why a member is not taken; it finds this in what Dask tells it."""
+
+    NAME = "evertick-refusal-name-taken"
+    CERTIFICATE = "evertick-refusal-other-certificate"
+
+
 class _ClosedServer:
     """What the two have in common."""
 
     stream_handlers: dict[str, Callable[..., Any]]
+    http_port = 0
 
-    def start_http_server(self, *_: Any, **__: Any) -> None:
-        """None. Dask's own settings cannot turn it off."""
+    def start_http_server(self, routes: Any, *_: Any, **__: Any) -> None:
+        """Only where it was asked for, and on this machine. Dask opens one whatever its own settings say."""
+        if self.http_port:
+            super().start_http_server(routes, f"127.0.0.1:{self.http_port}")  # type: ignore[misc]
 
     async def handle_stream(self, comm: Comm, extra: dict[str, Any] | None = None) -> None:
         """As Dask's own; but a speaker is who opened the stream, whatever a message says, and the unknown is left."""
@@ -58,14 +78,38 @@ class _ClosedServer:
 
 
 class Hub(_ClosedServer, Scheduler):
-    def __init__(self, **known: Any) -> None:
+    def __init__(self, names: Names, revocations: Revocations, http_port: int = 0, **known: Any) -> None:
+        self.http_port = http_port
         super().__init__(dashboard=False, jupyter=False, extensions={}, **known)
+        self.names = names
+        self._revocations = revocations
         self.handlers = {"register-worker": self._register, "heartbeat_worker": self._beat}
         self.stream_handlers = {"keep-alive": lambda **_: None}
+        self.periodic_callbacks["evertick-revoked"] = PeriodicCallback(self._drop_revoked, LOOK_MS)
 
     async def _register(
-        self, comm: Comm, address: str, name: str, server_id: str = "", stimulus_id: str = "", **_: Any
+        self,
+        comm: Comm,
+        address: str,
+        name: str,
+        extra: Any = None,
+        server_id: str = "",
+        stimulus_id: str = "",
+        **_: Any,
     ) -> None:
+        refusal: Refusal | None
+        peer = peer_behind(comm)
+        owner = extra.get(MEMBER_ID, "") if isinstance(extra, dict) else ""
+        if peer is not None and peer != (Role.MEMBER, str(name), peer.serial):
+            refusal = Refusal.CERTIFICATE
+        elif str(name) in self.aliases or not self.names.claim(str(name), str(owner)):
+            refusal = Refusal.NAME
+        else:
+            refusal = None
+        if refusal is not None:
+            log.warning("member.refused member=%s address=%s reason=%s", name, comm.peer_address, refusal)
+            await comm.write({"status": "error", "message": refusal, "time": time()})
+            return
         await self.add_worker(
             comm,
             address=str(address),
@@ -85,18 +129,42 @@ class Hub(_ClosedServer, Scheduler):
             stimulus_id=str(stimulus_id),
         )
 
-    def _beat(self, address: str, **_: Any) -> dict[str, Any]:
+    def _beat(self, comm: Comm, address: str, **_: Any) -> dict[str, Any]:
+        peer, worker = peer_behind(comm), self.workers.get(str(address))
+        if peer is not None and (worker is None or worker.name != peer.name):
+            return {"status": "missing"}
         return self.heartbeat_worker(address=str(address), metrics=METRICS)
+
+    def _drop_revoked(self) -> None:
+        self._revocations.look()
+        for name in self._revocations.freed:
+            self.names.release(name)
+        for comm in list(self._comms):
+            peer = peer_behind(comm)
+            if peer is not None and self._revocations(peer):
+                log.warning("connection.revoked role=%s name=%s address=%s", peer.role, peer.name, comm.peer_address)
+                comm.abort()
 
 
 class MemberWorker(_ClosedServer, Worker):
-    def __init__(self, url: str, **known: Any) -> None:
+    def __init__(self, url: str, member_id: str, http_port: int = 0, **known: Any) -> None:
+        self.http_port = http_port
         super().__init__(url, dashboard=False, **known)
+        self._member_id = member_id
         self.handlers = {}
         self.stream_handlers = {"close": self.stream_handlers["close"]}
+
+    async def get_startup_information(self) -> dict[str, Any]:
+        return {MEMBER_ID: self._member_id}
 
     async def plugin_add(self, plugin: Any, name: str | None = None, catch_errors: bool = True) -> Any:
         if isinstance(plugin, bytes):
             # It would be unpickled.
             raise TypeError("a plugin that the hub has sent is not taken")
         return await super().plugin_add(plugin, name, catch_errors)
+
+
+def peer_behind(comm: Comm) -> Peer | None:
+    """Who is at the other end, by its certificate; None where there are none."""
+    peer = getattr(comm, "peer", None)
+    return peer if isinstance(peer, Peer) else None

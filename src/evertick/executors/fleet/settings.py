@@ -15,7 +15,9 @@ from evertick.model.instant import SECOND
 PORT = 8786
 LEASE_US = 60 * SECOND
 """Long enough for the fleet's scheduler to be started again: what members run is ended when they do not hear it."""
-_CA, _CERT, _KEY = "ca.pem", "cert.pem", "key.pem"
+CA_FILE, CERT_FILE, KEY_FILE = "ca.pem", "cert.pem", "key.pem"
+HUB_FOLDER = ".evertick-fleet"
+"""Under the home of the user that runs the hub."""
 
 
 class Certificates(NamedTuple):
@@ -27,12 +29,21 @@ class Certificates(NamedTuple):
 
     @classmethod
     def in_folder(cls, folder: Path | str) -> Certificates:
-        """The three files that `evertick fleet certs` writes for one name."""
-        paths = [Path(folder).absolute() / name for name in (_CA, _CERT, _KEY)]
+        """The three files of one who takes part."""
+        paths = [Path(folder).absolute() / name for name in (CA_FILE, CERT_FILE, KEY_FILE)]
         missing = [str(path) for path in paths if not path.is_file()]
         if missing:
-            raise SettingsError(f"{missing[0]} is not there. Make it with 'evertick fleet certs {folder}'.")
+            raise SettingsError(f"{missing[0]} is not there. Get certificates with 'evertick fleet certs request'.")
         return cls(*map(str, paths))
+
+    @classmethod
+    def of_this_machine(cls) -> Certificates | None:
+        """Those that `fleet start` has made for schedulers and commands of its own user; None: it has not run here."""
+        try:
+            folder = Path.home() / HUB_FOLDER / "scheduler"
+        except RuntimeError:  # a user without a home
+            return None
+        return cls.in_folder(folder) if (folder / CERT_FILE).is_file() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +73,15 @@ def check_url(url: str, certificates: Certificates | None) -> None:
         raise SettingsError(f"'{url}' is not the address of a fleet. Write tls://host:{PORT}.")
     if parts.scheme == "tls" and certificates is None:
         raise SettingsError(
-            f"'{url}' needs certificates. Make some with 'evertick fleet certs', and name their folder."
+            f"'{url}' needs certificates. On the machine of the hub 'evertick fleet start' has made them; "
+            "elsewhere get some with 'evertick fleet certs request', and name their folder."
         )
     if parts.scheme == "tcp" and certificates is not None:
         raise SettingsError(f"'{url}' does not use the certificates that were given. Write tls:// instead of tcp://.")
     if parts.scheme == "tcp" and not is_loopback(parts.hostname or ""):
         raise SettingsError(
             f"'{url}' is not on this machine, and without certificates anybody could run programs there. "
-            "Write tls:// and make certificates with 'evertick fleet certs'."
+            "Write tls:// instead."
         )
 
 
@@ -77,6 +89,11 @@ def need_dask() -> None:
     """Say what is missing before anything is tried that needs it."""
     if find_spec("distributed") is None:
         raise SettingsError("the fleet runs on Dask, which is not installed. Run: pip install 'evertick[fleet]'")
+
+
+def need_cryptography() -> None:
+    if find_spec("cryptography") is None:
+        raise SettingsError("certificates need a library that is not installed. Run: pip install 'evertick[fleet]'")
 
 
 def is_loopback(host: str) -> bool:

@@ -24,6 +24,10 @@ RETRY_FIRST_SECONDS = 0.5
 RETRY_MAX_SECONDS = 15.0
 GOOD_SECONDS = 30.0
 """One that lasted this long was well: the next start is tried at once again."""
+CERTIFICATE_SECONDS = 2.0
+RENEW_SECONDS = 6 * 3_600.0
+HUB_ENVIRON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+"""The hub runs nothing, and needs to know nothing."""
 PACKAGE_ROOT = str(Path(__file__).parents[3])
 
 
@@ -36,8 +40,13 @@ class Part:
     name: str = ""
     labels: Labels = ()
     folder: str = ""
+    """Where a member keeps its runs, and the hub the names of members."""
     host: str = ""
     """Where a member listens; empty: its address on the way to the fleet."""
+    worker_port: int = 0
+    """At which port; 0: any."""
+    http_port: int = 0
+    """Where Dask shows its state, on this machine only; 0: nowhere."""
     slots: int = 0
     lease_seconds: float = LEASE_US / SECOND
     """How long what a member runs goes on when it does not hear the fleet."""
@@ -61,17 +70,30 @@ class Part:
 class Supervisor:
     """Runs one role until it is told to stop, or the role has left for good. `said` hears its lines."""
 
-    def __init__(self, role: str, part: Part, said: Callable[[str], None]) -> None:
+    def __init__(
+        self, role: str, part: Part, said: Callable[[str], None], renew: Callable[[], object] | None = None
+    ) -> None:
         self._command = [sys.executable, "-P", "-m", "evertick.executors.fleet", role, part.to_text()]
         self._said = said
+        self._renew = renew
+        """Looks whether the certificate ends soon."""
+        self._cert = Path(part.certificates.cert) if part.certificates else None
+        self._is_replaced = False
+        """The process is to be started anew because its certificate is another one now."""
+        self._environ = _environ(role)
         self._stopping = threading.Event()
         self._process: subprocess.Popen[str] | None = None
 
     def run(self) -> int:
         wait = RETRY_FIRST_SECONDS
+        if self._cert is not None:
+            threading.Thread(target=self._watch_certificate, args=(self._cert,), daemon=True).start()
         while True:
             began = time.monotonic()
             code = self._once()
+            if self._is_replaced and not self._stopping.is_set():
+                self._is_replaced = False
+                continue
             if self._stopping.is_set() or code == LEFT:
                 return 0
             if time.monotonic() - began > GOOD_SECONDS:
@@ -87,6 +109,23 @@ class Supervisor:
         if process is not None and process.poll() is None:
             process.send_signal(signal.SIGTERM)
 
+    def _watch_certificate(self, cert: Path) -> None:
+        """One that was replaced is taken up; what runs on a member goes on meanwhile."""
+        known, renewed_at = _stamp(cert), 0.0
+        while not self._stopping.wait(CERTIFICATE_SECONDS):
+            if self._renew is not None and time.monotonic() - renewed_at > RENEW_SECONDS:
+                renewed_at = time.monotonic()
+                try:
+                    self._renew()
+                except Exception as error:
+                    self._said(f"could not look after its certificate: {error}")
+            found = _stamp(cert)
+            if found is not None and found != known:
+                known, self._is_replaced = found, True
+                process = self._process
+                if process is not None and process.poll() is None:
+                    process.send_signal(signal.SIGTERM)
+
     def _once(self) -> int:
         # The pipe to its standard input is what tells it that we are there.
         self._process = process = subprocess.Popen(
@@ -94,7 +133,7 @@ class Supervisor:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": PACKAGE_ROOT},
+            env=self._environ,
             start_new_session=True,
         )
         if self._stopping.is_set():
@@ -105,3 +144,16 @@ class Supervisor:
             for line in process.stdout:
                 self._said(line.rstrip("\n"))
             return process.wait()
+
+
+def _environ(role: str) -> dict[str, str]:
+    known = {name: value for name, value in os.environ.items() if role != "scheduler" or name in HUB_ENVIRON}
+    return {**known, "PYTHONPATH": PACKAGE_ROOT}
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino

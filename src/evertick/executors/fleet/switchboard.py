@@ -20,6 +20,8 @@ from tornado.ioloop import PeriodicCallback
 
 from evertick.executors.fleet import talk
 from evertick.executors.fleet.checking import card_of
+from evertick.executors.fleet.identity import Role
+from evertick.executors.fleet.names import Names
 
 log = logging.getLogger("evertick.fleet")
 
@@ -33,7 +35,8 @@ BEAT_MS = 1_000
 class Switchboard(SchedulerPlugin):
     name = "evertick-switchboard"
 
-    def __init__(self) -> None:
+    def __init__(self, names: Names | None = None) -> None:
+        self._names = names
         self._controls: set[BatchedSend] = set()
         self._cards: dict[str, dict[str, Any]] = {}
         """By the address of the worker."""
@@ -103,6 +106,12 @@ class Switchboard(SchedulerPlugin):
 
     async def _control(self, comm: Comm, protocol: int = 0, **_: Any) -> Status:
         """A scheduler of ours has come; its stream lasts until one of us goes."""
+        peer = getattr(comm, "peer", None)
+        if peer is not None and peer.role is not Role.SCHEDULER:
+            log.warning("control.refused role=%s name=%s address=%s", peer.role, peer.name, comm.peer_address)
+            await comm.write({"refused": f"the certificate is that of the {peer.role} {peer.name}, not of a scheduler"})
+            await comm.close()
+            return Status.dont_reply
         if protocol != talk.PROTOCOL:
             await comm.write({"refused": f"this fleet speaks protocol {talk.PROTOCOL}, not {protocol}"})
             await comm.close()
@@ -123,6 +132,10 @@ class Switchboard(SchedulerPlugin):
                     match message:
                         case {"member": str(member), "lines": bytes(lines)}:
                             self._pass_on(member, lines)
+                        case {talk.RELEASE: str(member)}:
+                            self._gone.pop(member, None)
+                            if self._names is not None:
+                                self._names.release(member)
         except (CommClosedError, OSError):
             pass
         finally:

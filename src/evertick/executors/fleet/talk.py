@@ -21,6 +21,7 @@ HEAR: Final = "evertick-hear"  # switchboard to member: lines
 SAY: Final = "evertick-say"  # member to switchboard: lines
 CARD: Final = "evertick-card"  # member to switchboard: card
 ACK: Final = "evertick-ack"  # switchboard to member: the stamp of a card that was passed on
+RELEASE: Final = "release"  # a scheduler to the switchboard: the name of a member that is gone for good
 BEAT: Final = "beat"  # switchboard to schedulers, once a second: there is nothing to say
 
 # Verbs that a member answers itself.

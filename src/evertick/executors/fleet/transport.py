@@ -1,17 +1,21 @@
 """How the processes of a fleet read each other: Dask's connections, of which only plain values are taken.
 
 Dask lets a transport be put in the place of its own, by the scheme of an address. This one reads with `frames`, so
-that nothing that a member sends is unpickled, neither by the hub nor by another member.
+that nothing that a member sends is unpickled, neither by the hub nor by another member. Over TLS it also looks at the
+role in the certificate of the other side: Dask lets in whoever the authority has signed, and takes anyone for the hub.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from ssl import SSLError
 from typing import Any
 
 from distributed.comm import registry
-from distributed.comm.core import CommClosedError
+from distributed.comm.core import CommClosedError, FatalCommClosedError
 from distributed.comm.tcp import (
     TCP,
     TLS,
@@ -26,9 +30,34 @@ from distributed.security import Security
 from tornado.iostream import IOStream, StreamClosedError
 
 from evertick.executors.fleet import frames
+from evertick.executors.fleet.identity import Peer, Role, peer_of
 from evertick.executors.fleet.settings import Certificates
 
 log = logging.getLogger("evertick.fleet")
+
+HANDSHAKE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """With whom a process of the fleet speaks, over TLS."""
+
+    callers: frozenset[Role]
+    """Whose calls it takes."""
+    called: frozenset[Role]
+    """Whom it calls."""
+    is_revoked: Callable[[Peer], bool] = lambda _: False
+
+    def refusal(self, peer: Peer | None, allowed: frozenset[Role]) -> str:
+        """Why it does not speak with this one; empty: it does."""
+        if peer is None:
+            return "its certificate says no role in a fleet"
+        if peer.role not in allowed:
+            return f"its certificate is that of the {peer.role} {peer.name}"
+        return f"the certificate of {peer.name} was revoked" if self.is_revoked(peer) else ""
+
+
+_rules = Rules(frozenset(), frozenset())
 
 
 class _PlainReader:
@@ -69,6 +98,10 @@ class PlainTCP(_PlainReader, TCP):
 class PlainTLS(_PlainReader, TLS):
     abort = TLS.abort
 
+    @property
+    def peer(self) -> Peer | None:
+        return peer_of(self._extra.get("peercert"))
+
 
 class _PlainTCPConnector(TCPConnector):
     comm_class = PlainTCP
@@ -81,9 +114,31 @@ class _PlainTCPListener(TCPListener):
 class _PlainTLSConnector(TLSConnector):
     comm_class = PlainTLS
 
+    async def connect(self, address: str, deserialize: bool = True, **known: Any) -> PlainTLS:
+        comm: PlainTLS = await super().connect(address, deserialize, **known)
+        if refusal := _rules.refusal(comm.peer, _rules.called):
+            comm.abort()
+            raise FatalCommClosedError(f"what answers at {address} is not the hub: {refusal}")
+        return comm
+
 
 class _PlainTLSListener(TLSListener):
     comm_class = PlainTLS
+
+    async def _prepare_stream(self, stream: Any, address: str) -> Any:
+        try:
+            # Dask waits for ever for one that connects and says nothing.
+            prepared = await asyncio.wait_for(super()._prepare_stream(stream, address), HANDSHAKE_SECONDS)
+        except TimeoutError:
+            prepared = None
+        if prepared is None:
+            stream.close()
+            return None
+        if refusal := _rules.refusal(peer_of(prepared.socket.getpeercert()), _rules.callers):
+            log.warning("connection.refused address=%s reason=%s", address, refusal)
+            prepared.close()
+            return None
+        return prepared
 
 
 class _PlainTCPBackend(BaseTCPBackend):
@@ -96,8 +151,10 @@ class _PlainTLSBackend(BaseTCPBackend):
     _listener_class = _PlainTLSListener
 
 
-def install() -> None:
+def install(rules: Rules) -> None:
     """Before anything of Dask is opened in this process; other ways to connect are closed."""
+    global _rules
+    _rules = rules
     registry.backends.clear()
     registry.backends.update({"tcp": _PlainTCPBackend(), "tls": _PlainTLSBackend()})
 

@@ -1,0 +1,224 @@
+"""`evertick fleet certs` and `evertick fleet token`: who is let into a fleet."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from evertick.cli.lazy import SuggestingGroup
+from evertick.cli.output import Column, Table, note, output_option, show, show_text
+
+if TYPE_CHECKING:
+    from evertick.executors.fleet.authority import Authority
+
+folder_option = click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="EVERTICK_FLEET_FOLDER",
+    metavar="FOLDER",
+    help="What the hub keeps; default: ~/.evertick-fleet. EVERTICK_FLEET_FOLDER sets it too.",
+)
+role_option = click.option(
+    "--role",
+    type=click.Choice(["member", "scheduler"]),
+    default="member",
+    show_default=True,
+    help="A member runs jobs; a scheduler gives orders to all members.",
+)
+
+
+@click.command()
+@role_option
+@click.option("--name", default="", help="Whom it is for; without it, whoever comes with it chooses a name.")
+@click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(0.01, 24 * 365), help="How long.")
+@folder_option
+@output_option
+def token(role: str, name: str, hours: float, folder: Path | None, output: str) -> None:
+    """Let one more in: print the command that a machine joins with, once.
+
+    Run it on the machine of the hub. The token in it is good for one certificate.
+
+    \b
+    Examples:
+      evertick fleet token
+      evertick fleet token --role scheduler --name node-2 -o name
+    """
+    authority = _authority(folder)
+    from evertick.executors.fleet.hub_folder import place_in, reachable_url
+    from evertick.executors.fleet.identity import Role
+    from evertick.model.instant import HOUR
+
+    place = place_in(authority.folder)
+    text = authority.invite(place.join_port, Role(role), name, int(hours * HOUR))
+    command = join_command(reachable_url(place.url), text, Role(role), name)
+    show(output, {"token": text, "command": command}, lambda: show_text(command), name="token")
+
+
+def join_command(url: str, token: str, role: str, name: str = "") -> str:
+    if role == "scheduler":
+        return f"evertick fleet certs request {url} certs --name {name or 'NAME'} --token {token}"
+    return f"evertick fleet join {url} --name {name or 'NAME'} --token {token}"
+
+
+@click.group(cls=SuggestingGroup)
+def certs() -> None:
+    """List, issue, rotate and revoke the certificates of a fleet.
+
+    \b
+    Examples:
+      evertick fleet certs list
+      evertick fleet certs revoke ex-a
+    """
+
+
+@certs.command("list")
+@folder_option
+@output_option
+def list_(folder: Path | None, output: str) -> None:
+    """Show the certificates that the authority has signed.
+
+    \b
+    Example:
+      evertick fleet certs list
+    """
+    from evertick.model.instant import to_text
+
+    now = time.time_ns() // 1_000
+    rows = [
+        {
+            "name": one.name,
+            "role": str(one.role),
+            "state": _state(now, one.expires_at, one.revoked_at),
+            "issued_at": to_text(one.issued_at),
+            "expires_at": to_text(one.expires_at),
+            "revoked_at": to_text(one.revoked_at) if one.revoked_at else None,
+            "serial": one.serial,
+        }
+        for one in _authority(folder).list_certificates()
+    ]
+    columns = (
+        Column("Name", "name", "bold"),
+        Column("Role", "role"),
+        Column("State", "state"),
+        Column("Expires", "expires_at"),
+        Column("Serial", "serial", "dim", optional=True),
+    )
+    show(output, rows, Table(columns, rows), name="name")
+
+
+@certs.command()
+@click.argument("name")
+@click.argument("target", type=click.Path(path_type=Path, file_okay=False))
+@role_option
+@folder_option
+@output_option
+def issue(name: str, target: Path, role: str, folder: Path | None, output: str) -> None:
+    """Make a certificate and its key in the folder TARGET, to be copied to its machine.
+
+    A token is better where the machine can reach the hub: the key never leaves it then.
+
+    \b
+    Example:
+      evertick fleet certs issue ex-a certs/ex-a
+    """
+    authority = _authority(folder)
+    from evertick.executors.fleet.certs import place_of
+    from evertick.executors.fleet.identity import Role
+
+    place = place_of(authority.folder / "hub")
+    if place is not None:
+        from evertick.executors.fleet.hub_folder import reachable_url
+
+        place = place._replace(url=reachable_url(place.url))
+    authority.issue(target, Role(role), name, place=place)
+    show(output, {"name": name, "folder": str(target)}, lambda: show_text(str(target)), name="folder")
+
+
+@certs.command()
+@click.argument("url")
+@click.argument("target", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--name", required=True, help="The name that goes into the certificate.")
+@click.option(
+    "--token", "token_text", required=True, envvar="EVERTICK_FLEET_TOKEN", help="From 'evertick fleet token'."
+)
+@output_option
+def request(url: str, target: Path, name: str, token_text: str, output: str) -> None:
+    """Redeem a token for a certificate in the folder TARGET, as a scheduler on another machine needs.
+
+    \b
+    Example:
+      evertick fleet certs request tls://10.0.0.1:8786 certs --name node-2 --token TOKEN
+    """
+    from evertick.executors.fleet.settings import need_cryptography
+
+    need_cryptography()
+    from evertick.executors.fleet.enrolment import enrol
+
+    enrol(url, token_text, name, target)
+    show(output, {"name": name, "folder": str(target)}, lambda: show_text(str(target)), name="folder")
+
+
+@certs.command()
+@click.argument("target", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@output_option
+def rotate(target: Path, output: str) -> None:
+    """Replace the key and the certificate in the folder TARGET with new ones, from the hub that runs.
+
+    The old certificate is good for an hour more. Members do this by themselves in time.
+
+    \b
+    Example:
+      evertick fleet certs rotate ~/.evertick-ex-a/certs
+    """
+    from evertick.executors.fleet.settings import need_cryptography
+
+    need_cryptography()
+    from evertick.executors.fleet.enrolment import renew
+
+    renew(target)
+    show(output, {"folder": str(target)}, lambda: show_text(str(target)), name="folder")
+
+
+@certs.command()
+@click.argument("which", metavar="NAME")
+@folder_option
+@output_option
+def revoke(which: str, folder: Path | None, output: str) -> None:
+    """Take nothing more from whoever has the certificate of this name or serial number.
+
+    The hub ends its connections within a second or two. The name is free then.
+
+    \b
+    Example:
+      evertick fleet certs revoke ex-a
+    """
+    rows = [{"name": one.name, "role": str(one.role), "serial": one.serial} for one in _authority(folder).revoke(which)]
+    columns = (Column("Name", "name", "bold"), Column("Role", "role"), Column("Serial", "serial", "dim"))
+    show(output, rows, Table(columns, rows), name="serial")
+    if any(row["role"] == "hub" for row in rows):
+        note("The hub's own certificate was revoked: start it again, and it makes a new one.")
+
+
+def _authority(folder: Path | None) -> Authority:
+    from evertick.errors import NotFound
+    from evertick.executors.fleet.names import default_folder
+    from evertick.executors.fleet.settings import need_cryptography
+
+    need_cryptography()
+    from evertick.executors.fleet.authority import Authority
+
+    authority = Authority(folder or default_folder())
+    if not authority.exists:
+        raise NotFound(f"there is no fleet in '{authority.folder}'. Name its --folder, or run 'evertick fleet start'.")
+    return authority
+
+
+def _state(now: int, expires_at: int, revoked_at: int) -> str:
+    if expires_at <= now:
+        return "expired"
+    if 0 < revoked_at <= now:
+        return "revoked"
+    return "replaced" if revoked_at else "good"

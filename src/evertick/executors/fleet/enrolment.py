@@ -1,0 +1,214 @@
+"""How a machine comes to its certificate: it shows a token, once, and later the certificate that it has.
+
+`fleet start` answers at a port of its own, beside the one of the hub, in a process that does not speak Dask. One line
+of JSON asks, one line answers. The token names the authority by its fingerprint, so that the first question can be
+asked of a stranger: what cannot show that authority's certificate is told nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from evertick.errors import Conflict, EvertickError, ExecutorUnavailable, SettingsError
+from evertick.executors.fleet.authority import Authority, check_name
+from evertick.executors.fleet.certs import Place, new_request, place_of, write_folder
+from evertick.executors.fleet.control import client_context
+from evertick.executors.fleet.identity import Peer, Role, peer_of
+from evertick.executors.fleet.settings import Certificates
+
+log = logging.getLogger("evertick.fleet")
+
+LINE_MAX = 32 * 1024
+SECONDS = 10.0
+LIMIT_SECONDS = 20.0
+AT_ONCE = 16
+"""Connections that are answered side by side; others wait."""
+
+
+class Token(NamedTuple):
+    join_port: int
+    secret: str
+    fingerprint: str
+
+    @classmethod
+    def parse(cls, text: str) -> Token:
+        port, _, rest = text.strip().partition(".")
+        secret, _, fingerprint = rest.partition(".")
+        if not port.isdecimal() or not 0 < int(port) < 65_536 or not secret or not fingerprint:
+            raise SettingsError(
+                "that is not a token of a fleet. Get one on the machine of the hub: evertick fleet token"
+            )
+        return cls(int(port), secret, fingerprint)
+
+
+class EnrolmentServer:
+    """Answers until it is closed, each connection in a thread of its own and with a limit of time."""
+
+    def __init__(self, authority: Authority, certificates: Certificates, host: str, port: int) -> None:
+        self._authority = authority
+        self._certificates = certificates
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, port), family=family)
+        self.port = int(self._socket.getsockname()[1])
+        self._places = threading.BoundedSemaphore(AT_ONCE)
+        self._thread = threading.Thread(target=self._accept, name="evertick-enrolment", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _accept(self) -> None:
+        while True:
+            self._places.acquire()
+            try:
+                plain, address = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(plain, address[0]), daemon=True).start()
+
+    def _serve(self, plain: socket.socket, address: str) -> None:
+        # One that sends a byte now and then must not keep its place either.
+        limit = threading.Timer(LIMIT_SECONDS, _cut, (plain,))
+        limit.daemon = True
+        limit.start()
+        try:
+            plain.settimeout(SECONDS)
+            with plain, self._context().wrap_socket(plain, server_side=True) as secure:
+                secure.settimeout(SECONDS)
+                peer = peer_of(secure.getpeercert())
+                answer = self._answer(json.loads(_read_line(secure)), peer, address)
+                secure.sendall(json.dumps(answer).encode() + b"\n")
+        except (OSError, ValueError) as error:
+            log.info("enrolment.ended address=%s reason=%s", address, f"{error}"[:200])
+        except Exception:
+            log.exception("enrolment.failed address=%s", address)
+        finally:
+            limit.cancel()
+            self._places.release()
+
+    def _context(self) -> ssl.SSLContext:
+        """As the files are now: they may have been replaced since."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self._certificates.cert, self._certificates.key)
+        context.load_verify_locations(self._certificates.ca)
+        # Who comes for the first time has none to show.
+        context.verify_mode = ssl.CERT_OPTIONAL
+        return context
+
+    def _answer(self, asked: Any, peer: Peer | None, address: str) -> dict[str, str]:
+        try:
+            match asked:
+                case {"ask": "authority"}:
+                    return {"ca": self._authority.ca.decode()}
+                case {"ask": "join", "token": str(secret), "name": str(name), "csr": str(csr)}:
+                    cert = self._authority.redeem(secret, name, csr.encode())
+                case {"ask": "renew", "csr": str(csr)} if peer is not None:
+                    self._check_good(peer)
+                    name = peer.name
+                    cert = self._authority.sign(csr.encode(), peer.role, name, renews=True)
+                case _:
+                    return {"refused": "this is asked in another way."}
+        except EvertickError as error:
+            log.warning("enrolment.refused address=%s reason=%s", address, error)
+            return {"refused": str(error)}
+        log.info("enrolment.signed name=%s address=%s", name, address)
+        return {"cert": cert.decode(), "ca": self._authority.ca.decode()}
+
+    def _check_good(self, peer: Peer) -> None:
+        now = time.time_ns() // 1_000
+        if not any(one.serial == peer.serial and one.is_good(now) for one in self._authority.read().issued):
+            raise Conflict("that certificate was revoked, or is not in the record of this fleet.")
+
+
+def enrol(url: str, token_text: str, name: str, folder: Path) -> Certificates:
+    """Redeem a token for a certificate under this name."""
+    check_name(name)
+    token = Token.parse(token_text)
+    place = Place(url, token.join_port)
+    ca = str(_ask(place, _blind_context(), {"ask": "authority"}, is_hub_known=False).get("ca", ""))
+    try:
+        der = ssl.PEM_cert_to_DER_cert(ca)
+    except ValueError:
+        der = b""
+    if base64.urlsafe_b64encode(hashlib.sha256(der).digest()).decode().rstrip("=") != token.fingerprint:
+        raise ExecutorUnavailable(f"what answers at {url} is not the fleet that the token is for.")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(cadata=ca)
+    request = new_request(name)
+    asked = {"ask": "join", "token": token.secret, "name": name, "csr": request.csr.decode()}
+    answer = _ask(place, context, asked)
+    return write_folder(folder, answer["ca"].encode(), answer["cert"].encode(), request.key, place)
+
+
+def renew(folder: Path) -> Certificates:
+    """A new key and certificate in the place of one that is still good."""
+    certificates, place = Certificates.in_folder(folder), place_of(folder)
+    if place is None:
+        raise SettingsError(f"{folder} does not say which fleet its certificate is for.")
+    request = new_request("renewal")
+    answer = _ask(place, client_context(certificates), {"ask": "renew", "csr": request.csr.decode()})
+    return write_folder(folder, answer["ca"].encode(), answer["cert"].encode(), request.key)
+
+
+def _ask(
+    place: Place, context: ssl.SSLContext, asked: Mapping[str, str], *, is_hub_known: bool = True
+) -> dict[str, str]:
+    host = urlsplit(place.url).hostname or ""
+    try:
+        with (
+            socket.create_connection((host, place.join_port), SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=host) as secure,
+        ):
+            if is_hub_known:
+                peer = peer_of(secure.getpeercert())
+                if peer is None or peer.role is not Role.HUB:
+                    raise ExecutorUnavailable(f"what answers at {host}:{place.join_port} is not the hub of the fleet.")
+            secure.sendall(json.dumps(asked).encode() + b"\n")
+            answer = json.loads(_read_line(secure))
+    except (OSError, ValueError) as error:
+        reason = f"{host}:{place.join_port} does not answer as the hub of a fleet: {error}"
+        raise ExecutorUnavailable(reason) from None
+    if not isinstance(answer, dict) or not all(isinstance(value, str) for value in answer.values()):
+        raise ExecutorUnavailable(f"{host}:{place.join_port} does not answer as the hub of a fleet.")
+    if "refused" in answer:
+        raise Conflict(answer["refused"])
+    return answer
+
+
+def _cut(plain: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        plain.shutdown(socket.SHUT_RDWR)
+
+
+def _blind_context() -> ssl.SSLContext:
+    """For the one question whose answer is checked in another way."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _read_line(secure: ssl.SSLSocket) -> bytes:
+    data = b""
+    while not data.endswith(b"\n"):
+        piece = secure.recv(4_096)
+        if not piece or len(data) > LINE_MAX:
+            raise ValueError("not one line")
+        data += piece
+    return data

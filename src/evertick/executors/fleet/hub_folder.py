@@ -1,0 +1,68 @@
+"""The certificates that a hub makes for itself, and for the scheduler and the commands on its machine."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from evertick.errors import NotFound
+from evertick.executors.fleet.authority import LIFETIME_US, Authority, expires_at
+from evertick.executors.fleet.certs import Place, new_request, place_of, write_folder
+from evertick.executors.fleet.identity import Role
+from evertick.executors.fleet.settings import CA_FILE, CERT_FILE, PORT, Certificates
+
+ANY_ADDRESS = ("0.0.0.0", "::")
+
+
+class Provision(NamedTuple):
+    certificates: Certificates
+    authority: Authority
+    is_new: bool
+    """Whether the authority was made now."""
+
+
+def provide(folder: Path, place: Place) -> Provision:
+    """Made when they are not there, and made anew in time."""
+    authority = Authority(folder)
+    is_new = authority.create()
+    hosts = [reachable_host(place.url), "localhost", "127.0.0.1"]
+    certificates = _own(authority, Role.HUB, "hub", list(dict.fromkeys(hosts)), place)
+    _own(authority, Role.SCHEDULER, "scheduler", [], place)
+    return Provision(certificates, authority, is_new)
+
+
+def place_in(folder: Path) -> Place:
+    """Where the hub of this folder answers, or did when it was last started."""
+    place = place_of(folder / Role.HUB)
+    if place is None:
+        raise NotFound(f"there is no fleet in '{folder}'. Start one with 'evertick fleet start', or name its --folder.")
+    return place
+
+
+def reachable_host(url: str) -> str:
+    """What others write; a hub may listen on all addresses."""
+    host = urlsplit(url).hostname or ""
+    return socket.getfqdn() if host in ANY_ADDRESS else host
+
+
+def reachable_url(url: str) -> str:
+    host = reachable_host(url)
+    return f"tls://{f'[{host}]' if ':' in host else host}:{urlsplit(url).port or PORT}"
+
+
+def needs_renewal(certificates: Certificates) -> bool:
+    return expires_at(Path(certificates.cert).read_bytes()) - time.time_ns() // 1_000 < LIFETIME_US / 3
+
+
+def _own(authority: Authority, role: Role, name: str, hosts: list[str], place: Place) -> Certificates:
+    folder = authority.folder / name
+    if (folder / CERT_FILE).exists() and (folder / CA_FILE).read_bytes() == authority.ca:
+        certificates = Certificates.in_folder(folder)
+        if place_of(folder) == place and not needs_renewal(certificates):
+            return certificates
+    request = new_request(name)
+    cert = authority.sign(request.csr, role, name, hosts, renews=True)
+    return write_folder(folder, authority.ca, cert, request.key, place)

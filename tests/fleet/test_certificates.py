@@ -1,0 +1,319 @@
+"""Whether a fleet lets in whom it should, and nobody else: with the certificates that it makes by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+
+import psutil
+import pytest
+
+from evertick.errors import ExecutorUnavailable
+from evertick.executors.fleet.authority import Authority
+from evertick.executors.fleet.control import Control
+from evertick.executors.fleet.identity import Role
+from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.model.lifecycle import CANCELLED, SUCCEEDED
+from tests.executors.running import job_of, launch, sh
+from tests.fleet.intruder import Intruder, call
+from tests.fleet.yard import ROOT, Process, Yard, free_port, wait_for
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory):
+    """A fleet as people start one: a hub and two members that have redeemed their tokens."""
+    here = Yard(tmp_path_factory.mktemp("secure"), is_secure=True)
+    try:
+        here.start()
+        here.join("ex-a")
+        here.join("ex-b")
+        here.wait_for_all()
+        yield here
+    finally:
+        here.close()
+
+
+@pytest.fixture
+def executor(secure, reports):
+    opened = secure.open(reports, "ex-a", "ex-b")
+    yield opened
+    opened.close()
+
+
+def command(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "evertick", "fleet", *words]
+    env = {**os.environ, **environ}
+    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120, env=env)
+
+
+def given(text: str, member: str, number: int):
+    return launch(job_of(sh(text), id=f"safe-{member}-{number}"))._replace(executor=f"fleet:{member}")
+
+
+def certs_of(yard: Yard, member: str):
+    return yard.folder / member / "certs"
+
+
+def test_a_fleet_is_encrypted_without_being_told_to(secure, executor, reports, tmp_path):
+    order = given("echo safe", "ex-a", 1)
+    executor.launch(order)
+    assert reports.end_of(order.key).state is SUCCEEDED
+    assert secure.log_of(order.key) == b"safe\n"
+    asked = command("list", secure.url, "--certs", str(secure.scheduler_certs), "-o", "name")
+    assert asked.stdout.split() == ["ex-a", "ex-b"]
+    assert command("list", secure.url.replace("tls:", "tcp:")).returncode == 5
+    strangers = Authority(tmp_path / "other")
+    strangers.create()
+    strangers.issue(tmp_path / "mallory", Role.SCHEDULER, "mallory")
+    assert command("list", secure.url, "--certs", str(tmp_path / "mallory")).returncode == 5
+
+
+def test_the_user_of_the_hub_need_not_name_its_certificates(secure, tmp_path):
+    (tmp_path / ".evertick-fleet").symlink_to(secure.folder / "hub")
+    assert command("list", secure.url, "-o", "name", HOME=str(tmp_path)).stdout.split() == ["ex-a", "ex-b"]
+
+
+class TestMemberGoneBad:
+    """Everything that the certificate of a member is not good for."""
+
+    def test_it_gives_no_orders(self, secure):
+        asked = command("list", secure.url, "--certs", str(certs_of(secure, "ex-a")))
+        assert (asked.returncode, "certificate is that of the member ex-a" in asked.stderr) == (5, True)
+
+    @pytest.mark.parametrize("name", ["ex-b", "ex-new"])
+    def test_it_comes_under_no_other_name(self, secure, name):
+        intruder = Intruder(secure.url, name, certs_of(secure, "ex-a"))
+        assert asyncio.run(intruder.register())["status"] == "error"
+
+    def test_it_does_not_come_twice(self, secure):
+        intruder = Intruder(secure.url, "ex-a", certs_of(secure, "ex-a"))
+        assert asyncio.run(intruder.register())["status"] == "error"
+
+    def test_it_does_not_reach_another_member(self, secure, executor):
+        (address,) = [one.address for one in executor.members() if one.name == "ex-b"]
+        assert asyncio.run(call(address, {"op": "identity"}, certs_of(secure, "ex-a"))) is None
+
+    def test_it_keeps_no_other_member_alive(self, secure, executor):
+        (address,) = [one.address for one in executor.members() if one.name == "ex-b"]
+        beat = {"op": "heartbeat_worker", "address": address}
+        assert asyncio.run(call(secure.url, beat, certs_of(secure, "ex-a"))) == {"status": "missing"}
+
+    def test_it_cannot_take_the_place_of_the_hub(self, secure, tmp_path):
+        with Squatter(certs_of(secure, "ex-a")) as squatter:
+            settings = FleetSettings(squatter.url, Certificates.in_folder(secure.scheduler_certs))
+            with pytest.raises(ExecutorUnavailable, match="not the hub's"):
+                asyncio.run(Control.open(settings))
+            other = Yard(tmp_path)
+            words = ("fleet", "join", squatter.url, "--name", "ex-b", "--folder", str(tmp_path / "ex-b"))
+            victim = Process(*words, "--certs", str(certs_of(secure, "ex-b")), log=tmp_path / "ex-b.log")
+            try:
+                wait_for(lambda: "not the hub" in (tmp_path / "ex-b.log").read_text(), "its refusal")
+            finally:
+                victim.kill()
+                other.close()
+            assert squatter.heard == b""
+
+
+class Squatter:
+    """Listens where a hub was, with the certificate of a member, and keeps what it is told."""
+
+    def __init__(self, certs) -> None:
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(certs / "cert.pem", certs / "key.pem")
+        self._context.load_verify_locations(certs / "ca.pem")
+        self._context.verify_mode = ssl.CERT_REQUIRED
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.url = f"tls://127.0.0.1:{self._server.getsockname()[1]}"
+        self.heard = b""
+        self._thread = threading.Thread(target=self._answer, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._server.close()
+
+    def _answer(self) -> None:
+        while True:
+            try:
+                visitor, _ = self._server.accept()
+            except OSError:
+                return
+            try:
+                with visitor, self._context.wrap_socket(visitor, server_side=True) as secure:
+                    self.heard += secure.recv(4_096)
+            except OSError:
+                continue
+
+
+class TestTokens:
+    def test_one_is_good_for_one_machine(self, secure, tmp_path):
+        token = secure.token("--role", "scheduler")
+        first = command("certs", "request", secure.url, str(tmp_path / "a"), "--name", "node-1", "--token", token)
+        assert (first.returncode, first.stderr) == (0, "")
+        listed = command("list", secure.url, "--certs", str(tmp_path / "a"), "-o", "name")
+        assert listed.stdout.split() == ["ex-a", "ex-b"]
+        again = command("certs", "request", secure.url, str(tmp_path / "b"), "--name", "node-2", "--token", token)
+        assert (again.returncode, "was used by node-1" in again.stderr) == (6, True)
+        assert not (tmp_path / "b").exists()
+
+    def test_a_taken_name_is_not_given_away(self, secure, tmp_path):
+        home = ("--folder", str(tmp_path / "second"))
+        asked = command("join", secure.url, "--name", "ex-a", "--token", secure.token(), *home)
+        assert (asked.returncode, "has a certificate already" in asked.stderr) == (6, True)
+
+    def test_what_has_another_authority_is_told_nothing(self, secure, tmp_path):
+        port, secret, fingerprint = secure.token().split(".")
+        forged = f"{port}.{secret}.{fingerprint[::-1]}"
+        home = ("--folder", str(tmp_path / "second"))
+        asked = command("join", secure.url, "--name", "ex-z", "--token", forged, *home)
+        assert (asked.returncode, "is not the fleet that the token is for" in asked.stderr) == (5, True)
+
+    @pytest.mark.parametrize("garbage", [b"", b"\0" * 100, b"GET / HTTP/1.1\r\n\r\n"])
+    def test_who_speaks_nonsense_there_holds_nobody_up(self, secure, tmp_path, garbage):
+        port = int(secure.token().split(".")[0])
+        with socket.create_connection(("127.0.0.1", port)) as plain:
+            plain.sendall(garbage)
+            target = str(tmp_path / "a")
+            words = ("--name", f"node-{len(garbage)}", "--token", secure.token("--role", "scheduler"))
+            assert command("certs", "request", secure.url, target, *words).returncode == 0
+
+
+def test_a_revoked_member_is_shut_out_and_its_name_is_free(tmp_path, reports):
+    yard = Yard(tmp_path, is_secure=True)
+    try:
+        yard.start()
+        member = yard.join("ex-a")
+        executor = yard.open(reports, "ex-a")
+        hub = ("--folder", str(tmp_path / "hub"))
+        assert command("certs", "revoke", "ex-a", *hub).returncode == 0
+        wait_for(lambda: not any(one.is_healthy for one in executor.members()), "it to be shut out")
+        listed = command("certs", "list", *hub, "-o", "csv").stdout
+        assert "ex-a,member,revoked" in listed
+        member.stop()
+        os.rename(tmp_path / "ex-a", tmp_path / "lost")
+        yard.join("ex-a")
+        yard.wait_until_ready(executor, "ex-a")
+    finally:
+        yard.close()
+
+
+def test_a_certificate_that_is_replaced_is_taken_up_and_what_runs_goes_on(tmp_path, reports):
+    yard = Yard(tmp_path, is_secure=True)
+    try:
+        yard.start()
+        member = yard.join("ex-a")
+        executor = yard.open(reports, "ex-a")
+        go = tmp_path / "go"
+        order = given(f"until test -e {go}; do sleep 0.05; done", "ex-a", 2)
+        executor.launch(order)
+        reports.wait_until(bool)
+        worker = member.child()
+        before = (certs_of(yard, "ex-a") / "cert.pem").read_bytes()
+        done = command("certs", "rotate", str(certs_of(yard, "ex-a")))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (certs_of(yard, "ex-a") / "cert.pem").read_bytes() != before
+        wait_for(lambda: member.child() != worker, "a worker with the new one")
+        yard.wait_until_ready(executor, "ex-a")
+        go.touch()
+        assert reports.end_of(order.key).state is SUCCEEDED
+        assert "replaced" in command("certs", "list", "--folder", str(tmp_path / "hub")).stdout
+    finally:
+        yard.close()
+
+
+def test_a_name_stays_with_the_member_that_had_it_when_the_hub_is_started_again(yard, reports, tmp_path):
+    real = yard.join("ex-a")
+    executor = yard.open(reports, "ex-a")
+    order = given("sleep 1000", "ex-a", 3)
+    executor.launch(order)
+    reports.wait_until(bool)
+    # The other one comes first, while the hub is away and the real one stands still.
+    family = [real.pid, real.child()]
+    for pid in family:
+        os.kill(pid, signal.SIGSTOP)
+    yard.scheduler.kill()
+    log = tmp_path / "impostor.log"
+    words = ("fleet", "join", yard.url, "--insecure", "--name", "ex-a", "--folder", str(tmp_path / "impostor"))
+    impostor = Process(*words, log=log)
+    try:
+        yard.start()
+        wait_for(lambda: "the name belongs to another member" in log.read_text(), "its refusal")
+        for pid in family:
+            os.kill(pid, signal.SIGCONT)
+        yard.wait_until_ready(executor, "ex-a")
+        executor.stop(order.key, 1, "enough")
+        assert reports.end_of(order.key).state is CANCELLED
+    finally:
+        impostor.kill()
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        pytest.param(("start", "--url", "tcp://127.0.0.1:1"), "has no encryption", id="plain, not asked for"),
+        pytest.param(("start", "--insecure", "--url", "tcp://0.0.0.0:1"), "not on this machine", id="plain, for all"),
+        pytest.param(("start", "--insecure", "--url", "tls://127.0.0.1:1"), "Leave it out", id="both"),
+        pytest.param(("join", "tcp://127.0.0.1:1", "--name", "a"), "has no encryption", id="join, not asked for"),
+        pytest.param(
+            ("join", "tcp://127.0.0.1:1", "--name", "a", "--insecure", "--host", "0.0.0.0"),
+            "needs certificates",
+            id="a plain port for everyone",
+        ),
+        pytest.param(("join", "tcp://10.0.0.1:1", "--name", "a", "--insecure"), "not on this machine", id="plain, far"),
+        pytest.param(("join", "tls://127.0.0.1:1", "--name", "a"), "evertick fleet token", id="without a token"),
+        pytest.param(("list", "tls://127.0.0.1:1"), "needs certificates", id="a question without certificates"),
+        pytest.param(("token",), "there is no fleet", id="a token of no fleet"),
+        pytest.param(("certs", "list"), "there is no fleet", id="certificates of no fleet"),
+    ],
+)
+def test_what_is_not_safe_is_refused(tmp_path, words, reason):
+    done = command(*words, HOME=str(tmp_path))
+    assert done.returncode in (2, 3), done
+    assert reason in done.stderr
+
+
+def test_ports_are_where_they_were_put_and_dask_shows_itself_only_when_asked(tmp_path, reports):
+    yard = Yard(tmp_path)
+    hub_http, member_http, worker_port = free_port(), free_port(), free_port()
+    words = ("fleet", "start", "--insecure", "--url", yard.url, "--folder", str(tmp_path / "hub"))
+    yard.scheduler = Process(*words, "--dask-http-port", str(hub_http), log=tmp_path / "hub.log")
+    try:
+        ports = ("--worker-port", str(worker_port), "--dask-http-port", str(member_http))
+        member = yard.join("ex-a", *ports)
+        executor = yard.open(reports, "ex-a")
+        assert [one.address for one in executor.members()] == [f"tcp://127.0.0.1:{worker_port}"]
+        assert listeners(member.child()) == {("127.0.0.1", worker_port), ("127.0.0.1", member_http)}
+        assert listeners(yard.scheduler.child()) == {("127.0.0.1", yard.port), ("127.0.0.1", hub_http)}
+    finally:
+        yard.close()
+
+
+def listeners(pid: int) -> set[tuple[str, int]]:
+    found = psutil.Process(pid).net_connections("tcp")
+    return {(one.laddr.ip, one.laddr.port) for one in found if one.status == psutil.CONN_LISTEN}
+
+
+def test_the_hub_is_told_nothing_of_the_environment(tmp_path):
+    yard = Yard(tmp_path)
+    os.environ["EVERTICK_TEST_SECRET"] = "pssst"
+    try:
+        yard.start()
+        wait_for(lambda: "Ctrl-C stops" in (tmp_path / "scheduler.log").read_text(), "it to be another program")
+        child = yard.scheduler.child()
+        assert "EVERTICK_TEST_SECRET" not in psutil.Process(child).environ()
+        assert "EVERTICK_TEST_SECRET" in psutil.Process(yard.scheduler.pid).environ()
+    finally:
+        del os.environ["EVERTICK_TEST_SECRET"]
+        yard.close()
