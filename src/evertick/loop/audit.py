@@ -125,7 +125,7 @@ def _repair(
 
 def _waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | None:
     """What keeps an overdue entry from going on; None: nothing does."""
-    if run.was_asked or (job.asked and run.state is not RETRYING):
+    if run.key in state.foreign or run.was_asked or (job.asked and run.state is not RETRYING):
         return Wait.EXECUTOR
     if state.is_lease_over(turn.now):
         return Wait.LEASE

@@ -281,13 +281,15 @@ def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
     if run.state is LAUNCHING:
         turn.move(run, WAITING)
         enqueue(lane, run)
-        drain(state, turn, job, lane)
     else:
         assert run.state is PLANNED
         if job.planned is None:
             job.planned = {}
         job.planned[run.key] = run
         state.ring.put(run.due_at(turn.now), run)
+    # All of them: it may have been the last answer that runs of other lanes waited for.
+    for one in list((job.lanes or {}).values()):
+        drain(state, turn, job, one)
 
 
 def refused(state: State, turn: Turn, message: LaunchRefused) -> None:

@@ -113,7 +113,8 @@ class People:
         self.jobs[job.id] = job
         self._spread(job.id)
         if self._is_calm:
-            self._let_go(job.id)
+            # When every node has seen the file: of a job that is not there nothing can be asked.
+            self._timeline.after(RESCAN_US + MINUTE, self._let_go, job.id)
 
     def _delete(self, job_id: str) -> None:
         self._trace.add("people", "delete %s", job_id)
