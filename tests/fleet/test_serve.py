@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from evertick.executors.fleet.settings import LEASE_US
 from tests.fleet.yard import ROOT, Process, wait_for
 from tests.processes.proof import rows_of, verified
 
@@ -68,8 +69,8 @@ class Place:
 
 
 def test_jobs_run_on_the_fleet_as_their_files_say(tmp_path, yard):
-    yard.join("ex-a")
-    yard.join("ex-b")
+    yard.join("ex-a", lease_us=LEASE_US)
+    yard.join("ex-b", lease_us=LEASE_US)
     place = Place(tmp_path)
     words = ("serve", str(place.jobs), "--fleet", yard.url, "--no-web", "--patience", "1")
     scheduler = Process(*words, log=tmp_path / "serve.log")
@@ -86,8 +87,8 @@ def test_jobs_run_on_the_fleet_as_their_files_say(tmp_path, yard):
         waiting = place.row("picky", "waiting")
         wait_for(lambda: place.row("picky", "waiting").detail, "the reason to be written")
         assert place.row("picky", "waiting").detail == "no-executor: of 2 members: none has gpu=true"
-        assert "no-executor" in place.say("why", waiting.key.run_id)
-        yard.join("ex-g", "--label", "gpu=true")
+        assert "none has gpu=true" in place.say("why", waiting.key.run_id)
+        yard.join("ex-g", "--label", "gpu=true", lease_us=LEASE_US)
         assert place.row("picky", "succeeded").executor == "fleet:ex-g"
 
         assert place.row("parent", "succeeded").executor.startswith("fleet:ex-")
