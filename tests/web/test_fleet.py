@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
+from evertick.settings.parts import FleetPart
 from tests.fleet.yard import Yard
 from tests.web.house import PATIENCE_SECONDS, House, open_page, wait_for
 
@@ -21,7 +22,8 @@ def yard(tmp_path_factory):
     try:
         made.start()
         for name in ("ex-a", "ex-b"):
-            made.join(name, "--slots", "3", "--label", "disk=ssd")
+            # As long as a scheduler's own: one that outlives it is given no runs.
+            made.join(name, "--slots", "3", "--label", "disk=ssd", lease_us=FleetPart().lease_us)
         yield made
     finally:
         made.close()
