@@ -118,6 +118,16 @@ def test_a_run_that_nobody_can_take_waits_and_says_why():
     assert here.forgotten() == []
 
 
+def test_a_run_that_waited_for_a_member_over_a_restart_does_not_say_so_for_ever():
+    here = fleet(on_fleet(), members=())
+    here.run_until("08:31:30")
+    here.restart()
+    here.say(seen("ex-a"))
+    here.run_for(10 * SECOND)
+    assert here.ledger() == ["08:31 succeeded"]
+    assert "no-executor" not in here.line("08:31").detail
+
+
 def test_it_waits_only_as_long_as_its_window():
     here = fleet(on_fleet(max_delay_us=30 * SECOND), members=())
     here.run_until("08:31:29")

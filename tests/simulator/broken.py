@@ -10,7 +10,7 @@ from evertick.errors import StoreUnavailable
 from evertick.loop import settle
 from evertick.loop.decide import decide
 from evertick.loop.effects import Commit, Decision, Launch, Log, Record
-from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, TimePassed
+from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, NodesSeen, TimePassed
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
@@ -162,6 +162,12 @@ def forgets_what_waits_for_a_lease(state: State, messages: Sequence[Message], no
     """A lease that is renewed wakes nobody."""
     with mock.patch("evertick.loop.decide._go_on"):
         return decide(state, messages, now)
+
+
+def overlooks_what_others_hold(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """A node that gives no sign of life has lost its runs, whatever its keeper does."""
+    blind = [NodesSeen(one.nodes) if isinstance(one, NodesSeen) else one for one in messages]
+    return decide(state, blind, now)
 
 
 def never_looks_at_the_clock(state: State, messages: Sequence[Message], now: Instant) -> Decision:

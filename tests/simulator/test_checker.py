@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import islice
+from unittest import mock
 
 import pytest
 
+from evertick.dispatch.runs_lease import RunsLease
 from evertick.model.instant import MINUTE, SECOND
 from evertick.testing import Faults, Outcome, simulate
+from evertick.testing.keepers import SimulatedKeeper
 from tests.simulator import broken
 
 SEEDS = 40
@@ -92,6 +95,33 @@ BROKEN = [
 @pytest.mark.parametrize(("mutant", "faults", "said"), BROKEN)
 def test_a_broken_rule_is_noticed_by_its_name(mutant, faults, said):
     assert any(re.search(said, str(outcome.failure)) for outcome in islice(failures(faults, **mutant), 10))
+
+
+GOING = Faults(crashes_per_hour=3.0, leaves_per_hour=3.0, partitions_per_hour=3.0, failure=0.0)
+
+
+def nothing(*_: object, **__: object) -> bool:
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("owner", "verb", "said"),
+    [
+        pytest.param(SimulatedKeeper, "enforce", "began beside|are running", id="a keeper goes on without its lease"),
+        pytest.param(SimulatedKeeper, "accept", "began beside|are running", id="what the ledger does not know goes on"),
+        pytest.param(RunsLease, "leave", "stopped in order and may be back", id="a stop does not say that it returns"),
+    ],
+)
+def test_runs_that_are_not_kept_to_their_lease_are_noticed(owner, verb, said):
+    with mock.patch.object(owner, verb, nothing):
+        assert any(re.search(said, str(outcome.failure)) for outcome in islice(failures(GOING, nodes=3), 10))
+
+
+def test_runs_that_nodes_hold_and_others_do_not_count_are_noticed():
+    said = "began beside|are running"
+    outcomes = failures(GOING, nodes=3, decide=broken.overlooks_what_others_hold)
+    assert any(re.search(said, str(outcome.failure)) for outcome in islice(outcomes, 10))
 
 
 @pytest.mark.slow

@@ -7,9 +7,9 @@ renewal that the ledger has answered reaches them, counted from when it was aske
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from evertick.errors import StoreUnavailable
-from evertick.executor import LeasedExecutor
 from evertick.model.instant import MINUTE, SECOND, Instant
 from evertick.model.ledger import RUNS_PREFIX, STOPPED_PREFIX, Lease, runs_lease
 from evertick.store import Store
@@ -21,6 +21,13 @@ RENEW_US = 5 * SECOND
 RENEWALS_PER_LEASE = 6
 
 
+class HoldsRuns(Protocol):
+    """What a lease needs of an executor; see `LeasedExecutor`."""
+
+    def renew(self, asked_at: int, lease_us: int, epoch: int, vouched_until: int) -> None: ...
+    def is_idle(self) -> bool: ...
+
+
 class RunsLease:
     """Of one node and one state folder; used by one thread at a time."""
 
@@ -28,7 +35,7 @@ class RunsLease:
         self,
         node: str,
         folder: str,
-        executors: Sequence[LeasedExecutor],
+        executors: Sequence[HoldsRuns],
         boottime_us: Callable[[], int],
         lease_us: int = LEASE_US,
         return_us: int = RETURN_US,

@@ -130,11 +130,8 @@ class Writer:
             self._report(answered(commit.number, committed))
 
     def _tell_launched(self, changes: Sequence[Change], refused: frozenset[RunKey]) -> None:
-        if self._confirm is not None:
-            active = [one for one in changes if one.state in (LAUNCHING, RUNNING) and one.key not in refused]
-            launched = [(one.key, one.attempt) for one in active if one.attempt is not None]
-            if launched:
-                self._confirm(launched)
+        if self._confirm is not None and (launched := launched_in(changes, refused)):
+            self._confirm(launched)
 
     def _insist(self, call: Callable[[], _Result]) -> _Result | None:
         """Do it until it is done; None only when the writer was told to give up."""
@@ -154,6 +151,12 @@ class Writer:
                 if is_away:
                     log.warning("store.back")
                 return result
+
+
+def launched_in(changes: Sequence[Change], refused: frozenset[RunKey]) -> list[tuple[RunKey, int]]:
+    """The attempts that the ledger knows to be launched, now that these changes are written."""
+    active = [one for one in changes if one.state in (LAUNCHING, RUNNING) and one.key not in refused]
+    return [(one.key, one.attempt) for one in active if one.attempt is not None]
 
 
 def answered(number: int, committed: Committed) -> BatchCommitted:

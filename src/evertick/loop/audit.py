@@ -44,6 +44,7 @@ class Wait(StrEnum):
     LEASE = "the lease of this node"
     HOLD = "its job to be planned again"
     EXECUTOR = "its executor to report"
+    NODE = "the node that has it"
     MEMBER = "a member of the fleet that can take it"
     OVERLAP = "another run of its job"
     QUEUE = "a place in its queue"
@@ -129,6 +130,8 @@ def _waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | 
         return Wait.EXECUTOR
     if state.is_lease_over(turn.now):
         return Wait.LEASE
+    if run.key in state.foreign:
+        return Wait.NODE  # which tells when it has ended, or holds it until its lease is over
     if run.state is RUNNING:
         return Wait.EXECUTOR
     if run.state is LAUNCHING:

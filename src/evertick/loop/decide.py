@@ -7,7 +7,7 @@ in the simulator.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from evertick.loop import audit, chain, clocks, jobs, orphans, ownership, placing, requests, settle, subruns
 from evertick.loop.constraints import outcomes_seen
@@ -57,7 +57,7 @@ from evertick.loop.messages import (
     TimePassed,
     TriggerJob,
 )
-from evertick.loop.state import State
+from evertick.loop.state import PendingBatch, State
 from evertick.loop.turn import Turn
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant, to_text
@@ -225,9 +225,24 @@ def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:
     epochs = pending.batch.epochs
     lost = {bucket: epochs[bucket] for bucket in message.buckets if bucket in epochs}
     ownership.lost(state, turn, BucketsLost(lost, is_fenced=True))
-    turn.tell_ends(change for change in pending.batch.changes if bucket_of(change.key.job_id) in message.buckets)
-    if state.epochs or pending.batch.requests:  # what it asks of other jobs holds although nothing is ours any more
-        turn.resubmit(pending, message.buckets)
+    for refused in (pending, *_refused_behind(state, message.number, lost)):
+        turn.tell_ends(change for change in refused.batch.changes if bucket_of(change.key.job_id) in message.buckets)
+        if state.epochs or refused.batch.requests:  # what it asks of other jobs holds although nothing is ours any more
+            turn.resubmit(refused, message.buckets)
+
+
+def _refused_behind(state: State, number: int, lost: Mapping[int, int]) -> list[PendingBatch]:
+    """The batches behind one that was fenced that rest on the same epochs, and so will be too.
+
+    All are said again now, in their order: what is decided from now on would otherwise tell the ledger how far planning
+    has come before the ledger has what was planned.
+    """
+    behind = [
+        later
+        for later, one in sorted(state.batches.items())
+        if later > number and any(one.batch.epochs.get(bucket) == epoch for bucket, epoch in lost.items())
+    ]
+    return [state.batches.pop(later) for later in behind]
 
 
 def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:

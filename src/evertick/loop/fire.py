@@ -282,11 +282,13 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     # The shards of a broadcast cannot be asked for by whoever does not know how many there are.
     is_broadcast = job.job.routing.strategy is Strategy.SHARDING_BROADCAST
     is_once = is_broadcast or job.job.policy.on_executor_lost is OnExecutorLost.FAIL
+    detail = "" if run.has_wait_detail else None  # what it waited for, it has
+    run.has_wait_detail = False
     if is_once or run.is_inherited or needs_claim(state, job.job.queue):
-        turn.move(run, LAUNCHING, is_with_batch=True)
+        turn.move(run, LAUNCHING, detail=detail, is_with_batch=True)
         turn.launch_once_written(run)
     else:
-        turn.move(run, LAUNCHING)
+        turn.move(run, LAUNCHING, detail=detail)
         turn.launch(run, job)
     if run.trigger is Trigger.CATCHUP and run.attempt == 1:
         settle_catchup(state, turn, run, is_dispatched=True)

@@ -281,6 +281,8 @@ class ForwardedReport(NamedTuple):
 
     request_id: str
     report: RunFinished
+    node: str = ""
+    """Whose report it is: under one number an attempt may have been launched on several."""
 
 
 class ChainArrived(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from evertick.loop.messages import (
     LaunchRefused,
     RunFinished,
@@ -11,9 +13,11 @@ from evertick.loop.messages import (
     RunUnknown,
     StepsSeen,
 )
+from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
-from evertick.model.lifecycle import LOST
+from evertick.model.attempts import read_attempts
+from evertick.model.lifecycle import LOST, RETRYING, WAITING, RunState
 from evertick.model.report import AttemptReport
 from evertick.model.run import RunKey
 
@@ -37,6 +41,23 @@ def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
         turn.forward(RunFinished(message.key, message.attempt, at, LOST, detail=detail, steps=steps))
         return True
     return False
+
+
+def forward_unwritten(state: State, turn: Turn, runs: Iterable[OpenRun]) -> None:
+    """Attempts that are over here, of jobs that were taken: the next owner may have read that they go on.
+
+    It waits for this node, which is alive, and nobody else could tell. Said of what it knows already, it is no news.
+    """
+    for run in runs:
+        if run.executor != state.local_executor:
+            continue
+        if run.state is RETRYING and (told := read_attempts(run.earlier)):
+            last = told[-1]
+            at = turn.now if last.finished_at is None else last.finished_at
+            turn.forward(RunFinished(run.key, last.attempt, at, RunState(last.state), last.exit_code, last.detail))
+        elif run.state is WAITING:
+            detail = f"the node {state.node!r} did not start it"
+            turn.forward(RunFinished(run.key, run.attempt + 1, turn.now, LOST, detail=detail))
 
 
 def _of_unknown(state: State, key: RunKey) -> str:

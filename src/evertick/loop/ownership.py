@@ -12,6 +12,7 @@ from evertick.loop.effects import Reconcile, Release
 from evertick.loop.fire import FENCE_BITS, enqueue, leave_queue
 from evertick.loop.jobs import activate, meet, miss, replan, retire
 from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen, OrphansFound, RunFinished
+from evertick.loop.orphans import forward_unwritten
 from evertick.loop.runs import Lane, OpenRun
 from evertick.loop.settle import seen
 from evertick.loop.state import Hold, JobState, State
@@ -149,6 +150,9 @@ def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _To
     run.facts = run.told_facts = read_facts(row.facts)
     run.losses = sum(one.state == LOST for one in read_attempts(row.earlier))
     run.in_ledger = True
+    # An occurrence of the schedule is entered without words: those that one that waits has are about its waiting.
+    is_plain = row.trigger is Trigger.SCHEDULER and not row.key.origin
+    run.has_wait_detail = row.state is WAITING and is_plain and bool(row.detail)
     run.has_used_successes = bool(row.definition)  # it was launched once, by whoever had it
     state.orphans.pop(row.key, None)
     # From now on only this owner's word counts: what the one before still has on its way is refused.
@@ -274,6 +278,8 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
         for kind in ("stop", "restart"):
             state.stops.remove(f"{kind}:{job_id}")
         for lane in (job.lanes or {}).values():
+            if is_fenced:
+                forward_unwritten(state, turn, (*lane.active.values(), *lane.waiting))
             for run in lane.active.values():
                 leave_queue(state, run)
                 # What runs on the fleet is in nobody's hands but its member's: the next owner asks there.

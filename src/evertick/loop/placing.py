@@ -103,6 +103,7 @@ def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: 
     if nowhere is not None:
         # It says why it is late; that there is no executor is true no longer.
         turn.note(run, f"it waited for an executor: {nowhere.why}")
+        run.has_wait_detail = False
     run.executor = str(placed)
     return True
 

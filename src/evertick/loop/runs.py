@@ -30,6 +30,7 @@ class OpenRun:
         "fence",
         "has_unsaid_steps",
         "has_used_successes",
+        "has_wait_detail",
         "has_waited",
         "in_ledger",
         "is_inherited",
@@ -94,6 +95,8 @@ class OpenRun:
         """Whether those of the jobs before it were used for it; if it could not be started, it needs no others."""
         self.has_waited = False
         """Whether it had to wait for its turn: behind other runs, for a queue, a member or the jobs before it."""
+        self.has_wait_detail = False
+        """Whether the ledger says of it what it waits for: true no longer when it is started."""
         self.was_asked = False
         """Whether its executor was asked what became of it and has not answered yet."""
         self.yields = 0

@@ -97,7 +97,8 @@ def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
     if answer_known(state, message.request_id) is not None or not state.owns(job_id):
         return
     take(state, message.request_id, job_id, {})
-    if message.report.key in state.foreign:
+    having = state.foreign.get(message.report.key)
+    if having is not None and message.node in ("", having):
         finished(state, turn, message.report)
     # Otherwise our own executor has been asked, or has the run by now: what it says is newer.
     turn.answer(message.request_id, job_id, "{}")
@@ -357,6 +358,7 @@ def _wait_again(state: State, turn: Turn, job: JobState, run: OpenRun, not_befor
         return False
     run.not_before = not_before
     turn.move(run, WAITING, detail=detail)
+    run.has_wait_detail = run.trigger is Trigger.SCHEDULER and not run.key.origin
     enqueue(lane, run)
     state.ring.put(not_before, run)
     return True

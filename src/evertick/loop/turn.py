@@ -274,6 +274,7 @@ class Turn:
             "steps": report.steps,
             "executor": report.executor,
             "broken": report.broken,
+            "node": self.state.node,
         }
         # Under an id of its own: an owner that had a newer word may have answered an earlier one without using it.
         said = request_id_of("report", report.key.run_id, report.attempt, by(self.state, self.state.next_batch))

@@ -148,6 +148,6 @@ def message_of(request: Request) -> RequestMessage:
                 executor=payload.get("executor", ""),
                 broken=payload.get("broken", ""),
             )
-            return ForwardedReport(request.id, report)
+            return ForwardedReport(request.id, report, str(payload.get("node", "")))
         case _:
             assert_never(request.kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from random import Random
 
@@ -17,6 +17,7 @@ from evertick.testing.caller import Caller
 from evertick.testing.faults import Faults
 from evertick.testing.fleet import SimulatedFleet
 from evertick.testing.invariants import Violation
+from evertick.testing.keepers import SimulatedKeeper
 from evertick.testing.timeline import Timeline
 
 LEASE_US = 2 * MINUTE
@@ -43,6 +44,10 @@ class _Attempt:
         self.watchers: dict[str, None] = {}
         """The nodes that launched it or asked after it: they are told what becomes of it."""
 
+    @property
+    def is_going_on(self) -> bool:
+        return self.end is None and not self.is_dead
+
 
 class SimulatedExecutors:
     """All executors of a world.
@@ -64,6 +69,7 @@ class SimulatedExecutors:
         is_overlap_kept: bool,
         fleet: SimulatedFleet | None = None,
         routed: Collection[str] = (),
+        has_keepers: bool = False,
     ) -> None:
         self._timeline = timeline
         self._random = random
@@ -82,8 +88,48 @@ class SimulatedExecutors:
         self._starts: defaultdict[RunKey, list[_Attempt]] = defaultdict(list)
         self._fences: dict[RunKey, int] = {}
         self._channels: dict[RunKey, Instant] = {}
+        self._has_keepers = has_keepers
+        """Whether what runs on a machine lives by the lease of its node."""
+        self._keepers: dict[str, SimulatedKeeper] = {}
+        self._on_the_way: Counter[str] = Counter()
+        """Launches, by machine."""
         self.started = 0
         self.is_calm = False
+
+    def keeper_of(self, node: str) -> SimulatedKeeper | None:
+        """None: what runs here is nobody's by lease."""
+        if not self._has_keepers:
+            return None
+        place = f"local@{node}"
+        if place not in self._keepers:
+
+            def running() -> list[tuple[RunKey, int]]:
+                if self._on_the_way[place]:
+                    return [*self._going_on(place), (RunKey("on the way", 0), 0)]
+                return self._going_on(place)
+
+            def end(key: RunKey, number: int) -> None:
+                self._end_by_lease(place, key, number)
+
+            # By luck of its own, so that worlds without keepers stay as they were.
+            luck = Random(f"keeper of {node} {self._timeline.now}")
+            self._keepers[place] = SimulatedKeeper(self._timeline, luck, running, end)
+        return self._keepers[place]
+
+    def _going_on(self, place: str) -> list[tuple[RunKey, int]]:
+        self._here[place] = [one for one in self._here[place] if one.is_going_on or self._is_recent(one)]
+        return [(one.key, one.number) for one in self._here[place] if one.is_going_on]
+
+    def _is_recent(self, attempt: _Attempt) -> bool:
+        return attempt.started_at > self._timeline.now - RETOLD_US
+
+    def _end_by_lease(self, place: str, key: RunKey, number: int) -> None:
+        attempt = self._attempts.get((place, key, number))
+        if attempt is None or not attempt.is_going_on:
+            return
+        attempt.is_dead = True
+        lost = RunLost(key, number, "the lease of its node is over", at=self._timeline.now)
+        self._report(attempt, lost)
 
     # What nodes ask for
 
@@ -101,6 +147,7 @@ class SimulatedExecutors:
         if fleet is not None:
             fleet.launch(caller, launch)
             return
+        self._on_the_way[self._place(caller)] += 1
         self._send(launch.key, self._arrive, caller, launch)
 
     def stop(self, caller: Caller, key: RunKey, attempt: int) -> None:
@@ -131,15 +178,22 @@ class SimulatedExecutors:
 
     def _arrive(self, caller: Caller, launch: Launch) -> None:
         key, number = launch.key, launch.attempt
-        known = self._find(caller, key, number)
+        place = self._place(caller)
+        self._on_the_way[place] -= 1
+        known, keeper = self._find(caller, key, number), self._keepers.get(place)
+        why_not = keeper.why_not(launch.valid_until) if keeper is not None else None
         if known is not None:
             self._answer(caller, key, number)
         elif launch.fence < self._fences.get(key, 0):
             self._refuse(caller, LaunchRefused(key, number, "a newer owner launched this run"))
         elif self._random.random() < self._faults().refusal:
             self._refuse(caller, LaunchRefused(key, number, "full"))
+        elif why_not is not None:
+            self._refuse(caller, LaunchRefused(key, number, why_not))
         else:
             self._start(caller, launch)
+            if keeper is not None:
+                keeper.accept(key, number, is_confirmed=launch.is_confirmed)
 
     def _find(self, caller: Caller, key: RunKey, number: int) -> _Attempt | None:
         return self._attempts.get((self._place(caller), key, number))
@@ -151,6 +205,8 @@ class SimulatedExecutors:
         key, number, random = launch.key, launch.attempt, self._random
         if launch.job.policy.on_executor_lost is OnExecutorLost.FAIL:
             self._refuse_second_start(key, number)
+        if self._has_keepers:
+            self._refuse_copies(key, number)
         self._fences[key] = launch.fence
         lease_us = LEASE_US if self._is_shared and random.random() < 0.5 else None
         place = self._place(caller)
@@ -183,6 +239,12 @@ class SimulatedExecutors:
                     f"{key.run_id} runs at most once: attempt {number} began, and nobody knows how attempt "
                     f"{before.number} on {before.place} ended"
                 )
+
+    def _refuse_copies(self, key: RunKey, number: int) -> None:
+        """Never two of a run at once, wherever they are and whatever the ledger knows of them."""
+        for before in self._starts[key]:
+            if before.is_going_on:
+                raise Violation(f"{key.run_id}: attempt {number} began beside {before.number} on {before.place}")
 
     def _count_running(self, attempt: _Attempt, launch: Launch) -> None:
         """Judged by what really runs, whatever the ledger says: runs that were given up as lost do not count."""

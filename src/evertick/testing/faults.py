@@ -32,6 +32,8 @@ class Faults:
     jump_max_us: int = 2 * HOUR
     """Forward; a jump back is at most a sixth of it."""
     drift_max_ppm: int = 0
+    partitions_per_hour: float = 0.0
+    """A node cannot reach the store for a while, which the others can."""
     leaves_per_hour: float = 0.0
     """The node shuts down in good order and comes back later."""
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from evertick.dispatch.leadership import RENEWALS_PER_LEASE, Leadership
 from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall
+from evertick.dispatch.runs_lease import RunsLease
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.delivery import IDENTITY, Identity
 from evertick.loop.effects import (
@@ -145,7 +146,7 @@ class Node:
         self.state = State(self._scenario.settings, self.name, str(self.incarnation), self.clock.now())
         self._inbox: list[Message] = [DefinitionsResynced(self._definitions())]
         self._writer = SimulatedWriter(
-            _Process(self, self.incarnation), self._store, self._timeline, self._random, self._faults
+            _Process(self, self.incarnation), self._store, self._timeline, self._random, self._faults, self._confirm
         )
         self._is_claiming = False
         self._wakes_at: Instant | None = None
@@ -174,10 +175,28 @@ class Node:
                 self._inbox.append(BucketsGained(epochs, self._store.load()))
             case Ownership.LEASED:
                 holder = f"{self.name}/{self.incarnation}"
-                self._leadership = Leadership(self._store, holder, self.clock, self.receive, self._scenario.lease_us)
+                self._leadership = Leadership(
+                    self._store, holder, self.clock, self.receive, self._scenario.lease_us, runs=self._hold_runs()
+                )
                 self._later(0, self._renew)
             case Ownership.NONE:
                 self._inbox.append(BucketsGained(dict.fromkeys(range(BUCKETS), 0), self._store.load()))
+
+    def _hold_runs(self) -> RunsLease | None:
+        """What runs on this machine is its own for as long as its keeper knows, whatever becomes of the process."""
+        keeper = self._executors.keeper_of(self.name)
+        if keeper is None:
+            return None
+        assert self.state is not None
+        self.state.holds_runs = True
+        keeper.expected_until = 0
+        times = (self._scenario.runs_lease_us, self._scenario.return_us)
+        return RunsLease(self.name, "disk", [keeper], lambda: self._timeline.now, *times)
+
+    def _confirm(self, runs: Sequence[tuple[RunKey, int]]) -> None:
+        keeper = self._executors.keeper_of(self.name)
+        if keeper is not None:
+            keeper.confirm(runs)
 
     def crash(self, why: str) -> None:
         """The process is gone, with all it knew; what it had sent may still arrive."""
@@ -203,6 +222,14 @@ class Node:
             self._jumped_us += more_us
         else:
             self._stalled_us += more_us
+
+    def cut_off(self, for_us: int) -> None:
+        """It goes on, and reaches the store no more for a while."""
+        self._trace.add(self.name, "is cut off for %s s", for_us // SECOND)
+        self._store.cut_until = self._timeline.now + for_us
+
+    def connect(self) -> None:
+        self._store.cut_until = 0
 
     def jump(self, by_us: int) -> None:
         self._trace.add(self.name, "has its clock set by %s s", by_us // SECOND)
@@ -326,6 +353,9 @@ class Node:
                 self._trace.add(self.name, "launches %s attempt %s", effect.key, effect.attempt)
                 self._check_lease(effect)
                 self._backend.watch.launched(effect.key, is_owner=self._is_owner(effect.key))
+                if effect.valid_until is not None:
+                    # As the local executor does it: by the clock that nobody sets.
+                    effect = effect._replace(valid_until=effect.valid_until - self.clock.ahead_us)
                 self._executors.launch(self.caller, effect)
             case Stop(key, attempt):
                 self._executors.stop(self.caller, key, attempt)
@@ -389,6 +419,11 @@ class Node:
             self._later(100 * MILLISECOND, self._close)
             return
         if self._leadership is not None:
+            keeper = self._executors.keeper_of(self.name)
+            is_away = self._timeline.now < max(self._backend.away_until, self._store.cut_until)
+            self._leadership.halt()
+            if keeper is not None and not is_away and not self._faults().lost_reply:
+                keeper.expected_until = self._timeline.now + self._scenario.return_us // 2
             try:
                 names = [NODE_PREFIX + f"{self.name}/{self.incarnation}", *map(bucket_lease, range(BUCKETS))]
                 self._store.lease(names, f"{self.name}/{self.incarnation}", 0, self.clock.now())

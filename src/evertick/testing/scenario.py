@@ -57,6 +57,15 @@ class Scenario:
     """Jobs that run after others, and have no schedule of their own; nobody edits them."""
     is_told_of_requests: bool = False
     """Whether nodes hear of a request at once, as by PostgreSQL's notifications; else they look from time to time."""
+    runs_lease_us: int = 2 * MINUTE
+    """How long a node that does not reach the ledger holds what it runs on its own machine."""
+    return_us: int = 10 * MINUTE
+    """The same of one that was stopped in order."""
+
+    @property
+    def has_keepers(self) -> bool:
+        """Whether what runs on a machine lives by the lease of its node."""
+        return self.ownership is Ownership.LEASED and not self.is_fleet_shared
 
     def routed(self, job: Job) -> Job:
         """A job stays with the fleet, or away from it, for all its life, as its runs do."""
@@ -145,7 +154,12 @@ def draw_scenario(
         routings=routings,
         chains=draw_chains(Random(f"chains {seed}"), names, ownership, start, length_us, period_us),
         is_told_of_requests=luck.random() < 0.5,
+        runs_lease_us=(12 * SECOND if is_brisk else 10 * MINUTE) * Random(f"runs {seed}").choice((1, 1, 2)),
+        return_us=MINUTE if is_brisk else 30 * MINUTE,
     )
+    if scenario.has_keepers:
+        # Some runs are longer than a lease lasts, or nobody would see what becomes of them.
+        scenario = replace(scenario, run_max_us=period_us * Random(f"long runs {seed}").choice((2, 6, 15)))
     return replace(scenario, jobs=tuple(map(scenario.routed, scenario.jobs)))
 
 

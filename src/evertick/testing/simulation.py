@@ -112,8 +112,9 @@ class World:
             self._answer,
             scenario.run_max_us,
             is_shared=scenario.is_fleet_shared,
-            # With several nodes, what one launched may be unknown to the one that takes over.
-            is_overlap_kept=scenario.nodes == 1,
+            # With several nodes on one fleet, what one launched may be unknown to the one that takes over.
+            is_overlap_kept=scenario.nodes == 1 or scenario.has_keepers,
+            has_keepers=scenario.has_keepers,
             fleet=self.fleet,
             routed=scenario.routings,
         )
@@ -149,6 +150,7 @@ class World:
             (self.faults.outages_per_hour, self._go_away),
             *((self.faults.crashes_per_hour, lambda node=node: self._crash(node)) for node in self.nodes),
             *((self.faults.stalls_per_hour, lambda node=node: self._stall(node)) for node in self.nodes),
+            *((self.faults.partitions_per_hour, lambda node=node: self._cut_off(node)) for node in self.nodes),
             *((self.faults.jumps_per_hour, lambda node=node: self._jump(node)) for node in self.nodes),
             *((self.faults.leaves_per_hour, lambda node=node: self._leave(node)) for node in self.nodes),
         ):
@@ -187,6 +189,11 @@ class World:
             self.happened["stalls"] += 1
             node.stall(self.random.randrange(SECOND, self.faults.stall_max_us), is_suspended=self.random.random() < 0.5)
 
+    def _cut_off(self, node: Node) -> None:
+        if node.is_up:
+            self.happened["partitions"] += 1
+            node.cut_off(self.random.randrange(SECOND, self.faults.outage_max_us * 2))
+
     def _jump(self, node: Node) -> None:
         if self.scenario.ownership is Ownership.NONE and not node.incarnation:
             return  # from when on a new job counts is for one node to say, and there nobody leads
@@ -220,6 +227,7 @@ class World:
         self.fleet.calm_down()
         self.backend.away_until = 0
         for node in self.nodes:
+            node.connect()
             node.clock.settle()
             self.timeline.after(MINUTE, self._bring_back, node)
         self.people.calm_down()

@@ -58,13 +58,15 @@ class StoreHandle:
         self._backend = backend
         self._random = random
         self._faults = faults
+        self.cut_until: Instant = 0
+        """Until then this node reaches the store no more, whoever else does."""
 
     def call(self, work: Callable[[], _Result]) -> _Result:
         """Do it, or fail the way networks do."""
         faults, luck = self._faults(), self._random.random()
         if luck < faults.crash_per_call / 2:
             raise NodeCrashed
-        if self._backend.timeline.now < self._backend.away_until:
+        if self._backend.timeline.now < max(self._backend.away_until, self.cut_until):
             raise StoreUnavailable("the store is away")
         result = work()
         if luck < faults.crash_per_call:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Protocol, TypeAlias
 
-from evertick.dispatch.writer import answered, commit_around, fold
+from evertick.dispatch.writer import answered, commit_around, fold, launched_in
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.effects import Commit, Record
 from evertick.loop.messages import BatchFenced, ChangesRecorded, Message
 from evertick.model.instant import MILLISECOND, SECOND
+from evertick.model.run import Change, RunKey
 from evertick.testing.faults import Faults
 from evertick.testing.timeline import Timeline
 from evertick.testing.unreliable import NodeCrashed, StoreHandle
@@ -45,8 +46,12 @@ class SimulatedWriter:
         timeline: Timeline,
         random: Random,
         faults: Callable[[], Faults],
+        confirm: Callable[[Sequence[tuple[RunKey, int]]], None],
     ) -> None:
         self._process = process
+        self._confirm = confirm
+        self._launched: list[tuple[RunKey, int]] = []
+        """What the call that is under way has written of launches."""
         self._store = store
         self._timeline = timeline
         self._random = random
@@ -78,14 +83,21 @@ class SimulatedWriter:
                 numbers.append(following.number)
                 self._waiting.popleft()
             folded = fold(changes)
-            return lambda: [ChangesRecorded(numbers, self._store.record(folded))]
+            return lambda: self._record(folded, numbers)
         return write
+
+    def _record(self, changes: Sequence[Change], numbers: list[int]) -> list[Message]:
+        refused = self._store.record(changes)
+        self._launched = launched_in(changes, refused)
+        return [ChangesRecorded(numbers, refused)]
 
     def _commit(self, commit: Commit) -> list[Message]:
         try:
             committed = commit_around(self._store, commit)
         except Fenced as fenced:
             return [BatchFenced(commit.number, fenced.buckets)]
+        refused = committed.overruled | committed.crowded | committed.refused
+        self._launched = launched_in(commit.batch.changes, refused)
         return [answered(commit.number, committed)]
 
     def _send(self, call: Call, wait_us: int) -> None:
@@ -106,6 +118,8 @@ class SimulatedWriter:
 
     def _done(self, messages: list[Message]) -> None:
         self._is_busy = False
+        self._confirm(self._launched)
+        self._launched = []
         for message in messages:
             self._process.receive(message)
         self._begin()
