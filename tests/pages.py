@@ -27,6 +27,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,8 +80,8 @@ def blocks_of(markdown: str) -> Iterator[Block]:
 def relative_paths(job: Job) -> list[str]:
     """The paths in the commands of a job that are looked for where it begins, where it does not say where that is."""
     work = job.work
-    if work.working_dir is not None:
-        return []
+    if work.working_dir is not None or job.routing.bundle:
+        return []  # a bundle is where its job begins
     handlers = work.handlers
     steps = [*work.steps, handlers.on_success, handlers.on_failure, handlers.on_cancel, handlers.on_exit]
     texts = [
@@ -119,7 +120,8 @@ class Session:
 
     def end(self) -> None:
         for process in self._background:
-            os.killpg(process.pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # it has ended by itself, and what was wrong is told
+                os.killpg(process.pid, signal.SIGTERM)
             try:
                 process.wait(LIMIT_SECONDS)
             finally:

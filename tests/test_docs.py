@@ -149,6 +149,7 @@ def commands_on(markdown: str) -> Iterator[str]:
 
 def slips_in(call: str) -> Iterator[str]:
     """What of a call the command line does not know."""
+    call = re.sub(r"\$\([^()]*\)", "VALUE", call)  # a call inside of it has options of its own
     try:
         words = shlex.split(call.replace("…", " ").replace("...", " "), comments=True)[1:]
     except ValueError:

@@ -57,6 +57,7 @@ def test_a_fire_is_told_in_its_own_zone_and_in_utc(folder):
     (row,) = [row for row in json.loads(result.stdout)["items"] if row["job"] == "berlin"]
     assert row == {
         "job": "berlin",
+        "job_name": "berlin",
         "action": "start",
         "scheduled_for": "2027-01-01T11:00:00Z",
         "local": "Fri 2027-01-01 12:00:00",
