@@ -126,12 +126,12 @@ def _repair(
 
 def _waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | None:
     """What keeps an overdue entry from going on; None: nothing does."""
-    if run.key in state.foreign or run.was_asked or (job.asked and run.state is not RETRYING):
+    if run.key in state.foreign:
+        return Wait.NODE  # which tells when it has ended, or holds it until its lease is over
+    if run.was_asked or (job.asked and run.state is not RETRYING):
         return Wait.EXECUTOR
     if state.is_lease_over(turn.now):
         return Wait.LEASE
-    if run.key in state.foreign:
-        return Wait.NODE  # which tells when it has ended, or holds it until its lease is over
     if run.state is RUNNING:
         return Wait.EXECUTOR
     if run.state is LAUNCHING:
