@@ -175,7 +175,7 @@ class TestAnswering:
                 assert serve.end() == 0
 
 
-def test_what_the_node_needs_may_lie_elsewhere_and_the_folder_is_left_as_it_is(folder, tmp_path):
+def test_what_the_node_needs_may_lie_elsewhere_and_the_folder_only_says_where(folder, tmp_path):
     (folder / "often.yaml").write_text(OFTEN)
     (folder / "evertick.toml").write_text('state = "../state"\n')
     with Serve(folder, "--patience", "0") as serve:
@@ -184,7 +184,7 @@ def test_what_the_node_needs_may_lie_elsewhere_and_the_folder_is_left_as_it_is(f
         assert "succeeded" in serve.run("history", "often", "-o", "csv")
         serve.process.send_signal(signal.SIGTERM)
         assert serve.end() == 0
-    assert sorted(path.name for path in folder.iterdir()) == ["evertick.toml", "often.yaml"]
+    assert sorted(path.name for path in folder.iterdir()) == [".evertick-state.json", "evertick.toml", "often.yaml"]
     assert (tmp_path / "state" / "ledger.db").exists()
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from evertick.executors.fleet.asking import remove
+from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.keeper.procfs import is_alive
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.report import AttemptSeen, RunFinished, RunLost, RunStarted
@@ -90,8 +92,9 @@ def test_a_member_whose_machine_died_loses_its_attempt(yard, reports, trace):
     # Its log is here, though nothing is left of its machine.
     shutil.rmtree(yard.folder / "ex-a")
     assert yard.logs().read_log(trace.key, 1, "main").data == b"here\n"
-    # When it is back, what it says of that attempt counts no more.
-    yard.join("ex-a")
+    # Its name was bound to that folder. When it is back, what it says of that attempt counts no more.
+    remove(FleetSettings(yard.url, yard.certificates), "ex-a", by_force=True)
+    yard.join("ex-a", lease_us=SHORT_US)
     yard.wait_until_ready(executor, "ex-a")
     after = launch(job_of(sh("true"), id="after"))._replace(executor="fleet:ex-a")
     executor.launch(after)
