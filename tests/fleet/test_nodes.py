@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from evertick.model.instant import SECOND
 from evertick.model.lifecycle import SUCCEEDED
-from tests.fleet.yard import Heard, Process, wait_for
+from tests.fleet.yard import LONG_US, Heard, Process, wait_for
 from tests.processes.proof import rows_of, verified
 
 pytestmark = pytest.mark.slow
@@ -31,7 +32,11 @@ def test_the_other_node_goes_on_with_what_runs(strategy, tmp_path, yard, fresh_p
 
     def serve(node: str) -> Process:
         settings = tmp_path / f"{node}.toml"
-        settings.write_text(f'state = "{tmp_path / node}"\nstore = "{url}"\nnode = "{node}"\n')
+        # No shorter than the members' own: they are given nothing otherwise.
+        lease = f"{LONG_US // SECOND}s"
+        settings.write_text(
+            f'state = "{tmp_path / node}"\nstore = "{url}"\nnode = "{node}"\n[fleet]\nlease = "{lease}"\n'
+        )
         words = ("serve", str(jobs), "--config", str(settings), "--fleet", yard.url, "--no-web", "--patience", "30")
         return Process(*words, log=tmp_path / f"{node}.log")
 

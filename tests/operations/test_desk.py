@@ -208,7 +208,7 @@ def test_an_expression_is_explained(desk):
 def test_days_are_counted_on_the_clocks_of_a_zone(desk):
     days = {day["date"]: day for day in desk.calendar("etl", "2026-03-01", "2026-03-03")["days"]}
     today = days["2026-03-02"]
-    assert [today[word] for word in ("succeeded", "failed", "skipped", "other")] == [1, 1, 1, 1]
+    assert [today[word] for word in ("succeeded", "failed", "skipped", "cancelled", "running")] == [1, 1, 1, 0, 1]
     assert today["skips"] == {"overlap": 1}
     # A day in Berlin ends at eleven in UTC.
     assert (today["planned"], days["2026-03-03"]["planned"]) == (18, 24)
@@ -339,7 +339,7 @@ def test_a_dense_lane_is_counted_in_cells_and_a_sparse_one_beside_it_is_not(stor
     calm, dense = found["lanes"]
     assert (len(calm["marks"]), calm["cells"]) == (1, [])
     assert (dense["marks"], sum(cell["count"] for cell in dense["cells"])) == ([], 39)
-    assert (dense["cells"][0]["other"], dense["cells"][0]["worst"]) == (1, "planned")
+    assert (dense["cells"][0]["waiting"], dense["cells"][0]["worst"]) == (1, "planned")
 
 
 def test_a_dense_future_is_counted_too(make):

@@ -15,11 +15,12 @@ from tests.serving.served import Served
 pytestmark = pytest.mark.slow
 
 FILES = {
-    "nothing-to-do": """
-name: nothing-to-do
+    "one-timetable": """
+name: one-timetable
 schedule: "0 * * * *"
 catchupWindow: "6h"
 overlapPolicy: all
+command: "true"
 """,
     "two-timetables": """
 name: two-timetables
@@ -28,6 +29,7 @@ schedule:
   - "30 9 * * *"
 catchupWindow: "6h"
 overlapPolicy: all
+command: "true"
 """,
     "morning": """
 name: morning

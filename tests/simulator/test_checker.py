@@ -19,6 +19,7 @@ SEEDS = 40
 CALM = Faults(failure=0.0)
 ROUGH = Faults(crash_per_call=0.1, down_max_us=3 * MINUTE)
 AWAY = Faults(outages_per_hour=6.0, latency_max_us=2 * SECOND, lost_reply=0.05, requests_per_hour=20.0)
+AGAIN = Faults(failure=0.0, redelivery=0.3, latency_max_us=2 * SECOND, requests_per_hour=20.0)
 MOVING = Faults(stalls_per_hour=6.0, crashes_per_hour=2.0, leaves_per_hour=4.0, late_report=0.3)
 
 
@@ -43,7 +44,7 @@ BROKEN = [
     ),
     pytest.param({"decide": broken.forgets_a_launch}, CALM, "the loop has lost it", id="a launch is forgotten"),
     pytest.param({"decide": broken.forgets_what_became_of_runs}, CALM, "minutes after", id="an end is forgotten"),
-    pytest.param({"decide": broken.takes_requests_again}, CALM, "the loop has lost it", id="a request is taken again"),
+    pytest.param({"decide": broken.takes_requests_again}, AGAIN, "the loop has lost it", id="a request is taken again"),
     pytest.param(
         {"decide": broken.launches_without_a_lease, "nodes": 3},
         AWAY,
