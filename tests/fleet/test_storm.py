@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from evertick.model.instant import SECOND
 from evertick.model.lifecycle import LAUNCHING, RUNNING, SUCCEEDED
-from tests.fleet.yard import Process, Yard, kill, wait_for
+from tests.fleet.yard import LONG_US, Process, Yard, kill, wait_for
 from tests.processes.proof import rows_of, verified
 
 pytestmark = pytest.mark.slow
@@ -32,6 +33,8 @@ class Site:
                 f"schedule: {{every: 1s, missedExecution: run}}\noverlap: wait\nrouting: {strategy}\n"
                 f"command: {told} >> {self.began}; sleep 0.2; {told} >> {self.ended}\n"
             )
+        # No shorter than the members' own: they are given nothing otherwise.
+        (self.jobs / "evertick.toml").write_text(f'[fleet]\nlease = "{LONG_US // SECOND}s"\n')
         self.url = f"sqlite:///{self.jobs / '.evertick' / 'ledger.db'}"
 
     def serve(self) -> Process:
