@@ -14,7 +14,8 @@ from evertick.api.opening import open_office
 from evertick.api.server import ApiServer
 from evertick.definitions.source import Folder
 from evertick.errors import ExecutorUnavailable
-from evertick.executors.fleet.certs import make_certificates
+from evertick.executors.fleet.authority import Authority
+from evertick.executors.fleet.identity import Role as FleetRole
 from evertick.executors.log_copies import FolderCopies
 from evertick.executors.log_store import LogStore
 from evertick.executors.names import file_name, run_folder
@@ -162,7 +163,9 @@ def test_what_nodes_prove_themselves_with_opens_one_node_and_for_reading_only(le
 
 
 def test_over_tls_only_the_certificate_that_was_announced_is_talked_to(ledger, tmp_path):
-    (certs,) = make_certificates(tmp_path / "certs", ["server"], ["127.0.0.1"])
+    authority = Authority(tmp_path / "certs")
+    authority.create()
+    certs = authority.issue(tmp_path / "certs" / "server", FleetRole.HUB, "server", ["127.0.0.1"])
     own = {"api.tls_cert": str(certs.cert), "api.tls_key": str(certs.key)}
     write_log(tmp_path / "a1", key(1), b"hello\n")
     with node("a1", ledger, tmp_path, **own) as (server, office):

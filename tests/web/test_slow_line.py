@@ -123,7 +123,7 @@ def test_an_outage_is_told_and_ends_by_itself(slow_page, line):
     expect(slow_page.get_by_role("alert").filter(has_text="has not answered since")).to_be_visible()
     expect(slow_page.get_by_text("Not live")).to_be_visible()
     # A part of the page that was never loaded cannot be loaded now either.
-    slow_page.get_by_role("link", name="Queues").click()
+    slow_page.get_by_role("navigation", name="Pages").get_by_role("link", name="Queues").click()
     expect(slow_page.get_by_text("opens as soon as it answers")).to_be_visible()
     line.mend()
     expect(slow_page.get_by_role("heading", name="Queues")).to_be_visible()
