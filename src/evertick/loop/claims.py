@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
+from evertick.model.bucket import bucket_of
 from evertick.model.ledger import Claim
 
 YIELDS_MAX: Final = 10
@@ -30,6 +31,12 @@ def claims_of(state: State, launches: Iterable[OpenRun]) -> tuple[Claim, ...]:
         if queue is not None and needs_claim(state, queue):
             wanted.setdefault(queue, []).append(run)
     return tuple(_claim(state, name, runs) for name, runs in wanted.items())
+
+
+def claims_without(claims: Iterable[Claim], buckets: Collection[int]) -> tuple[Claim, ...]:
+    """The same but for the runs of these buckets, which are another node's."""
+    left = (one._replace(keys=[key for key in one.keys if bucket_of(key.job_id) not in buckets]) for one in claims)
+    return tuple(one for one in left if one.keys)
 
 
 def _claim(state: State, queue: str, runs: list[OpenRun]) -> Claim:

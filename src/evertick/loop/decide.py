@@ -217,32 +217,34 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
 
 def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:
     """The buckets are another node's; so is everything we had decided about them."""
-    pending = state.batches.pop(message.number, None)
+    pending = state.batches.get(message.number)
     if pending is None:
         return
     state.statistics.fenced += 1
     # The answer may be older than our regaining a bucket, under an epoch of its own.
     epochs = pending.batch.epochs
-    lost = {bucket: epochs[bucket] for bucket in message.buckets if bucket in epochs}
-    ownership.lost(state, turn, BucketsLost(lost, is_fenced=True))
-    for refused in (pending, *_refused_behind(state, message.number, lost)):
-        turn.tell_ends(change for change in refused.batch.changes if bucket_of(change.key.job_id) in message.buckets)
-        if state.epochs or refused.batch.requests:  # what it asks of other jobs holds although nothing is ours any more
-            turn.resubmit(refused, message.buckets)
+    fenced = {bucket: epochs[bucket] for bucket in message.buckets if bucket in epochs}
+    ownership.lost(state, turn, BucketsLost(fenced, is_fenced=True))
+    for refused in _take_refused(state, message.number, fenced):
+        lost = {bucket for bucket, epoch in fenced.items() if refused.epochs.get(bucket) == epoch}
+        turn.tell_ends(change for change in refused.batch.changes if bucket_of(change.key.job_id) in lost)
+        # What it asks of other jobs holds although nothing is ours any more.
+        if len(lost) < len(refused.epochs) or refused.batch.requests:
+            turn.resubmit(refused, lost)
 
 
-def _refused_behind(state: State, number: int, lost: Mapping[int, int]) -> list[PendingBatch]:
-    """The batches behind one that was fenced that rest on the same epochs, and so will be too.
+def _take_refused(state: State, number: int, fenced: Mapping[int, int]) -> list[PendingBatch]:
+    """The batch that was fenced, and all that rest on the same epochs: they will be fenced too.
 
     All are said again now, in their order: what is decided from now on would otherwise tell the ledger how far planning
     has come before the ledger has what was planned.
     """
-    behind = [
-        later
-        for later, one in sorted(state.batches.items())
-        if later > number and any(one.batch.epochs.get(bucket) == epoch for bucket, epoch in lost.items())
+    refused = [
+        one
+        for one, pending in sorted(state.batches.items())
+        if one == number or any(pending.batch.epochs.get(bucket) == epoch for bucket, epoch in fenced.items())
     ]
-    return [state.batches.pop(later) for later in behind]
+    return [state.batches.pop(one) for one in refused]
 
 
 def _recorded(state: State, turn: Turn, message: ChangesRecorded) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from evertick.loop.claims import claims_of
+from evertick.loop.claims import claims_of, claims_without
 from evertick.loop.effects import Commit, Record
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, PendingBatch, State
@@ -99,55 +99,62 @@ class Draft:
             schedules=self.schedules,
             definitions=self.definitions,
             floors={bucket: state.index.horizon for bucket in state.epochs if bucket not in unplanned},
-            epochs=dict(state.epochs),
+            epochs=_rested_on(state, state.epochs),
             requests=self.requests,
             answers=self.answers,
             claims=claims_of(state, self.launches),
         )
-        state.batches[number] = PendingBatch(batch, self.entered, self.request_jobs, tuple(self.launches))
-        return Commit(number, batch, _schedules_of_gaps(state, batch))
+        schedules = _schedules_of_gaps(state, batch)
+        launches = tuple(self.launches)
+        state.batches[number] = PendingBatch(
+            batch, self.entered, self.request_jobs, launches, dict(state.epochs), schedules
+        )
+        return Commit(number, batch, schedules)
 
 
 def commit_again(state: State, pending: PendingBatch, lost: Collection[int]) -> Commit:
-    """What a fenced batch said about jobs that are still ours; where they stand is said as of now."""
+    """The same again without what it says about some buckets; what was decided after it is said after it."""
     old = pending.batch
     number = next_number(state)
-    runs: list[OpenRun] = []
-    dropped: set[RunKey] = set()
-    changes = [change for change in old.changes if _is_kept(change.key.job_id, lost)]
-    for run in pending.runs:
-        job = state.jobs.get(run.key.job_id)
-        if job is None:
-            continue
-        if run.early_change is not None:
-            changes.append(run.early_change)
-        elif job.find(run.key) is not run:
-            dropped.add(run.key)  # withdrawn since
-            continue
-        runs.append(run)
+    runs = [run for run in pending.runs if _is_kept(run.key.job_id, lost)]
+    early = [run.early_change for run in runs if run.early_change is not None]
+    epochs = {bucket: epoch for bucket, epoch in pending.epochs.items() if bucket not in lost}
     launches = tuple(run for run in pending.launches if _is_kept(run.key.job_id, lost))
-    jobs = [job for record in old.jobs if (job := state.jobs.get(record.job_id))]
     batch = Batch(
-        by=by(state, number),
-        entries=[entry for entry in old.entries if _is_kept(entry.key.job_id, lost) and entry.key not in dropped],
-        jobs=[_record_of(state, job) for job in jobs],
-        rewinds={job.job.id: state.watermark_of(job) for job in jobs if job.job.id in old.rewinds},
+        by=old.by,  # it may have been written by a call whose answer was lost
+        entries=[entry for entry in old.entries if _is_kept(entry.key.job_id, lost)],
+        jobs=[record for record in old.jobs if _is_kept(record.job_id, lost)],
+        rewinds={job_id: watermark for job_id, watermark in old.rewinds.items() if _is_kept(job_id, lost)},
         withdrawn=[key for key in old.withdrawn if _is_kept(key.job_id, lost)],
-        changes=changes,
+        changes=[*(change for change in old.changes if _is_kept(change.key.job_id, lost)), *early],
         schedules=[line for line in old.schedules if _is_kept(line.job_id, lost)],
         definitions=[line for line in old.definitions if _is_kept(line.job_id, lost)],
-        floors={bucket: floor for bucket, floor in old.floors.items() if bucket in state.epochs and bucket not in lost},
-        epochs=dict(state.epochs),
+        floors={bucket: floor for bucket, floor in old.floors.items() if bucket not in lost},
+        epochs=_rested_on(state, epochs),
         requests=old.requests,
         answers={
             request_id: answer
             for request_id, answer in old.answers.items()
             if _is_kept(pending.request_jobs.get(request_id, ""), lost)
         },
-        claims=claims_of(state, launches),
+        claims=claims_without(old.claims, lost),
     )
-    state.batches[number] = PendingBatch(batch, runs, pending.request_jobs, launches)
-    return Commit(number, batch, _schedules_of_gaps(state, batch))
+    state.batches[number] = PendingBatch(batch, runs, pending.request_jobs, launches, epochs, pending.schedules)
+    return Commit(number, batch, pending.schedules)
+
+
+def _rested_on(state: State, epochs: Mapping[int, int]) -> dict[int, int]:
+    """The epochs that a batch is decided under, and those of the unanswered ones before it.
+
+    If one of those is refused, this one must be too: it says how far planning has come, which is not true without what
+    they enter. Of two epochs of a bucket the older one counts, which was lost before the other was gained.
+    """
+    rested_on = dict(epochs)
+    for pending in state.batches.values():
+        for bucket, epoch in pending.batch.epochs.items():
+            if epoch < rested_on.get(bucket, epoch + 1):
+                rested_on[bucket] = epoch
+    return rested_on
 
 
 def alone(state: State, request: Request) -> Commit:

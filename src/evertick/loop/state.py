@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from evertick.loop.ring import Ring
@@ -19,6 +20,7 @@ from evertick.model.lifecycle import JobStatus, SkipReason
 from evertick.model.member import Member
 from evertick.model.policy import Missed, Overlap
 from evertick.model.run import Change, LedgerRow, RunKey
+from evertick.model.schedule import ScheduleSpec
 from evertick.planning.occurrences import OccurrenceIndex
 from evertick.routing.placing import Nowhere
 
@@ -181,6 +183,10 @@ class PendingBatch(NamedTuple):
     """The job of each request it answers."""
     launches: tuple[OpenRun, ...] = ()
     """Runs that may be started at most once: when the ledger has it that they are being launched."""
+    epochs: Mapping[int, int] = MappingProxyType({})
+    """Of the buckets that were owned when it was decided; it may rest on others that were lost before."""
+    schedules: Mapping[str, tuple[ScheduleSpec, ...]] = MappingProxyType({})
+    """Of the jobs of which it enters gaps."""
 
 
 class Handled(NamedTuple):
