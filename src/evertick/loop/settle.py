@@ -5,7 +5,7 @@ from __future__ import annotations
 from evertick.loop.chain import announce
 from evertick.loop.constraints import MAX_ALLOWED_RUN_TIME, broken, expect_end
 from evertick.loop.delivery import answer_known, take
-from evertick.loop.effects import Stop
+from evertick.loop.effects import Reconcile, Stop
 from evertick.loop.enter import close_lane, drop
 from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled, note_wait, wait_for_queue
 from evertick.loop.messages import (
@@ -63,6 +63,11 @@ def _find(state: State, turn: Turn, message: AttemptReport) -> tuple[JobState, O
         return None  # said again: nobody can know of an attempt that is not launched yet
     if run is not None and run.state is RUNNING and not run.was_asked and isinstance(message, RunUnknown):
         return None  # the late answer to an earlier question: it was launched and has started since
+    if job is not None and run is not None and _is_doubtful(state, run, message):
+        run.was_asked = True
+        job.asked += 1
+        turn.do(Reconcile([(run.key, run.attempt, run.executor)]))
+        return None
     if job is None or run is None or run.attempt != message.attempt or run.state is RETRYING:
         state.statistics.refused_reports += 1
         turn.log("run.report_refused", run=message.key.run_id, attempt=message.attempt, report=type(message).__name__)
@@ -76,6 +81,16 @@ def _find(state: State, turn: Turn, message: AttemptReport) -> tuple[JobState, O
     if run.state is PLANNED and not isinstance(message, RunUnknown):
         turn.move(run, LAUNCHING)  # the incarnation before had launched it and did not live to say so
     return job, run
+
+
+def _is_doubtful(state: State, run: OpenRun, message: AttemptReport) -> bool:
+    """Whether an attempt is said to be unknown that may be on its way to its executor since.
+
+    One that was unknown is launched under the same number, so this may be the answer to a question from before that. Or
+    it is news: its launch was lost with what was to carry it out. The executor knows which.
+    """
+    is_unasked = isinstance(message, RunUnknown) and not run.was_asked and run.key not in state.foreign
+    return is_unasked and run.state is LAUNCHING and run.attempt == message.attempt
 
 
 def _adopt_waiting(turn: Turn, job: JobState, message: AttemptReport) -> OpenRun | None:
