@@ -122,6 +122,16 @@ def test_what_the_ledger_was_not_told_of_ends_with_the_lease_of_its_bucket(place
     assert [is_alive(pid) for pid in pids] == [True, False]
 
 
+def test_what_the_ledger_was_not_told_of_is_not_started_when_such_runs_have_just_been_ended(place):
+    executor = place.open()
+    renew(executor, LONG_US, vouched_us=SECOND // 2)  # less than it takes to end one
+    late, told = (launch(job_of(sh("true")), key=key_of(number))._replace(valid_until=2**60) for number in (0, 1))
+    executor.launch(late._replace(is_confirmed=False))
+    assert "the ledger does not know of it" in place.refusal_of(late.key).detail
+    executor.launch(told)
+    assert place.end_of(told.key).state is SUCCEEDED
+
+
 def test_a_launch_that_arrives_after_its_time_is_not_made(place):
     executor = place.open()
     renew(executor, LONG_US)

@@ -54,12 +54,14 @@ class SimulatedKeeper:
 
     # What it does
 
-    def why_not(self, valid_until: Instant | None) -> str | None:
+    def why_not(self, valid_until: Instant | None, *, is_confirmed: bool) -> str | None:
         """Why an order is refused that has arrived."""
         if self._lease.is_over(self._timeline.now):
             return "the lease of its node is over"
         if valid_until is not None and self._timeline.now >= valid_until:
             return "it comes too late"
+        if not (is_confirmed or self._lease.has_room_for_unconfirmed(self._timeline.now)):
+            return "the ledger does not know of it"
         return None
 
     def accept(self, key: RunKey, attempt: int, *, is_confirmed: bool) -> None:
@@ -80,7 +82,7 @@ class SimulatedKeeper:
         running = self._running()
         self._unconfirmed.intersection_update(running)
         self._abandoned.intersection_update(running)
-        if lease.vouched_until and now >= lease.unconfirmed_end_at:
+        if not lease.has_room_for_unconfirmed(now):
             self._abandon(sorted(self._unconfirmed), 0)
         if lease.is_over(now):
             if running and now < self.expected_until:

@@ -113,6 +113,8 @@ class Desk:
             self._refuse(ticket, "the lease of this node on its runs is over; it goes on when the ledger is reached")
         elif order.valid_until is not None and boottime_us() >= order.valid_until:
             self._refuse(ticket, "it came later than its scheduler's lease allows")
+        elif not (order.is_confirmed or self.lease.has_room_for_unconfirmed(boottime_us())):
+            self._refuse(ticket, "the ledger does not know of it, and its scheduler's lease is about to end")
         else:
             number = self._book.last_number + 1
             if not order.is_confirmed:
@@ -178,7 +180,7 @@ class Desk:
     def enforce_lease(self) -> None:
         """End what may be started elsewhere soon."""
         now, lease = boottime_us(), self.lease
-        if self._unconfirmed and lease.vouched_until and now >= lease.unconfirmed_end_at:
+        if self._unconfirmed and not lease.has_room_for_unconfirmed(now):
             self._tools.grace_seconds = 0.0
             self._abandon(tuple(self._unconfirmed), UNCONFIRMED)
             self._tools.grace_seconds = self._settings.grace_us / 1_000_000
