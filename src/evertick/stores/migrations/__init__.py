@@ -28,7 +28,7 @@ from evertick.stores.migrations import (
     step_006_ends,
     step_007_definitions,
     step_008_triggers,
-    step_014_facts,
+    step_009_facts,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ STEPS: Final[tuple[Step, ...]] = (
     Step(step_006_ends.apply),
     Step(step_007_definitions.apply),
     Step(step_008_triggers.apply),
-    Step(step_014_facts.apply),
+    Step(step_009_facts.apply),
 )
 """Step n makes version n. A step that was released is never edited; another one is added."""
 

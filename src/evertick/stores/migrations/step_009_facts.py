@@ -1,4 +1,4 @@
-"""Step 14: what a run rests on, as fields: its parents, what it waited for, and what was in its way."""
+"""Step 9: what a run rests on, as fields: its parents, what it waited for, and what was in its way."""
 
 from __future__ import annotations
 
