@@ -2,48 +2,74 @@
 
 from __future__ import annotations
 
+import pytest
+
 from evertick.loop.effects import Reconcile
-from evertick.loop.messages import RunStarted, RunUnknown
+from evertick.loop.messages import LaunchRefused, RunFinished, RunStarted, RunUnknown
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
-from evertick.model.lifecycle import LAUNCHING
+from evertick.model.ledger import RequestKind
+from evertick.model.lifecycle import LAUNCHING, SUCCEEDED
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
 from tests.simulator.desk import NINE, Desk
 
 OTHER = Job("other", schedules=(EverySpec(HOUR),))
+TEN = RunKey("other", NINE + HOUR)
 
 
-def launched_again() -> tuple[Desk, RunKey]:
+def launched_again() -> Desk:
     """A run that was launched because its executor did not know of an attempt under the same number."""
-    ten = RunKey("other", NINE + HOUR)
     desk = Desk(OTHER)
     desk.own()
-    desk.run_until(ten.scheduled_for - SECOND, MINUTE)
-    successor = Desk(OTHER, store=desk.store, node="b", now=ten.scheduled_for + SECOND)
+    desk.run_until(TEN.scheduled_for - SECOND, MINUTE)
+    successor = Desk(OTHER, store=desk.store, node="b", now=TEN.scheduled_for + SECOND)
     successor.own()
     successor.write()
-    successor.say(RunUnknown(ten, 1))
+    successor.say(RunUnknown(TEN, 1))
     successor.write()
-    assert successor.launched == [(ten, 1)]
+    assert successor.launched == [(TEN, 1)]
     successor.effects.clear()
-    return successor, ten
+    return successor
 
 
 def test_a_late_answer_about_an_attempt_that_was_launched_since_is_not_believed():
-    desk, ten = launched_again()
-    desk.say(RunUnknown(ten, 1))
+    desk = launched_again()
+    desk.say(RunUnknown(TEN, 1))
     desk.write()
-    assert desk.effects == [Reconcile([(ten, 1, desk.state.jobs["other"].active_run(ten).executor)])]
-    assert desk.state.jobs["other"].active_run(ten).state is LAUNCHING
-    desk.say(RunStarted(ten, 1, desk.now, "local@b"))
+    assert desk.effects == [Reconcile([(TEN, 1, desk.state.jobs["other"].active_run(TEN).executor)])]
+    assert desk.state.jobs["other"].active_run(TEN).state is LAUNCHING
+    desk.say(RunStarted(TEN, 1, desk.now, "local@b"))
     desk.run_until(desk.now + 5 * SECOND)
     assert desk.launched == []
 
 
 def test_an_attempt_that_its_executor_has_lost_on_the_way_is_launched_again():
-    desk, ten = launched_again()
-    desk.say(RunUnknown(ten, 1))  # unasked: it is asked, to be sure
-    desk.say(RunUnknown(ten, 1))
+    desk = launched_again()
+    desk.say(RunUnknown(TEN, 1))  # unasked: it is asked, to be sure
+    desk.say(RunUnknown(TEN, 1))
     desk.write()
-    assert desk.launched == [(ten, 1)]
+    assert desk.launched == [(TEN, 1)]
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        pytest.param(LaunchRefused(TEN, 1, "full"), id="not taken"),
+        pytest.param(RunUnknown(TEN, 1), id="unknown"),
+    ],
+)
+def test_a_run_that_goes_on_for_another_owner_is_not_reported_as_lost_by_a_late_answer(late):
+    desk = Desk(OTHER)
+    desk.own()
+    desk.run_until(TEN.scheduled_for, MINUTE)
+    desk.say(RunStarted(TEN, 1, desk.now, "local@a"))
+    desk.write()
+    desk.say(desk.lost())
+    desk.say(late)
+    desk.write()
+    assert not desk.store.claim(None, 10)
+    desk.say(RunFinished(TEN, 1, desk.now, SUCCEEDED))
+    desk.write()
+    (report,) = desk.store.claim(None, 10)
+    assert report.kind is RequestKind.REPORT

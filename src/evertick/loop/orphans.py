@@ -17,7 +17,7 @@ from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import read_attempts
-from evertick.model.lifecycle import LOST, RETRYING, WAITING, RunState
+from evertick.model.lifecycle import LOST, RETRYING, RUNNING, WAITING, RunState
 from evertick.model.report import AttemptReport
 from evertick.model.run import RunKey
 
@@ -28,6 +28,8 @@ def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
         return False
     if isinstance(message, RunStarted | RunHeartbeat | StepsSeen):
         return _hear_of_orphan(state, turn, message)
+    if _is_late(state, message):
+        return True
     state.orphans.pop(message.key, None)
     if not isinstance(message, RunUnknown):
         state.looked_up.pop(message.key, None)
@@ -41,6 +43,14 @@ def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
         turn.forward(RunFinished(message.key, message.attempt, at, LOST, detail=detail, steps=steps))
         return True
     return False
+
+
+def _is_late(state: State, message: AttemptReport) -> bool:
+    """Whether it says that an attempt was not started which has started since, when it was offered once more."""
+    run = state.orphans.get(message.key)
+    if run is None or run.attempt != message.attempt or run.state is not RUNNING:
+        return False
+    return isinstance(message, LaunchRefused) or (isinstance(message, RunUnknown) and not run.was_asked)
 
 
 def forward_unwritten(state: State, turn: Turn, runs: Iterable[OpenRun]) -> None:
@@ -73,7 +83,7 @@ def _hear_of_orphan(state: State, turn: Turn, message: RunStarted | RunHeartbeat
     if run is None or run.attempt != message.attempt:
         return False
     if isinstance(message, RunStarted):
-        run.lease_us = message.lease_us
+        run.state, run.lease_us = RUNNING, message.lease_us
     if run.lease_us is not None:
         run.lease_until = turn.now + run.lease_us
     return True
