@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -13,14 +14,19 @@ from evertick.loop.messages import (
     BucketsGained,
     BucketsLost,
     DefinitionsChanged,
+    RunFinished,
+    RunStarted,
     RunUnknown,
     TriggerJob,
 )
 from evertick.model.bucket import bucket_of
-from evertick.model.instant import HOUR, SECOND
+from evertick.model.chain import After
+from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
-from evertick.model.ledger import bucket_lease
+from evertick.model.ledger import RequestKind, bucket_lease
+from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.policy import Overlap, OverlapKind, Policy
+from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
 from tests.simulator.desk import NINE, Desk
 
@@ -137,3 +143,22 @@ def test_a_batch_that_was_written_although_its_answer_was_lost_is_known_when_it_
     write_step_by_step(desk)
     desk.run_until(desk.now + 10 * SECOND)
     assert set(keys) <= {key for key, _ in desk.launched}
+
+
+def test_the_next_owner_hears_how_a_run_ended_although_the_batch_that_said_so_was_refused_long_after():
+    ten = RunKey("other", NINE + HOUR)
+    chained = Job("chained", after=After(("other",)))  # so that the end is written with what comes of it
+    desk = Desk(OTHER, chained)
+    desk.own()
+    desk.run_until(ten.scheduled_for, MINUTE)
+    desk.say(RunStarted(ten, 1, desk.now, "local@a"))
+    desk.write()
+    desk.say(RunFinished(ten, 1, desk.now, SUCCEEDED))
+    successor = Desk(OTHER, chained, store=desk.store, node="b", now=desk.now)
+    successor.own()
+    successor.write()
+    for _ in range(5):
+        desk.say(after_us=MINUTE)  # the ledger does not answer this node
+    desk.write()
+    (report,) = [one for one in desk.store.claim(None, 10) if one.kind is RequestKind.REPORT]
+    assert json.loads(report.payload)["state"] == SUCCEEDED

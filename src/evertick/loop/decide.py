@@ -333,11 +333,17 @@ def _clean_up(state: State, turn: Turn) -> None:
     # As long as the ledger has not answered, it may still refuse what is said of them; beyond as many as may be
     # unanswered at all, it has.
     while state.recent and state.recent[0].forget_at <= turn.now:
-        if state.changes_in_flight and len(state.recent) <= state.settings.changes_in_flight_max:
+        if _has_unanswered_changes(state, turn) and len(state.recent) <= state.settings.changes_in_flight_max:
             break
         state.recent.popleft()
     if state.retiring:
         jobs.end_retired(state, turn)
+
+
+def _has_unanswered_changes(state: State, turn: Turn) -> bool:
+    if state.changes_in_flight or turn.has_changes:
+        return True
+    return any(pending.batch.changes for pending in state.batches.values())
 
 
 def _wake_at(state: State, now: Instant) -> Instant:

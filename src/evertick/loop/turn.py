@@ -153,6 +153,11 @@ class Turn:
         """
         self.tell_ends(self._draft.forget(buckets))
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether something became of runs that is not on its way to the ledger yet."""
+        return bool(self._changes or self._draft.changes)
+
     def tell_ends(self, changes: Iterable[Change]) -> None:
         """Say how runs ended although a transaction of ours may no longer: it is true whoever owns them."""
         self._changes += [change for change in changes if change.state in ENDED]
