@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evertick.loop.effects import Reconcile
-from evertick.loop.messages import LaunchRefused, RunFinished, RunStarted, RunUnknown
+from evertick.loop.messages import LaunchRefused, RunFinished, RunStarted, RunUnknown, TimePassed
+from evertick.loop.settings import LoopSettings
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
 from evertick.model.ledger import RequestKind
@@ -73,3 +74,20 @@ def test_a_run_that_goes_on_for_another_owner_is_not_reported_as_lost_by_a_late_
     desk.write()
     (report,) = desk.store.claim(None, 10)
     assert report.kind is RequestKind.REPORT
+
+
+def test_what_was_late_by_a_clock_that_was_ahead_is_started_when_its_time_has_come_again():
+    ahead = LoopSettings(preread_us=3 * HOUR)
+    first = Desk(OTHER, settings=ahead)
+    first.own()
+    first.write()
+    eleven = RunKey("other", NINE + 2 * HOUR)
+    desk = Desk(OTHER, store=first.store, node="b", now=eleven.scheduled_for + MINUTE, settings=ahead)
+    desk.say(TimePassed(HOUR))
+    desk.own()
+    desk.write()
+    desk.say(RunUnknown(TEN, 1))  # late, and the rest of its job is not known yet
+    desk.say(TimePassed(HOUR + SECOND), RunUnknown(eleven, 1), after_us=NINE + 30 * MINUTE - desk.now)
+    desk.write()
+    desk.run_until(TEN.scheduled_for + 2 * SECOND)
+    assert desk.launched == [(TEN, 1)]

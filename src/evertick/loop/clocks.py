@@ -72,6 +72,9 @@ def _move_waits(state: State, by_us: int) -> None:
 
 
 def _move_waits_of(state: State, job: JobState, by_us: int) -> None:
+    for run in (job.planned or {}).values():
+        if run.in_ledger:  # one that was late may have its place where the clock was
+            state.ring.put(run.due_at(state.last_now), run)
     for lane in (job.lanes or {}).values():
         lane.next_start_at += by_us
         for run in lane.waiting:
