@@ -35,7 +35,7 @@ from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.keeper.trying import Tools
 from evertick.executors.settings import KeeperSettings
 from evertick.executors.wire import Order
-from evertick.model.lifecycle import CANCELLED, FAILED, LOST, RunState
+from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SUCCEEDED, RunState
 from evertick.model.subrun import SubRunEnd, sub_run_key
 
 STARTS_PER_TURN = 32
@@ -230,8 +230,9 @@ class Desk:
         self._unconfirmed.discard(known.number)
         self._abandoned.discard(known.number)
         if known.number in self._book.open:
-            if ending.state == FAILED and self.lease.is_over(boottime_us()):
-                # Not by itself: the watchdog has ended what this keeper was too late for.
+            if ending.state in (FAILED, SUCCEEDED) and self.lease.is_over(boottime_us()):
+                # Not by itself: the watchdog has ended what this keeper was too late for. A program that is asked to end
+                # may exit with 0, which is no success; and by now it may be running elsewhere.
                 ending = ending._replace(state=LOST, detail=LEASE_OVER)
             self._write(FINISHED, known.number, self._book.last_serial + 1, *ending)
             self._tell(known)
