@@ -231,8 +231,8 @@ class Desk:
         self._abandoned.discard(known.number)
         if known.number in self._book.open:
             if ending.state in (FAILED, SUCCEEDED) and self.lease.is_over(boottime_us()):
-                # Not by itself: the watchdog has ended what this keeper was too late for. A program that is asked to end
-                # may exit with 0, which is no success; and by now it may be running elsewhere.
+                # Not by itself: the watchdog has ended what this keeper was too late for. A program that is asked to
+                # end may exit with 0, which is no success; and by now it may be running elsewhere.
                 ending = ending._replace(state=LOST, detail=LEASE_OVER)
             self._write(FINISHED, known.number, self._book.last_serial + 1, *ending)
             self._tell(known)
