@@ -42,7 +42,7 @@ lint: $(DEV) ## format, lint, types
 	$(BIN)/mypy
 
 check: lint ## what lint does, architecture, fast tests: about a minute
-	$(PYTEST) -n auto -q -m "not slow" --dist worksteal
+	$(PYTEST) -n auto -q -m "not slow" --hypothesis-profile quick --dist worksteal
 
 format: $(DEV) ## rewrite the code in the house format
 	$(BIN)/ruff format .

@@ -27,6 +27,8 @@ WORKERS_PER_CORE = 1.5
 settings.register_profile("evertick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # A push is judged by what it changes, not by a case that was drawn in that moment; people's own runs go on exploring.
 settings.register_profile("ci", settings.get_profile("evertick"), derandomize=True)
+# For `make check`: fewer cases of each kind; `make test` tries them all.
+settings.register_profile("quick", settings.get_profile("evertick"), max_examples=20)
 settings.load_profile("ci" if os.environ.get("CI") else "evertick")
 
 # Real processes and servers, in most of their tests: part of `make test`, not of `make check`.

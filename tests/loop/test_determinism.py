@@ -155,7 +155,7 @@ def accounted(here: World, name: str) -> list[int]:
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=settings.default.max_examples * 3 // 5)
 @given(
     script=st.lists(steps, max_size=25),
     ways=st.lists(acts, min_size=1, max_size=4),
@@ -190,7 +190,7 @@ def replayed(here: World) -> list[list[object]]:
     return [list(decide(state, messages, now).effects) for messages, now, _ in here.turns]
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings.default.max_examples * 2 // 5)
 @given(
     st.lists(steps.filter(lambda step: step[0] not in ("restart", "crash")), max_size=15),
     st.lists(acts, min_size=1, max_size=3),

@@ -65,7 +65,7 @@ def check_against_slow_walk(cron: Cron, start: int, end: int, step: int) -> None
     assert backward[::-1] == expected, cron
 
 
-@settings(max_examples=50)  # each walks through two days minute by minute
+@settings(max_examples=settings.default.max_examples // 2)  # each walks through two days minute by minute
 @given(seed=st.integers(0, 10**9), zone=st.sampled_from(LIVELY))
 def test_the_engine_is_the_slow_walk_around_changes(seed, zone):
     rng = random.Random(seed)

@@ -70,7 +70,7 @@ def views(draw):
 spans = st.sampled_from([0, SECOND, 30 * SECOND, HOUR, 3 * HOUR]) | st.integers(-2 * HOUR, 26 * HOUR)
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(views(), spans)
 def test_the_planner_agrees_with_the_contract_read_one_occurrence_at_a_time(view, away_us):
     now = view.watermark + away_us
