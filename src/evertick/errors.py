@@ -16,6 +16,7 @@
     │   ├── GapRefused         ... has lines inside a stretch that was to be skipped as one
     │   └── Fenced             ... has another owner: this node's epoch is over
     ├── ExecutorUnavailable    the world's: a fleet cannot be reached; tried again at the edge
+    │   └── MemberUnavailable  ... one member of it does not answer; carries its name, the reason, when it was seen
     ├── AuditUnavailable       the world's: the audit log cannot be written, and what is not noted is not done
     ├── ServerUnavailable      the world's: the server does not answer, or is none of ours
     └── SchedulerLockError     the world's: another instance holds the folder
@@ -24,6 +25,9 @@ A fault of ours is an assertion: it crashes and is found.
 """
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
 
 
 class EvertickError(Exception):
@@ -133,6 +137,56 @@ class Fenced(StoreError):
 
 class ExecutorUnavailable(EvertickError):
     """A place that runs attempts cannot be reached, or has gone away."""
+
+
+class MemberUnavailableReason(StrEnum):
+    """Why a member of the fleet did not answer a question."""
+
+    AWAY = "away"
+    UNKNOWN = "unknown"
+    """The fleet has not seen it since its hub was started, or it was removed."""
+    NO_ANSWER = "no-answer"
+    TOO_OLD = "too-old"
+    BUSY = "busy"
+    FLEET_UNREACHABLE = "fleet-unreachable"
+    NOT_UNDERSTOOD = "not-understood"
+
+
+_MEMBER_REASONS = {
+    MemberUnavailableReason.AWAY: "is away",
+    MemberUnavailableReason.UNKNOWN: "is not in the fleet",
+    MemberUnavailableReason.NO_ANSWER: "does not answer",
+    MemberUnavailableReason.TOO_OLD: "runs a version that cannot be asked. Upgrade it",
+    MemberUnavailableReason.BUSY: "is being asked by too many others at once",
+    MemberUnavailableReason.FLEET_UNREACHABLE: "cannot be asked, because the fleet cannot be reached",
+    MemberUnavailableReason.NOT_UNDERSTOOD: "gave an invalid answer",
+}
+
+
+class MemberUnavailable(ExecutorUnavailable):
+    """A member of the fleet could not be asked, or did not answer."""
+
+    def __init__(
+        self, member: str, reason: MemberUnavailableReason, *, seen_at: int | None = None, detail: str = ""
+    ) -> None:
+        super().__init__(member, reason, seen_at, detail)
+        self.member = member
+        self.reason = reason
+        self.seen_at = seen_at
+        """The instant at which the fleet last heard it; None where that is not known."""
+        self.detail = detail
+
+    def of(self, member: str) -> MemberUnavailable:
+        """The same of another member."""
+        return MemberUnavailable(member, self.reason, detail=self.detail)
+
+    def __str__(self) -> str:
+        seen = ""
+        if self.seen_at is not None and self.reason is not MemberUnavailableReason.TOO_OLD:
+            at = datetime.fromtimestamp(self.seen_at // 1_000_000, UTC)
+            seen = f" (last seen {at:%Y-%m-%dT%H:%M:%SZ})"
+        detail = f": {self.detail}" if self.detail else ""
+        return f"the member {self.member} {_MEMBER_REASONS[self.reason]}{seen}{detail}"
 
 
 class AuditUnavailable(EvertickError):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from evertick.errors import SettingsError
 from evertick.executor import Executor
 from evertick.executors.fleet.executor import FleetExecutor
+from evertick.executors.fleet.member_logs import MemberLogs
 from evertick.executors.fleet.settings import Certificates, FleetSettings
 from evertick.executors.kubernetes.executor import KubernetesExecutor
 from evertick.executors.kubernetes.settings import KubernetesSettings
@@ -50,6 +52,18 @@ def fleet_settings(settings: Settings) -> FleetSettings | None:
     # On the machine of the hub, those that 'fleet start' has made for its own user.
     certificates = Certificates.of_this_machine() if part.url.startswith("tls:") else None
     return FleetSettings(part.url, certificates, part.lease_us, expected=part.expected)
+
+
+def member_logs(settings: Settings) -> MemberLogs:
+    """The logs that members keep and no node has a copy of."""
+
+    def fleet() -> FleetSettings:
+        found = fleet_settings(settings)
+        if found is None:
+            raise SettingsError("no fleet is set here. Set 'fleet.url'.")
+        return found
+
+    return MemberLogs(fleet)
 
 
 def loop_settings(settings: Settings) -> LoopSettings:

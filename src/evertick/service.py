@@ -58,7 +58,7 @@ from evertick.operations import messages_of
 from evertick.parts import executors_of, loop_settings
 from evertick.settings import Settings
 from evertick.settings.parts import STATE_FOLDER
-from evertick.settings.state_pointer import note_place
+from evertick.settings.state_pointer import FleetPlace, note_place
 from evertick.store import Store
 from evertick.stores import lock_path, open_store
 from evertick.stores.lock import HEARTBEAT_US, FolderLock
@@ -409,9 +409,18 @@ class FolderService:
     async def run(self) -> None:
         with own_folder(state_folder(self.state_folder)):
             own = self.folder / STATE_FOLDER
-            if not note_place(self.folder, self.state_folder, self.settings.store or "", own):
+            if not note_place(
+                self.folder, self.state_folder, self.settings.store or "", own, fleet=self._fleet_place()
+            ):
                 log.warning("state.unannounced folder=%s state=%s", self.folder, self.state_folder)
             await self._run()
+
+    def _fleet_place(self) -> FleetPlace | None:
+        part = self.settings.fleet
+        files = (
+            "" if path is None else str(Path(path).absolute()) for path in (part.tls_ca, part.tls_cert, part.tls_key)
+        )
+        return FleetPlace(part.url, *files) if part.url else None
 
     async def _run(self) -> None:
         self.watch.load()

@@ -113,7 +113,9 @@ def test_a_log_on_a_node_that_is_away_is_not_said_to_be_empty(ledger, tmp_path, 
             Announcer(store, NodeAddress("a1", "http://127.0.0.1:9", "x", machine_name()), office.now).announce()
         detail = json.loads(ask(server, office, run_path(key(1)))[1])
         sentence = f"The log of attempt 1 is on node a1, which is not reachable: {reason}."
-        assert detail["absent_logs"] == [{"attempt": 1, "place": "node a1", "reason": reason, "text": sentence}]
+        (absent,) = detail["absent_logs"]
+        assert (absent["attempt"], absent["kind"], absent["name"]) == (1, "node", "a1")
+        assert (absent["cause"], absent["reason"], absent["text"]) == ("unreachable", reason, sentence)
         status, body = ask(server, office, f"{run_path(key(1))}/logs/1/main")
         assert (status, json.loads(body)["detail"]) == (503, sentence)
 

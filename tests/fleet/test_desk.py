@@ -292,6 +292,23 @@ def test_nobody_else_can_write_into_its_log(line, tmp_path):
     assert line.logs.read_log(KEY, 1, "main").data == b"mine\n"
 
 
+def test_the_log_of_an_attempt_that_was_given_up_is_fetched_when_its_member_is_back(line):
+    line.connect("ex-a").launch()
+    line.say("ex-a", wire.STARTED, NINE)
+    line.pass_by(10 * LEASE)
+    assert line.logs.list_logs(KEY) == []
+    line.card("ex-a", "2")
+    line.told.clear()
+    line.pass_by(2, "ex-a")
+    assert ("ex-a", [talk.LOGS, *KEY, 1, {}]) in line.told
+    line.say("ex-a", talk.LOG, "main", 0, base64.b64encode(b"here").decode(), True)
+    line.say("ex-a", talk.LOGS_END)
+    assert line.logs.read_log(KEY, 1, "main").data == b"here"
+    line.told.clear()
+    line.pass_by(3, "ex-a")
+    assert talk.LOGS not in [words[0] for _, words in line.told]
+
+
 def test_what_nobody_asked_for_is_only_mentioned(line):
     line.connect("ex-a")
     line.say("ex-a", wire.STARTED, NINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from urllib.parse import quote
 
 import pytest
@@ -33,6 +34,7 @@ def yard(tmp_path_factory):
 def house(yard, tmp_path_factory):
     folder = tmp_path_factory.mktemp("jobs")
     (folder / "render.yaml").write_text("executor: fleet\ncommand: echo rendering; exec sleep 600\n")
+    (folder / "say.yaml").write_text("executor: fleet\ncommand: echo said by a member\n")
     made = House(folder)
     try:
         made.start("--fleet", yard.url)
@@ -80,4 +82,22 @@ def test_members_are_seen_drained_taken_back_and_let_go(browser, house, complain
     page.get_by_role("dialog", name=f"Remove {idle}").get_by_role("button", name="Remove").click()
     expect(page.get_by_text(f"{idle} has left.")).to_be_visible(timeout=LONG_MS)
     wait_for(lambda: set(members(house)) == {busy}, 2 * PATIENCE_SECONDS)
+    page.context.close()
+
+
+def test_the_log_that_only_a_member_has_is_shown_until_that_member_is_away(browser, house, yard, complaints):
+    page = open_page(browser, house, complaints)
+    page.set_default_timeout(LONG_MS)
+    run = house.post("/jobs/say/trigger?wait=60")["run"]
+    path = f"/runs/{quote(run, safe='')}"
+    wait_for(lambda: (found := house.get(path))["state"] == "succeeded" and found["logs"][0]["is_complete"])
+    shutil.rmtree(house.folder / ".evertick" / "logs" / "say")
+    page.goto(f"{house.url}{path}")
+    expect(page.get_by_text("said by a member", exact=True)).to_be_visible()
+    member = house.get(path)["executor"].removeprefix("fleet:")
+    yard.members[member].kill()
+    wait_for(lambda: house.get(path)["absent_logs"])
+    page.reload()
+    expect(page.get_by_text(f"the member {member} is away (last seen")).to_be_visible()
+    expect(page.get_by_text("Nothing was printed")).not_to_be_visible()
     page.context.close()

@@ -110,7 +110,22 @@ class AbsentLog(Shape):
     """An attempt whose log is kept where it cannot be read from now."""
 
     attempt: int
-    place: str = Field(description="Which node has it.")
+    place: str = Field(description="What has it, in words.")
+    kind: Literal["node", "member", "store"]
+    name: str = Field(description="Of the node or member that has it.")
+    cause: Literal[
+        "unreachable",
+        "not-kept",
+        "away",
+        "unknown",
+        "no-answer",
+        "too-old",
+        "busy",
+        "fleet-unreachable",
+        "not-understood",
+    ]
+    last_seen_at: Moment | None = Field(description="When a member that does not answer was last heard.")
+    is_partial: bool = Field(description="Whether a part of it can be read.")
     reason: str
     text: str = Field(description="The same as a sentence.")
 

@@ -30,7 +30,7 @@ from evertick.operations.audit import Audit
 from evertick.operations.audit_head import LedgerHead
 from evertick.operations.desk import Desk, now_by_the_clock
 from evertick.operations.node_logs import NodeLogs
-from evertick.operations.run_logs import RunLogs
+from evertick.operations.run_logs import MembersReader, RunLogs
 from evertick.operations.tokens import Tokens
 from evertick.settings import Settings
 from evertick.settings.exposure import check_exposure, is_loopback
@@ -118,6 +118,7 @@ def open_office(
             name,
             NodeLogs(store, now) if is_shared else None,
             LogStore(settings.logs.store) if settings.logs.store else None,
+            _member_logs(settings),
         ),
         live=live,
         is_scheduler_running=is_scheduler_running,
@@ -149,6 +150,14 @@ def open_office(
         courtesy=courtesy,
         site=find_site() if settings.web else None,
     )
+
+
+def _member_logs(settings: Settings) -> MembersReader | None:
+    if not settings.fleet.url:
+        return None
+    from evertick.parts import member_logs
+
+    return member_logs(settings)
 
 
 def _audit_key(settings: Settings) -> bytes | None:

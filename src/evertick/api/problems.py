@@ -26,6 +26,8 @@ from evertick.errors import (
     StoreError,
     StoreUnavailable,
 )
+from evertick.operations.desk_runs import absent_data
+from evertick.operations.run_logs import LogUnavailable
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -66,6 +68,8 @@ def of_error(error: EvertickError) -> Response:
         }
     elif isinstance(error, NotFound) and error.suggestions:
         more = {"suggestions": list(error.suggestions)}
+    elif isinstance(error, LogUnavailable):
+        more = {"absent_log": absent_data(error.absent)}
     headers = {"retry-after": "5"} if isinstance(error, InboxFull | StoreUnavailable) else None
     return problem(status_of(error), str(error), headers=headers, **more)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from evertick.operations import Store
     from evertick.operations.desk import Desk, Live
     from evertick.operations.run_logs import RunLogs
+    from evertick.settings import Settings
 
 LEDGER = "ledger.db"
 UNREADABLE_NEXT = "call the command as that user or as root, or ask its server with --server and a token"
@@ -102,6 +103,21 @@ class Place:
         from evertick.operations.live import ControlClient
 
         return None if self.state is None or self.is_ledger_named else ControlClient(self.state)
+
+    def settings(self) -> Settings:
+        """What holds in the folder; of the fleet also what only its scheduler was told."""
+        from dataclasses import replace
+
+        from evertick.settings import Settings
+        from evertick.settings.state_pointer import read_place
+
+        found = Settings.load(self.folder)
+        noted = read_place(self.state) if self.state is not None and not found.fleet.url else None
+        if noted is None or noted.fleet is None:
+            return found
+        url, *files = noted.fleet
+        ca, cert, key = (Path(file) if file else None for file in files)
+        return replace(found, fleet=replace(found.fleet, url=url, tls_ca=ca, tls_cert=cert, tls_key=key))
 
     def in_folder(self, folder: Path | None) -> Place:
         """The same for a folder that is named by itself."""
@@ -229,15 +245,19 @@ class Place:
         from evertick.executors.log_store import LogStore
         from evertick.operations.node_logs import NodeLogs
         from evertick.operations.run_logs import RunLogs
-        from evertick.settings import Settings
 
-        here, settings = self.logs_if_there(), Settings.load(self.folder)
+        here, settings = self.logs_if_there(), self.settings()
         copies = LogStore(settings.logs.store) if settings.logs.store else None
         is_shared = self.url is not None and self.ledger_file() is None
-        if not is_shared and copies is None:
+        members = None
+        if settings.fleet.url:
+            from evertick.parts import member_logs
+
+            members = member_logs(settings)
+        if not is_shared and copies is None and members is None:
             return here
         node = "" if self.folder is None else settings.node or socket.gethostname()
-        return RunLogs(here, node, NodeLogs(store, times.now) if is_shared else None, copies)
+        return RunLogs(here, node, NodeLogs(store, times.now) if is_shared else None, copies, members)
 
     def logs_if_there(self) -> Logs | None:
         from evertick.executors.logs import Logs as LocalLogs

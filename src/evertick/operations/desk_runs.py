@@ -21,7 +21,7 @@ from evertick.operations.desk_shapes import Data, gap_data, report_data
 from evertick.operations.log_search import count_line_ends, search_lines
 from evertick.operations.proof import verify
 from evertick.operations.reasons import why
-from evertick.operations.run_logs import FoundLogs, LogFile
+from evertick.operations.run_logs import AbsentLog, FoundLogs, LogFile
 from evertick.store import RunFilter
 
 RUNS_MAX = 1_000
@@ -92,10 +92,7 @@ class RunsDesk(Scene):
             "attempts": attempts_data(row, steps, logs),
             "depends": {} if job is None else {step.name: list(step.depends) for step in job.steps},
             "logs": logs,
-            "absent_logs": [
-                {"attempt": one.attempt, "place": one.place, "reason": one.reason, "text": one.sentence}
-                for one in found.absent
-            ],
+            "absent_logs": list(map(absent_data, found.absent)),
             "definition": row.definition or None,
             "is_definition_current": None if job is None or not row.definition else job.definition == row.definition,
             "can_cancel": not is_over,
@@ -278,6 +275,20 @@ class RunsDesk(Scene):
 
 def _log_data(log: LogFile) -> Data:
     return {"attempt": log.attempt, "step": log.step, "size": log.size, "is_complete": log.is_complete}
+
+
+def absent_data(one: AbsentLog) -> Data:
+    return {
+        "attempt": one.attempt,
+        "place": one.place,
+        "kind": one.kind,
+        "name": one.name,
+        "cause": one.cause,
+        "last_seen_at": text_or_none(one.seen_at),
+        "is_partial": one.is_partial,
+        "reason": one.reason,
+        "text": one.sentence,
+    }
 
 
 def attempts_data(row: LedgerRow, steps: Sequence[Data], logs: Sequence[Data]) -> list[Data]:

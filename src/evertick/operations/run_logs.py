@@ -1,16 +1,21 @@
-"""What a run has printed, wherever that is kept: on this node, on another one, or in a store of copies."""
+"""What a run has printed, wherever that is kept: here, on another node, in a store of copies, or with a member."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from evertick.errors import ExecutorUnavailable, NotFound
+from evertick.errors import ExecutorUnavailable, MemberUnavailable, NotFound
 from evertick.model.attempts import read_attempts
+from evertick.model.instant import Instant
+from evertick.model.lifecycle import LAUNCHING, LOST, RUNNING
+from evertick.model.routing import KUBERNETES
 from evertick.model.run import LedgerRow, RunKey
+from evertick.model.steps import StepRecord, read_steps
 from evertick.operations.data import as_begun
 from evertick.operations.node_logs import NodeLogs
-from evertick.routing.placement import is_shared
+from evertick.routing.placement import parse_placement
 
 
 class LogsReader(Protocol):
@@ -18,6 +23,23 @@ class LogsReader(Protocol):
 
     def list_logs(self, key: RunKey) -> Sequence[Any]: ...
     def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = 1 << 20) -> Any: ...
+
+
+class MembersReader(Protocol):
+    """The logs that members of a fleet keep, by the member; those of the shards of a broadcast under their own keys.
+
+    Both raise `MemberUnavailable`.
+    """
+
+    def list_logs(self, member: str, key: RunKey, attempt: int) -> Sequence[Any]: ...
+    def read_log(self, member: str, key: RunKey, attempt: int, step: str, offset: int, limit: int) -> Any: ...
+    def shard_key(self, key: RunKey, number: int, total: int) -> RunKey: ...
+
+
+class PlaceKind(StrEnum):
+    NODE = "node"
+    MEMBER = "member"
+    STORE = "store"
 
 
 class LogFile(NamedTuple):
@@ -29,23 +51,59 @@ class LogFile(NamedTuple):
     """The node that has it; empty: this one."""
     is_copy: bool = False
     """Whether it is read from the store of copies."""
+    member: str = ""
+    """The member that has it, where no node does."""
+    shard: tuple[int, int] | None = None
+    """Of a broadcast: which part, of how many; its member knows the step without them."""
 
 
 class AbsentLog(NamedTuple):
-    """An attempt whose logs are kept where they cannot be read from here now."""
+    """An attempt whose logs, or some of them, are kept where they cannot be read from here now."""
 
     attempt: int
-    place: str
+    kind: PlaceKind
+    name: str
+    """Of the node or member."""
     reason: str
+    cause: str = "unreachable"
+    """`unreachable`, `not-kept`, or a `MemberUnavailableReason`."""
+    seen_at: Instant | None = None
+    """When a member was last heard; None where that is not known."""
+    is_partial: bool = False
+    """Whether a part of it can be read."""
+
+    @property
+    def place(self) -> str:
+        return "the store of copies" if self.kind is PlaceKind.STORE else f"{self.kind} {self.name}"
 
     @property
     def sentence(self) -> str:
-        return f"The log of attempt {self.attempt} is on {self.place}, which is not reachable: {self.reason}."
+        what = f"{'A part of the' if self.is_partial else 'The'} log of attempt {self.attempt}"
+        if self.cause == NOT_KEPT:
+            return f"{what} is not kept any more: {self.reason}."
+        return f"{what} is on {self.place}, which is not reachable: {self.reason}."
+
+
+NOT_KEPT = "not-kept"
 
 
 class FoundLogs(NamedTuple):
     files: Sequence[LogFile] = ()
     absent: Sequence[AbsentLog] = ()
+
+
+class _Attempt(NamedTuple):
+    """What the ledger knows of an attempt and its logs."""
+
+    number: int
+    executor: str
+    is_live: bool
+    is_lost: bool
+    """Its end was never heard: it may have printed more than anybody has a copy of."""
+    logged: frozenset[str] | None
+    """The steps that have printed something; None where the ledger does not know its steps."""
+    shards: tuple[tuple[str, tuple[int, int]], ...] = ()
+    """Of a broadcast: the members, and which part of it each of them had in this attempt."""
 
 
 class RunLogs:
@@ -55,24 +113,24 @@ class RunLogs:
         node: str = "",
         others: NodeLogs | None = None,
         copies: LogsReader | None = None,
+        members: MembersReader | None = None,
     ) -> None:
-        """`node` is this one's name; without `others` every log is taken to be here, or nowhere."""
+        """`node` is this one's name; without `others` every log is taken to be here, or with a member."""
         self._here, self._node = here, node
-        self._others, self._copies = others, copies
+        self._others, self._copies, self._members = others, copies, members
 
     def find(self, row: LedgerRow, *, here_only: bool = False) -> FoundLogs:
         """Which logs a run has, as its steps began, and which cannot be read now."""
         files = [] if self._here is None else _files(self._here.list_logs(row.key))
         absent: list[AbsentLog] = []
-        if not here_only and (self._others is not None or self._copies is not None):
-            for attempt, executor in _places(row):
-                own = [file for file in files if file.attempt == attempt]
-                if self._is_all(executor, own):
-                    continue
-                others, missing = self._elsewhere(row.key, attempt, executor)
-                files = [*(file for file in files if file.attempt != attempt), *_best([*own, *others])]
-                if missing is not None and not any(file.attempt == attempt for file in files):
-                    absent.append(missing)
+        for attempt in () if here_only else _attempts(row):
+            own = [file for file in files if file.attempt == attempt.number]
+            if self._is_all(attempt, own):
+                continue
+            found, missing = self._elsewhere(row.key, attempt, own)
+            files = [*(file for file in files if file.attempt != attempt.number), *found]
+            if missing is not None:
+                absent.append(missing)
         return FoundLogs(tuple(as_begun(row, files)), tuple(absent))
 
     def read(
@@ -85,14 +143,15 @@ class RunLogs:
         if file is None:
             for one in found.absent:
                 if one.attempt == attempt:
-                    raise ExecutorUnavailable(one.sentence)
+                    raise LogUnavailable(one)
             steps = tuple(dict.fromkeys(one.step for one in found.files))
             raise NotFound(f"the run {run_id} has no log of a step '{step}' in attempt {attempt}.", steps[:3])
+        chunk: Any
         if file.node:
             assert self._others is not None
-            chunk: Any = self._others.read_log(
-                file.node, run_id, attempt, step, offset, limit, is_closed=file.is_complete
-            )
+            chunk = self._others.read_log(file.node, run_id, attempt, step, offset, limit, is_closed=file.is_complete)
+        elif file.member:
+            chunk = self._read_from_member(row.key, file, offset, limit)
         else:
             source = self._copies if file.is_copy else self._here
             assert source is not None
@@ -102,48 +161,185 @@ class RunLogs:
                 if not file.is_copy:
                     raise
                 reason = f"{type(error).__name__}: {error}"
-                raise ExecutorUnavailable(AbsentLog(attempt, "the store of copies", reason).sentence) from error
+                raise LogUnavailable(AbsentLog(attempt, PlaceKind.STORE, "", reason)) from error
         return chunk.data, chunk.next_offset, chunk.is_complete
 
-    def _is_all(self, executor: str, own: Sequence[LogFile]) -> bool:
+    def _is_all(self, attempt: _Attempt, own: Sequence[LogFile]) -> bool:
         """Whether what this node has of an attempt is all that there is of it."""
-        node = _node_of(executor)
-        if node is not None:
-            return node == self._node or (bool(own) and all(file.is_complete for file in own))
+        node = _node_of(attempt.executor)
+        if node is not None and node != self._node and (self._others is not None or self._copies is not None):
+            return bool(own) and all(file.is_complete for file in own)
+        if not _is_remote(attempt):
+            # What ran here printed here; where it printed and nothing is left, that is to be said.
+            return bool(own) or not attempt.logged
         # Of members and clusters a node has copies, and another may have taken over while they grew.
-        return not is_shared(executor) or (bool(own) and all(file.is_complete for file in own))
+        return not attempt.is_lost and _is_whole(attempt, own)
 
-    def _elsewhere(self, key: RunKey, attempt: int, executor: str) -> tuple[list[LogFile], AbsentLog | None]:
+    def _elsewhere(
+        self, key: RunKey, attempt: _Attempt, own: Sequence[LogFile]
+    ) -> tuple[list[LogFile], AbsentLog | None]:
+        """The best that there is of each log of an attempt, and what of it cannot be read, if anything."""
         missing: AbsentLog | None = None
         if self._copies is not None:
             try:
                 copies = [file._replace(is_copy=True) for file in _files(self._copies.list_logs(key))]
             except Exception as error:  # every store has errors of its own; the nodes may have it
-                copies, missing = [], AbsentLog(attempt, "the store of copies", f"{type(error).__name__}: {error}")
-            copies = [file for file in copies if file.attempt == attempt]
-            if copies:
-                return copies, None
+                reason = f"{type(error).__name__}: {error}"
+                copies, missing = [], AbsentLog(attempt.number, PlaceKind.STORE, "", reason)
+            found = _best([*own, *(file for file in copies if file.attempt == attempt.number)])
+            if _is_whole(attempt, found):
+                return found, None
+            own = found
+        others, away = self._on_nodes(key, attempt)
+        found, missing = _best([*own, *others]), away or missing
+        if self._should_ask_members(attempt, found):
+            kept, away = self._on_members(key, attempt)
+            found, missing = _best([*found, *kept]), away or missing
+        if (found and attempt.is_live) or _is_whole(attempt, found):
+            return found, None
+        if missing is None and self._here is not None and attempt.logged and not _is_whole(attempt, found):
+            missing = _not_kept(attempt, self._node)
+        return found, missing if missing is None else missing._replace(is_partial=bool(found))
+
+    def _on_nodes(self, key: RunKey, attempt: _Attempt) -> tuple[list[LogFile], AbsentLog | None]:
         if self._others is None:
-            return [], missing
-        node = _node_of(executor)
-        names = [node] if node is not None else [name for name in self._others.nodes() if name != self._node]
+            return [], None
+        node, missing = _node_of(attempt.executor), None
+        names = [node] if node is not None else self._others.nodes()
         found: list[LogFile] = []
         for name in names:
+            if name == self._node:
+                continue
             try:
                 logs = self._others.list_logs(name, key.run_id)
             except ExecutorUnavailable as error:
-                missing = AbsentLog(attempt, f"node {name}", str(error))
+                missing = AbsentLog(attempt.number, PlaceKind.NODE, name, str(error))
                 continue
-            found += [LogFile(*one, node=name) for one in logs if one.attempt == attempt]
+            found += [LogFile(*one, node=name) for one in logs if one.attempt == attempt.number]
         return found, missing
 
+    def _should_ask_members(self, attempt: _Attempt, found: Sequence[LogFile]) -> bool:
+        """A copy that grows is young enough; what ended without its copy being whole, or left none, is theirs."""
+        if self._members is None or not _has_members(attempt):
+            return False
+        if attempt.is_live:
+            return not found
+        return attempt.is_lost or not _is_whole(attempt, found)
 
-def _places(row: LedgerRow) -> list[tuple[int, str]]:
-    """Where each attempt of a run was, as far as the ledger knows."""
-    known = {one.attempt: one.executor for one in read_attempts(row.earlier)}
+    def _on_members(self, key: RunKey, attempt: _Attempt) -> tuple[list[LogFile], AbsentLog | None]:
+        assert self._members is not None
+        found: list[LogFile] = []
+        missing: AbsentLog | None = None
+        whole: tuple[tuple[str, tuple[int, int] | None], ...] = ((parse_placement(attempt.executor).member, None),)
+        for member, shard in attempt.shards or whole:
+            asked = key if shard is None else self._members.shard_key(key, *shard)
+            try:
+                logs = self._members.list_logs(member, asked, attempt.number)
+            except MemberUnavailable as error:
+                missing = AbsentLog(
+                    attempt.number, PlaceKind.MEMBER, member, str(error), error.reason, seen_at=error.seen_at
+                )
+                continue
+            found += [
+                LogFile(attempt.number, _shown(one.step, shard), one.size, one.is_complete, member=member, shard=shard)
+                for one in logs
+            ]
+        return found, missing
+
+    def _read_from_member(self, key: RunKey, file: LogFile, offset: int, limit: int) -> Any:
+        assert self._members is not None
+        asked, step = key, file.step
+        if file.shard is not None:
+            asked, step = self._members.shard_key(key, *file.shard), _bare(file)
+        try:
+            return self._members.read_log(file.member, asked, file.attempt, step, offset, limit)
+        except MemberUnavailable as error:
+            absent = AbsentLog(
+                file.attempt, PlaceKind.MEMBER, file.member, str(error), error.reason, seen_at=error.seen_at
+            )
+            raise LogUnavailable(absent) from error
+
+
+class LogUnavailable(ExecutorUnavailable):
+    """A log is kept where it cannot be read from now."""
+
+    def __init__(self, absent: AbsentLog) -> None:
+        super().__init__(absent.sentence)
+        self.absent = absent
+
+
+def _attempts(row: LedgerRow) -> list[_Attempt]:
+    """Where each attempt of a run was, and what it has printed, as far as the ledger knows."""
+    found = {
+        one.attempt: _Attempt(one.attempt, one.executor, False, one.state == LOST, _logged(one.steps, one.attempt))
+        for one in read_attempts(row.earlier)
+    }
     if row.attempt:
-        known[row.attempt] = row.executor or known.get(row.attempt, "")
-    return sorted((attempt, executor) for attempt, executor in known.items() if executor)
+        before = found.get(row.attempt)
+        found[row.attempt] = _Attempt(
+            row.attempt,
+            row.executor or (before.executor if before else ""),
+            row.state in (LAUNCHING, RUNNING),
+            row.state is LOST or (before is not None and before.is_lost),
+            _logged(read_steps(row.steps), row.attempt),
+        )
+    attempts = [found[number] for number in sorted(found) if found[number].executor]
+    return [
+        attempt._replace(shards=_shards(attempt, before))
+        for attempt, before in zip(attempts, [None, *attempts], strict=False)
+    ]
+
+
+def _shards(attempt: _Attempt, before: _Attempt | None) -> tuple[tuple[str, tuple[int, int]], ...]:
+    """A retry repeats only the parts that had not succeeded."""
+    shards = parse_placement(attempt.executor).shards
+    earlier = parse_placement(before.executor).shards if before is not None else ()
+    done = {shard.number for shard in earlier if shard.is_done}
+    return tuple(
+        (shard.member, (shard.number, len(shards))) for shard in shards if shard.member and shard.number not in done
+    )
+
+
+def _logged(steps: Iterable[StepRecord], attempt: int) -> frozenset[str] | None:
+    own = [step for step in steps if step.attempt == attempt]
+    return frozenset(step.name for step in own if step.has_log) if own else None
+
+
+def _has_members(attempt: _Attempt) -> bool:
+    return bool(attempt.shards or parse_placement(attempt.executor).member)
+
+
+def _is_remote(attempt: _Attempt) -> bool:
+    """Whether it ran with members or a cluster, so that nodes have copies of its logs."""
+    return _has_members(attempt) or parse_placement(attempt.executor).executor == KUBERNETES
+
+
+def _is_whole(attempt: _Attempt, files: Sequence[LogFile]) -> bool:
+    """Whether these are all logs of an attempt, to their ends."""
+    if not all(file.is_complete for file in files):
+        return False
+    if attempt.shards:
+        steps = [file.step for file in files]
+        return all(any(step.endswith(_shown("", shard)) for step in steps) for _, shard in attempt.shards)
+    return bool(files) if attempt.logged is None else attempt.logged <= {file.step for file in files}
+
+
+def _not_kept(attempt: _Attempt, node: str) -> AbsentLog:
+    member = attempt.shards[0][0] if attempt.shards else parse_placement(attempt.executor).member
+    if member:
+        return AbsentLog(attempt.number, PlaceKind.MEMBER, member, f"the member {member} does not have it", NOT_KEPT)
+    name = _node_of(attempt.executor) or node
+    return AbsentLog(attempt.number, PlaceKind.NODE, name, "old logs are removed", NOT_KEPT)
+
+
+def _shown(step: str, shard: tuple[int, int] | None) -> str:
+    """The logs of all shards are shown together: `main [0 of 3]`."""
+    return step if shard is None else f"{step} [{shard[0]} of {shard[1]}]"
+
+
+def _bare(file: LogFile) -> str:
+    """The step of a log, as its own keeper knows it."""
+    return file.step if file.shard is None else file.step.removesuffix(_shown("", file.shard))
 
 
 def _node_of(executor: str) -> str | None:

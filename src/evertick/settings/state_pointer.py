@@ -27,6 +27,15 @@ SYSTEM_FOLDERS: Final = (Path("/run/evertick"), Path("/var/lib/evertick"))
 SIZE_MAX: Final = 1 << 16
 
 
+class FleetPlace(NamedTuple):
+    """Where a fleet is, and the files that a scheduler shows it; empty: those of its machine, or none."""
+
+    url: str
+    tls_ca: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
+
+
 class Place(NamedTuple):
     """What a scheduler notes in its state folder."""
 
@@ -36,6 +45,8 @@ class Place(NamedTuple):
     """The ledger's URL where one was set and it holds no password; empty: SQLite in the state folder, or unknown."""
     is_store_hidden: bool = False
     """Whether the URL holds a password, and is not written down."""
+    fleet: FleetPlace | None = None
+    """The fleet that it was started with, so that commands find it without being told."""
 
 
 class Pointed(NamedTuple):
@@ -44,12 +55,25 @@ class Pointed(NamedTuple):
     """Why a pointer was not believed, in words; empty: none was refused."""
 
 
-def note_place(folder: Path, state: Path, store: str, own: Path, environ: Mapping[str, str] = os.environ) -> bool:
+def note_place(
+    folder: Path,
+    state: Path,
+    store: str,
+    own: Path,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    fleet: FleetPlace | None = None,
+) -> bool:
     """Let others find the state from the folder; answers whether they can. `own` is the folder's own place for it."""
     jobs, where = folder.absolute().resolve(), state.absolute().resolve()
     store = _absolute(store)
     is_hidden = bool(store) and urlsplit(store).password is not None
-    told = {"folder": str(jobs), "store": "" if is_hidden else store, "is_store_hidden": is_hidden}
+    told = {
+        "folder": str(jobs),
+        "store": "" if is_hidden else store,
+        "is_store_hidden": is_hidden,
+        "fleet": None if fleet is None else fleet._asdict(),
+    }
     _replace(where / PLACE_FILE, json.dumps(told), 0o600)
     if where == own.absolute().resolve():
         for file in _pointers_to(jobs, environ):
@@ -69,7 +93,9 @@ def read_place(state: Path) -> Place | None:
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in (state.stat().st_uid, 0) or found.st_mode & 0o022:
             return None
         told = json.loads((state / PLACE_FILE).read_bytes()[:SIZE_MAX])
-        return Place(Path(str(told["folder"])), str(told["store"]), bool(told["is_store_hidden"]))
+        fleet = told.get("fleet")  # a version that noted none had no use for it
+        noted = None if fleet is None else FleetPlace(**{name: str(fleet[name]) for name in FleetPlace._fields})
+        return Place(Path(str(told["folder"])), str(told["store"]), bool(told["is_store_hidden"]), noted)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

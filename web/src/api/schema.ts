@@ -3,8 +3,16 @@
 /** An attempt whose log is kept where it cannot be read from now. */
 export interface AbsentLog {
   attempt: number;
-  /** Which node has it. */
+  /** What has it, in words. */
   place: string;
+  kind: "node" | "member" | "store";
+  /** Of the node or member that has it. */
+  name: string;
+  cause: "unreachable" | "not-kept" | "away" | "unknown" | "no-answer" | "too-old" | "busy" | "fleet-unreachable" | "not-understood";
+  /** When a member that does not answer was last heard. */
+  last_seen_at: string | null;
+  /** Whether a part of it can be read. */
+  is_partial: boolean;
   reason: string;
   /** The same as a sentence. */
   text: string;

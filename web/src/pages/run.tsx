@@ -226,6 +226,7 @@ function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
           )
         }
       >
+        {log && absent && <p class="note" role="note">{absent}</p>}
         {log ? (
           <LogView key={`${log.attempt} ${log.step}`} run={run.run} attempt={log.attempt} step={log.step} size={log.size} />
         ) : (

@@ -59,7 +59,7 @@ def _checks(place: Place) -> Iterator[Check]:
     yield "clock", machine.check_clock
     yield "settings", lambda: ledger.check_settings(place)
     try:
-        settings = Settings.load(place.folder)
+        settings = place.settings()
     except SettingsError:
         settings = Settings()
     yield "zones", lambda: machine.check_zones(settings.timezone, settings.timezone_origin)

@@ -30,8 +30,8 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
     """Show what the steps of a run have printed.
 
     The steps' own output is on stdout, a heading for each step on stderr. A job stands for its newest run that has
-    started, and a beginning of an id for the one run that has it. Logs are fetched from the
-    machine that ran it.
+    started, and a beginning of an id for the one run that has it. A log that is not here is fetched
+    from the node or the member of the fleet that has it.
 
     \b
     Examples:
@@ -46,11 +46,12 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
         raise click.UsageError(f"--follow is for people; -o {output} shows what is there now.")
     with place.desk() as desk:
         run = desk.run(run_id)
-        if place.server is None and place.ledger_file() is not None and place.logs_if_there() is None:
+        known = desk.list_logs(run["run"])
+        is_here = place.server is not None or place.ledger_file() is None or place.logs_if_there() is not None
+        if not is_here and not known and not run["absent_logs"]:
             raise NotFound(
                 "there are no logs here: they are with the scheduler that ran it. Next: name its folder with --folder."
             )
-        known = desk.list_logs(run["run"])
         chosen = [one for one in known if step in (None, one["step"])]
         if step is not None and not chosen and not follow:
             names = tuple(dict.fromkeys(one["step"] for one in known))

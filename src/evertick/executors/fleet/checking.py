@@ -98,8 +98,8 @@ def card_of(plain: Mapping[str, Any]) -> Card:
         text_of(name, 1_000)
         _number(amount, 0, NUMBER_MAX)
     text_of(card.version, 1_000), text_of(card.incarnation, 1_000)
-    if not isinstance(card.is_leaving, bool):
-        raise ValueError("a member leaves or does not")
+    if not isinstance(card.is_leaving, bool) or not isinstance(card.answers_logs, bool):
+        raise ValueError("a member leaves or does not, and answers or does not")
     if not isinstance(card.is_open, bool) or not isinstance(card.cpu_percent, float | int):
         raise ValueError("a card must say whether the member is open, and how busy it is")
     return card

@@ -34,14 +34,18 @@ class Control:
         self._waiting: list[dict[str, Any]] = []
 
     @classmethod
-    async def open(cls, settings: FleetSettings) -> Control:
-        """Connected when the switchboard has said who is there; whoever cannot say that is no fleet."""
+    async def open(cls, settings: FleetSettings, asker: str = "") -> Control:
+        """Connected when the switchboard has said who is there; whoever cannot say that is no fleet.
+
+        With the name of an `asker` nothing is heard after that but the answers to it.
+        """
         try:
             reader, writer = await _connect(settings)
         except (OSError, TimeoutError, frames.FrameError, EOFError) as error:
             raise ExecutorUnavailable(f"the fleet at {settings.url} cannot be reached: {_in_words(error)}") from error
         try:
-            writer.write(frames.encode({"op": talk.CONTROL, "reply": False, "protocol": talk.PROTOCOL}))
+            hello = {"op": talk.CONTROL, "reply": False, "protocol": talk.PROTOCOL}
+            writer.write(frames.encode({**hello, "asker": asker} if asker else hello))
             first = await asyncio.wait_for(_read(reader), CONNECT_SECONDS)
         except TimeoutError as error:
             _abort(writer)

@@ -137,6 +137,10 @@ class Crew:
         seat = self._seats.get(name)
         return self.is_connected and seat is not None and seat.is_there
 
+    def is_heard(self, name: str, now: float) -> bool:
+        """Whether it is there and has said so a moment ago; one that is frozen is there, and hears nothing."""
+        return self.is_there(name) and now - self._seats[name].heard_at <= self._silence
+
     def there(self) -> list[str]:
         return sorted(name for name, seat in self._seats.items() if self.is_connected and seat.is_there)
 
@@ -170,7 +174,7 @@ class Crew:
             is_gone = seat.card.is_leaving or now - seat.heard_at > FORGET_SECONDS
             if not seat.is_there and is_gone and not is_expected:
                 continue
-            is_healthy = self.is_there(name) and now - seat.heard_at <= self._silence
+            is_healthy = self.is_heard(name, now)
             member = seat.card.to_member(seat.address, seat.seen_at, is_healthy=is_healthy)
             is_awaited = not is_healthy and not self.is_given_up(name, now)
             yield member._replace(is_awaited=is_awaited, is_expected=is_expected)

@@ -57,7 +57,7 @@ class FleetDesk:
         self, crew: Crew, copies: LogCopies, tell: Callable[[str, bytes], None], report: Callable[[Report], None]
     ) -> None:
         self.crew = crew
-        self._logs = LogFetcher(copies, tell, crew.is_there)
+        self._logs = LogFetcher(copies, tell, crew.is_heard)
         self._tell = tell
         self._report = report
         self._tasks: dict[Ticket, Task] = {}
@@ -251,7 +251,7 @@ class FleetDesk:
                 said = checking.finished_of(rest)
                 state, at = RunState(said.state), self.crew.ours(member, said.at)
                 end = PartEnd(member, state, at, said.exit_code, said.detail, said.steps, said.broken)
-                self._logs.ended(ticket, member, now)
+                self._logs.ended(ticket, member)
                 self._ended(task, part, end)
                 if said.serial:
                     self._tell(member, wire.line(wire.DELIVERED, said.serial))
@@ -365,6 +365,7 @@ class FleetDesk:
         while len(self._given_up) >= GIVEN_UP_MAX:
             del self._given_up[next(iter(self._given_up))]
         self._given_up[part.ticket] = part.member
+        self._logs.ended(part.ticket, part.member)
         self._ended(task, part, PartEnd(part.member, LOST, 0, None, detail))
 
     def _close_question(self, task: Task, part: Part, now: float) -> None:

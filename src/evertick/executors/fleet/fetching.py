@@ -13,17 +13,21 @@ from evertick.executors.keeper.book import Ticket
 
 EVERY_SECONDS = 1.0
 AT_ONCE = 200
-WAIT_SECONDS = 60.0
-"""How long the rest of a log is waited for when its attempt has ended."""
+ASKED_MAX = 60
+"""How often a member that is there is asked for the rest of a log whose attempt has ended."""
+ENDING_MAX = 10_000
+"""Attempts whose logs are still wanted; of more, those that have waited longest are left where they are."""
 
 
 class LogFetcher:
-    def __init__(self, copies: LogCopies, tell: Callable[[str, bytes], None], is_there: Callable[[str], bool]) -> None:
+    def __init__(
+        self, copies: LogCopies, tell: Callable[[str, bytes], None], is_heard: Callable[[str, float], bool]
+    ) -> None:
         self._copies = copies
         self._tell = tell
-        self._is_there = is_there
-        self._ending: dict[Ticket, tuple[str, float]] = {}
-        """Attempts that have ended and whose logs are not all here: the member, and until when it is waited."""
+        self._is_heard = is_heard
+        self._ending: dict[Ticket, tuple[str, int]] = {}
+        """Attempts that have ended and whose logs are not all here: the member, and how often it is still asked."""
         self._asked_at = 0.0
         self._turn = 0
 
@@ -36,18 +40,26 @@ class LogFetcher:
         turn = self._turn % max(len(growing), 1)
         wanted = (growing[turn:] + growing[:turn])[:AT_ONCE]
         self._turn = turn + len(wanted)
-        for ticket, (member, until) in list(self._ending.items()):
-            if now > until:
+        for ticket, (member, asks_left) in list(self._ending.items()):
+            if not asks_left:
                 self._forget(ticket)
-            else:
+            elif self._is_heard(member, now) and len(wanted) < 2 * AT_ONCE:
+                # One that is away is waited for, because it keeps what it has for days.
+                del self._ending[ticket]
+                self._ending[ticket] = (member, asks_left - 1)
                 wanted.append((ticket, member))
         for ticket, member in wanted:
-            if self._is_there(member):
+            if self._is_heard(member, now):
                 self._ask(ticket, member)
 
-    def ended(self, ticket: Ticket, member: str, now: float) -> None:
-        """An attempt has ended: what is missing of its logs is fetched, unless all of it came with its end."""
-        self._ending.setdefault(ticket, (member, now + WAIT_SECONDS))
+    def ended(self, ticket: Ticket, member: str) -> None:
+        """An attempt has ended, or was given up: what is missing of its logs is fetched as soon as its member is there.
+
+        Unless all of it came with its end.
+        """
+        while len(self._ending) >= ENDING_MAX:
+            self._forget(next(iter(self._ending)))
+        self._ending.setdefault(ticket, (member, ASKED_MAX))
 
     def take(self, verb: str, member: str, ticket: Ticket, rest: list[Any], holder: str | None) -> None:
         """A piece, or word that there is no more. Only from the one that has the attempt, or had it."""
@@ -59,7 +71,7 @@ class LogFetcher:
                 self._forget(ticket)
             else:
                 # It comes before the end that it belongs to; nothing more is to be asked for then.
-                self._ending[ticket] = (member, 0.0)
+                self._ending[ticket] = (member, 0)
             return
         step, offset, data, is_complete = rest
         piece = base64.b64decode(data)

@@ -25,6 +25,7 @@ from evertick.executors import wire
 from evertick.executors.fleet import talk
 from evertick.executors.fleet.bundle_folder import BundleFolder
 from evertick.executors.fleet.bundles import BundleError
+from evertick.executors.fleet.member_logs import answer_about_logs
 from evertick.executors.fleet.reservations import Reservations
 from evertick.executors.fleet.settings import LEASE_US
 from evertick.executors.keeper.book import Ticket
@@ -46,7 +47,16 @@ BEAT_MS = 1_000
 TIDY_MS = 600_000
 LOGS_KEPT_US = 3 * DAY
 """The scheduler has copies of the logs; these are for when it could not be reached."""
-OWN_VERBS = (talk.LOGS, talk.CORDON, talk.NEEDS, talk.BUNDLE, talk.BUNDLE_PIECE, talk.LEAVE)
+OWN_VERBS = (
+    talk.LOGS,
+    talk.LIST_LOGS,
+    talk.READ_LOG,
+    talk.CORDON,
+    talk.NEEDS,
+    talk.BUNDLE,
+    talk.BUNDLE_PIECE,
+    talk.LEAVE,
+)
 PUSHED_MAX = 64 * 1024
 """Bytes of a log that are sent along with the end of its attempt; what is longer is asked for."""
 _CORDONED = "cordoned"
@@ -221,6 +231,8 @@ class MemberPlugin(WorkerPlugin):
             case talk.LOGS:
                 ticket = _ticket(words)
                 self._say(b"".join(self._pieces(ticket, words[5], talk.PIECE)))
+            case talk.LIST_LOGS | talk.READ_LOG:
+                self._worker.loop.add_callback(self._answer, words)
             case talk.BUNDLE:
                 try:
                     self._bundles.begin(words[5], words[6], self._bundled.values())
@@ -263,6 +275,15 @@ class MemberPlugin(WorkerPlugin):
         if is_all and ticket not in self._open:
             lines.append(wire.line(talk.LOGS_END, *key, attempt))
         return lines
+
+    async def _answer(self, words: list[Any]) -> None:
+        """Somebody looks at a log that only this member has; beside the worker's own work, because disks are slow."""
+        try:
+            asker, line = await self._worker.loop.run_in_executor(None, answer_about_logs, self._logs, words)
+        except (ValueError, TypeError, OSError) as error:
+            log.warning("member.logs_not_told reason=%r", error)
+            return
+        self._send({"op": talk.ANSWER, "to": asker, "lines": line})
 
     # From the keeper: these are called by the link's thread
 
@@ -334,6 +355,7 @@ class MemberPlugin(WorkerPlugin):
             self.has_left,
             self._offers,
             self._reservations.used(self._open),
+            answers_logs=True,
         )
         self._send({"op": talk.CARD, "card": card.to_plain()})
 

@@ -7,6 +7,7 @@ next one and tell each other again what they know.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from typing import Any
@@ -38,6 +39,8 @@ class Switchboard(SchedulerPlugin):
     def __init__(self, names: Names | None = None) -> None:
         self._names = names
         self._controls: set[BatchedSend] = set()
+        self._askers: dict[str, BatchedSend] = {}
+        """Those that came to ask one question, by the name that they chose: they hear the answer, and nothing else."""
         self._cards: dict[str, dict[str, Any]] = {}
         """By the address of the worker."""
         self._seen: dict[str, float] = {}
@@ -51,6 +54,7 @@ class Switchboard(SchedulerPlugin):
         scheduler.handlers[talk.CONTROL] = self._control
         scheduler.stream_handlers[talk.SAY] = self._said
         scheduler.stream_handlers[talk.CARD] = self._shown
+        scheduler.stream_handlers[talk.ANSWER] = self._answered
         self._beat = PeriodicCallback(lambda: self._tell({talk.BEAT: True}), BEAT_MS)
         self._beat.start()
 
@@ -90,6 +94,12 @@ class Switchboard(SchedulerPlugin):
         if card is not None and isinstance(lines, bytes):
             self._tell({"member": card["name"], "lines": lines})
 
+    def _answered(self, to: str, lines: bytes, worker: str) -> None:
+        card, out = self._cards.get(worker), self._askers.get(to) if isinstance(to, str) else None
+        if card is not None and out is not None and isinstance(lines, bytes):
+            with contextlib.suppress(CommClosedError):
+                out.send({"member": card["name"], "lines": lines})
+
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:  # noqa: ARG002 - as Dask calls it
         card = self._cards.pop(worker, None)
         seen = self._seen.pop(worker, 0.0)
@@ -104,8 +114,8 @@ class Switchboard(SchedulerPlugin):
 
     # Schedulers
 
-    async def _control(self, comm: Comm, protocol: int = 0, **_: Any) -> Status:
-        """A scheduler of ours has come; its stream lasts until one of us goes."""
+    async def _control(self, comm: Comm, protocol: int = 0, asker: str = "", **_: Any) -> Status:
+        """A scheduler of ours has come, or one with a question; its stream lasts until one of us goes."""
         peer = getattr(comm, "peer", None)
         if peer is not None and peer.role is not Role.SCHEDULER:
             log.warning("control.refused role=%s name=%s address=%s", peer.role, peer.name, comm.peer_address)
@@ -125,7 +135,11 @@ class Switchboard(SchedulerPlugin):
         ]
         absent = [{"card": card, "address": address, "age": now - seen} for card, address, seen in self._gone.values()]
         out.send({"cards": cards, "absent": absent})
-        self._controls.add(out)
+        is_asker = isinstance(asker, str) and 0 < len(asker) <= talk.ASKER_MAX and asker not in self._askers
+        if is_asker:
+            self._askers[asker] = out
+        else:
+            self._controls.add(out)
         try:
             while True:
                 for message in _all(await comm.read()):
@@ -140,6 +154,8 @@ class Switchboard(SchedulerPlugin):
             pass
         finally:
             self._controls.discard(out)
+            if is_asker:
+                del self._askers[asker]
             out.abort()
         return Status.dont_reply
 

@@ -20,6 +20,7 @@ CONTROL: Final = "evertick-control"  # a scheduler of ours comes: protocol | the
 HEAR: Final = "evertick-hear"  # switchboard to member: lines
 SAY: Final = "evertick-say"  # member to switchboard: lines
 CARD: Final = "evertick-card"  # member to switchboard: card
+ANSWER: Final = "evertick-answer"  # member to switchboard: the asker, lines; only that one hears them
 ACK: Final = "evertick-ack"  # switchboard to member: the stamp of a card that was passed on
 RELEASE: Final = "release"  # a scheduler to the switchboard: the name of a member that is gone for good
 BEAT: Final = "beat"  # switchboard to schedulers, once a second: there is nothing to say
@@ -28,6 +29,10 @@ BEAT: Final = "beat"  # switchboard to schedulers, once a second: there is nothi
 LOGS: Final = "logs"  # job, scheduled for, origin, attempt, {step: offset}
 LOG: Final = "log"  # job, scheduled for, origin, attempt, step, offset, base64, is complete
 LOGS_END: Final = "logs-end"  # job, scheduled for, origin, attempt: no more than what was said
+LIST_LOGS: Final = "list-logs"  # job, scheduled for, origin, attempt, asker
+LISTED: Final = "listed"  # member to asker: [[step, size, is complete], ...]
+READ_LOG: Final = "read-log"  # job, scheduled for, origin, attempt, asker, step, offset, limit
+READ: Final = "read"  # member to asker: base64, is complete
 CORDON: Final = "cordon"  # is closed
 BUNDLE: Final = "bundle"  # job, scheduled for, origin, attempt, digest, size: said right before its launch
 BUNDLE_PIECE: Final = "bundle-piece"  # job, scheduled for, origin, attempt, digest, offset, base64
@@ -37,6 +42,8 @@ LEAVE: Final = "leave-fleet"  #
 
 PIECE: Final = 256 * 1024
 """Bytes of a log in one message."""
+ASKER_MAX: Final = 64
+"""Characters of the name that one who asks a question has chosen for itself."""
 
 
 class Card(NamedTuple):
@@ -62,6 +69,8 @@ class Card(NamedTuple):
     """Whether it goes for good, and nobody should miss it."""
     offers: Resources = ()
     used: Resources = ()
+    answers_logs: bool = False
+    """Whether it can be asked for the logs that it keeps; older versions cannot."""
 
     def to_plain(self) -> dict[str, Any]:
         plain = {**self._asdict(), "labels": dict(self.labels)}

@@ -1,0 +1,186 @@
+"""How a log that only a member has is read: one question to that member by way of the hub, and its answer.
+
+The schedulers copy logs while they grow; a copy is missing where the line was cut meanwhile, or the copy was lost.
+Whoever asks shows the certificate of a scheduler, and reads the answer as everything else that a fleet says: plain
+values, with limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from evertick.errors import EvertickError, MemberUnavailable, MemberUnavailableReason
+from evertick.executors import wire
+from evertick.executors.fleet import checking, talk
+from evertick.executors.fleet.control import Control
+from evertick.executors.fleet.settings import FleetSettings
+from evertick.executors.fleet.talk import Card
+from evertick.executors.logs import LIMIT_MAX, LogChunk, LogFile, Logs
+from evertick.executors.shards import shard_key
+from evertick.model.instant import SECOND
+from evertick.model.run import RunKey
+
+ANSWER_SECONDS: Final = 5.0
+"""For one question, the connection included."""
+LISTED_SECONDS: Final = 1.0
+"""How old a list of logs may be: whoever follows a run asks again and again."""
+AWAY_SECONDS: Final = 5.0
+"""A member that did not answer is not asked again for this long: everyone who looks would wait for it."""
+AT_ONCE: Final = 8
+"""Questions of one process under way; others wait, as long as one may take."""
+LOGS_MAX: Final = 10_000
+KEPT_MAX: Final = 500
+_FLEET: Final = ""
+"""In the place of a member: none of them can be asked."""
+
+_Listed = dict[tuple[str, RunKey, int], tuple[float, Sequence[LogFile]]]
+
+
+class MemberLogs:
+    """The logs that members keep. Any thread may use it."""
+
+    def __init__(self, settings: Callable[[], FleetSettings]) -> None:
+        """`settings` may raise `SettingsError`: who never needs a member's log needs no certificates for it."""
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(AT_ONCE)
+        self._listed: _Listed = {}
+        self._away: dict[str, tuple[float, MemberUnavailable]] = {}
+
+    def list_logs(self, member: str, key: RunKey, attempt: int) -> Sequence[LogFile]:
+        """What a member has of an attempt; raises `MemberUnavailable` when it cannot be asked."""
+        asked = (member, key, attempt)
+        with self._lock:
+            known = self._listed.get(asked)
+            if known is not None and time.monotonic() - known[0] < LISTED_SECONDS:
+                return known[1]
+        words = self._ask(member, talk.LIST_LOGS, (*key, attempt), (), talk.LISTED)
+        try:
+            (rows,) = words
+            if len(rows) > LOGS_MAX:
+                raise ValueError("too many logs")
+            found = [_file(attempt, row) for row in rows]
+        except (ValueError, TypeError) as error:
+            raise self._not_understood(member, error) from error
+        with self._lock:
+            while len(self._listed) >= KEPT_MAX:
+                del self._listed[next(iter(self._listed))]
+            self._listed[asked] = (time.monotonic(), found)
+        return found
+
+    def read_log(self, member: str, key: RunKey, attempt: int, step: str, offset: int, limit: int) -> LogChunk:
+        """At most `limit` bytes from `offset` on."""
+        limit = min(limit, LIMIT_MAX)
+        words = self._ask(member, talk.READ_LOG, (*key, attempt), (step, offset, limit), talk.READ)
+        try:
+            text, is_complete = words
+            if not isinstance(text, str) or not isinstance(is_complete, bool):
+                raise ValueError("not a part of a log")
+            data = base64.b64decode(text, validate=True)
+            if len(data) > limit:
+                raise ValueError("more than was asked for")
+        except (ValueError, TypeError) as error:
+            raise self._not_understood(member, error) from error
+        return LogChunk(data, offset + len(data), is_complete)
+
+    def shard_key(self, key: RunKey, number: int, total: int) -> RunKey:
+        """By which a member knows its part of a broadcast."""
+        return shard_key(key, number, total)
+
+    def _not_understood(self, member: str, error: Exception) -> MemberUnavailable:
+        return MemberUnavailable(member, MemberUnavailableReason.NOT_UNDERSTOOD, detail=str(error))
+
+    def _ask(self, member: str, verb: str, attempt: tuple[Any, ...], rest: tuple[Any, ...], answer: str) -> list[Any]:
+        for away in (self._away.get(member), self._away.get(_FLEET)):
+            if away is not None and time.monotonic() - away[0] < AWAY_SECONDS:
+                raise away[1] if away[1].member == member else away[1].of(member)
+        if not self._places.acquire(timeout=ANSWER_SECONDS):
+            raise MemberUnavailable(member, MemberUnavailableReason.BUSY)
+        try:
+            words = asyncio.run(self._asked(member, verb, attempt, rest))
+        except MemberUnavailable as error:
+            is_fleet = error.reason is MemberUnavailableReason.FLEET_UNREACHABLE
+            self._away[_FLEET if is_fleet else member] = (time.monotonic(), error)
+            raise
+        finally:
+            self._places.release()
+        self._away.pop(member, None)
+        self._away.pop(_FLEET, None)
+        if words[0] != answer:
+            raise self._not_understood(member, ValueError("an answer to another question"))
+        return words[1:]
+
+    async def _asked(self, member: str, verb: str, attempt: tuple[Any, ...], rest: tuple[Any, ...]) -> list[Any]:
+        asker = secrets.token_hex(16)  # nobody but the member that is asked gets to know it
+        control, card, seen_at = None, None, None
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                control = await Control.open(self._settings(), asker)
+                card, seen_at, is_there = _find(await control.read(), member)
+                if not is_there:
+                    reason = MemberUnavailableReason.AWAY if card else MemberUnavailableReason.UNKNOWN
+                    raise MemberUnavailable(member, reason, seen_at=seen_at)
+                if card is not None and not card.answers_logs:
+                    raise MemberUnavailable(member, MemberUnavailableReason.TOO_OLD, seen_at=seen_at)
+                control.tell(member, wire.line(verb, *attempt, asker, *rest))
+                while True:
+                    for message in await control.read():
+                        lines = message.get("lines")
+                        if message.get("member") == member and isinstance(lines, bytes):
+                            for words in talk.rows_of(lines):
+                                return words
+        except TimeoutError:
+            reason = MemberUnavailableReason.NO_ANSWER if card else MemberUnavailableReason.FLEET_UNREACHABLE
+            raise MemberUnavailable(member, reason, seen_at=seen_at) from None
+        except MemberUnavailable:
+            raise
+        except EvertickError as error:
+            raise MemberUnavailable(member, MemberUnavailableReason.FLEET_UNREACHABLE, detail=str(error)) from error
+        except ValueError as error:
+            raise self._not_understood(member, error) from error
+        finally:
+            if control is not None:
+                await control.close()
+
+
+def _find(messages: Sequence[dict[str, Any]], member: str) -> tuple[Card | None, int | None, bool]:
+    """The card of a member in what a fleet says first, when it was seen, and whether it is there now."""
+    now = time.time_ns() // 1_000
+    for message in messages:
+        for kind in ("cards", "absent"):
+            for one in message.get(kind, ()):
+                try:
+                    card, age = checking.card_of(one["card"]), float(one["age"])
+                except (ValueError, TypeError, KeyError):
+                    continue  # one that makes no sense is not there
+                if card.name == member:
+                    return card, now - int(age * SECOND), kind == "cards"
+    return None, None, False
+
+
+def _file(attempt: int, row: Any) -> LogFile:
+    step, size, is_complete = row
+    if not isinstance(is_complete, bool):
+        raise ValueError("a log is complete or is not")
+    return LogFile(attempt, checking.text_of(step), checking.offset_of(size), is_complete)
+
+
+def answer_about_logs(logs: Logs, words: list[Any]) -> tuple[str, bytes]:
+    """Who asked a member, and what it answers; `ValueError` for what is no question about logs."""
+    verb, (key, attempt), (asker, *rest) = checking.ticket_of(words)
+    checking.text_of(asker, talk.ASKER_MAX)
+    if verb == talk.LIST_LOGS:
+        files = [file for file in logs.list_logs(key) if file.attempt == attempt][:LOGS_MAX]
+        return asker, wire.line(talk.LISTED, [[file.step, file.size, file.is_complete] for file in files])
+    step, offset, limit = rest
+    # The step must be among the logs: no name from outside ever becomes a path.
+    if step not in {file.step for file in logs.list_logs(key) if file.attempt == attempt}:
+        return asker, wire.line(talk.READ, "", True)
+    piece = logs.read_log(key, attempt, step, checking.offset_of(offset), min(checking.offset_of(limit), LIMIT_MAX))
+    return asker, wire.line(talk.READ, base64.b64encode(piece.data).decode("ascii"), piece.is_complete)
