@@ -61,8 +61,13 @@ MAY_NAME = {
     "service": ("evertick.",),
     "parts": ("evertick.executors.",),
     "once": ("evertick.executors.",),
-    # How the shards of a broadcast become one outcome, and when a keeper's lease ends, are functions of values.
-    "testing": ("evertick.stores.memory.", "evertick.executors.fleet.joining.", "evertick.executors.keeper.lease."),
+    # How the shards of a broadcast become one outcome, and when what a keeper runs has to end, are functions of values.
+    "testing": (
+        "evertick.stores.memory.",
+        "evertick.executors.fleet.joining.",
+        "evertick.executors.keeper.lease.",
+        "evertick.executors.keeper.unconfirmed.",
+    ),
     # A program's own composition root: it adds its functions to what the service is put together from.
     "library": ("evertick.stores.", "evertick.executors."),
     # A server in a process of its own opens its own ledger, and reads logs where they lie.

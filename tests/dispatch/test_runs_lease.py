@@ -12,7 +12,9 @@ from evertick.dispatch.runs_lease import RunsLease
 from evertick.errors import SettingsError, StoreUnavailable
 from evertick.loop.messages import NodesSeen, OrphansFound
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.ledger import RunsHeld, runs_held, runs_lease
+from evertick.model.ledger import Batch, RunsHeld, runs_held, runs_lease
+from evertick.model.lifecycle import LAUNCHING, PLANNED, RUNNING, Trigger
+from evertick.model.run import Change, Entry, RunKey
 from evertick.operations.reasons import why
 from evertick.service import kept_runs
 from evertick.settings import Settings
@@ -27,10 +29,14 @@ class Keepers:
 
     def __init__(self) -> None:
         self.told: tuple[int, ...] = ()
+        self.confirmed: list[tuple[RunKey, int]] = []
         self.has_runs = False
 
     def renew(self, asked_at: int, lease_us: int, epoch: int, vouched_until: int) -> None:
         self.told = (asked_at, lease_us, epoch, vouched_until)
+
+    def confirm(self, runs) -> None:
+        self.confirmed += runs
 
     def is_idle(self) -> bool:
         return not self.has_runs
@@ -183,3 +189,17 @@ def test_why_says_which_node_is_waited_for(is_stopped, words):
     with closing(here.store):
         told = why(here.store, "a", None, {}, here.now)
     assert any(sentence.startswith(words) for sentence in told.sentences), told.sentences
+
+
+def test_what_the_ledger_has_as_launched_by_a_process_before_is_confirmed_to_the_keepers(store, time):
+    keys = {
+        state: RunKey("report", START + number * SECOND) for number, state in enumerate((RUNNING, LAUNCHING, PLANNED))
+    }
+    elsewhere = RunKey("report", START + MINUTE)
+    entries = [Entry(key, PLANNED, Trigger.SCHEDULER, START) for key in (*keys.values(), elsewhere)]
+    store.commit(Batch("a/0#1", entries=entries))
+    launched = [Change(keys[state], state, START, 1, 1, executor="local@a") for state in (RUNNING, LAUNCHING)]
+    store.record([*launched, Change(elsewhere, RUNNING, START, 1, 1, executor="local@b")])
+    node = Node(store, time)
+    node.round()
+    assert sorted(node.keepers.confirmed) == [(keys[RUNNING], 1), (keys[LAUNCHING], 1)]

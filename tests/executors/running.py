@@ -56,8 +56,10 @@ class Place:
         self.reports = Reports()
         self._opened: list[LocalExecutor] = []
 
-    def open(self, settings: LocalSettings = SOON, **known) -> LocalExecutor:
+    def open(self, settings: LocalSettings = SOON, *, lives_by_lease: bool = False, **known) -> LocalExecutor:
         executor = LocalExecutor(self.folder, settings, **known)
+        if lives_by_lease:
+            executor.live_by_lease()
         executor.open(self.reports)
         self._opened.append(executor)
         return executor

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from evertick.executors.keeper.desk import LEASE_OVER, UNCONFIRMED
+from evertick.executors.keeper.desk import LEASE_OVER, NOT_CONFIRMED
 from evertick.executors.keeper.lease import FILE, UNLIMITED, Lease, lease_from, read_lease, write_lease
 from evertick.executors.keeper.procfs import boottime_us, is_alive
 from evertick.model.instant import SECOND
@@ -118,7 +118,7 @@ def test_what_the_ledger_was_not_told_of_ends_with_the_lease_of_its_bucket(place
     executor.confirm([(known.key, 1)])
     now = boottime_us()
     executor.renew(now, LONG_US, 1, now + 2 * SECOND)
-    assert place.loss_of(unknown.key).detail == UNCONFIRMED
+    assert place.loss_of(unknown.key).detail == NOT_CONFIRMED
     assert [is_alive(pid) for pid in pids] == [True, False]
 
 

@@ -136,6 +136,8 @@ class Leadership:
         """Runs that the ledger says an earlier process of this node has; this one asks its executor about them."""
         mine = [row for row in self._store.load().open_runs if row.executor.partition("@")[2] == self._node]
         self._has_looked_back = True
+        if self._runs is not None:
+            self._runs.confirm(mine)
         if mine:
             self._report(OrphansFound(mine))
 

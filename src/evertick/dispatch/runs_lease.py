@@ -6,12 +6,14 @@ renewal that the ledger has answered reaches them, counted from when it was aske
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from evertick.errors import StoreUnavailable
 from evertick.model.instant import MINUTE, SECOND, Instant
 from evertick.model.ledger import RUNS_PREFIX, STOPPED_PREFIX, Lease, runs_lease
+from evertick.model.lifecycle import LAUNCHING, RUNNING
+from evertick.model.run import LedgerRow, RunKey
 from evertick.store import Store
 
 LEASE_US = 2 * MINUTE
@@ -25,6 +27,7 @@ class HoldsRuns(Protocol):
     """What a lease needs of an executor; see `LeasedExecutor`."""
 
     def renew(self, asked_at: int, lease_us: int, epoch: int, vouched_until: int) -> None: ...
+    def confirm(self, runs: Sequence[tuple[RunKey, int]]) -> None: ...
     def is_idle(self) -> bool: ...
 
 
@@ -61,6 +64,12 @@ class RunsLease:
             self._asked_at = asked_at
         self._vouched_until = vouched_until
         self._tell(self._asked_at, self._lease_us)
+
+    def confirm(self, rows: Iterable[LedgerRow]) -> None:
+        """The ledger has these as launched here, by a process before this one: it may not have said so."""
+        runs = [(row.key, row.attempt) for row in rows if row.state in (LAUNCHING, RUNNING)]
+        for executor in self._executors:
+            executor.confirm(runs)
 
     def leave(self, store: Store, now: Instant) -> bool:
         """This process ends in order: whether something goes on here, and is to be left alone until it is back."""

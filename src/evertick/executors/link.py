@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import select
 import socket
 import sys
@@ -54,6 +55,8 @@ class Link:
         self._failed = failed
         self._tick = tick
         self._is_needed = is_needed
+        self._instance = secrets.token_hex(8)
+        """Which process this is: a keeper hears several, one after another."""
         self._outbox: deque[bytes] = deque()
         self._sending = threading.Lock()
         self._open: socket.socket | None = None
@@ -194,7 +197,7 @@ class Link:
         """Until the connection breaks, or we go."""
         sock.setblocking(False)
         self._outbox.clear()
-        outgoing, buffer, has_greeted = wire.line(wire.HELLO, wire.PROTOCOL), b"", False
+        outgoing, buffer, has_greeted = wire.line(wire.HELLO, wire.PROTOCOL, self._instance), b"", False
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         poll.register(sock, select.POLLIN)

@@ -41,7 +41,7 @@ from evertick.routing.lanes import Lanes, Turn
 log = logging.getLogger("evertick.local")
 
 CLOSE_SECONDS = 5.0
-QUESTIONS_AT_ONCE = 1_000
+TICKETS_PER_LINE = 1_000
 
 
 class LocalExecutor:
@@ -75,6 +75,8 @@ class LocalExecutor:
         self._stops: dict[Ticket, bytes] = {}
         self._questions: dict[Ticket, set[Link]] = {}
         """Asked of these keepers, and not answered."""
+        self._confirmed: set[Ticket] = set()
+        """The ledger knows of them; said again to a keeper that may not have heard it."""
         self._being_told = 0
         """Threads that have taken messages in and not yet reported all of them."""
         self._trouble = ""
@@ -141,7 +143,7 @@ class LocalExecutor:
             asked = [ticket for ticket in tickets if ticket not in self._launches]
             for ticket in asked:
                 self._questions[ticket] = set(self._links)
-        for line in _questions(asked):
+        for line in _in_portions(wire.RECONCILE, asked):
             for link in self._links:
                 link.send(line)
 
@@ -177,9 +179,12 @@ class LocalExecutor:
     def confirm(self, runs: Sequence[tuple[RunKey, int]]) -> None:
         tickets = [Ticket(key, attempt) for key, attempt in runs]
         for link in self._links:
-            mine = [[*ticket.key, ticket.attempt] for ticket in tickets if self._link_of(ticket) is link]
-            if mine and link.is_connected:
-                link.send(wire.line(wire.CONFIRMED, mine))
+            mine = [ticket for ticket in tickets if self._link_of(ticket) is link]
+            with self._lock:
+                is_heard = link.is_connected
+                self._confirmed.update(ticket for ticket in mine if self._knows(ticket) or not is_heard)
+            for line in _in_portions(wire.CONFIRMED, mine) if is_heard else ():
+                link.send(line)
 
     def is_idle(self) -> bool:
         with self._lock:
@@ -236,6 +241,9 @@ class LocalExecutor:
             ]
             self._sent.update(again)
             lines = [*(self._launches[ticket] for ticket in again), *self._stops.values()]
+            confirmed = [ticket for ticket in self._confirmed if self._link_of(ticket) is link]
+            self._confirmed.difference_update(ticket for ticket in confirmed if not self._knows(ticket))
+            lines = [*_in_portions(wire.CONFIRMED, confirmed), *lines]
             if self._lease:
                 lines.insert(0, self._lease)
             if self._all_connected():
@@ -247,7 +255,7 @@ class LocalExecutor:
                 for ticket in mine:
                     self._questions[ticket] = {link}
                 asked += mine
-        for line in (*lines, *_questions(asked)):
+        for line in (*lines, *_in_portions(wire.RECONCILE, asked)):
             link.send(line)
 
     def _is_needed(self, link: Link) -> bool:
@@ -322,6 +330,7 @@ class LocalExecutor:
             return RunStarted(key, attempt, rest[0])
         was_running = self._running.pop(ticket, None) is not None
         self._stops.pop(ticket, None)
+        self._confirmed.discard(ticket)
         if verb == wire.FINISHED:
             end = wire.Finished(*rest)
             if end.state == LOST:
@@ -387,11 +396,11 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def _questions(tickets: Sequence[Ticket]) -> Iterator[bytes]:
-    """In portions, because a line has a limit and a restart may have a hundred thousand questions."""
-    for start in range(0, len(tickets), QUESTIONS_AT_ONCE):
-        portion = tickets[start : start + QUESTIONS_AT_ONCE]
-        yield wire.line(wire.RECONCILE, [[*ticket.key, ticket.attempt] for ticket in portion])
+def _in_portions(verb: str, tickets: Sequence[Ticket]) -> Iterator[bytes]:
+    """Because a line has a limit, and a restart may have a hundred thousand questions."""
+    for start in range(0, len(tickets), TICKETS_PER_LINE):
+        portion = tickets[start : start + TICKETS_PER_LINE]
+        yield wire.line(verb, [[*ticket.key, ticket.attempt] for ticket in portion])
 
 
 def _nowhere(report: Report) -> None:

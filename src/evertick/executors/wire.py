@@ -20,7 +20,7 @@ MESSAGE_MAX = 16 * 1024 * 1024
 """Bytes of one line; a longer one is no message of ours."""
 
 # From the scheduler.
-HELLO = "hello"  # protocol | protocol, pid, incarnation
+HELLO = "hello"  # protocol, instance | protocol, pid, incarnation
 LAUNCH = "launch"  # Order
 STOP = "stop"  # job, scheduled for, origin, attempt, detail
 RECONCILE = "reconcile"  # [[job, scheduled for, origin, attempt] ...]

@@ -181,9 +181,11 @@ class SimulatedExecutors:
         place = self._place(caller)
         self._on_the_way[place] -= 1
         known, keeper = self._find(caller, key, number), self._keepers.get(place)
-        is_confirmed = launch.is_confirmed
-        why_not = keeper.why_not(launch.valid_until, is_confirmed=is_confirmed) if keeper is not None else None
+        is_confirmed, process = launch.is_confirmed, caller.incarnation
+        why_not = keeper.why_not(launch.valid_until, process, is_confirmed=is_confirmed) if keeper is not None else None
         if known is not None:
+            if keeper is not None and why_not is None:
+                keeper.accept_again(key, number, process, is_confirmed=is_confirmed)
             self._answer(caller, key, number)
         elif launch.fence < self._fences.get(key, 0):
             self._refuse(caller, LaunchRefused(key, number, "a newer owner launched this run"))
@@ -194,7 +196,7 @@ class SimulatedExecutors:
         else:
             self._start(caller, launch)
             if keeper is not None:
-                keeper.accept(key, number, is_confirmed=is_confirmed)
+                keeper.accept(key, number, process, is_confirmed=is_confirmed)
 
     def _find(self, caller: Caller, key: RunKey, number: int) -> _Attempt | None:
         return self._attempts.get((self._place(caller), key, number))

@@ -191,12 +191,13 @@ class Node:
         self.state.holds_runs = True
         keeper.expected_until = 0
         times = (self._scenario.runs_lease_us, self._scenario.return_us)
-        return RunsLease(self.name, "disk", [keeper], lambda: self._timeline.now, *times)
+        held = keeper.held_by(self.incarnation)
+        return RunsLease(self.name, "disk", [held], lambda: self._timeline.now, *times)
 
     def _confirm(self, runs: Sequence[tuple[RunKey, int]]) -> None:
         keeper = self._executors.keeper_of(self.name)
         if keeper is not None:
-            keeper.confirm(runs)
+            keeper.held_by(self.incarnation).confirm(runs)
 
     def crash(self, why: str) -> None:
         """The process is gone, with all it knew; what it had sent may still arrive."""

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from evertick.executors.keeper.journal import Line
+from evertick.executors.keeper.unconfirmed import Deadline
 from evertick.model.run import RunKey
 from evertick.model.steps import LOST, RUNNING, StepRecord, steps_text
 
 # The verbs of the journal, and what stands behind them.
 HEADER = "keeper"  # boot id, last number, last serial, delivered
 ACCEPTED = "accepted"  # number, job, scheduled for, origin, attempt, fence
+UNCONFIRMED = "unconfirmed"  # number, instance, end at: the ledger does not know of it
+CONFIRMED = "confirmed"  # number
 STARTED = "started"  # number, at
 SPAWNED = "spawned"  # number, pid, started since boot
 EXITED = "exited"  # number, pid
@@ -83,6 +86,8 @@ class Known:
     processes: dict[int, int] = field(default_factory=dict)
     """Started and not ended: pid, and when it started since boot."""
     steps: tuple[StepEnd, ...] = ()
+    unconfirmed: Deadline | None = None
+    """Until when it may go on without the ledger, as written last; None: the ledger knows of it."""
     begun: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Steps that go on, since when, and for which run of another job they wait."""
 
@@ -175,6 +180,10 @@ class Book:
                 known.begun.pop(end.name, None)
             elif verb == BEGAN:
                 known.begun[line[2]] = line[3], line[4]
+            elif verb == UNCONFIRMED:
+                known.unconfirmed = Deadline(line[2], line[3])
+            elif verb == CONFIRMED:
+                known.unconfirmed = None
             elif verb == REFUSED:
                 self._remove(known)
 
@@ -184,6 +193,8 @@ class Book:
         for known in self.open.values():
             (job_id, scheduled_for, origin), attempt = known.ticket
             yield ACCEPTED, known.number, job_id, scheduled_for, origin, attempt, known.fence
+            if known.unconfirmed is not None:
+                yield UNCONFIRMED, known.number, *known.unconfirmed
             if known.started_at is not None:
                 yield STARTED, known.number, known.started_at
             for pid, started_us in known.processes.items():

@@ -14,6 +14,7 @@ from evertick.executors import wire
 from evertick.executors.keeper.book import (
     ACCEPTED,
     BEGAN,
+    CONFIRMED,
     DELIVERED,
     EXITED,
     FINISHED,
@@ -21,6 +22,7 @@ from evertick.executors.keeper.book import (
     SPAWNED,
     STARTED,
     STEP,
+    UNCONFIRMED,
     Book,
     Ending,
     Known,
@@ -33,6 +35,7 @@ from evertick.executors.keeper.journal import Aside, Journal
 from evertick.executors.keeper.lease import UNLIMITED, Lease
 from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.keeper.trying import Tools
+from evertick.executors.keeper.unconfirmed import Unconfirmed
 from evertick.executors.settings import KeeperSettings
 from evertick.executors.wire import Order
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SUCCEEDED, RunState
@@ -44,7 +47,7 @@ those that are due at the same instant should not wait for the ends of those bef
 STEPS_SECONDS = 0.3
 """Steps that begin and end within this time are told together."""
 LEASE_OVER = "its keeper had no lease on it any more, so it may be started elsewhere"
-UNCONFIRMED = "the ledger was not told of it in time, so it may be started elsewhere"
+NOT_CONFIRMED = "the ledger was not told of it in time, so it may be started elsewhere"
 RETRY_SECONDS = 1.0
 """How soon a journal that could not be written is tried again."""
 
@@ -86,7 +89,10 @@ class Desk:
         """The machine was restarted: the last lines may have been lost with it, so the unknown may have run."""
         self.lease = UNLIMITED
         self._keep_lease: Callable[[Lease], None] = _forget_lease
-        self._unconfirmed: set[int] = set()
+        self._unconfirmed: Unconfirmed[int] = Unconfirmed()
+        for known in book.open.values():
+            if known.unconfirmed is not None:
+                self._unconfirmed.restore(known.number, known.unconfirmed)
         self._abandoned: set[int] = set()
 
     @property
@@ -95,10 +101,12 @@ class Desk:
 
     # What the scheduler asks for
 
-    def launch(self, order: Order) -> None:
+    def launch(self, order: Order, instance: str) -> None:
+        """`instance` is the process that asks for it."""
         ticket = Ticket(order.key, order.attempt)
         known = self._book.known.get(ticket)
         if known is not None:
+            self._launch_again(known, order, instance)
             self._tell(known)
             return
         newest = self._book.fence_of(order.key)
@@ -113,15 +121,24 @@ class Desk:
             self._refuse(ticket, "the lease of this node on its runs is over; it goes on when the ledger is reached")
         elif order.valid_until is not None and boottime_us() >= order.valid_until:
             self._refuse(ticket, "it came later than its scheduler's lease allows")
-        elif not (order.is_confirmed or self.lease.has_room_for_unconfirmed(boottime_us())):
+        elif not (order.is_confirmed or self._unconfirmed.has_room(instance, boottime_us())):
             self._refuse(ticket, "the ledger does not know of it, and its scheduler's lease is about to end")
         else:
             number = self._book.last_number + 1
-            if not order.is_confirmed:
-                self._unconfirmed.add(number)
             self._write(ACCEPTED, number, *order.key, order.attempt, order.fence)
+            if not order.is_confirmed:
+                self._write(UNCONFIRMED, number, *self._unconfirmed.add(number, instance))
             self._orders.append((self._book.open[number], order))
             self._start_soon()
+
+    def _launch_again(self, known: Known, order: Order, instance: str) -> None:
+        """The next process of this node owns it, and wants what the one before it had begun."""
+        now = boottime_us()
+        is_in_time = order.valid_until is None or now < order.valid_until
+        if order.is_confirmed:
+            self.confirm([known.ticket])
+        elif known.number in self._unconfirmed and is_in_time and self._unconfirmed.has_room(instance, now):
+            self._write(UNCONFIRMED, known.number, *self._unconfirmed.add(known.number, instance))
 
     def stop(self, ticket: Ticket, detail: str) -> None:
         known = self._book.known.get(ticket)
@@ -162,27 +179,31 @@ class Desk:
         """Go on under the lease of the keeper before; `keep` writes down each that follows."""
         self.lease, self._keep_lease = lease, keep
 
-    def renew(self, lease: Lease) -> None:
+    def renew(self, lease: Lease, instance: str) -> None:
+        """`instance` is the process that has renewed it."""
         self.enforce_lease()  # first: what was over by then must not seem to have gone on
         before = self.lease
         if before.is_limited and lease.is_limited and lease.epoch != before.epoch:
             self._abandon(tuple(self._book.open), LEASE_OVER)
         self._keep_lease(lease)
         self.lease = lease
+        self._unconfirmed.renew(instance, lease)
 
     def confirm(self, tickets: list[Ticket]) -> None:
         """The ledger knows of these: nobody starts them elsewhere as long as the lease lasts."""
         for ticket in tickets:
             known = self._book.known.get(ticket)
-            if known is not None:
+            if known is not None and known.number in self._unconfirmed:
                 self._unconfirmed.discard(known.number)
+                self._write(CONFIRMED, known.number)
+                self._flush_soon()
 
     def enforce_lease(self) -> None:
         """End what may be started elsewhere soon."""
         now, lease = boottime_us(), self.lease
-        if self._unconfirmed and not lease.has_room_for_unconfirmed(now):
+        if unconfirmed := self._unconfirmed.over(now):
             self._tools.grace_seconds = 0.0
-            self._abandon(tuple(self._unconfirmed), UNCONFIRMED)
+            self._abandon(tuple(unconfirmed), NOT_CONFIRMED)
             self._tools.grace_seconds = self._settings.grace_us / 1_000_000
         if lease.is_over(now):
             self._tools.grace_seconds = lease.grace_us(now, self._settings.grace_us) / 1_000_000
@@ -192,9 +213,7 @@ class Desk:
     def seconds_to_lease_end(self) -> float:
         """How soon the lease has to be looked at again."""
         ends = [self.lease.end_at] if self.lease.is_limited and not self.is_idle else []
-        if self._unconfirmed and self.lease.vouched_until:
-            ends.append(self.lease.unconfirmed_end_at)
-        left = [end - boottime_us() for end in ends]
+        left = [end - boottime_us() for end in (*ends, *self._unconfirmed.ends())]
         return min((us for us in left if us > 0), default=60_000_000) / 1_000_000
 
     def _abandon(self, numbers: tuple[int, ...], detail: str) -> None:

@@ -43,10 +43,6 @@ class Lease(NamedTuple):
         """When processes are killed that the ledger does not know of."""
         return self.vouched_until - MARGIN_MIN_US * 4
 
-    def has_room_for_unconfirmed(self, now: int) -> bool:
-        """Whether something may be started that the ledger does not know of yet."""
-        return not self.vouched_until or now < self.unconfirmed_end_at
-
     def grace_us(self, now: int, grace_us: int) -> int:
         """How much of the usual grace there is time for."""
         return max(0, min(grace_us, self.until - now - MARGIN_MIN_US))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import sys
 import time
 from typing import Any
@@ -69,6 +70,7 @@ class Connection(asyncio.Protocol):
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
         self._has_greeted = False
+        self._instance = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -107,10 +109,12 @@ class Connection(asyncio.Protocol):
             if verb != wire.HELLO:
                 raise ValueError("the first line must be a greeting")
             self._has_greeted = True
+            # Schedulers of earlier versions do not say which process they are.
+            self._instance = str(rest[1]) if len(rest) > 1 else secrets.token_hex(8)
             self._server.add(self)
             return
         if verb == wire.LAUNCH:
-            desk.launch(_checked(Order.from_words(rest)))
+            desk.launch(_checked(Order.from_words(rest)), self._instance)
         elif verb == wire.STOP:
             *ticket, detail = rest
             desk.stop(_ticket(ticket), str(detail))
@@ -123,7 +127,7 @@ class Connection(asyncio.Protocol):
             told = {str(name): str(value) for name, value in outputs.items()}
             desk.sub_run_ended(_ticket(ticket), str(step), int(number), SubRunEnd(RunState(state), str(detail), told))
         elif verb == wire.LEASE:
-            desk.renew(_lease(rest))
+            desk.renew(_lease(rest), self._instance)
         elif verb == wire.CONFIRMED:
             desk.confirm([_ticket(one) for one in rest[0]])
         elif verb == wire.LEAVE:
