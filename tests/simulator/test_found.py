@@ -34,6 +34,7 @@ from evertick.model.lifecycle import FAILED, LAUNCHING, PLANNED, SKIPPED, SUCCEE
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import EverySpec
+from evertick.operations import message_of
 from tests.simulator.desk import NINE, Desk
 
 WAIT = Overlap(OverlapKind.WAIT)
@@ -404,6 +405,32 @@ def test_a_launch_that_waits_for_a_renewal_is_not_made_when_its_job_is_another_n
     (report,) = [request for request in desk.store.claim(None, 10) if request.kind is RequestKind.REPORT]
     assert TEN.run_id in report.payload
     assert "before it started it" in report.payload
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["the next attempt runs", "the next attempt was refused"])
+def test_a_node_that_was_cut_off_says_how_the_attempt_ended_that_the_ledger_has_as_running(is_refused):
+    """It tried again meanwhile; of that the ledger knows nothing, and the next owner waits for the attempt before."""
+    desk = Desk(replace(HOURLY, policy=Policy(retry=Retry(max_retries=3, delay_us=10 * SECOND))))
+    desk.state.holds_runs = True
+    desk.own()
+    desk.run_until(TEN.scheduled_for, MINUTE // 30)
+    desk.say(RunStarted(TEN, 1, TEN.scheduled_for, "local@a"))
+    desk.write()
+    desk.say(RunFinished(TEN, 1, desk.now, FAILED, 3))
+    desk.say(after_us=MINUTE)
+    assert desk.launched == [(TEN, 1), (TEN, 2)]
+    desk.say(LaunchRefused(TEN, 2, "full") if is_refused else RunStarted(TEN, 2, desk.now, "local@a"))
+    desk.writes.clear()  # the ledger is out of reach
+    after = Desk(HOURLY, store=desk.store, node="b", now=desk.now + MINUTE)
+    after.say(NodesSeen(frozenset({"a", "b"})))
+    after.own()
+    assert after.state.foreign == {TEN: "a"}
+    desk.say(desk.lost(is_fenced=True))
+    desk.write()
+    after.say(*(message_of(request) for request in desk.store.claim(None, 10)))
+    after.write()
+    row = after.store.line(TEN)
+    assert (row.state, row.attempt, after.state.foreign) == (FAILED, 1, {})
 
 
 def test_a_launch_that_should_end_before_it_is_confirmed_is_not_made():

@@ -17,7 +17,7 @@ from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import read_attempts
-from evertick.model.lifecycle import LOST, RETRYING, RUNNING, WAITING, RunState
+from evertick.model.lifecycle import LOST, RUNNING, WAITING, RunState
 from evertick.model.report import AttemptReport
 from evertick.model.run import RunKey
 
@@ -57,15 +57,17 @@ def forward_unwritten(state: State, turn: Turn, runs: Iterable[OpenRun]) -> None
     """Attempts that are over here, of jobs that were taken: the next owner may have read that they go on.
 
     It waits for this node, which is alive, and nobody else could tell. Said of what it knows already, it is no news.
+    All of them: which one the ledger has heard of last is not known here, and it is the only one that is news.
     """
     for run in runs:
         if run.executor != state.local_executor:
             continue
-        if run.state is RETRYING and (told := read_attempts(run.earlier)):
-            last = told[-1]
-            at = turn.now if last.finished_at is None else last.finished_at
-            turn.forward(RunFinished(run.key, last.attempt, at, RunState(last.state), last.exit_code, last.detail))
-        elif run.state is WAITING:
+        for ended in read_attempts(run.earlier):
+            if ended.executor == state.local_executor:
+                at = turn.now if ended.finished_at is None else ended.finished_at
+                state_then = RunState(ended.state)
+                turn.forward(RunFinished(run.key, ended.attempt, at, state_then, ended.exit_code, ended.detail))
+        if run.state is WAITING:
             detail = f"the node {state.node!r} did not start it"
             turn.forward(RunFinished(run.key, run.attempt + 1, turn.now, LOST, detail=detail))
 
