@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from evertick.errors import DefinitionError
@@ -73,6 +74,11 @@ class JobDecorator:
         skip_if_successful: bool | None = None,
         on_executor_lost: str | None = None,
         after: str | Sequence[str] | None = None,
+        executor: str | None = None,
+        runs_on: Mapping[str, str | bool | int] | Sequence[str] | str | None = None,
+        routing: str | None = None,
+        resources: Mapping[str, str | int | float] | None = None,
+        bundle: str | Path | None = None,
         queue: str | None = None,
         priority: int | None = None,
         tags: Sequence[str] | None = None,
@@ -82,7 +88,8 @@ class JobDecorator:
         """Make a job of a function, which stays what it is and may be called as before.
 
         `cron`, `every` and `at` say when, and may be lists; without any of them the job runs when somebody asks.
-        The other arguments are the fields of a job file, with the same values and defaults.
+        The other arguments are the fields of a job file, with the same values and defaults. With `runs_on`,
+        `resources`, `routing`, `bundle` or `executor="fleet"` a member of the fleet imports the function and calls it.
         """
         options = {name: value for name, value in locals().items() if name not in ("self", "isolation")}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -17,6 +18,7 @@ from evertick.model.definition import definition_digest
 from evertick.model.duration import format_duration, parse_duration
 from evertick.model.instant import from_datetime, to_text
 from evertick.model.job import Job
+from evertick.model.routing import FLEET, LOCAL
 from evertick.model.work import PythonCall, Step, Work
 from evertick.settings import Settings
 
@@ -41,6 +43,11 @@ FIELDS: Mapping[str, str] = {
     "queue": "queue",
     "tags": "tags",
     "after": "after",
+    "executor": "executor",
+    "runs_on": "runsOn",
+    "routing": "routing",
+    "resources": "resources",
+    "bundle": "bundle",
 }
 
 
@@ -59,10 +66,13 @@ def read_function(
     function = describe(call, isolation)
     place = _place_of(call)
     # A text in JSON is one in YAML: what a job file refuses is refused here in the same words.
-    parsed = parse_definition(json.dumps(_fields(call, options)), place, settings, folder=".")
+    folder = os.path.dirname(place.rpartition(":")[0] or place)
+    parsed = parse_definition(json.dumps(_fields(call, options)), place, settings, folder=folder)
     if parsed.job is None:
         raise _told(call, place, parsed.errors)
     job = parsed.job
+    if job.routing.executor != LOCAL:
+        _check_remote(call, job.routing.executor, function, isolation, place)
     needed = [param.name for param in function.params if param.default is None]
     if needed and (job.schedules or job.after):
         raise DefinitionError(
@@ -77,6 +87,31 @@ def read_function(
     job = replace(job, work=work, file=place, origins=MappingProxyType(origins))
     job = replace(job, definition=definition_digest(job))
     return JobFunction(job, function)
+
+
+def _check_remote(
+    call: Callable[..., Any], executor: str, function: Function, isolation: str | None, place: str
+) -> None:
+    """A member imports the function by its name and calls it with texts: nothing of this process reaches it."""
+    module, wrong = underlying(call).__module__, ""
+    typed = next((param.name for param in function.params if param.schema.get("type", "string") != "string"), None)
+    if executor != FLEET:
+        wrong, hint = f"a function cannot run on '{executor}'.", "Write executor='fleet', or leave it out."
+    elif not inspect.isfunction(call) or "<" in call.__qualname__:
+        wrong, hint = "a member cannot import it.", "Define it with 'def' at the top of a module."
+    elif module == "__main__":
+        wrong = "a member cannot import it from the file that was started."
+        hint = "Move it into a module, and let 'bundle' bring that along."
+    elif function.context_name is not None:
+        wrong = f"a member cannot give it the context that '{function.context_name}' asks for."
+        hint = "Call evertick.RunContext.from_environment() in it."
+    elif typed is not None:
+        wrong, hint = f"a member gives parameters as texts, and '{typed}' is none.", "Annotate it with 'str'."
+    elif isolation is not None:
+        wrong, hint = "'isolation' is about this process.", "Leave it out: a member has a process for each attempt."
+    if wrong:
+        reason = f"the job of '{name_of(call)}': {wrong}"
+        raise DefinitionError(reason, hint=hint, field="executor", file=place.rpartition(":")[0] or place)
 
 
 def _fields(call: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,6 +158,10 @@ def _listed(value: Any) -> Sequence[Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, timedelta):
         return _duration(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
     return [_plain(part) for part in value] if isinstance(value, list | tuple | set | frozenset) else value
 
 

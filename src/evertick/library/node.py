@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from evertick.definitions.watch import FolderChanged, FolderWatch
 from evertick.dispatch.clock import SystemClock
@@ -17,6 +18,7 @@ from evertick.dispatch.feed import Feed
 from evertick.dispatch.notify.telling import telling_of
 from evertick.dispatch.sweeper import Sweeper
 from evertick.errors import DefinitionError, SchedulerLockError
+from evertick.executor import Executor
 from evertick.executors.function import Function
 from evertick.executors.function_log import FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
@@ -29,7 +31,7 @@ from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsChanged, Message
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.routing import LOCAL
+from evertick.model.routing import FLEET, LOCAL
 from evertick.parts import executors_of, loop_settings
 from evertick.service import Service, kept_runs
 from evertick.settings import Settings
@@ -171,7 +173,7 @@ class Node:
             self._find, self._home, running_max=self._running_max, memory=memory, logs=FunctionLogs(folder)
         )
         settings = self._settings
-        executors = executors_of(settings, folder) if self._place.folder is not None and folder is not None else {}
+        executors = self._executors(folder)
         kept = kept_runs(settings, folder, executors) if folder is not None and executors else None
         executors[LOCAL] = Switch(self._functions, executors.get(LOCAL), lambda job_id: self._find(job_id) is not None)
         service = Service(
@@ -210,6 +212,13 @@ class Node:
             self._service = None
             return False
         return True
+
+    def _executors(self, folder: Path | None) -> dict[str, Executor]:
+        """Where jobs of files can run; of a program without files, the fleet that its functions may name."""
+        if folder is None:
+            return {}
+        found = executors_of(self._settings, folder)
+        return found if self._place.folder is not None else {FLEET: found[FLEET]} if FLEET in found else {}
 
     async def _serve_until_told(self, service: Service) -> None:
         running = asyncio.create_task(service.run())

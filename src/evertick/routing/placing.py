@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from evertick.model.job import Job
 from evertick.model.member import Labels, Member, has_room
 from evertick.model.resources import Resources, amount_text, lacking, resources_text
 from evertick.model.routing import Routing, Strategy
@@ -114,6 +115,20 @@ def matching(labels: Labels, members: Sequence[Member]) -> list[Member]:
 def could_take(member: Member, routing: Routing) -> bool:
     """Whether it could if nothing ran there."""
     return set(routing.labels) <= set(member.labels) and not lacking(routing.resources, member.offers)
+
+
+class Unplaceable(NamedTuple):
+    job: Job
+    why: str
+
+
+def unplaceable(jobs: Iterable[Job], executor: str, members: Sequence[Member]) -> list[Unplaceable]:
+    """The jobs that no member could ever take, even if nothing ran there; none where no member is known."""
+    return [
+        Unplaceable(job, nowhere(job.routing, members).why)
+        for job in jobs
+        if members and job.routing.executor == executor and not any(could_take(one, job.routing) for one in members)
+    ]
 
 
 def is_ready(member: Member) -> bool:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli import times
 from evertick.cli.exits import USAGE
 from evertick.cli.output import note, output_option, show, show_text
+from evertick.cli.place import find_place
+
+if TYPE_CHECKING:
+    from evertick.errors import DefinitionError
+    from evertick.model.job import Job
+
+FLEET_SECONDS = 5.0
+"""How long members are waited for: files can be checked without them."""
 
 
 @click.command()
@@ -19,7 +29,7 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
     """Check job files and report every error with its line.
 
     Without an argument the present folder is checked. The exit code is 2 when there is an error; warnings do not
-    change it.
+    change it. Where a fleet is set and can be reached, a job that none of its members could ever run is a warning.
 
     \b
     Examples:
@@ -37,10 +47,12 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
             raise NotFound(f"there is no file or folder '{path}'. Write the path of a job file or of a folder of them.")
         files += definition_files(path) if path.is_dir() else (path,)
     is_whole = all(path.is_dir() for path in paths)
-    found = load_files(dict.fromkeys(files), Settings.load(_settings_folder(paths)), is_whole=is_whole)
+    folder = _settings_folder(paths)
+    found = load_files(dict.fromkeys(files), Settings.load(folder), is_whole=is_whole)
     errors = [error for errors in found.errors.values() for error in errors]
     warnings = [warning for warnings in found.warnings.values() for warning in warnings]
     warnings += [warning for job in found.jobs.values() for warning in past_one_offs(job, times.now())]
+    warnings += _unplaceable(found.jobs.values(), folder)
     data = {
         "files": len(found.files),
         "jobs": list(found.jobs),
@@ -59,6 +71,36 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
     note(_summary(len(found.files), len(found.jobs), len(errors), len(found.errors), len(warnings)))
     if errors:
         ctx.exit(USAGE)
+
+
+def _unplaceable(jobs: Iterable[Job], folder: Path) -> list[DefinitionError]:
+    """A warning for each job that asks for what no member of the fleet has; none where the fleet cannot be asked."""
+    from evertick.errors import DefinitionError, EvertickError
+    from evertick.model.routing import FLEET
+    from evertick.routing.placing import unplaceable
+
+    choosy = [job for job in jobs if job.routing.executor == FLEET and (job.routing.labels or job.routing.resources)]
+    settings = find_place(None, folder).settings() if choosy else None
+    if settings is None or not settings.fleet.url:
+        return []
+    from evertick.executors.fleet.asking import list_members
+    from evertick.parts import fleet_settings
+
+    try:
+        fleet = fleet_settings(settings)
+        members = list_members(fleet, FLEET_SECONDS) if fleet is not None else []
+    except EvertickError as error:
+        note(f"What members of the fleet offer was not checked: {error}")
+        return []
+    found = []
+    for job, why in unplaceable(choosy, FLEET, members):
+        field = "resources" if job.routing.resources else "runs_on"
+        file, _, line = job.origins.get(field, "").rpartition(":")
+        reason = f"no member of the fleet could ever run the job '{job.id}': {why}."
+        hint = "Ask for less, or let a member join that has it."
+        number = int(line) if line.isdigit() else None
+        found.append(DefinitionError(reason, hint=hint, field=field, file=file or job.file, line=number))
+    return found
 
 
 def _row(error: object) -> dict[str, object]:

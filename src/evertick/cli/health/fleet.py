@@ -19,7 +19,7 @@ def check_fleet(settings: Settings, jobs: Mapping[str, Job]) -> Told:
     from evertick.executors.fleet.asking import list_members
     from evertick.model.routing import FLEET
     from evertick.parts import fleet_settings
-    from evertick.routing.placing import could_take, nowhere
+    from evertick.routing.placing import unplaceable
 
     fleet = fleet_settings(settings)
     if fleet is None:
@@ -35,7 +35,5 @@ def check_fleet(settings: Settings, jobs: Mapping[str, Job]) -> Told:
         yield FAIL, f"missing: {', '.join(missing)}", "start them with 'evertick fleet join', or change fleet.expected"
     else:
         yield OK, f"{len(there)} of {len(members)} members are there"
-    for job_id, job in sorted(jobs.items()):
-        if job.routing.executor == FLEET and members and not any(could_take(one, job.routing) for one in members):
-            why = nowhere(job.routing, members).why
-            yield WARN, f"no member could ever run {job_id}: {why}", "change the job, or let a member join that can"
+    for job, why in unplaceable([jobs[job_id] for job_id in sorted(jobs)], FLEET, members):
+        yield WARN, f"no member could ever run {job.id}: {why}", "change the job, or let a member join that can"

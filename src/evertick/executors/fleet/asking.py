@@ -21,13 +21,13 @@ ANSWER_SECONDS = 10.0
 T = TypeVar("T")
 
 
-def list_members(settings: FleetSettings) -> list[Member]:
-    """Who is there, and who was and is away now, by name."""
+def list_members(settings: FleetSettings, timeout: float = 2 * ANSWER_SECONDS) -> list[Member]:
+    """Who is there, and who was and is away now, by name; `ExecutorUnavailable` after that many seconds."""
 
     async def look(view: _View) -> list[Member]:
         return view.known()
 
-    return _ask(settings, look)
+    return _ask(settings, look, timeout)
 
 
 def set_cordon(settings: FleetSettings, name: str, *, is_closed: bool) -> Member:
@@ -140,7 +140,9 @@ async def _within(waiting: Awaitable[T], timeout: float, name: str) -> T:
         raise Conflict(f"{name} has not come so far in {timeout:g} s. It was asked, and may get there yet.") from None
 
 
-def _ask(settings: FleetSettings, question: Callable[[_View], Coroutine[Any, Any, T]]) -> T:
+def _ask(
+    settings: FleetSettings, question: Callable[[_View], Coroutine[Any, Any, T]], timeout: float | None = None
+) -> T:
     async def ask() -> T:
         from evertick.executors.fleet.control import Control
 
@@ -155,4 +157,10 @@ def _ask(settings: FleetSettings, question: Callable[[_View], Coroutine[Any, Any
         finally:
             await control.close()
 
-    return asyncio.run(ask())
+    async def bounded() -> T:
+        try:
+            return await asyncio.wait_for(ask(), timeout)
+        except TimeoutError:
+            raise ExecutorUnavailable(f"the fleet at {settings.url} does not answer.") from None
+
+    return asyncio.run(bounded())

@@ -1,0 +1,7 @@
+"""Stands for a program that needs a machine of its own; it is sent to the member that runs it."""
+
+import os
+import sys
+
+member, labels = os.environ["EVERTICK_RUN_MEMBER"], os.environ["EVERTICK_RUN_MEMBER_LABELS"]
+sys.stdout.write(f"training on {member} with the labels {labels}\n")
