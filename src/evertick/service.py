@@ -368,7 +368,7 @@ class FolderService:
         self.store_url = settings.store or f"sqlite:///{(self.state_folder / 'ledger.db').absolute()}"
         self.watch = FolderWatch(folder, settings)
         self._stopping = threading.Event()
-        executors = executors_of(settings, self.state_folder)
+        executors = executors_of(settings, self.state_folder, lock_path(self.store_url))
         self.service = Service(
             self.store_url,
             lambda: tuple(self.watch.snapshot().jobs.values()),

@@ -449,3 +449,17 @@ def test_every_command_has_its_place_in_the_docs():
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
     assert [name for name in COMMANDS if f"\n## evertick {name}" not in page] == []
     assert [name for name in COMMANDS if f"| [`{name}`](#evertick-{name}" not in page] == []
+
+
+def test_explain_tells_as_whom_a_job_runs_and_what_it_sees(folder):
+    text = "command: x\nuser: nobody\nsandbox: {kind: bwrap, writable: [/srv/out], network: true}\n"
+    (folder / "apart.yaml").write_text(text, encoding="utf-8")
+    rules = {
+        rule["name"]: (rule["value"], rule["origin"])
+        for rule in json.loads(run("explain", "apart", "--folder", folder, "-o", "json").stdout)
+    }
+    assert rules["user"] == ("nobody", f"{folder}/apart.yaml:2")
+    assert rules["sandbox"] == ("bwrap, network, writable: /srv/out", f"{folder}/apart.yaml:3")
+    assert "sandbox: bwrap, network, writable: /srv/out" in definition_text(
+        load_folder(folder, Settings()).jobs["apart"]
+    )

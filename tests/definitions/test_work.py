@@ -38,6 +38,8 @@ from evertick.model.work import (
     Param,
     PythonCall,
     Repeat,
+    Sandbox,
+    SandboxKind,
     Script,
     Secret,
     Step,
@@ -116,6 +118,13 @@ X = Command(("x",), is_shell=True)
         pytest.param("env: [{A: b}, C=d]", Step("a", X, env=(("A", "b"), ("C", "d"))), id="small maps in a list"),
         pytest.param("env: {A: {file: /run/a}}", Step("a", X, env=(("A", Secret("file", "/run/a")),)), id="a secret"),
         pytest.param("workingDir: /srv/etl", Step("a", X, working_dir="/srv/etl"), id="a folder"),
+        pytest.param("user: nobody", Step("a", X, user="nobody"), id="a user"),
+        pytest.param("sandbox: bwrap", Step("a", X, sandbox=Sandbox(SandboxKind.BWRAP)), id="a sandbox by its name"),
+        pytest.param(
+            "sandbox: {kind: systemd_run, readable: /srv, writable: [out, out], network: true}",
+            Step("a", X, sandbox=Sandbox(SandboxKind.SYSTEMD_RUN, ("/srv",), ("out",), network=True)),
+            id="a sandbox with what it lets through",
+        ),
         pytest.param("timeout: 1h30m", Step("a", X, timeout_us=90 * MINUTE), id="a timeout"),
         pytest.param(
             "retryPolicy: {limit: 2, interval: 5s, backoff: fixed}",

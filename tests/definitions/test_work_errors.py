@@ -102,6 +102,22 @@ STEP = "steps:\n  - name: a\n    command: x\n"
         case(JOB + "maxActiveSteps: 0\n", 2, 17, "maxActiveSteps", "from 1 to 1,000", "no step at a time"),
         case(JOB + "queue: My Queue\n", 2, 8, "queue", "Write my-queue.", "a queue with a space"),
         case(JOB + "logRetention: forever\n", 2, 15, "logRetention", "not a duration", "logs for ever"),
+        # user and sandbox
+        case(JOB + "user: 'a b'\n", 2, 7, "user", "is not the name of an account", "a name with a blank"),
+        case(JOB + "user: --root\n", 2, 7, "user", "is not the name of an account", "an option for a name"),
+        case(JOB + "sandbox: bwarp\n", 2, 10, "sandbox", "Did you mean 'bwrap'?", "a mistyped sandbox"),
+        case(JOB + "sandbox: {network: true}\n", 2, 10, "sandbox", "Add 'kind: bwrap'", "a sandbox of no kind"),
+        case(
+            JOB + "sandbox: {kind: bwrap, net: true}\n", 2, 24, "sandbox.net", "unknown field 'net'", "an unknown part"
+        ),
+        case(JOB + "sandbox: {kind: bwrap, network: 1}\n", 2, 33, "sandbox.network", "true or false", "a number"),
+        case(
+            "steps: [{name: a, http: 'http://x', user: b}]\n", 1, 37, "steps[0].user", "has no effect", "a call's user"
+        ),
+        case(
+            "steps: [{name: a, job: x, sandbox: bwrap}]\n", 1, 27, "steps[0].sandbox", "in that job", "a job's sandbox"
+        ),
+        case("kubernetes: {image: x}\nuser: b\n", 2, 1, "user", "securityContext", "the user of a container"),
         case(JOB + "workingDir: [a]\n", 2, 13, "workingDir", "must be a text, not a list", "two folders"),
         case("script: x\n", 1, 1, "script", "belongs to a step", "a script at the job"),
         # conditions

@@ -86,6 +86,10 @@ def parse_definition(
     return Parsed(replace(job, definition=definition_digest(job)), (), report.warnings)
 
 
+_LOCATED: Final = ("steps", "constraints", "user", "sandbox")
+"""Fields whose place is kept as it is, for `explain`."""
+
+
 def _read_job(section: Section, source: _Source, settings: Settings, report: Report) -> Job:
     stem, is_pipeline = source.stem, source.is_pipeline
     folder = PurePath(source.folder).name if is_pipeline else ""
@@ -145,7 +149,7 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
                 "schedule": report.origin(node) if node else "not written",
                 "enabled": enabled_origin,
                 "priority": report.origin(priority) if priority else "default",
-                **{name: report.origin(section.key(name)) for name in ("steps", "constraints") if name in section},
+                **{name: report.origin(section.key(name)) for name in _LOCATED if name in section},
                 **after_origin,
                 **timetable.origins,
                 **policy_origins,

@@ -34,6 +34,7 @@ TABLES: Final[dict[str, Table]] = {
     "continueOn": Table(work.CONTINUE_ON, "Which ends of a step are passed over: `continueOn`."),
     "handlers": Table(work.HANDLERS, "Steps that run after the others: `handlers`."),
     "handler": Table(work.HANDLER, "One handler, where a command is not enough."),
+    "sandbox": Table(work.SANDBOX, "What a process sees of its machine: `sandbox`.", ("kind",)),
     "param": Table(work.PARAM, "What a parameter must look like: a value of `params`."),
     "secret": Table(work.SECRET, "A value that is kept elsewhere, and looked up when a run starts."),
     "condition": Table(work.CONDITION, "Something that must hold: an item of `preconditions`."),

@@ -30,6 +30,10 @@ class KeeperSettings:
     """Size at which a new journal file is begun."""
     journal_files: int = 8
     """Files of delivered outcomes that are kept at most, however young."""
+    hidden: tuple[str, ...] = ()
+    """Files and folders of the scheduler, beside its state folder, that no sandbox shows."""
+    unshowable: tuple[str, ...] = ()
+    """Files such as a ledger: no sandbox shows a folder that holds one."""
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))

@@ -11,6 +11,10 @@ PAYLOAD_FD = 3
 """Where a program finds what it was handed beside its arguments."""
 RESULT_FD = 4
 """Where a program writes its result, apart from what it prints."""
+SCRIPT_FD = 5
+"""Where a program that may not see our files finds its script."""
+STATUS_FD = 6
+"""Where a sandbox says whether its program was started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class Program:
     """What it writes to `RESULT_FD`, instead of standard output, is the step's output."""
     leaves_word: bool = False
     """What it writes to `RESULT_FD` is a `Word` about its end; its output is what it prints."""
+    reads: tuple[str, ...] = ()
+    """Files and folders that it needs beside what every program does."""
 
 
 WORD_MAX = 16 * 1024

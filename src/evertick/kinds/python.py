@@ -28,4 +28,11 @@ def program_of(call: PythonCall, params: Mapping[str, str], *, has_result: bool)
         raise Unready(f"the arguments of {call.target!r} are not plain data: {error}.") from None
     payload = json.dumps({"target": call.target, "arguments": arguments, "has_result": has_result}).encode()
     # -P: neither the runner's folder nor the working folder may shadow the standard library while it starts.
-    return Program((sys.executable, "-P", RUNNER), payload=payload, has_result=has_result)
+    argv = (sys.executable, "-P", RUNNER)
+    return Program(argv, payload=payload, has_result=has_result, reads=(*interpreter_folders(), RUNNER))
+
+
+def interpreter_folders() -> tuple[str, ...]:
+    """Where this interpreter and what is installed for it lie, beyond the folders that every program sees."""
+    folders = dict.fromkeys((sys.prefix, sys.base_prefix, sys.exec_prefix))
+    return tuple(folder for folder in folders if folder not in ("/", "/usr"))

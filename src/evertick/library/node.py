@@ -36,6 +36,7 @@ from evertick.parts import executors_of, loop_settings
 from evertick.service import Service, kept_runs
 from evertick.settings import Settings
 from evertick.store import Store
+from evertick.stores import lock_path
 
 log = logging.getLogger("evertick.library")
 
@@ -217,7 +218,7 @@ class Node:
         """Where jobs of files can run; of a program without files, the fleet that its functions may name."""
         if folder is None:
             return {}
-        found = executors_of(self._settings, folder)
+        found = executors_of(self._settings, folder, lock_path(self._place.store_url))
         return found if self._place.folder is not None else {FLEET: found[FLEET]} if FLEET in found else {}
 
     async def _serve_until_told(self, service: Service) -> None:

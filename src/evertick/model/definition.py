@@ -32,6 +32,7 @@ from evertick.model.work import (
     Pipeline,
     Pod,
     PythonCall,
+    Sandbox,
     Script,
     Secret,
     Step,
@@ -150,6 +151,7 @@ def _work(work: Work) -> Iterator[str]:
     yield from _env(work.env)
     if work.working_dir is not None:
         yield f"working_dir: {work.working_dir}"
+    yield from _confinement(work)
     if work.timeout_us is not None:
         yield f"timeout: {format_duration(work.timeout_us)}"
     if work.max_active_steps is not None:
@@ -176,6 +178,7 @@ def _step(step: Step) -> Iterator[str]:
     yield from _env(step.env)
     if step.working_dir is not None:
         yield f"working_dir: {step.working_dir}"
+    yield from _confinement(step)
     if step.timeout_us is not None:
         yield f"timeout: {format_duration(step.timeout_us)}"
     yield from _retry(step.retry)
@@ -189,6 +192,20 @@ def _step(step: Step) -> Iterator[str]:
     yield from map(_condition, step.preconditions)
     if step.output is not None:
         yield f"output: {step.output}"
+
+
+def _confinement(owner: Work | Step) -> Iterator[str]:
+    if owner.user is not None:
+        yield f"user: {owner.user}"
+    if owner.sandbox is not None:
+        yield f"sandbox: {sandbox_text(owner.sandbox)}"
+
+
+def sandbox_text(sandbox: Sandbox) -> str:
+    """`bwrap, network, writable: /srv/out`: its kind and what it lets through, on one line."""
+    parts = [str(sandbox.kind), *(["network"] if sandbox.network else [])]
+    lists = (("readable", sandbox.readable), ("writable", sandbox.writable))
+    return ", ".join([*parts, *(f"{name}: {' '.join(paths)}" for name, paths in lists if paths)])
 
 
 def _kind(kind: Kind) -> Iterator[str]:

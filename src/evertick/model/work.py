@@ -146,6 +146,24 @@ class Condition:
     """For a command: what its output must be, or match when it begins with `re:`; None: its exit code decides."""
 
 
+# --- as whom, and what it sees
+
+
+class SandboxKind(StrEnum):
+    BWRAP = "bwrap"
+    SYSTEMD_RUN = "systemd-run"
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What a process sees of its machine: programs and libraries, its working folder, and what is named here."""
+
+    kind: SandboxKind
+    readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    network: bool = False
+
+
 # --- steps
 
 # What is not written is shared: most steps of most jobs say none of it.
@@ -184,6 +202,10 @@ class Step:
     depends: tuple[str, ...] = ()
     env: Env = ()
     working_dir: str | None = None
+    user: str | None = None
+    """None: the job's."""
+    sandbox: Sandbox | None = None
+    """None: the job's."""
     timeout_us: int | None = None
     retry: Retry = NO_RETRY
     repeat: Repeat | None = None
@@ -216,6 +238,10 @@ class Work:
     env: Env = ()
     params: tuple[Param, ...] = ()
     working_dir: str | None = None
+    user: str | None = None
+    """The account that its processes run as; None: the scheduler's."""
+    sandbox: Sandbox | None = None
+    """None: its processes see what their account may see."""
     timeout_us: int | None = None
     max_active_steps: int | None = None
     preconditions: tuple[Condition, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from evertick.model.definition import sandbox_text
 from evertick.model.duration import format_duration
 from evertick.model.job import Job
 from evertick.model.resources import resources_text
@@ -47,6 +48,8 @@ def explain(job: Job) -> list[Rule]:
         "backlog_max": f"{policy.backlog_max:,}",
         "priority": str(job.priority),
         "queue": job.queue or "",
+        "user": job.work.user or "",
+        "sandbox": sandbox_text(job.work.sandbox) if job.work.sandbox is not None else "",
         "timeout": _span(job.work.timeout_us, "no bound"),
         "log_retention": _span(job.log_retention_us, "as the settings say"),
         "constraints": ", ".join(type(one).__name__ for one in job.constraints),

@@ -24,6 +24,7 @@ from evertick.definitions.catalogue.field import (
 )
 from evertick.definitions.catalogue.limits import REPEATS_MAX, RETRIES_MAX, STEPS_MAX
 from evertick.definitions.catalogue.words import BACKOFFS, METHODS, PARAM_TYPES
+from evertick.model.work import SandboxKind
 
 VALUE: Final = one_of(TEXT, ref("secret"))
 ENV: Final = one_of(map_of(VALUE), list_of(one_of({"type": "string", "pattern": "="}, map_of(VALUE))))
@@ -130,6 +131,14 @@ EXTRAS: Final[Fields] = {
     "params": Field(map_of(TEXT), "With `job`: the parameters of its run; `$NAME` is a variable of the step."),
     "wait": Field(FLAG, "With `job`: whether the step waits for the end of that run.", "`true`", False),
 }
+SANDBOX: Final[Fields] = {
+    "kind": Field(choice(SandboxKind), "The program that makes it; without that program the run fails.", "", "bwrap"),
+    "readable": Field(
+        WORDS, "Files and folders that it sees beside programs and its working folder.", "none", "/srv/in"
+    ),
+    "writable": Field(WORDS, "Those that it may change; relative ones lie in the working folder.", "none", ["."]),
+    "network": Field(FLAG, "Whether it reaches the network, this machine's own addresses included.", "`false`", True),
+}
 SURROUNDINGS: Final[Fields] = {
     "env": Field(ENV, "Environment variables; a value may be a secret.", "", {"MODE": "full"}),
     "workingDir": Field(
@@ -137,6 +146,18 @@ SURROUNDINGS: Final[Fields] = {
         "The folder it runs in. A relative one lies in the home folder; that of a step, in the job's.",
         "a step: the job's; the home folder",
         "/srv/etl",
+    ),
+    "user": Field(
+        TEXT,
+        "The account that it runs as; needs a scheduler or member that runs as root.",
+        "a step: the job's; the scheduler's",
+        "nobody",
+    ),
+    "sandbox": Field(
+        one_of(choice(SandboxKind), ref("sandbox")),
+        "Hides the machine from it: files, processes and the network.",
+        "a step: the job's; none",
+        "bwrap",
     ),
     "timeout": Field(DURATION, "Ended when it takes longer.", "no bound", "10m"),
     "retryPolicy": Field(ref("retryPolicy"), "Tries after a failure.", "none"),
@@ -174,6 +195,8 @@ WORK: Final[Fields] = {
         {"DATE": "today"},
     ),
     "workingDir": SURROUNDINGS["workingDir"],
+    "user": SURROUNDINGS["user"],
+    "sandbox": SURROUNDINGS["sandbox"],
     "timeout": Field(DURATION, "A run that takes longer is ended.", "no bound", "2h"),
     "maxActiveSteps": Field(whole(1, STEPS_MAX), "Steps that may run side by side.", "no bound", 4),
     "preconditions": Field(CONDITIONS, "What must hold when a run starts; else it is skipped, reason `condition`."),

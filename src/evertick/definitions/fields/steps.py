@@ -9,6 +9,7 @@ from evertick.definitions.catalogue.limits import PATH_MAX, REPEATS_MAX, STEP_NA
 from evertick.definitions.catalogue.work import CONTINUE_ON, HANDLER, HANDLERS, REPEAT, STEP
 from evertick.definitions.fields.commands import read_command
 from evertick.definitions.fields.conditions import read_condition, read_conditions
+from evertick.definitions.fields.confinement import read_sandbox, read_user
 from evertick.definitions.fields.environment import read_env
 from evertick.definitions.fields.kinds import read_kind
 from evertick.definitions.fields.retry import read_step_retry
@@ -105,6 +106,8 @@ def _read_handler(node: Node, name: str, path: str, report: Report) -> Step | No
         kind or _NOWHERE,
         env=read_env(env, section.field("env"), report) if env else (),
         working_dir=read_folder(section, "workingDir", report),
+        user=read_user(section, kind, report),
+        sandbox=read_sandbox(section, kind, report),
         timeout_us=_read_duration(section, "timeout", report),
         retry=read_step_retry(section, report),
     )
@@ -148,6 +151,8 @@ def _read_step(
         depends=tuple(dict.fromkeys(name for _place, name in needed)),
         env=read_env(env, section.field("env"), report) if env else (),
         working_dir=read_folder(section, "workingDir", report),
+        user=read_user(section, kind, report),
+        sandbox=read_sandbox(section, kind, report),
         timeout_us=_read_duration(section, "timeout", report),
         retry=read_step_retry(section, report),
         repeat=_read_repeat(section, report),

@@ -8,6 +8,7 @@ from evertick.definitions.catalogue.job import PIPELINE
 from evertick.definitions.catalogue.limits import STEPS_MAX
 from evertick.definitions.fields.commands import read_command
 from evertick.definitions.fields.conditions import read_conditions
+from evertick.definitions.fields.confinement import read_sandbox, read_user
 from evertick.definitions.fields.constraints import Constrained
 from evertick.definitions.fields.environment import read_env
 from evertick.definitions.fields.kubernetes import read_pod, report_secrets
@@ -17,7 +18,7 @@ from evertick.definitions.fields.values import duration_of, integer_of
 from evertick.definitions.nodes import plain_data
 from evertick.definitions.report import Report, Section
 from evertick.model.constraint import PostRunHook, PreRunHook
-from evertick.model.work import NOTHING, Condition, Env, Pipeline, Secret, Step, Work
+from evertick.model.work import NOTHING, Condition, Env, Pipeline, Pod, Secret, Step, Work
 
 PIPELINE_STEP: Final = "pipeline"
 PIPELINE_RESULT: Final = "PIPELINE_RESULT"
@@ -30,6 +31,7 @@ def read_work(
     section: Section, block: Section | None, is_pipeline: bool, constrained: Constrained, job_id: str, report: Report
 ) -> Work:
     steps = _read_steps(section, is_pipeline, job_id, report)
+    pod = next((step.kind for step in steps if isinstance(step.kind, Pod) and "kubernetes" in section), None)
     env, params, active = section.take("env"), section.take("params"), section.take("maxActiveSteps")
     timeout = section.take("timeout")
     timeout_us = duration_of(timeout, "timeout", report) if timeout else None
@@ -38,6 +40,8 @@ def read_work(
         env=_with_key(read_env(env, "env", report) if env else (), steps),
         params=read_params(params, report) if params else (),
         working_dir=read_folder(section, "workingDir", report),
+        user=read_user(section, pod, report),
+        sandbox=read_sandbox(section, pod, report),
         timeout_us=constrained.timeout(timeout_us, section, report),
         max_active_steps=integer_of(active, "maxActiveSteps", report, 1, STEPS_MAX) if active else None,
         preconditions=_read_conditions(section, block, report),

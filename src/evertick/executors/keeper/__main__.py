@@ -121,6 +121,9 @@ async def _keep(folder: Path, logs: Path, settings: KeeperSettings, files_soft: 
         identity=_identity(folder),
         home=str(logs.parent),
         member_file=folder / MEMBER_FILE,
+        hidden=(str(logs.parent), str(folder), *settings.hidden),
+        shown=(str(logs.parent / "bundles"),),
+        unshowable=tuple(settings.unshowable),
     )
     server = Server(secrets.token_hex(8))
     server.desk = desk = Desk(book, journal, tools, settings, server.say, server.connected_seconds)

@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Mapping
 
 from evertick.executors.keeper.processes import NoRoom
-from evertick.executors.keeper.trying import HttpTry, Living, ProcessTry, Tools
+from evertick.executors.keeper.sandbox import Confinement
+from evertick.executors.keeper.trying import UNCONFINED, HttpTry, Living, ProcessTry, Tools
 from evertick.kinds import Unready
 from evertick.kinds.command import program_of
 from evertick.kinds.http import HttpRequest, parse_url, shown
@@ -27,6 +28,7 @@ async def why_unmet(
     folder: str | None,
     marks: frozenset[bytes],
     attend: Callable[[Living], None],
+    confinement: Confinement = UNCONFINED,
 ) -> str | None:
     """In words why it does not hold; None when it does. `attend` is given whatever must end with the attempt."""
     try:
@@ -34,7 +36,7 @@ async def why_unmet(
             case ConditionKind.FILE_EXISTS:
                 return await _file(condition.value, folder)
             case ConditionKind.COMMAND:
-                return await _command(condition, tools, env, folder, marks, attend)
+                return await _command(condition, tools, env, folder, marks, attend, confinement)
             case ConditionKind.HTTP:
                 return await _http(condition.value, tools, attend)
     except (Unready, OSError, NoRoom) as error:
@@ -56,9 +58,10 @@ async def _command(
     folder: str | None,
     marks: frozenset[bytes],
     attend: Callable[[Living], None],
+    confinement: Confinement = UNCONFINED,
 ) -> str | None:
     program = program_of(Command((condition.value,), is_shell=True))
-    process = ProcessTry(tools, program, env, folder, marks, _ignore, OUTPUT_MAX)
+    process = ProcessTry(tools, program, env, folder, marks, _ignore, OUTPUT_MAX, confinement)
     process.start()
     attend(process)
     patience = tools.loop.call_later(PATIENCE_SECONDS, process.end)

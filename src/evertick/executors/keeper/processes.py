@@ -8,10 +8,12 @@ import errno
 import os
 import resource
 import signal
+import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from evertick.executors.keeper.account import Account
 from evertick.executors.keeper.procfs import family_of, is_alive, snapshot
 
 LOOK_SECONDS = 0.02
@@ -93,26 +95,78 @@ def spawn(
     """
     actions = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in sorted(descriptors.items())]
     home = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if folder is not None else None
-    _, files_hard = own_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         if folder is not None:
             os.chdir(folder)
-        # We have raised our own limit, and a program that uses select() must not inherit that.
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(limits.files_soft, files_hard), files_hard))
-        pid = os.posix_spawn(
-            path, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_DEFAULT_SIGNALS
-        )
+        with _files_limit(limits):
+            pid = os.posix_spawn(
+                path, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_DEFAULT_SIGNALS
+            )
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, own_files)
         if home is not None:
             os.fchdir(home)
             os.close(home)
-    if limits.memory_bytes is not None or limits.files is not None:
-        _limit(pid, limits)
+    _limit(pid, limits)
     return pid
 
 
+def spawn_as(
+    account: Account,
+    path: str,
+    argv: tuple[str, ...],
+    env: Mapping[str, str],
+    folder: str | None,
+    descriptors: Mapping[int, int],
+    limits: Limits,
+) -> int:
+    """The same as another user: with its groups and none of ours, and without our capabilities before it begins.
+
+    `posix_spawn` cannot do that, and a program in between (setpriv) keeps them until it starts the other.
+    """
+    numbers = sorted(its for its in descriptors if its > 2)
+    # A keeper holds the low numbers for this, so that none of its own files is among them.
+    held = {its: os.dup(its) for its in numbers}
+    try:
+        for its in numbers:
+            os.dup2(descriptors[its], its, inheritable=False)
+        with _files_limit(limits):
+            process = subprocess.Popen(
+                argv,
+                executable=path,
+                env=env,
+                cwd=folder,
+                stdin=descriptors[0],
+                stdout=descriptors[1],
+                stderr=descriptors[2],
+                pass_fds=numbers,
+                start_new_session=True,
+                user=account.uid,
+                group=account.gid,
+                extra_groups=account.groups,
+            )
+    finally:
+        for its, fd in held.items():
+            os.dup2(fd, its, inheritable=False)
+            os.close(fd)
+    process.returncode = 0  # the reaper waits for it; this object must not
+    _limit(process.pid, limits)
+    return process.pid
+
+
+@contextlib.contextmanager
+def _files_limit(limits: Limits) -> Iterator[None]:
+    """We have raised our own limit, and a program that uses select() must not inherit that."""
+    _, hard = own = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(limits.files_soft, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, own)
+
+
 def _limit(pid: int, limits: Limits) -> None:
+    if limits.memory_bytes is None and limits.files is None:
+        return
     try:
         if limits.memory_bytes is not None:
             resource.prlimit(pid, resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
@@ -122,14 +176,33 @@ def _limit(pid: int, limits: Limits) -> None:
         pass  # it has ended already, or is held to less
 
 
-async def end_family(leader: int, marks: frozenset[bytes], grace_seconds: float, has_ended: Callable[[], bool]) -> None:
-    """Ask the group to end, and after the grace make everything end that the leader has started."""
+async def end_family(
+    leader: int,
+    marks: frozenset[bytes],
+    grace_seconds: float,
+    has_ended: Callable[[], bool],
+    *,
+    spares_leader: bool = False,
+) -> None:
+    """Ask the group to end, and after the grace make everything end that the leader has started.
+
+    A leader that only waits for its program, as that of a sandbox does, is spared at first: it says how the program
+    ended, and the output of the program ends with it.
+    """
     relatives = family_of(leader, marks, snapshot(time.monotonic() - SNAPSHOT_SECONDS))
     deadline = time.monotonic() + grace_seconds
-    _signal_group(leader, signal.SIGTERM)
-    _signal_each([stat.pid for stat in relatives if stat.group != leader], signal.SIGTERM)
+    asked: set[int] = set()
+    if not spares_leader:
+        _signal_group(leader, signal.SIGTERM)
+        _signal_each([stat.pid for stat in relatives if stat.group != leader], signal.SIGTERM)
     empty_since = None
     while time.monotonic() < deadline:
+        if spares_leader:
+            # Again and again: the program may have been about to be started.
+            below = family_of(leader, marks, snapshot(time.monotonic() - SNAPSHOT_SECONDS))
+            newcomers = [stat.pid for stat in below if stat.pid != leader and stat.pid not in asked]
+            _signal_each(newcomers, signal.SIGTERM)
+            asked.update(newcomers)
         if not has_ended() or any(is_alive(stat.pid) for stat in relatives):
             empty_since = None
         elif empty_since is None:

@@ -6,9 +6,11 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from evertick.executors.keeper.account import find_account
 from evertick.executors.keeper.book import StepEnd
 from evertick.executors.keeper.conditions import why_refused, why_unmet
 from evertick.executors.keeper.environment import (
@@ -24,7 +26,8 @@ from evertick.executors.keeper.environment import (
 )
 from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import LogWriter
-from evertick.executors.keeper.trying import Living, Tools
+from evertick.executors.keeper.sandbox import Confinement
+from evertick.executors.keeper.trying import UNCONFINED, Living, Tools
 from evertick.executors.logs import SUFFIX
 from evertick.executors.names import file_name, open_folder, run_folder
 from evertick.executors.wire import Order
@@ -44,6 +47,8 @@ from evertick.model.work import (
     Pipeline,
     Pod,
     PythonCall,
+    Sandbox,
+    SandboxKind,
     Script,
     Secret,
     Step,
@@ -69,14 +74,17 @@ class Scene:
         self._work = work
         self._digests = digests
         self._tools = tools
-        self._folder = os.path.expanduser(work.working_dir) if work.working_dir is not None else None
+        self._confinement = self._confined(work.user, work.sandbox)
+        # Before anything is asked or done: what cannot be confined as it asks for does not begin.
+        self._confinement.check()
+        self._folder = _folder_of(work.working_dir, self._confinement)
         secrets = Secrets(order.secrets, self._folder or "")
         for secret in named:
             secrets.value_of(secret)
         self._secrets = secrets
         given = given_params(order.params)
         self._params = params_of(work.params, given)
-        self._env = {**tools.env, **secrets.environment(work.env), **self._params}
+        self._env = {**secrets.environment(work.env), **self._params}
         self._facts = {**facts_of(order, self.run_id, tools.identity, tools.home), **member_facts(tools.member_file)}
         self._outputs: dict[str, str] = {}
         self._by_step: dict[str, str] = {}
@@ -93,6 +101,7 @@ class Scene:
 
     def env_of(self, step: Step) -> dict[str, str]:
         env = {
+            **self._base_env(self.confinement_of(step)),
             **self._env,
             **self._outputs,
             **(self._secrets.environment(step.env) if step.env else {}),
@@ -101,12 +110,48 @@ class Scene:
         }
         if self.outcome:
             env[variables.OUTCOME] = self.outcome
-        return checked(env)
+        return self._checked(env, self.confinement_of(step))
 
     def folder_of(self, step: Step) -> str | None:
+        confinement = self.confinement_of(step)
+        own = _folder_of(self._work.working_dir, confinement)
         if step.working_dir is None:
-            return self._folder
-        return os.path.join(self._folder or "", os.path.expanduser(step.working_dir))
+            return own
+        account = confinement.account
+        home = account.home if account is not None else ""
+        written = os.path.expanduser(step.working_dir) if account is None else account.expanded(step.working_dir)
+        return os.path.join(own or home, written)
+
+    def confinement_of(self, step: Step) -> Confinement:
+        """As whom the processes of a step run, and what they see; what a step does not say, its job does."""
+        if isinstance(step.kind, Pod):
+            return UNCONFINED  # the process here is ours, and only attends to the container
+        if step.user is None and step.sandbox is None:
+            return self._confinement
+        confinement = self._confined(step.user, step.sandbox or self._work.sandbox)
+        return confinement if step.user is not None else replace(confinement, account=self._confinement.account)
+
+    def _confined(self, user: str | None, sandbox: Sandbox | None) -> Confinement:
+        account = find_account(user) if user is not None else None
+        tools = self._tools
+        return Confinement(account, sandbox, tools.hidden, tools.shown, tools.unshowable)
+
+    def _base_env(self, confinement: Confinement) -> dict[str, str]:
+        """What is inherited from the scheduler, and who the process is."""
+        env = {**self._tools.env, **(confinement.account.env if confinement.account is not None else {})}
+        if not confinement.is_plain:
+            env.pop("TMPDIR", None)  # the scheduler's own
+        return env
+
+    def _checked(self, env: dict[str, str], confinement: Confinement) -> dict[str, str]:
+        if confinement.sandbox is not None and confinement.sandbox.kind is SandboxKind.SYSTEMD_RUN:
+            for name, value in env.items():
+                if self._is_secret(value):
+                    raise Unready(
+                        f"the variable {name!r} holds a secret, and systemd shows the environment of its services to "
+                        "every user. Write 'sandbox: bwrap' instead."
+                    )
+        return checked(env)
 
     def log_of(self, step: Step) -> LogWriter:
         name = file_name(step.name) + SUFFIX
@@ -193,9 +238,13 @@ class Scene:
     async def why_unmet(
         self, condition: Condition, attend: Callable[[Living], None], step: Step | None = None
     ) -> str | None:
-        env = self.env_of(step) if step is not None else checked({**self._env, **self._outputs, **self._facts})
-        folder = self.folder_of(step) if step is not None else self._folder
-        return await why_unmet(condition, self._tools, env, folder, self.marks, attend)
+        if step is not None:
+            env, folder, confinement = self.env_of(step), self.folder_of(step), self.confinement_of(step)
+        else:
+            folder, confinement = self._folder, self._confinement
+            written = {**self._base_env(confinement), **self._env, **self._outputs, **self._facts}
+            env = self._checked(written, confinement)
+        return await why_unmet(condition, self._tools, env, folder, self.marks, attend, confinement)
 
     async def why_refused(self, hook: Value, attend: Callable[[Living], None], state: str = "") -> str | None:
         """Ask an address whether the run may start, or counts; it is told which run it is about."""
@@ -280,3 +329,13 @@ class Scene:
 
     def _attempt_folder(self, attempt: int) -> tuple[str, ...]:
         return (*run_folder(self._order.key), str(attempt))
+
+
+def _folder_of(written: str | None, confinement: Confinement) -> str | None:
+    """The working folder of a job; None: the keeper's home, or in a sandbox an empty one."""
+    account = confinement.account
+    if account is None:
+        return os.path.expanduser(written) if written is not None else None
+    if written is None:
+        return account.own_folder if confinement.sandbox is None else None
+    return os.path.join(account.home, account.expanded(written))

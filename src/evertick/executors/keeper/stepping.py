@@ -168,7 +168,14 @@ async def _process(step: Step, program: Program, scene: Scene, course: Course, l
     # Room for the name, the '=' and the end that the kernel counts too.
     output_max = VALUE_MAX - len(step.output) - 2 if step.output is not None else None
     process = ProcessTry(
-        course.tools, program, scene.env_of(step), scene.folder_of(step), scene.marks, log.write, output_max
+        course.tools,
+        program,
+        scene.env_of(step),
+        scene.folder_of(step),
+        scene.marks,
+        log.write,
+        output_max,
+        scene.confinement_of(step),
     )
     try:
         process.start()

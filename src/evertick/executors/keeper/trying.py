@@ -13,11 +13,22 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from evertick.executors.keeper.output import Capture, Pump
-from evertick.executors.keeper.processes import Exit, Limits, NoRoom, Reaper, end_family, is_for_want_of_room, spawn
+from evertick.executors.keeper.processes import (
+    Exit,
+    Limits,
+    NoRoom,
+    Reaper,
+    end_family,
+    is_for_want_of_room,
+    spawn,
+    spawn_as,
+)
 from evertick.executors.keeper.procfs import boottime_us
-from evertick.kinds import PAYLOAD_FD, RESULT_FD, WORD_MAX, Program, Word
+from evertick.executors.keeper.sandbox import Confinement
+from evertick.kinds import PAYLOAD_FD, RESULT_FD, SCRIPT_FD, STATUS_FD, WORD_MAX, Program, Word
 from evertick.kinds.command import find_program
 from evertick.kinds.http import HttpAnswer, HttpExchange, HttpRequest
+from evertick.model.work import SandboxKind
 
 NOT_FOUND, NOT_USABLE = 127, 126
 """The exit codes by which shells say that a program could not be started."""
@@ -45,8 +56,16 @@ class Tools:
     """The state folder itself."""
     member_file: Path | None = None
     """In which a member of a fleet says who it is; read for each attempt, because a keeper outlives a rejoin."""
+    hidden: tuple[str, ...] = ()
+    """What no sandbox shows: the state folder, and files of the scheduler elsewhere."""
+    shown: tuple[str, ...] = ()
+    unshowable: tuple[str, ...] = ()
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CALLS_MAX))
     numbers: count[int] = field(default_factory=count)
+
+
+NO_SANDBOX = "the sandbox could not be made. The log says why; on most machines it needs unprivileged user namespaces."
+STATUS_MAX = 4 * 1024
 
 
 class TryEnd(NamedTuple):
@@ -69,6 +88,18 @@ class Living(Protocol):
         ...
 
 
+UNCONFINED = Confinement()
+
+
+def _has_root_client(confinement: Confinement) -> bool:
+    """Whether what is started here asks systemd to run the program, which also changes the user."""
+    return confinement.sandbox is not None and confinement.sandbox.kind is SandboxKind.SYSTEMD_RUN
+
+
+def _tells_status(confinement: Confinement) -> bool:
+    return confinement.sandbox is not None and confinement.sandbox.kind is SandboxKind.BWRAP
+
+
 class ProcessTry:
     """A process and its output. `start` has returned when it runs; `ended` waits until it and its output are over."""
 
@@ -81,8 +112,11 @@ class ProcessTry:
         marks: frozenset[bytes],
         write: Callable[[bytes], None],
         output_max: int | None = None,
+        confinement: Confinement = UNCONFINED,
     ) -> None:
         self._tools = tools
+        self._confinement = confinement
+        self._status = Capture(STATUS_MAX) if _tells_status(confinement) else None
         self._program = program
         self._env = env
         self._folder = folder
@@ -97,7 +131,10 @@ class ProcessTry:
         self.started_us = 0
 
     def start(self) -> None:
-        """`FileNotFoundError` or another `OSError` when there is no such program, `NoRoom` when there is no room."""
+        """`FileNotFoundError` or another `OSError` when there is no such program, `NoRoom` when there is no room.
+
+        `Unready` when it cannot be confined as it asks for.
+        """
         program, argv = self._program, self._program.argv
         folder = self._folder
         if folder is not None and not os.path.isdir(folder):
@@ -105,8 +142,14 @@ class ProcessTry:
         path = find_program(argv[0], self._env, folder or "")
         ours: list[int] = []
         try:
-            if program.script is not None:
+            if program.script is not None and self._confinement.is_plain:
                 argv = (*argv, str(self._write_script(program.script)))
+            elif program.script is not None:
+                argv = (*argv, f"/proc/self/fd/{SCRIPT_FD}")
+            if self._confinement.sandbox is not None:
+                folder = None if folder is None else os.path.abspath(folder)
+                argv = self._confinement.words(program, path, argv, folder, self._env, self._tools.limits)
+                path = argv[0]
             self._spawn(path, argv, ours)
         except OSError as error:
             self._remove_script()
@@ -129,14 +172,22 @@ class ProcessTry:
             descriptors[1] = self._pipe(ours, self._keep_and_write)
         if self._word is not None:
             descriptors[RESULT_FD] = self._pipe(ours, self._word.write)
+        if self._status is not None:
+            descriptors[STATUS_FD] = self._pipe(ours, self._status.write)
         if self._program.payload is not None:
-            payload = os.memfd_create("payload", os.MFD_CLOEXEC)
-            ours.append(payload)
-            os.write(payload, self._program.payload)
-            os.lseek(payload, 0, os.SEEK_SET)
-            descriptors[PAYLOAD_FD] = payload
+            descriptors[PAYLOAD_FD] = _in_memory("payload", self._program.payload, ours)
+        if self._program.script is not None and not self._confinement.is_plain:
+            script = self._program.script.encode("utf-8", "surrogateescape")
+            descriptors[SCRIPT_FD] = _in_memory("script", script, ours)
+        # A sandbox has its own view of folders, and is told which to work in.
+        folder = self._folder if self._confinement.sandbox is None else "/"
         self.started_us = boottime_us()
-        self.pid = spawn(path, argv, self._env, self._folder, descriptors, self._tools.limits)
+        limits = self._tools.limits
+        account = self._confinement.account if self._confinement.changes_user else None
+        if account is not None and not _has_root_client(self._confinement):
+            self.pid = spawn_as(account, path, argv, self._env, folder, descriptors, limits)
+        else:
+            self.pid = spawn(path, argv, self._env, folder, descriptors, limits)
         self._exited = self._tools.reaper.watch(self.pid)
 
     def _pipe(self, ours: list[int], sink: Callable[[bytes], None]) -> int:
@@ -150,7 +201,13 @@ class ProcessTry:
             return False
         if self._ending is None:
             self._ending = self._tools.loop.create_task(
-                end_family(self.pid, self._marks, self._tools.grace_seconds, self._exited.done)
+                end_family(
+                    self.pid,
+                    self._marks,
+                    self._tools.grace_seconds,
+                    self._exited.done,
+                    spares_leader=self._confinement.sandbox is not None,
+                )
             )
         return True
 
@@ -158,6 +215,9 @@ class ProcessTry:
         used = await self._exited
         for pump in self._pumps:
             pump.finish()
+        if used.code < 0 and self._ending is None and self._confinement.sandbox is not None:
+            # What stood around the program was killed, not the program: nothing would know of it any more.
+            await end_family(self.pid, self._marks, 0, self._exited.done)
         if self._ending is not None:
             # Its children may have outlived it: the try is over when they are gone too.
             await self._ending
@@ -166,6 +226,8 @@ class ProcessTry:
         is_good = code == 0
         if is_good:
             return TryEnd(True, "", code, used, self.pid)
+        if code > 0 and self._status is not None and b'"exit-code"' not in self._status.value():
+            return TryEnd(False, NO_SANDBOX, code, used, self.pid)
         word = Word.decode(self._word.value()) if self._word is not None else Word()
         return TryEnd(False, word.why or _in_words(code), code, used, self.pid, is_lost=word.is_lost)
 
@@ -229,6 +291,16 @@ class HttpTry:
 def _settle(future: asyncio.Future[HttpAnswer], answer: HttpAnswer) -> None:
     if not future.done():
         future.set_result(answer)
+
+
+def _in_memory(name: str, data: bytes, ours: list[int]) -> int:
+    """A descriptor from which a process reads that data; no file, and no user, is in between."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC)
+    ours.append(fd)
+    with open(os.dup(fd), "wb") as file:
+        file.write(data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def _in_words(code: int) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from evertick.kinds import PAYLOAD_FD, RESULT_FD, Program, Unready
 from evertick.kinds.pipeline.values import plain_of
+from evertick.kinds.python import interpreter_folders
 from evertick.model.work import Pipeline
 
 
@@ -32,4 +34,5 @@ def program_of(
         raise Unready(f"its pipeline is not plain data: {error}.") from None
     # -P: nothing that lies in the working folder may shadow the standard library.
     argv = (sys.executable, "-P", "-m", "evertick.kinds.pipeline", f"/dev/fd/{PAYLOAD_FD}")
-    return Program(argv, payload=payload, has_result=has_result)
+    package = str(Path(__file__).parents[2])
+    return Program(argv, payload=payload, has_result=has_result, reads=(*interpreter_folders(), package))
