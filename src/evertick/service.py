@@ -24,6 +24,7 @@ from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.feed import SIZE as FEED_SIZE
 from evertick.dispatch.hearing import Hearing, TellsOfRequests
 from evertick.dispatch.inbox import Inbox
+from evertick.dispatch.integrity import ChecksItself, IntegrityCheck
 from evertick.dispatch.leadership import LEASE_US, Leadership
 from evertick.dispatch.log_copier import LogCopier
 from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
@@ -155,6 +156,10 @@ class Service:
         self.outlook.start(self.dispatcher, self._writer)
         if isinstance(self.store, TellsOfRequests):
             self.attachments.insert(0, Hearing(self.store, self.claim_now))
+        if isinstance(self.store, ChecksItself):
+            integrity = IntegrityCheck(self.store, self._clock, self.outlook.tell_of_damage)
+            self.outlook.status.extra["integrity"] = integrity.status
+            self.attachments.insert(0, integrity)
         tasks = (self._claim, self._keep_lock, self._maintain, self._show_next)
         helpers = [asyncio.create_task(task()) for task in tasks]
         try:

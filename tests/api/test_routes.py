@@ -411,6 +411,10 @@ def test_readiness_is_the_schedulers(client, control, office):
     assert client.get("/readyz").json()["reasons"] == ["2 entries are stuck: evertick verify"]
     told = client.get("/metrics").text.splitlines()
     assert {"evertick_stuck_runs 2.0", "evertick_runs_repaired_total 5.0"} <= set(told)
+    control.told = {**control.told, "stuck": {}, "integrity": {"state": "damaged", "finding": "row 3"}}
+    office.desk.live._ask._known = None
+    assert client.get("/readyz").json()["reasons"] == ["the ledger is damaged: evertick db check"]
+    assert "evertick_ledger_damaged 1.0" in client.get("/metrics").text.splitlines()
     control.told, office.desk.live._ask._known = None, None
     assert client.get("/readyz").json()["reasons"] == ["the scheduler does not answer"]
     assert client.head("/readyz").status_code == 503, "a probe that asks for the headers alone believes the status"

@@ -21,6 +21,7 @@ from evertick.model.lifecycle import PLANNED, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.stores import open_store
 from tests.cli.desk import code_of, run
+from tests.stores.test_sqlite import filled, flip_an_index
 
 
 def told(checks) -> list[tuple[str, str]]:
@@ -222,3 +223,19 @@ def test_entries_that_are_stuck_are_a_failure(folder, monkeypatch):
     monkeypatch.setattr(Place, "is_anyone_running", lambda *_: True)
     (failure,) = [words for level, words in told(ledger.check_scheduler(Place(folder, url))) if level == FAIL]
     assert failure.endswith(f"entries are stuck: overdue, waiting for nothing; the oldest is {key.run_id}")
+
+
+def test_what_the_quick_check_misses_is_found_by_a_full_one_or_by_the_scheduler(folder, monkeypatch):
+    path = folder / ".evertick" / "ledger.db"
+    path.unlink()
+    filled(path)
+    flip_an_index(path)
+    quick, whole = findings(folder)["ledger"], findings(folder, "--full")["ledger"]
+    assert (quick[0]["level"], "quick integrity check" in quick[0]["finding"]) == (OK, True)
+    assert (whole[0]["level"], "missing from index" in whole[0]["finding"]) == (FAIL, True)
+    status = {"integrity": {"state": "damaged", "finding": "row 3 missing", "checked_at": "x"}}
+    monkeypatch.setattr(Place, "scheduler_status", lambda _: status)
+    last = findings(folder)["ledger"][-1]
+    assert (last["level"], "row 3 missing" in last["finding"]) == (FAIL, True)
+    status["integrity"]["state"] = "ok"
+    assert findings(folder)["ledger"][-1]["finding"] == "the scheduler has read it in full at x"

@@ -51,7 +51,7 @@ def test_check_says_what_there_is(url, tmp_path):
     assert code == 0
     assert text.splitlines() == [
         "CHECK  FINDING",
-        "ok     the file passed its integrity check",
+        "ok     the file passed its full integrity check",
         f"warn   others may read the file (mode 644). Next: chmod 600 {tmp_path}/evertick.db",
         "warn   there is no backup. Next: evertick db backup --store URL, or let Evertick run for a day",
         f"ok     schema version {NEWEST}, made by Evertick 0.1.0",

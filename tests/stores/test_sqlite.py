@@ -60,6 +60,41 @@ class TestTheFile:
             SqliteStore(tmp_path / "file" / "evertick.db")
 
 
+def flip_an_index(path) -> None:
+    """One bit of a name in an index, which then disagrees with its table."""
+    content = bytearray(path.read_bytes())
+    for start in range(4096, len(content), 4096):
+        found = content[start : start + 4096].find(b"report")
+        if content[start] == LEAF_OF_AN_INDEX and found > 0:
+            content[start + found] ^= 1
+            break
+    path.write_bytes(content)
+
+
+LEAF_OF_AN_INDEX = 0x0A
+
+
+class TestFullCheck:
+    def test_it_finds_what_the_quick_one_at_the_start_misses(self, path):
+        filled(path)
+        flip_an_index(path)
+        store = SqliteStore(path)  # it starts
+        assert "missing from index" in (store.full_check() or "")
+        store.close()
+
+    def test_a_whole_ledger_passes_while_it_is_written(self, store):
+        enter(store, planned(occurrence()))
+        with store._writer.begin():
+            assert store.full_check() is None
+
+    def test_it_ends_when_it_is_told_to(self, path):
+        filled(path)
+        store = SqliteStore(path)
+        with pytest.raises(InterruptedError):
+            store.full_check(lambda: True)
+        store.close()
+
+
 class TestDamage:
     @pytest.mark.parametrize("seed", range(5))
     def test_a_damaged_file_is_refused_with_the_way_out(self, path, seed):

@@ -14,6 +14,7 @@ from evertick.api import models_machinery
 from evertick.api.office import Office
 from evertick.api.problems import problem
 from evertick.api.routing import At, Routes
+from evertick.dispatch.integrity import CheckState
 from evertick.errors import StoreError
 from evertick.operations.tokens import Role
 
@@ -68,9 +69,15 @@ def unready(at: Office) -> list[str]:
     stuck = (status.get("stuck") or {}).get("now") or 0
     if stuck:
         reasons.append(f"{stuck:,} entries are stuck: evertick verify")
+    if _is_damaged(status):
+        reasons.append("the ledger is damaged: evertick db check")
     if status.get("is_stopping"):
         reasons.append("the scheduler is stopping")
     return reasons
+
+
+def _is_damaged(status: Mapping[str, Any]) -> bool:
+    return (status.get("integrity") or {}).get("state") == CheckState.DAMAGED
 
 
 class _Collector:
@@ -141,6 +148,9 @@ def _from_status(status: Mapping[str, Any]) -> Iterator[Metric]:
     stuck = status.get("stuck") or {}
     yield _gauge("evertick_stuck_runs", "Overdue entries that wait for nothing and do not move.", stuck.get("now"))
     yield _counter("evertick_runs_repaired", "Stuck entries that were taken up again.", stuck.get("repaired"))
+    yield _gauge(
+        "evertick_ledger_damaged", "Whether the last full check found the ledger damaged.", int(_is_damaged(status))
+    )
     yield _gauge("evertick_ring_size", "Occurrences that wait for their instant.", status.get("ring"))
     yield _gauge("evertick_inbox_depth", "Messages that wait for the loop.", (status.get("inbox") or {}).get("waiting"))
     yield _gauge(

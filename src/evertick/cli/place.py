@@ -119,6 +119,11 @@ class Place:
         ca, cert, key = (Path(file) if file else None for file in files)
         return replace(found, fleet=replace(found.fleet, url=url, tls_ca=ca, tls_cert=cert, tls_key=key))
 
+    def scheduler_status(self) -> Mapping[str, Any] | None:
+        """What the scheduler at work tells of itself; None where none answers."""
+        scheduler = self._scheduler()
+        return None if scheduler is None else scheduler.status()
+
     def in_folder(self, folder: Path | None) -> Place:
         """The same for a folder that is named by itself."""
         if folder is None:

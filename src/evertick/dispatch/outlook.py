@@ -12,6 +12,7 @@ from evertick.dispatch.feed import SIZE, Feed
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.notify.announcer import Announcer
 from evertick.dispatch.notify.heartbeat import Heartbeat
+from evertick.dispatch.notify.rules import Message as Notice
 from evertick.dispatch.notify.telling import NOBODY, Telling
 from evertick.dispatch.status import Status
 from evertick.dispatch.writer import Writer
@@ -24,6 +25,8 @@ from evertick.model.job import Job
 
 SILENCE_SECONDS = 10.0
 """How long a stop waits for messages that are on their way."""
+
+DAMAGED = "on_ledger_damaged"
 
 
 class Outlook:
@@ -76,6 +79,14 @@ class Outlook:
         if self.heartbeat is not None:
             self.heartbeat.stop()
         self.announcer.stop(SILENCE_SECONDS)
+
+    def tell_of_damage(self, finding: str) -> None:
+        """Send a message about a ledger that is damaged, where the settings name a receiver; from any thread."""
+        channels, now, node = self._telling.ledger_channels, self._clock.now(), self._state.node
+        text = f"The ledger of {node} is damaged. Next: evertick db check, and restore a backup."
+        if channels:
+            message_id = f"{node}/{DAMAGED}/{now}"
+            self.announcer.tell(Notice(message_id, DAMAGED, "", node, "", now, now, text, finding, channels))
 
     def _job_of(self, job_id: str) -> Job | None:
         known = self._state.jobs.get(job_id)

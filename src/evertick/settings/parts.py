@@ -153,6 +153,9 @@ class NotificationsPart:
     on_member_missing: tuple[str, ...] = _a(
         LINES, (), "Channels told when a member that `fleet.expected` names is missing, and when it is back."
     )
+    on_ledger_damaged: tuple[str, ...] = _a(
+        LINES, (), "Channels told when the check in the background finds the ledger's file damaged."
+    )
     allowed: tuple[str, ...] = _a(LINES, (), "Hosts and networks that are not public and may be called all the same.")
     signing_key: Value = _a(SECRET, "", "The key that webhooks are signed with.")
     quiet_us: int = _a(duration(), 10 * MINUTE, "The same event of the same job is told once in this time.")
@@ -167,6 +170,12 @@ class NotificationsPart:
         """Who is told about members of the fleet."""
         known = dict(self.channels)
         return tuple(known[name] for name in self.on_member_missing)
+
+    @property
+    def ledger_channels(self) -> tuple[Channel, ...]:
+        """Who is told about damage of the ledger."""
+        known = dict(self.channels)
+        return tuple(known[name] for name in self.on_ledger_damaged)
 
     @property
     def routes(self) -> tuple[Route, ...]:

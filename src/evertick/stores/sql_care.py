@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from evertick.errors import SettingsError, StoreUnavailable
+from evertick.errors import SettingsError, StoreCorrupt, StoreUnavailable
 from evertick.model.instant import Instant, to_text
 from evertick.stores import migrations, sqlite_backup
 from evertick.stores.sql import SqlStore
@@ -51,18 +51,27 @@ def backup(url: str, now: Instant) -> Path:
     return made
 
 
-def check(url: str) -> list[Finding]:
-    """What there is to say about a ledger; a broken one raises, with the way out."""
+def check(url: str, *, is_full: bool = True) -> list[Finding]:
+    """What there is to say about a ledger; a broken one raises, with the way out.
+
+    A file is read in full, which takes a while with a large one; otherwise its structure only.
+    """
     store = _open(url, must_exist=True)
     try:
-        return list(_findings(store))
+        return list(_findings(store, is_full=is_full))
     finally:
         store.close()
 
 
-def _findings(store: SqlStore) -> Iterator[Finding]:
+def _findings(store: SqlStore, *, is_full: bool) -> Iterator[Finding]:
+    if isinstance(store, SqliteStore) and is_full:
+        damage = store.full_check()
+        if damage is not None:
+            raise StoreCorrupt(sqlite_backup.way_out(store.path, damage))
+        yield Finding(True, "the file passed its full integrity check")
+    elif isinstance(store, SqliteStore):
+        yield Finding(True, "the file passed its quick integrity check")
     if isinstance(store, SqliteStore):
-        yield Finding(True, "the file passed its integrity check")
         yield from _file_findings(store.path)
     found = store.schema()
     migrations.refuse_newer(found, store.place)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc, pool
@@ -26,6 +27,9 @@ from evertick.stores.sql_statements import SQLITE
 from evertick.stores.sqlite_place import network_file_system
 
 BUSY_SECONDS: Final = 30
+CHECK_STEPS: Final = 50_000
+"""Steps of SQLite's machine between two looks at whether a check is to stop."""
+FINDINGS_MAX: Final = 5
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -55,6 +59,24 @@ class SqliteStore(SqlStore):
             found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
         if found != "ok":
             raise self._corrupt(str(found))
+
+    def full_check(self, is_stopping: Callable[[], bool] = lambda: False) -> str | None:
+        """What a full reading finds wrong, indexes that disagree with their tables included; None: nothing.
+
+        It has a connection of its own that cannot write, and may take minutes. `InterruptedError` when told to stop.
+        """
+        address = f"file:{quote(str(self.path))}?mode=ro"
+        try:
+            with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
+                connection.set_progress_handler(is_stopping, CHECK_STEPS)
+                found = [str(line) for (line,) in connection.execute(f"PRAGMA integrity_check({FINDINGS_MAX})")]
+        except sqlite3.DatabaseError as error:
+            if _code(error) in _DAMAGED:
+                return str(error)
+            if _code(error) == sqlite3.SQLITE_INTERRUPT:
+                raise InterruptedError from None
+            raise StoreUnavailable(f"{self.path} cannot be checked: {error}.") from error
+        return None if found == ["ok"] else "; ".join(found)
 
     def _refuse_emptied(self) -> None:
         """A file cut to nothing would pass for a new one; its backups or its write-ahead log say that it is not."""

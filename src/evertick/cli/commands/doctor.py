@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--store", envvar="EVERTICK_STORE", metavar="URL", help="The ledger; default: the folder's own.")
 @click.option("--folder", type=click.Path(path_type=Path), metavar="PATH", help="Of job files; default: this one.")
+@click.option("--full", "is_full", is_flag=True, help="Read the whole ledger file; a large one takes minutes.")
 @output_option
 @click.pass_context
-def doctor(ctx: click.Context, store: str | None, folder: Path | None, output: str) -> None:
+def doctor(ctx: click.Context, store: str | None, folder: Path | None, is_full: bool, output: str) -> None:
     """Check clock, zones, disk, ledger, limits and ports.
 
     Nothing is changed. Each check says ok, warn or fail, and what to do next. The exit code is 1 when one fails;
@@ -31,12 +32,13 @@ def doctor(ctx: click.Context, store: str | None, folder: Path | None, output: s
     Examples:
       evertick doctor
       evertick doctor --folder jobs -o json
+      evertick doctor --full
     """
     from evertick.cli.health.finding import FAIL, WARN, carry_out
 
     # A wrong setting is what it is asked about: it must not keep it from answering.
     place = find_place(store, folder, is_lenient=True)
-    found = list(carry_out(_checks(place)))
+    found = list(carry_out(_checks(place, is_full=is_full)))
     rows = [one._asdict() for one in found]
     columns = (
         Column("", "level", "state"),
@@ -50,7 +52,7 @@ def doctor(ctx: click.Context, store: str | None, folder: Path | None, output: s
         ctx.exit(FAILED)
 
 
-def _checks(place: Place) -> Iterator[Check]:
+def _checks(place: Place, *, is_full: bool) -> Iterator[Check]:
     from evertick.cli.health import disk, fleet, ledger, machine
     from evertick.errors import SettingsError
     from evertick.settings import Settings
@@ -74,7 +76,7 @@ def _checks(place: Place) -> Iterator[Check]:
         yield "job files", lambda: disk.check_job_files(folder)
     file = place.ledger_file()
     yield "set aside", lambda: disk.check_set_aside(*(path for path in (state, file) if path and path.is_dir()))
-    yield "ledger", lambda: ledger.check_ledger(place)
+    yield "ledger", lambda: ledger.check_ledger(place, is_full=is_full)
     yield "scheduler", lambda: ledger.check_scheduler(place)
     if settings.fleet.url:
         yield "fleet", lambda: fleet.check_fleet(settings, place.jobs())

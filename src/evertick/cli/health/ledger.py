@@ -56,7 +56,7 @@ def check_jobs(place: Place) -> Told:
         yield OK, f"{len(found.jobs):,} jobs in {len(found.files):,} files"
 
 
-def check_ledger(place: Place) -> Told:
+def check_ledger(place: Place, *, is_full: bool) -> Told:
     """Whether it can be read, is whole and of this version; a database is asked itself."""
     if place.url is None:
         yield OK, "there is none yet; the first start of a scheduler makes it"
@@ -68,12 +68,26 @@ def check_ledger(place: Place) -> Told:
             return
         from evertick.stores import sql_care
 
-        for one in sql_care.check(place.url):
+        for one in sql_care.check(place.url, is_full=is_full):
             text, _, then = one.text.partition(" Next: ")
             yield (OK if one.is_fine else WARN), text.rstrip("."), then
+        if not is_full:
+            yield from _background_check(place)
     except EvertickError as error:
         text, _, then = str(error).partition(" Next: ")
         yield FAIL, text, then or "make it reachable; 'evertick db check' says more"
+
+
+def _background_check(place: Place) -> Told:
+    """What the scheduler at work has found by reading the file in full."""
+    told = ((place.scheduler_status() or {}).get("integrity") or {}) if place.state is not None else {}
+    match told.get("state"):
+        case "ok":
+            yield OK, f"the scheduler has read it in full at {told['checked_at']}"
+        case "damaged":
+            yield FAIL, f"the scheduler has found damage: {told['finding']}", "evertick db check, and restore a backup"
+        case "unknown":
+            yield WARN, f"the scheduler could not check it: {told['finding']}", "evertick doctor --full"
 
 
 def check_scheduler(place: Place) -> Told:

@@ -139,6 +139,10 @@ class Announcer:
                 case _:
                     pass
 
+    def tell(self, message: Message) -> None:
+        """Send a message about the node itself; from any thread."""
+        self._put(message)
+
     def _subject(self, job_id: str) -> Subject | None:
         """What the rules need to know of a job; None when nobody wants to hear of it."""
         job = self._job_of(job_id)

@@ -21,6 +21,8 @@ class Telling:
     """For every job, beside its own."""
     member_channels: tuple[Channel, ...] = ()
     """Told of expected members that are missing."""
+    ledger_channels: tuple[Channel, ...] = ()
+    """Told of a ledger that is damaged."""
     manners: Manners = field(default_factory=Manners)
     heartbeat_url: str = field(default="", repr=False)
     heartbeat_us: int = MINUTE
@@ -38,6 +40,7 @@ def telling_of(settings: Settings, environ: Mapping[str, str]) -> Telling:
         notify_settings(settings, environ),
         told.routes,
         told.member_channels,
+        told.ledger_channels,
         Manners(quiet_us=told.quiet_us, streak=told.streak, limit=told.hourly),
         reveal(beat.url, environ, "'notifications.heartbeat.url'"),
         beat.every_us,
