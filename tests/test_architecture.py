@@ -61,12 +61,14 @@ MAY_NAME = {
     "service": ("evertick.",),
     "parts": ("evertick.executors.",),
     "once": ("evertick.executors.",),
-    # How the shards of a broadcast become one outcome, and when what a keeper runs has to end, are functions of values.
+    # The scheduler's side of a fleet, and when what a keeper runs has to end: no connection, no clock, no thread.
     "testing": (
         "evertick.stores.memory.",
-        "evertick.executors.fleet.joining.",
-        "evertick.executors.keeper.lease.",
+        *("evertick.executors.fleet.desk.", "evertick.executors.fleet.crew.", "evertick.executors.fleet.talk."),
+        *("evertick.executors.fleet.settings.", "evertick.executors.fleet.copying.LogCopies"),
+        *("evertick.executors.keeper.lease.", "evertick.executors.keeper.book.Ticket"),
         "evertick.executors.keeper.unconfirmed.",
+        *("evertick.executors.wire.", "evertick.executors.shards."),
     ),
     # A program's own composition root: it adds its functions to what the service is put together from.
     "library": ("evertick.stores.", "evertick.executors."),

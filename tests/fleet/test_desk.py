@@ -283,6 +283,24 @@ def test_nobody_else_can_speak_for_an_attempt(line):
     assert line.verbs("ex-b") == [wire.STOP]
 
 
+@pytest.mark.parametrize(
+    ("answer", "news"),
+    [
+        pytest.param((wire.UNKNOWN,), [LaunchRefused(KEY, 1, "no room")], id="nothing was started"),
+        pytest.param((wire.STARTED, NINE), [RunStarted(KEY, 1, NINE)], id="the second order was taken"),
+    ],
+)
+def test_a_refusal_of_an_order_that_was_said_twice_is_believed_when_the_second_is_answered_too(line, answer, news):
+    """Otherwise the attempt is given to another member, and the second order may be taken."""
+    line.connect("ex-a").launch()
+    line.pass_by(AGAIN_SECONDS + 2, "ex-a")
+    line.say("ex-a", wire.REFUSED, "no room")
+    assert line.news() == []
+    assert line.verbs("ex-a") == [wire.LAUNCH, wire.LAUNCH, wire.RECONCILE]
+    line.say("ex-a", *answer)
+    assert line.news() == news
+
+
 def test_nobody_else_can_write_into_its_log(line, tmp_path):
     line.connect("ex-a", "ex-b").launch()
     data = base64.b64encode(b"mine\n").decode()

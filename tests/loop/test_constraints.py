@@ -23,6 +23,7 @@ from evertick.model.constraint import (
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import CANCELLED, FAILED, PLANNED, SKIPPED, SUCCEEDED, TIMED_OUT, RunState, Trigger
+from evertick.model.policy import Overlap, OverlapKind
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import EverySpec
 from evertick.operations import message_of
@@ -60,6 +61,26 @@ def test_the_failure_is_remembered_across_a_restart():
     here.restart()
     here.run_until("08:32:30")
     assert here.ledger()[-1] == "08:32 skipped condition"
+
+
+def test_a_run_that_waited_for_one_that_failed_is_skipped():
+    here = world(bound("a", RequirePreviousSuccess(), overlap=Overlap(OverlapKind.WAIT)))
+    here.act("a", Act(lasts_us=90 * SECOND, state=FAILED), Act())
+    here.run_until("08:33:30")
+    assert here.ledger() == ["08:31 failed", "08:32 skipped condition", "08:33 skipped condition"]
+
+
+def test_a_run_that_waited_asks_the_ledger_again_how_jobs_of_other_nodes_went():
+    here = world(bound("a", RequirePreviousSuccess(("up",)), overlap=Overlap(OverlapKind.WAIT)), job("up"))
+    here.act("a", Act(lasts_us=90 * SECOND), Act())
+    here.say(here.lost(bucket_of("up")))
+    here.run_until("08:32:10")  # the second run waits for the first, and nothing has failed
+    key = RunKey("up", at("08:32:10"), "r1")
+    here.store.commit(Batch(by="east/1#1", entries=[Entry(key, PLANNED, Trigger.MANUAL, here.now)]))
+    here.store.record([Change(key, FAILED, here.now, finished_at=here.now)])
+    here.run_until("08:32:50")
+    assert here.ledger() == ["08:31 succeeded", "08:32 skipped condition"]
+    assert here.state.outcomes_asked == set()
 
 
 def test_another_job_may_be_required():

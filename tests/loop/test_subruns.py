@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from evertick.loop.messages import MembersSeen, RunFinished, RunLost, StepsSeen, SubRunUnwanted, SubRunWanted
+from evertick.loop.decide import decide
+from evertick.loop.effects import LookUp
+from evertick.loop.messages import (
+    MembersSeen,
+    RunFinished,
+    RunLost,
+    StepsSeen,
+    SubRunsSeen,
+    SubRunUnwanted,
+    SubRunWanted,
+)
 from evertick.model.bucket import bucket_of
 from evertick.model.facts import Parent, read_facts
 from evertick.model.instant import MINUTE, SECOND
@@ -153,6 +163,17 @@ def test_a_run_of_another_nodes_job_is_asked_for_through_the_ledger_and_looked_u
     other.run_for(5 * SECOND)
     here.run_for(2 * SECOND)
     assert [end.state for end in told(here)] == [SUCCEEDED]
+
+
+def test_the_ledger_is_asked_again_only_when_it_has_answered():
+    """A slow one would otherwise be asked more often than it can answer, and write nothing any more."""
+    here = parent_runs()
+    here.steal(bucket_of("b"))
+    here.run_for(10 * SECOND)  # it finds out by its next commit
+    told = [[WANTED], [], [], [SubRunsSeen([])], []]
+    decided = [decide(here.state, messages, here.now + minute * MINUTE) for minute, messages in enumerate(told)]
+    asked = [sum(isinstance(effect, LookUp) for effect in decision.effects) for decision in decided]
+    assert asked == [1, 0, 0, 0, 1]
 
 
 def test_the_overlap_rule_of_the_other_job_holds():

@@ -7,16 +7,21 @@ from dataclasses import replace
 from unittest import mock
 
 from evertick.errors import StoreUnavailable
-from evertick.loop import settle
+from evertick.executors.fleet.crew import Crew
+from evertick.executors.fleet.desk import FleetDesk
+from evertick.executors.fleet.joining import NotEnded, PartEnd
+from evertick.executors.fleet.parts import Part, Task
+from evertick.loop import fire, settle
 from evertick.loop.decide import decide
-from evertick.loop.effects import Commit, Decision, Launch, Log, Record
+from evertick.loop.effects import Audit, Commit, Decision, Launch, Log, Record, TellStep
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, NodesSeen, TimePassed
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.lifecycle import PLANNED, TERMINAL
+from evertick.model.ledger import Claim
+from evertick.model.lifecycle import PLANNED, SUCCEEDED, TERMINAL, WAITING
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import Change, Entry, RunKey
 from evertick.store import Batch, Committed
@@ -81,6 +86,13 @@ class IgnoresFences(MemoryStore):
             if row is not None and row.state not in TERMINAL and change.fence < row.fence:
                 self._rows[change.key] = changed(row, change)
         return super()._apply(changes)
+
+
+class IgnoresPriorities(MemoryStore):
+    """A place in a queue goes to whoever asks first, whoever waits on other nodes."""
+
+    def _crowded(self, claims: Sequence[Claim]) -> tuple[frozenset[RunKey], frozenset[RunKey]]:
+        return super()._crowded([claim._replace(priorities={}) for claim in claims])
 
 
 # Loops
@@ -168,6 +180,76 @@ def overlooks_what_others_hold(state: State, messages: Sequence[Message], now: I
     """A node that gives no sign of life has lost its runs, whatever its keeper does."""
     blind = [NodesSeen(one.nodes) if isinstance(one, NodesSeen) else one for one in messages]
     return decide(state, blind, now)
+
+
+def passes_over_jobs_of_others(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """What a run requires of jobs that another node owns is taken for granted."""
+    with mock.patch.object(fire, "must_ask", return_value=False):
+        return decide(state, messages, now)
+
+
+def judges_requirements_only_when_due(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """A run that waits for its turn starts then, however the one before it has ended."""
+    judge, ask = fire.missing_success, fire.must_ask
+
+    def missing(state: State, turn: Turn, job: JobState, run: OpenRun) -> str | None:
+        return None if run.state is WAITING else judge(state, turn, job, run)
+
+    def must_ask(state: State, turn: Turn, job: JobState, run: OpenRun) -> bool:
+        return run.state is not WAITING and ask(state, turn, job, run)
+
+    with mock.patch.object(fire, "missing_success", missing), mock.patch.object(fire, "must_ask", must_ask):
+        return decide(state, messages, now)
+
+
+def loses_runs_and_finds_them(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """One start in a dozen is forgotten, as if the ring had dropped it; that the audit finds it is no failure."""
+
+    def offer(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
+        if run.key.scheduled_for // 1_000_000 % 12 or run.key in state.audit.suspects:
+            production(state, turn, job, run)
+
+    production = fire.offer
+    with mock.patch.object(fire, "offer", offer):
+        decision = decide(state, messages, now)
+    kept = [effect for effect in decision.effects if not (isinstance(effect, Log) and effect.event == "run.stuck")]
+    return Decision(kept, decision.wake_at)
+
+
+def loses_runs_for_ever(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """The same without an audit."""
+    decision = loses_runs_and_finds_them(state, messages, now)
+    return Decision([effect for effect in decision.effects if not isinstance(effect, Audit)], decision.wake_at)
+
+
+def never_tells_steps(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    """A step that waits for a run of another job never hears how that ended."""
+    decision = decide(state, messages, now)
+    kept = [effect for effect in decision.effects if not isinstance(effect, TellStep)]
+    return Decision(kept, decision.wake_at)
+
+
+def tells_steps_that_all_is_well(state: State, messages: Sequence[Message], now: Instant) -> Decision:
+    decision = decide(state, messages, now)
+    effects = [
+        effect._replace(end=effect.end._replace(state=SUCCEEDED)) if isinstance(effect, TellStep) else effect
+        for effect in decision.effects
+    ]
+    return Decision(effects, decision.wake_at)
+
+
+# The scheduler's side of a fleet
+
+
+def takes_the_first_refusal(self: FleetDesk, task: Task, part: Part) -> None:
+    """Of an order that was said twice, the second one may be taken."""
+    self._ended(task, part, PartEnd(part.member, NotEnded.REFUSED, 0, None, part.refusal))
+
+
+def gives_up_the_silent(self: Crew, name: str, now: float) -> bool:
+    """As soon as a member is silent, without waiting for its lease."""
+    silence = self.silence_of(name, now)
+    return silence is not None and silence > self._silence
 
 
 def never_looks_at_the_clock(state: State, messages: Sequence[Message], now: Instant) -> Decision:

@@ -10,9 +10,12 @@ from unittest import mock
 import pytest
 
 from evertick.dispatch.runs_lease import RunsLease
+from evertick.executors.fleet.crew import Crew
+from evertick.executors.fleet.desk import FleetDesk
 from evertick.model.instant import MINUTE, SECOND
 from evertick.testing import Faults, Outcome, simulate
 from evertick.testing.keepers import SimulatedKeeper
+from evertick.testing.members import SimulatedMember
 from tests.simulator import broken
 
 SEEDS = 40
@@ -20,6 +23,8 @@ CALM = Faults(failure=0.0)
 ROUGH = Faults(crash_per_call=0.1, down_max_us=3 * MINUTE)
 AWAY = Faults(outages_per_hour=6.0, latency_max_us=2 * SECOND, lost_reply=0.05, requests_per_hour=20.0)
 AGAIN = Faults(failure=0.0, redelivery=0.3, latency_max_us=2 * SECOND, requests_per_hour=20.0)
+FAILING = Faults(failure=0.5)
+MEMBERS = Faults(failure=0.0, member_outages_per_hour=12.0)
 MOVING = Faults(stalls_per_hour=6.0, crashes_per_hour=2.0, leaves_per_hour=4.0, late_report=0.3)
 
 
@@ -84,6 +89,33 @@ BROKEN = [
         id="a shard is done twice",
     ),
     pytest.param(
+        {"store": broken.IgnoresPriorities, "nodes": 3, "jobs": 8},
+        CALM,
+        "of a higher priority waits",
+        id="priorities hold on one node only",
+    ),
+    pytest.param(
+        {"decide": broken.passes_over_jobs_of_others, "nodes": 3},
+        FAILING,
+        "the last run that it requires",
+        id="what other nodes own is not required",
+    ),
+    pytest.param(
+        {"decide": broken.judges_requirements_only_when_due, "nodes": 1},
+        FAILING,
+        "the last run that it requires",
+        id="what waits is not judged",
+    ),
+    pytest.param(
+        {"decide": broken.loses_runs_for_ever}, CALM, "minutes after the last fault", id="nobody audits the loop"
+    ),
+    pytest.param(
+        {"decide": broken.never_tells_steps}, CALM, "minutes after the last fault", id="a step waits for ever"
+    ),
+    pytest.param(
+        {"decide": broken.tells_steps_that_all_is_well}, FAILING, "its step was told", id="a step is told a lie"
+    ),
+    pytest.param(
         {"decide": broken.forgets_where_it_put_them},
         Faults(failure=0.5),
         "is for the fleet, and was launched on",
@@ -117,6 +149,26 @@ def nothing(*_: object, **__: object) -> bool:
 def test_runs_that_are_not_kept_to_their_lease_are_noticed(owner, verb, said):
     with mock.patch.object(owner, verb, nothing):
         assert any(re.search(said, str(outcome.failure)) for outcome in islice(failures(GOING, nodes=3), 10))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("owner", "verb", "instead"),
+    [
+        pytest.param(SimulatedMember, "_enforce", nothing, id="a keeper goes on without an acknowledged card"),
+        pytest.param(FleetDesk, "_refused", broken.takes_the_first_refusal, id="an order that was said twice"),
+        pytest.param(Crew, "is_given_up", broken.gives_up_the_silent, id="silence is taken for the end"),
+    ],
+)
+def test_members_that_freeze_and_are_cut_off_never_run_two_copies_unnoticed(owner, verb, instead):
+    with mock.patch.object(owner, verb, instead):
+        found = failures(MEMBERS, jobs=8)
+        assert any(re.search("began on .* beside|are running", str(outcome.failure)) for outcome in islice(found, 10))
+
+
+@pytest.mark.slow
+def test_the_audit_takes_up_what_the_loop_has_lost():
+    assert [outcome.failure for outcome in failures(CALM, decide=broken.loses_runs_and_finds_them)] == []
 
 
 def test_runs_that_nodes_hold_and_others_do_not_count_are_noticed():

@@ -169,6 +169,8 @@ def _retry_waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> W
 def _turn_waits_for(state: State, turn: Turn, job: JobState, run: OpenRun) -> Wait | None:
     """Of a run that waits for its turn."""
     lane = job.lane_of(run.key)
+    if run.key in state.outcomes_asked:
+        return Wait.LEDGER
     if is_frozen(job, run):
         return Wait.HOLD
     if next_to_go(job, lane, (one for one in lane.waiting if not is_frozen(job, one))) is not run:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from zlib import crc32
 
 from evertick.model.bucket import BUCKETS
@@ -15,14 +16,16 @@ def share_of(node: str, nodes: Collection[str], buckets: int = BUCKETS) -> froze
     nodes by a hash of both and goes to the first that is not full: shares differ by one at most, and a node that
     joins or leaves moves little more than its own share.
     """
-    ranked = sorted(set(nodes))
-    if node not in ranked:
-        return frozenset()
-    room = dict.fromkeys(ranked, -(-buckets // len(ranked)))
-    mine: set[int] = set()
-    for bucket in range(buckets):
+    return _shares(tuple(sorted(set(nodes))), buckets).get(node, frozenset())
+
+
+@lru_cache(maxsize=64)
+def _shares(ranked: tuple[str, ...], buckets: int) -> Mapping[str, frozenset[int]]:
+    """Of every node; remembered, because each asks anew with every renewal of its leases, mostly with the same list."""
+    room = dict.fromkeys(ranked, -(-buckets // max(len(ranked), 1)))
+    shares: dict[str, set[int]] = {name: set() for name in ranked}
+    for bucket in range(buckets if ranked else 0):
         owner = max((name for name in ranked if room[name]), key=lambda name: crc32(f"{name}/{bucket}".encode()))
         room[owner] -= 1
-        if owner == node:
-            mine.add(bucket)
-    return frozenset(mine)
+        shares[owner].add(bucket)
+    return {name: frozenset(share) for name, share in shares.items()}

@@ -30,7 +30,7 @@ from evertick.model.constraint import (
 from evertick.model.ids import request_id_of
 from evertick.model.instant import Instant
 from evertick.model.ledger import Request, RequestKind
-from evertick.model.lifecycle import Trigger
+from evertick.model.lifecycle import PLANNED, WAITING, Trigger
 from evertick.model.run import RunKey
 
 Kind = TypeVar("Kind", bound=Constraint)
@@ -78,9 +78,10 @@ def outcomes_seen(state: State, message: OutcomesSeen) -> OpenRun | None:
         return None  # said again
     state.outcomes_asked.discard(message.key)
     job = state.jobs.get(message.key.job_id)
-    run = job.planned.get(message.key) if job is not None and job.planned else None
-    if run is not None:
-        run.failed_elsewhere = message.failed
+    run = job.find(message.key) if job is not None else None
+    if run is None or run.state not in (PLANNED, WAITING):
+        return None
+    run.failed_elsewhere = message.failed
     return run
 
 

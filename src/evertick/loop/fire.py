@@ -274,6 +274,7 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
         use(turn, job)
         run.has_used_successes = True
     run.attempt += 1
+    run.failed_elsewhere = None  # it was judged; if it has to wait again, it is judged again
     run.fence = state.epochs.get(job.bucket, 0) << FENCE_BITS | run.attempt
     run.retry_at = None
     run.definition = job.job.definition
@@ -346,6 +347,14 @@ def drain(state: State, turn: Turn, job: JobState, lane: Lane) -> None:
             if run.facts is not run.told_facts:
                 turn.note(run, None)  # it waited for something else before
             return
+        if job.job.constraints:
+            if must_ask(state, turn, job, run):
+                return  # it has its turn again when the ledger has answered
+            missing = missing_success(state, turn, job, run)
+            if missing is not None:
+                # Not only when it was due: the run that it waited for may have failed since.
+                skip(state, turn, job, run, SkipReason.CONDITION, missing)
+                continue
         lane.waiting.remove(run)
         start(state, turn, job, lane, run)
 
@@ -380,6 +389,7 @@ def is_of_schedule(run: OpenRun) -> bool:
 def _wait(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> None:
     assert job.planned is not None
     del job.planned[run.key]
+    run.failed_elsewhere = None
     run.has_waited = not job.asked  # to learn after a restart how things stand is the scheduler's own delay
     enqueue(lane, run)
     turn.move(run, WAITING)

@@ -270,7 +270,7 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
             state.cancelling.pop(request_id, None)
     for job_id in [job_id for job_id, job in state.jobs.items() if job.bucket in gone]:
         job = state.jobs.pop(job_id)
-        state.outcomes_asked.difference_update(job.planned or ())
+        state.outcomes_asked = {key for key in state.outcomes_asked if key.job_id != job_id}
         state.index.remove(job_id)
         state.to_plan.pop(job_id, None)
         state.retiring.pop(job_id, None)

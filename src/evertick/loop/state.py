@@ -318,6 +318,8 @@ class State:
         self.sub_runs: dict[RunKey, Awaited] = {}
         """Runs that steps on this node wait for."""
         self.next_look_up_at: Instant = now
+        self.is_looking_up = False
+        """Whether the ledger was asked about them, and has not answered."""
         self.catchup: Catchup | None = None
         self.outcomes_asked: set[RunKey] = set()
         """Runs that are due, and that wait for the ledger to say how runs of other nodes ended."""

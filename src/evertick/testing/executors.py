@@ -7,17 +7,29 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from random import Random
 
-from evertick.loop.effects import Launch
+from evertick.loop.effects import Launch, TellStep
 from evertick.model.instant import HOUR, MILLISECOND, MINUTE, SECOND, Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT, RunState, Trigger
 from evertick.model.policy import OnExecutorLost
-from evertick.model.report import LaunchRefused, Report, RunFinished, RunHeartbeat, RunLost, RunStarted, RunUnknown
+from evertick.model.report import (
+    LaunchRefused,
+    Report,
+    RunFinished,
+    RunHeartbeat,
+    RunLost,
+    RunStarted,
+    RunUnknown,
+    StepsSeen,
+    SubRunUnwanted,
+    SubRunWanted,
+)
 from evertick.model.run import RunKey
 from evertick.testing.caller import Caller
 from evertick.testing.faults import Faults
 from evertick.testing.fleet import SimulatedFleet
 from evertick.testing.invariants import Violation
 from evertick.testing.keepers import SimulatedKeeper
+from evertick.testing.subcalls import NUMBER, Call, SubRunWatch, call_of
 from evertick.testing.timeline import Timeline
 
 LEASE_US = 2 * MINUTE
@@ -28,7 +40,7 @@ RETOLD_US = 2 * HOUR
 
 
 class _Attempt:
-    __slots__ = ("end", "is_dead", "is_mute", "key", "lease_us", "number", "place", "started_at", "watchers")
+    __slots__ = ("call", "end", "is_dead", "is_mute", "key", "lease_us", "number", "place", "started_at", "watchers")
 
     def __init__(self, key: RunKey, number: int, started_at: Instant, place: str, lease_us: int | None) -> None:
         self.key = key
@@ -36,6 +48,8 @@ class _Attempt:
         self.number = number
         self.started_at = started_at
         self.lease_us = lease_us
+        self.call: Call | None = None
+        """The run of another job that it waits for."""
         self.end: RunFinished | None = None
         self.is_dead = False
         """Gone without a result."""
@@ -70,6 +84,7 @@ class SimulatedExecutors:
         fleet: SimulatedFleet | None = None,
         routed: Collection[str] = (),
         has_keepers: bool = False,
+        sub_runs: SubRunWatch | None = None,
     ) -> None:
         self._timeline = timeline
         self._random = random
@@ -88,6 +103,7 @@ class SimulatedExecutors:
         self._starts: defaultdict[RunKey, list[_Attempt]] = defaultdict(list)
         self._fences: dict[RunKey, int] = {}
         self._channels: dict[RunKey, Instant] = {}
+        self._sub_runs = sub_runs or SubRunWatch()
         self._has_keepers = has_keepers
         """Whether what runs on a machine lives by the lease of its node."""
         self._keepers: dict[str, SimulatedKeeper] = {}
@@ -141,6 +157,9 @@ class SimulatedExecutors:
             is_recent = attempt.started_at > self._timeline.now - RETOLD_US
             if not self._is_shared and is_recent and (attempt.end is not None or attempt.is_dead):
                 self._answer(caller, attempt.key, attempt.number)
+            elif attempt.call is not None:
+                attempt.watchers[caller.node] = None
+                self._tell_of_call(caller.node, attempt)
 
     def launch(self, caller: Caller, launch: Launch) -> None:
         fleet = self._fleet_of(launch.key)
@@ -153,15 +172,23 @@ class SimulatedExecutors:
     def stop(self, caller: Caller, key: RunKey, attempt: int) -> None:
         fleet = self._fleet_of(key)
         if fleet is not None:
-            fleet.stop(key, attempt)
+            fleet.stop(caller, key, attempt)
             return
         self._send(key, self._stop, caller, key, attempt)
 
+    def sub_run_ended(self, caller: Caller, told: TellStep) -> None:
+        """A step waits for it; one that does not hear it asks again."""
+        fleet = self._fleet_of(told.key)
+        if fleet is not None:
+            fleet.sub_run_ended(caller, *told)
+            return
+        self._send(told.key, self._hear_of_sub_run, caller, told)
+
     def reconcile(self, caller: Caller, runs: Sequence[tuple[RunKey, int, str]]) -> None:
-        for key, attempt, _ in runs:
+        for key, attempt, placed in runs:
             fleet = self._fleet_of(key)
             if fleet is not None:
-                fleet.reconcile(caller, key, attempt)
+                fleet.reconcile(caller, [(key, attempt, placed)])
             else:
                 self._send(key, self._answer, caller, key, attempt)
 
@@ -228,6 +255,8 @@ class SimulatedExecutors:
         elif luck < faults.death + faults.silence and lease_us is not None:
             attempt.is_mute = True
             self._timeline.after(LEASE_US * 2 + lasts_us, self._return if luck * 1e6 % 2 < 1 else self._vanish, attempt)
+        elif (call := call_of(launch.job)) is not None and luck * 1e4 % 1 < 0.7:
+            self._timeline.after(lasts_us // 2, self._ask, attempt, call)
         else:
             self._timeline.after(lasts_us, self._finish, attempt)
         self._report(attempt, RunStarted(key, number, attempt.started_at, place, lease_us))
@@ -265,7 +294,13 @@ class SimulatedExecutors:
     def _stop(self, caller: Caller, key: RunKey, number: int) -> None:
         attempt = self._find(caller, key, number)
         if attempt is not None and attempt.end is None and not attempt.is_dead:
-            self._timeline.after(self._random.randrange(5 * SECOND), self._end, attempt, CANCELLED)
+            self._timeline.after(self._random.randrange(5 * SECOND), self._cancel, attempt)
+
+    def _cancel(self, attempt: _Attempt) -> None:
+        if attempt.call is not None and attempt.is_going_on:
+            call, attempt.call = attempt.call, None
+            self._report(attempt, SubRunUnwanted(attempt.key, attempt.number, call.step, NUMBER, call.job_id))
+        self._end(attempt, CANCELLED)
 
     def _answer(self, caller: Caller, key: RunKey, number: int) -> None:
         """Say truthfully what is known of an attempt."""
@@ -280,6 +315,29 @@ class SimulatedExecutors:
             self._tell_one(node, RunLost(key, number, "its executor died"))
         else:
             self._tell_one(node, RunStarted(key, number, attempt.started_at, attempt.place, attempt.lease_us))
+            self._tell_of_call(node, attempt)
+
+    # Runs of other jobs
+
+    def _ask(self, attempt: _Attempt, call: Call) -> None:
+        if attempt.is_going_on:
+            attempt.call = call
+            for node in attempt.watchers:
+                self._tell_of_call(node, attempt)
+
+    def _tell_of_call(self, node: str, attempt: _Attempt) -> None:
+        """Said to every process that comes to know of the attempt, until one of them answers."""
+        call, known = attempt.call, (attempt.key, attempt.number)
+        if call is not None and attempt.is_going_on:
+            self._tell_one(node, StepsSeen(*known, call.steps_for(*known)))
+            self._tell_one(node, SubRunWanted(*known, call.step, NUMBER, call.job_id, ""))
+
+    def _hear_of_sub_run(self, caller: Caller, told: TellStep) -> None:
+        attempt = self._find(caller, told.key, told.attempt)
+        if attempt is not None and attempt.is_going_on and attempt.call is not None:
+            key = attempt.call.key_for(attempt.key, attempt.number)
+            attempt.call = None
+            self._end(attempt, self._sub_runs.tell(key, told.end.state))
 
     # What becomes of attempts
 

@@ -1,246 +1,412 @@
-"""A fleet that runs nothing: its members come and go, and what each was given ends, or is lost with it."""
+"""A fleet whose members freeze, go and are cut off: the scheduler's side is production's, the rest is simulated.
+
+Each process of a node has the desk by which a real scheduler speaks to members. The hub only passes on what is said.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from random import Random
-from typing import Final
+from typing import Any, Final, Protocol
 
-from evertick.executors.fleet.joining import PartEnd, joined, report_of
+from evertick.executors.fleet.copying import LogCopies
+from evertick.executors.fleet.crew import Crew
+from evertick.executors.fleet.desk import FleetDesk
+from evertick.executors.fleet.settings import FleetSettings
+from evertick.executors.keeper.book import Ticket
+from evertick.executors.shards import split_key
+from evertick.executors.wire import Order
 from evertick.loop.effects import Launch
-from evertick.model.instant import HOUR, MILLISECOND, MINUTE, SECOND, Instant
-from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SUCCEEDED, TIMED_OUT, RunState
-from evertick.model.member import Member
-from evertick.model.policy import OnExecutorLost
-from evertick.model.report import LaunchRefused, MembersSeen, Report, RunFinished, RunLost, RunStarted, RunUnknown
+from evertick.model.instant import HOUR, SECOND, Instant
+from evertick.model.report import Report, RunFinished, RunLost
 from evertick.model.routing import FLEET
 from evertick.model.run import RunKey
-from evertick.routing.placement import Placement, parse_placement
+from evertick.model.subrun import SubRunEnd
+from evertick.routing.placement import parse_placement
 from evertick.testing.caller import Caller
+from evertick.testing.clock import SimulatedClock
 from evertick.testing.faults import Faults
 from evertick.testing.invariants import Violation
+from evertick.testing.lines import Line
+from evertick.testing.members import RunningWatch, SimulatedMember
+from evertick.testing.subcalls import SubRunWatch
 from evertick.testing.timeline import Timeline
+from evertick.testing.trace import Trace
 
-LEASE_US: Final = 2 * MINUTE
-"""A member that is away for longer is given up, with all that it has."""
-WHOLE: Final = -1
-"""In place of the number of a shard: the attempt is in one place."""
+TICK_US: Final = 2 * SECOND
+"""While somebody is silent. Not longer: a desk whose ticks come later holds itself for the one that stood still."""
+CALM_US: Final = 12 * SECOND
+"""While everybody is there: often enough to say again what was not answered."""
+LOGS: Final = b'["logs"'
+"""How a question after logs begins; nobody here has any."""
 
 
-class _Attempt:
-    __slots__ = ("end", "key", "number", "parts", "placement", "started_at", "watchers")
+class Trouble(StrEnum):
+    """What befalls a member."""
 
-    def __init__(self, key: RunKey, number: int, placement: Placement, started_at: Instant) -> None:
-        self.key, self.number, self.placement, self.started_at = key, number, placement, started_at
-        wanted = {shard.number: shard.member for shard in placement.wanted} or {WHOLE: placement.member}
-        self.parts: dict[int, str | PartEnd] = dict(wanted)
-        """What each part is: with whom, or how it ended."""
-        self.end: Report | None = None
-        self.watchers: dict[str, None] = {}
+    KILLED = "its worker is killed"
+    FROZEN = "its worker is frozen"
+    ASLEEP = "its machine is frozen"
+    REBOOTED = "its machine is restarted"
+    CUT = "it is cut off"
+    DEAF = "it hears nothing"
+    MUTE = "it is not heard"
 
-    def conclude(self) -> Report | None:
-        """What becomes of the whole, once every part has ended."""
-        ends = {number: part for number, part in self.parts.items() if isinstance(part, PartEnd)}
-        if len(ends) < len(self.parts):
-            return None
-        if WHOLE in ends:
-            return report_of(self.key, self.number, ends[WHOLE])
-        return joined(self.key, self.number, self.placement, ends)
+
+class Host(Protocol):
+    """The node that a process of a scheduler lives on."""
+
+    clock: SimulatedClock
+
+    def later(self, incarnation: int, delay_us: int, action: Callable[..., None], *args: object) -> None: ...
+
+
+class _NoLogs(LogCopies):
+    """Nothing is printed in a simulation."""
+
+    def __init__(self) -> None: ...
+
+    def offsets_of(self, ticket: Ticket) -> dict[str, int]:  # noqa: ARG002
+        return {}
+
+    def forget(self, ticket: Ticket) -> None: ...
+
+
+class _Station:
+    """One process of a scheduler, its desk, and its connection to the hub."""
+
+    def __init__(self, caller: Caller, host: Host, up: Line, down: Line) -> None:
+        self.caller, self.host, self.up, self.down = caller, host, up, down
+        self.desk: FleetDesk
+        self.is_connected = False
+        self.is_listening_closely = False
+        self.look = 0
+        """The number of the next tick, so that an earlier one replaces it."""
+
+    @property
+    def now(self) -> float:
+        return self.host.clock.monotonic_us() / SECOND
+
+    @property
+    def instant(self) -> Instant:
+        return max(self.host.clock.now(), 0)
 
 
 class SimulatedFleet:
-    """It knows an attempt by its key and number, for ever, and never starts it twice."""
-
     def __init__(
         self,
         timeline: Timeline,
         random: Random,
         faults: Callable[[], Faults],
-        tell: Callable[[str, Report], None],
         answer: Callable[[Caller, Report], None],
+        host_of: Callable[[str], Host],
         names: Sequence[str],
         run_max_us: int,
+        lease_us: int,
+        sub_runs: SubRunWatch,
+        trace: Trace,
     ) -> None:
         self._timeline, self._random, self._faults = timeline, random, faults
-        self._tell, self._answer_to = tell, answer
-        self._run_max_us = run_max_us
-        self._away: dict[str, Instant] = {}
-        """Since when."""
-        self._names = names
-        self._nodes: dict[str, None] = {}
-        self._attempts: dict[tuple[RunKey, int], _Attempt] = {}
-        self._fences: dict[RunKey, int] = {}
-        self._done: defaultdict[RunKey, set[int]] = defaultdict(set)
-        """Shards that have succeeded: no attempt may carry them out again."""
-        self._channels: dict[RunKey, Instant] = {}
-        self.started = 0
+        self._answer_to, self._host_of, self._trace = answer, host_of, trace
+        self._lease_us = lease_us
+        self._card_us, self._ttl_us, self._silence_us = lease_us // 8, lease_us // 5, lease_us // 3
+        self._launches: dict[tuple[RunKey, int], Launch] = {}
+        self._stations: dict[str, _Station] = {}
+        self._watch = RunningWatch()
+        self._members = {
+            name: SimulatedMember(
+                name,
+                (("kind", "even" if number % 2 == 0 else "odd"),),
+                timeline,
+                random,
+                faults,
+                self._watch,
+                sub_runs,
+                self,
+                self._from_member,
+                run_max_us,
+                lease_us,
+            )
+            for number, name in enumerate(names)
+        }
+        self._out = {name: Line(timeline, random) for name in names}
+        self._in = {name: Line(timeline, random) for name in names}
+        self._connected: dict[str, int] = {}
+        """The connection under which the hub knows a member; another one's words are dropped."""
+        self._connection = dict.fromkeys(names, 1)
+        """That of the member itself."""
+        self._cards: dict[str, tuple[Mapping[str, Any], Instant]] = {}
+        self._is_troubled: set[str] = set()
+        self._hub_away_until: Instant = 0
         self.is_calm = False
+
+    @property
+    def started(self) -> int:
+        return self._watch.started
+
+    def launch_of(self, key: RunKey, attempt: int) -> Launch:
+        """Of a run, whichever shard of it is asked for."""
+        return self._launches[split_key(key)[0], attempt]
 
     # What nodes ask for
 
     def open(self, caller: Caller) -> None:
-        self._nodes[caller.node] = None
-        self._timeline.after(self._random.randrange(5 * SECOND), self._show, caller.node)
+        """A process begins; whatever the one before it knew is gone."""
+        lines = (Line(self._timeline, self._random), Line(self._timeline, self._random))
+        station = _Station(caller, self._host_of(caller.node), *lines)
+
+        def report(said: Report) -> None:
+            self._report(station, said)
+
+        def tell(member: str, said: bytes) -> None:
+            self._from_node(station, member, said)
+
+        settings = FleetSettings("tcp://127.0.0.1:1", lease_us=self._lease_us, silence_us=self._silence_us)
+        station.desk = FleetDesk(Crew(settings), _NoLogs(), tell, report)
+        self._stations[caller.node] = station
+        self._later(station, self._random.randrange(5 * SECOND), self._connect, station)
+        self._look_soon(station)
 
     def launch(self, caller: Caller, launch: Launch) -> None:
-        self._send(launch.key, self._arrive, caller, launch)
-
-    def stop(self, key: RunKey, number: int) -> None:
-        self._send(key, self._stop, key, number)
-
-    def reconcile(self, caller: Caller, key: RunKey, number: int) -> None:
-        self._send(key, self._answer, caller, key, number)
-
-    def _send(self, key: RunKey, action: Callable[..., None], *args: object) -> None:
-        """What is said about one run arrives in the order it was said."""
-        at = max(self._timeline.now + self._random.randrange(20 * MILLISECOND), self._channels.get(key, 0) + 1)
-        self._channels[key] = at
-        self._timeline.at(at, action, *args)
-
-    # Members
-
-    def begin(self) -> None:
-        if self._faults().member_outages_per_hour:
-            for name in self._names:
-                self._later_away(name)
-
-    def calm_down(self) -> None:
-        """Nobody goes any more, and everybody comes back."""
-        self.is_calm = True
-        self._away.clear()
-        self._show_all()
-
-    def _later_away(self, name: str) -> None:
-        wait_us = int(self._random.expovariate(self._faults().member_outages_per_hour) * HOUR)
-        self._timeline.after(wait_us, self._go_away, name)
-
-    def _go_away(self, name: str) -> None:
-        if self.is_calm:
-            return
-        self._away[name] = self._timeline.now
-        away_us = self._random.randrange(SECOND, 3 * LEASE_US)
-        self._timeline.after(LEASE_US, self._give_up, name, self._timeline.now)
-        self._timeline.after(away_us, self._come_back, name)
-        self._show_all()
-
-    def _give_up(self, name: str, since: Instant) -> None:
-        if self._away.get(name) == since:
-            for attempt in list(self._attempts.values()):
-                for number, part in list(attempt.parts.items()):
-                    if part == name and attempt.end is None:
-                        self._part_ended(attempt, number, LOST)
-            self._show_all()
-
-    def _come_back(self, name: str) -> None:
-        self._away.pop(name, None)
-        self._show_all()
-        if not self.is_calm:
-            self._later_away(name)
-
-    def _show_all(self) -> None:
-        for node in self._nodes:
-            self._show(node)
-
-    def _show(self, node: str) -> None:
-        members = [
-            Member(
-                name,
-                is_healthy=name not in self._away,
-                running=0,
-                labels=(("kind", "even" if number % 2 == 0 else "odd"),),
-                is_awaited=name in self._away and self._timeline.now - self._away[name] < LEASE_US,
-            )
-            for number, name in enumerate(self._names)
-        ]
-        self._tell(node, MembersSeen(FLEET, members))
-
-    # Attempts
-
-    def _arrive(self, caller: Caller, launch: Launch) -> None:
-        key, number = launch.key, launch.attempt
         placement = parse_placement(launch.executor)
         if placement.executor != FLEET or not placement.members:
-            raise Violation(f"{key.run_id} is for the fleet, and was launched on {launch.executor!r}")
-        if (key, number) in self._attempts:
-            self._answer(caller, key, number)
-        elif launch.fence < self._fences.get(key, 0):
-            self._refuse(caller, LaunchRefused(key, number, "a newer owner launched this run"))
-        elif set(placement.members) & self._away.keys() or self._random.random() < self._faults().refusal:
-            self._refuse(caller, LaunchRefused(key, number, "away, or full"))
+            raise Violation(f"{launch.key.run_id} is for the fleet, and was launched on {launch.executor!r}")
+        self._launches.setdefault((launch.key, launch.attempt), launch)
+        station = self._stations[caller.node]
+        order = Order(launch.key, launch.attempt, launch.fence, str(launch.trigger), "", None, "")
+        station.desk.launch(order, launch.executor, station.now)
+
+    def stop(self, caller: Caller, key: RunKey, attempt: int) -> None:
+        self._stations[caller.node].desk.stop(key, attempt, "")
+
+    def reconcile(self, caller: Caller, runs: Sequence[tuple[RunKey, int, str]]) -> None:
+        station = self._stations[caller.node]
+        station.desk.reconcile(runs, station.now)
+
+    def sub_run_ended(self, caller: Caller, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
+        self._stations[caller.node].desk.sub_run_ended(key, attempt, step, number, end)
+
+    def _report(self, station: _Station, report: Report) -> None:
+        if isinstance(report, RunFinished | RunLost) and report.executor:
+            told = parse_placement(report.executor)
+            self._watch.note_done(report.key, (shard.number for shard in told.shards if shard.is_done))
+        self._answer_to(station.caller, report)
+
+    # Between nodes and the hub
+
+    def _later(self, station: _Station, delay_us: int, action: Callable[..., None], *args: object) -> None:
+        """Let a process do something, if it still lives then and is not stalled."""
+        station.host.later(station.caller.incarnation, delay_us, action, *args)
+
+    def _connect(self, station: _Station) -> None:
+        if self._stations.get(station.caller.node) is not station:
+            return
+        if self._timeline.now < self._hub_away_until:
+            self._later(station, 5 * SECOND, self._connect, station)
+            return
+        station.is_connected = True
+        station.desk.connected(station.now)
+        now = self._timeline.now
+        there: list[dict[str, Any]] = []
+        away: list[dict[str, Any]] = []
+        for name, (card, seen_at) in self._cards.items():
+            one = {"card": card, "address": name, "age": (now - seen_at) / SECOND}
+            (there if name in self._connected else away).append(one)
+        station.desk.cards(there, station.now, station.instant, away)
+
+    def _disconnect(self, station: _Station) -> None:
+        if station.is_connected and (station.up.is_cut or station.down.is_cut):
+            station.is_connected = False
+            station.up.lose()
+            station.down.lose()
+            station.desk.disconnected(station.now)
+
+    def _from_node(self, station: _Station, member: str, lines: bytes) -> None:
+        if station.is_connected and not lines.startswith(LOGS):
+            station.up.carry(self._to_member, member, lines)
+
+    def _to_nodes(self, message: Mapping[str, Any]) -> None:
+        for station in self._stations.values():
+            if station.is_connected:
+                station.down.carry(self._arrive, station, message)
+
+    def _arrive(self, station: _Station, message: Mapping[str, Any]) -> None:
+        self._later(station, 0, self._take, station, message)
+
+    def _take(self, station: _Station, message: Mapping[str, Any]) -> None:
+        desk, now = station.desk, station.now
+        if not station.is_connected:
+            return
+        desk.listening(now)
+        match message:
+            case {"lines": bytes(lines), "member": str(member)}:
+                desk.heard(member, lines, now)
+            case {"card": card, "address": str(address)}:
+                desk.card(card, address, now, station.instant)
+            case {"gone": str(member)}:
+                desk.gone(member, now)
+        if self._misses_somebody(station):
+            self._look_soon(station)
+
+    def _misses_somebody(self, station: _Station) -> bool:
+        return not all(member.is_healthy for member in station.desk.members)
+
+    def _look_soon(self, station: _Station) -> None:
+        if not station.is_listening_closely:
+            station.is_listening_closely = True
+            station.look += 1
+            self._later(station, TICK_US, self._tick, station, station.look)
+
+    def _tick(self, station: _Station, number: int) -> None:
+        if number != station.look:
+            return
+        station.desk.tick(station.now)
+        if station.is_connected and not station.down.is_cut:
+            station.desk.listening(station.now)  # the hub says once a second that it would be heard
+        station.look += 1
+        station.is_listening_closely = self._misses_somebody(station)
+        wait_us = TICK_US if station.is_listening_closely else CALM_US
+        self._later(station, wait_us, self._tick, station, station.look)
+
+    # Between the hub and members
+
+    def _from_member(self, name: str, message: Mapping[str, Any]) -> None:
+        self._out[name].carry(self._to_hub, name, self._connection[name], message)
+
+    def _to_hub(self, name: str, connection: int, message: Mapping[str, Any]) -> None:
+        if self._connected.get(name) != connection:
+            return  # it was given up; it hears of that, and comes again
+        match message:
+            case {"card": card}:
+                self._cards[name] = (card, self._timeline.now)
+                self._to_nodes({"card": card, "address": name})
+                self._in[name].carry(self._members[name].acknowledge, card["stamp"])
+            case {"lines": lines}:
+                self._to_nodes({"member": name, "lines": lines})
+
+    def _to_member(self, name: str, lines: bytes) -> None:
+        if name in self._connected:
+            self._in[name].carry(self._members[name].hear, lines)
+
+    def _join(self, name: str) -> None:
+        """It dials anew."""
+        self._connection[name] += 1
+        self._connected[name] = self._connection[name]
+        self._members[name].return_anew()
+
+    def _miss(self, name: str, connection: int) -> None:
+        """The hub has not heard it for too long."""
+        if self._connected.get(name) == connection:
+            del self._connected[name]
+            self._in[name].lose()
+            self._to_nodes({"gone": name})
+
+    def _beat(self, name: str) -> None:
+        self._members[name].show()
+        self._timeline.after(self._card_us, self._beat, name)
+
+    # What befalls them
+
+    def begin(self) -> None:
+        for name in self._members:
+            self._connected[name] = self._connection[name]
+            self._timeline.after(self._random.randrange(self._card_us), self._beat, name)
+            self._now_and_then(self._trouble, name)
+        self._now_and_then(self._cut_off_a_node)
+        self._now_and_then(self._lose_the_hub)
+
+    def calm_down(self) -> None:
+        """Nothing more befalls anybody, and what has is over soon."""
+        self.is_calm = True
+        for member in self._members.values():
+            member.is_calm = True
+
+    def _now_and_then(self, action: Callable[..., None], *args: object) -> None:
+        per_hour = self._faults().member_outages_per_hour
+        if per_hour and not self.is_calm:
+            wait_us = int(self._random.expovariate(per_hour) * HOUR)
+            self._timeline.after(wait_us, self._happen, action, *args)
+
+    def _happen(self, action: Callable[..., None], *args: object) -> None:
+        if not self.is_calm:
+            action(*args)
+            self._now_and_then(action, *args)
+
+    def _trouble(self, name: str) -> None:
+        if name not in self._is_troubled:
+            self._befall(name, self._random.choice(tuple(Trouble)), self._random.randrange(SECOND, 3 * self._lease_us))
+
+    def _befall(self, name: str, trouble: Trouble, for_us: int) -> None:
+        self._trace.add(name, "%s for %s s", trouble, for_us // SECOND)
+        self._is_troubled.add(name)
+        member, until = self._members[name], self._timeline.now + for_us
+        is_long = for_us > self._ttl_us
+        match trouble:
+            case Trouble.KILLED | Trouble.REBOOTED:
+                self._out[name].cut(until, is_lossy=True)
+                self._in[name].cut(until, is_lossy=True)
+                if trouble is Trouble.REBOOTED:
+                    member.reboot()
+                member.is_worker_there = False
+                self._miss(name, self._connection[name])
+            case Trouble.FROZEN | Trouble.ASLEEP:
+                # What is sent to it lies in its buffers, and is read when it goes on.
+                member.is_worker_frozen = True
+                self._out[name].cut(until, is_lossy=False)
+                self._in[name].cut(until, is_lossy=False)
+                if trouble is Trouble.ASLEEP:
+                    member.freeze(until)
+            case Trouble.CUT | Trouble.MUTE:
+                self._out[name].cut(until, is_lossy=is_long)
+                if trouble is Trouble.CUT:
+                    self._in[name].cut(until, is_lossy=is_long)
+            case Trouble.DEAF:
+                self._in[name].cut(until, is_lossy=False)
+        if is_long and trouble is not Trouble.DEAF:
+            self._timeline.after(self._ttl_us, self._miss, name, self._connection[name])
+        self._timeline.at(until + SECOND, self._recover, name)
+
+    def _recover(self, name: str) -> None:
+        """A second later: what lay in buffers was read before."""
+        self._trace.add(name, "is well again")
+        self._is_troubled.discard(name)
+        if self._connected.get(name) != self._connection[name]:
+            self._join(name)
         else:
-            self._start(caller, launch, placement)
+            self._members[name].is_worker_frozen = False
 
-    def _start(self, caller: Caller, launch: Launch, placement: Placement) -> None:
-        key, number = launch.key, launch.attempt
-        self._refuse_second_start(launch, placement)
-        self._fences[key] = launch.fence
-        attempt = self._attempts[key, number] = _Attempt(key, number, placement, self._timeline.now)
-        attempt.watchers[caller.node] = None
-        self.started += 1
-        longest_us = 20 * SECOND if self.is_calm else self._run_max_us
-        for part in attempt.parts:
-            lasts_us = int(longest_us * self._random.random() ** 3) + MILLISECOND
-            self._timeline.after(lasts_us, self._finish, attempt, part)
-        self._report(attempt, RunStarted(key, number, attempt.started_at))
+    def _cut_off_a_node(self) -> None:
+        """From the fleet, not from the ledger."""
+        stations = [station for station in self._stations.values() if station.is_connected and not station.up.is_cut]
+        if stations:
+            station = self._random.choice(stations)
+            self._cut_off(station, self._random.randrange(SECOND, 2 * self._lease_us))
 
-    def _refuse_second_start(self, launch: Launch, placement: Placement) -> None:
-        key = launch.key
-        for before in (one for (known, _), one in self._attempts.items() if known == key):
-            is_known = isinstance(before.end, RunFinished) and before.end.state in (FAILED, TIMED_OUT)
-            if launch.job.policy.on_executor_lost is OnExecutorLost.FAIL and not is_known:
-                raise Violation(f"{key.run_id} runs at most once, and nobody knows how {before.number} ended")
-        again = self._done[key] & {shard.number for shard in placement.wanted}
-        if again and launch.attempt > 1:
-            raise Violation(f"{key.run_id}: the shards {sorted(again)} had succeeded and were started again")
+    def _cut_off(self, station: _Station, for_us: int) -> None:
+        self._trace.add(station.caller.node, "is cut off from the fleet for %s s", for_us // SECOND)
+        until = self._timeline.now + for_us
+        for line in (station.up, station.down):
+            line.cut(until, is_lossy=False)
+        if for_us > self._ttl_us:
+            self._later(station, self._ttl_us, self._disconnect, station)
+            self._timeline.at(until + SECOND, self._dial, station)
 
-    def _finish(self, attempt: _Attempt, part: int) -> None:
-        with_whom = attempt.parts[part]
-        if attempt.end is not None or isinstance(with_whom, PartEnd):
-            return
-        if with_whom in self._away:
-            # It ended unheard: told when its member is back, unless that was given up by then.
-            self._timeline.after(10 * SECOND, self._finish, attempt, part)
-            return
-        luck, failure = self._random.random(), self._faults().failure
-        self._part_ended(attempt, part, SUCCEEDED if luck >= failure else FAILED)
+    def _dial(self, station: _Station) -> None:
+        self._later(station, 0, self._redial, station)
 
-    def _stop(self, key: RunKey, number: int) -> None:
-        attempt = self._attempts.get((key, number))
-        if attempt is not None and attempt.end is None:
-            for part in attempt.parts:
-                self._timeline.after(self._random.randrange(5 * SECOND), self._part_ended, attempt, part, CANCELLED)
+    def _redial(self, station: _Station) -> None:
+        if not station.is_connected and not station.up.is_cut:
+            self._connect(station)
 
-    def _part_ended(self, attempt: _Attempt, part: int, state: RunState) -> None:
-        member = attempt.parts[part]
-        if attempt.end is not None or isinstance(member, PartEnd):
-            return
-        attempt.parts[part] = PartEnd(member, state, self._timeline.now, int(state is not SUCCEEDED))
-        attempt.end = attempt.conclude()
-        if attempt.end is not None:
-            if isinstance(attempt.end, RunFinished | RunLost) and attempt.placement.shards:
-                # Of what was reported: until then it may be carried out again.
-                told = parse_placement(attempt.end.executor)
-                self._done[attempt.key] |= {shard.number for shard in told.shards if shard.is_done}
-            self._report(attempt, attempt.end)
-
-    def _answer(self, caller: Caller, key: RunKey, number: int) -> None:
-        attempt = self._attempts.get((key, number))
-        if attempt is None:
-            self._refuse(caller, RunUnknown(key, number))
-            return
-        attempt.watchers[caller.node] = None
-        self._tell_one(caller.node, attempt.end or RunStarted(key, number, attempt.started_at))
-
-    # How it is told
-
-    def _refuse(self, caller: Caller, report: LaunchRefused | RunUnknown) -> None:
-        self._timeline.after(self._random.randrange(20 * MILLISECOND), self._answer_to, caller, report)
-
-    def _report(self, attempt: _Attempt, report: Report) -> None:
-        for node in attempt.watchers:
-            self._tell_one(node, report)
-
-    def _tell_one(self, node: str, report: Report) -> None:
-        for delay_us in self._faults().delays_us(self._random):
-            self._timeline.after(delay_us, self._tell, node, report)
+    def _lose_the_hub(self) -> None:
+        for_us = self._random.randrange(SECOND, 2 * self._lease_us)
+        self._trace.add("hub", "is gone for %s s", for_us // SECOND)
+        self._hub_away_until = self._timeline.now + for_us
+        for name in self._members:
+            if name not in self._is_troubled:
+                self._befall(name, Trouble.CUT, self._ttl_us + for_us)
+                self._miss(name, self._connection[name])
+        for station in self._stations.values():
+            if station.is_connected and not station.up.is_cut:
+                self._cut_off(station, self._ttl_us + for_us)

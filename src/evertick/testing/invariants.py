@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant, to_text
-from evertick.model.ledger import Batch, Committed, JobRecord, ScheduleLine
-from evertick.model.lifecycle import ACTIVE, PLANNED, TERMINAL
+from evertick.model.ledger import Batch, Claim, Committed, JobRecord, ScheduleLine
+from evertick.model.lifecycle import ACTIVE, PLANNED, TERMINAL, WAITING
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.planning.schedules import next_of
 from evertick.planning.verify import Cover, stretches, uncovered, watermark_of
@@ -30,11 +30,15 @@ class LedgerWatch:
         line: Callable[[RunKey], LedgerRow | None],
         queue_limit: int | None = None,
         is_queued: Callable[[str], bool] = lambda _job_id: False,
+        rivals: Mapping[str, int] | None = None,
     ) -> None:
         self._line = line
         self._queue_limit = queue_limit
         self._is_queued = is_queued
+        self._rivals = rivals or {}
+        """The priority of each job whose waiting runs need nothing but a place in the queue."""
         self._in_queue: set[RunKey] = set()
+        self.tell_of_end: Callable[[LedgerRow], None] = lambda _row: None
         self.rows: dict[RunKey, LedgerRow] = {}
         self._by_job: defaultdict[str, dict[Instant, LedgerRow]] = defaultdict(dict)
         self._gaps: defaultdict[str, list[tuple[Instant, Instant]]] = defaultdict(list)
@@ -49,6 +53,8 @@ class LedgerWatch:
 
     def committed(self, batch: Batch, result: Committed) -> None:
         """A batch was written in one transaction: look at all it touched."""
+        for claim in batch.claims:
+            self._check_turns(claim, result)
         withdrawn = set(batch.withdrawn)
         for key in batch.withdrawn:
             row = self._line(key)
@@ -62,6 +68,28 @@ class LedgerWatch:
             if key not in withdrawn:
                 self._note_change(key)
         self._note_planning(batch)
+
+    def _check_turns(self, claim: Claim, result: Committed) -> None:
+        """A place in a queue goes to the highest priority that waits, on whichever node; asked before it is noted."""
+        waiting = {
+            row.key.job_id
+            for row in self.rows.values()
+            if row.state is WAITING and row.key.job_id in self._rivals and not self._is_held(row.key.job_id)
+        }
+        busy = {key.job_id for key in (*self._in_queue, *claim.keys)}
+        taken = len(self._in_queue)
+        for key in claim.keys:
+            if key in result.crowded or key in self._in_queue or key not in self.rows:
+                continue
+            taken += 1
+            mine = self._rivals.get(key.job_id, claim.priorities.get(key.job_id, 0))
+            first = sorted(one for one in waiting - busy if self._rivals[one] > mine)
+            if first and taken + len(first) > claim.limit and key not in claim.insisting:
+                raise Violation(f"{key.run_id} got a place in the queue, and {first[0]} of a higher priority waits")
+
+    def _is_held(self, job_id: str) -> bool:
+        record = self._records.get(job_id)
+        return record is not None and record.held
 
     def recorded(self, changes: Sequence[Change], refused: Collection[RunKey]) -> None:
         for key in dict.fromkeys(change.key for change in changes):
@@ -121,6 +149,8 @@ class LedgerWatch:
         if row.decided_by != before.decided_by:
             raise Violation(f"{key.run_id} was decided twice: by {before.decided_by}, and by {row.decided_by}")
         self.rows[key] = row
+        if row.state in TERMINAL:
+            self.tell_of_end(row)
         if not key.origin:
             self._by_job[key.job_id][key.scheduled_for] = row
         if self._queue_limit is not None and self._is_queued(key.job_id):
@@ -205,6 +235,9 @@ class LedgerWatch:
             raise Violation(f"{key.run_id} was launched before it was in the ledger")
         if row.state in TERMINAL and is_owner:
             raise Violation(f"{key.run_id} was launched by its owner after it had ended as {row.state}")
+
+    def has_active(self, job_id: str) -> bool:
+        return any(row.key.job_id == job_id and row.state in ACTIVE for row in self.rows.values())
 
     def open_rows(self) -> Iterable[LedgerRow]:
         return (row for row in self.rows.values() if row.state not in TERMINAL)

@@ -26,6 +26,7 @@ from evertick.loop.effects import (
     Release,
     Resync,
     Stop,
+    TellStep,
 )
 from evertick.loop.messages import (
     BucketsGained,
@@ -40,6 +41,7 @@ from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import NODE_PREFIX, bucket_lease
+from evertick.model.lifecycle import LAUNCHING
 from evertick.model.run import RunKey
 from evertick.operations import message_of
 from evertick.testing.caller import Caller
@@ -47,16 +49,16 @@ from evertick.testing.clock import SimulatedClock
 from evertick.testing.executors import SimulatedExecutors
 from evertick.testing.faults import Faults
 from evertick.testing.invariants import Violation
+from evertick.testing.requirements import PreviousSuccessWatch
 from evertick.testing.scenario import Ownership, Scenario
 from evertick.testing.timeline import Timeline
 from evertick.testing.trace import Trace
+from evertick.testing.turns import TurnWatch
 from evertick.testing.unreliable import Backend, NodeCrashed, StoreHandle
 from evertick.testing.writer import SimulatedWriter
 
 STOP_MAX_US = 30 * SECOND
 """A node that is asked to shut down waits this long for its runs."""
-TURNS_PER_SECOND_MAX = 5_000
-"""A loop that turns faster than this does not get anywhere."""
 
 
 class Decide(Protocol):
@@ -101,6 +103,7 @@ class Node:
         definitions: Callable[[], Sequence[Job]],
         faults: Callable[[], Faults],
         trace: Trace,
+        previous: PreviousSuccessWatch,
         decide: Decide,
     ) -> None:
         self.name = name
@@ -110,7 +113,7 @@ class Node:
         self.incarnation = 0
         self.is_up = False
         self.state: State | None = None
-        self.turns = 0
+        self._turn_watch = TurnWatch(name)
         self._scenario = scenario
         self._timeline = timeline
         self._random = random
@@ -119,17 +122,20 @@ class Node:
         self._definitions = definitions
         self._faults = faults
         self._trace = trace
+        self._previous = previous
         self._decide = decide
         self._store = StoreHandle(backend, random, faults)
         self._stalled_until: Instant = 0
-        self._jumped_us = 0
-        self._stalled_us = 0
-        self._second = (0, 0)
         self._post = Random(f"post of {name} in world {scenario.seed}")
 
     @property
     def caller(self) -> Caller:
         return Caller(self.name, self.incarnation)
+
+    @property
+    def turns(self) -> int:
+        """How often its loop was asked to decide."""
+        return self._turn_watch.turns
 
     @property
     def is_leaving(self) -> bool:
@@ -152,7 +158,7 @@ class Node:
         self._wakes_at: Instant | None = None
         self._stops_by: Instant | None = None
         self._leadership: Leadership | None = None
-        self._jumped_us = self._stalled_us = 0
+        self._turn_watch.begin()
         self._trace.add(self.name, "starts as number %s", self.incarnation)
         try:
             self._own()
@@ -220,9 +226,9 @@ class Node:
         self._stalled_until = max(self._stalled_until, until)
         if is_suspended:
             self.clock.sleep(more_us)
-            self._jumped_us += more_us
+            self._turn_watch.jumped(more_us)
         else:
-            self._stalled_us += more_us
+            self._turn_watch.stalled(more_us)
 
     def cut_off(self, for_us: int) -> None:
         """It goes on, and reaches the store no more for a while."""
@@ -235,7 +241,7 @@ class Node:
     def jump(self, by_us: int) -> None:
         self._trace.add(self.name, "has its clock set by %s s", by_us // SECOND)
         self.clock.jump(by_us)
-        self._jumped_us += by_us
+        self._turn_watch.jumped(by_us)
 
     # What reaches it
 
@@ -305,7 +311,7 @@ class Node:
         assert state is not None
         messages, self._inbox = [TimePassed(self.clock.monotonic_us()), *self._inbox], []
         now = self.clock.now()
-        jumps, stalls = state.statistics.clock_jumps, state.statistics.stalls
+        noticed = (state.statistics.clock_jumps, state.statistics.stalls)
         try:
             decision = self._decide(state, messages, now)
         except Violation:
@@ -313,8 +319,7 @@ class Node:
         except Exception as error:
             said = ", ".join(type(message).__name__ for message in messages)
             raise Violation(f"decide raised {type(error).__name__}: {error} (told: {said})") from error
-        self._check_time(state, jumps, stalls)
-        self._check_pace()
+        self._turn_watch.check(state, noticed, self._faults().drift_max_ppm, self._timeline.now)
         for effect in decision.effects:
             self._carry_out(effect)
         if self._stops_by is not None and self._is_done(state):
@@ -323,32 +328,11 @@ class Node:
         # A sleep is measured by the clock that nobody sets; a jump is seen when it is over.
         self._poke(self._timeline.now + max(decision.wake_at - now, 100))
 
-    def _check_time(self, state: State, jumps: int, stalls: int) -> None:
-        """Time going wrong is an event: what was done to this node's clocks must have been noticed."""
-        settings = state.settings
-        if state.statistics.iterations > 1:
-            # While it stood still its clocks drifted apart, which may hide a small jump.
-            apart_us = self._stalled_us * self._faults().drift_max_ppm // 1_000_000
-            if (
-                abs(self._jumped_us) > settings.clock_jump_us + SECOND + apart_us
-                and state.statistics.clock_jumps == jumps
-            ):
-                raise Violation(f"{self.name}: its clock went wrong by {self._jumped_us} us, and nobody noticed")
-            if self._stalled_us > settings.stall_us + SECOND and state.statistics.stalls == stalls:
-                raise Violation(f"{self.name}: it stood still for {self._stalled_us} us, and nobody noticed")
-        self._jumped_us = self._stalled_us = 0
-        self.turns += 1
-
-    def _check_pace(self) -> None:
-        second, turns = self._second
-        now = self._timeline.now // SECOND
-        self._second = (now, turns + 1 if now == second else 1)
-        if turns > TURNS_PER_SECOND_MAX:
-            raise Violation(f"{self.name}: the loop spins, {turns} turns within a second")
-
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Commit() | Record():
+                assert self.state is not None
+                self._check_starts(self.state, effect)
                 self._writer.write(effect)
             case Launch():
                 self._trace.add(self.name, "launches %s attempt %s", effect.key, effect.attempt)
@@ -362,10 +346,12 @@ class Node:
                 self._executors.stop(self.caller, key, attempt)
             case Reconcile(runs):
                 self._executors.reconcile(self.caller, runs)
+            case TellStep():
+                self._executors.sub_run_ended(self.caller, effect)
             case LookUp(keys):
                 self._writer.write(lambda: look_up(self._store, keys))
             case LookUpOutcomes():
-                self._writer.write(lambda: outcomes(self._store, effect))
+                self._writer.write(lambda: self._outcomes(effect))
             case Audit():
                 # Without owners a run is written over by nodes that do not have it.
                 if self._scenario.ownership is not Ownership.NONE:
@@ -380,6 +366,18 @@ class Node:
                 raise Violation(f"{fields['run']} is {fields['state']} and waits for nothing: the loop has lost it")
             case Log(event, fields):
                 self._trace.add(self.name, "%s %s", event, fields)
+
+    def _outcomes(self, asked: LookUpOutcomes) -> list[Message]:
+        found = outcomes(self._store, asked)
+        self._previous.read(asked.key)
+        return found
+
+    def _check_starts(self, state: State, effect: Commit | Record) -> None:
+        for change in effect.changes if isinstance(effect, Record) else effect.batch.changes:
+            if change.state is LAUNCHING and change.attempt == 1:
+                self._previous.starting(self.caller, change.key, state.owns)
+            else:
+                self._previous.decided(self.caller, change.key, change.state)
 
     def _check_lease(self, launch: Launch) -> None:
         """Nothing is launched by a node that cannot know whether another owns it by now."""

@@ -48,7 +48,7 @@ class People:
         self._nodes = nodes
         self._faults = faults
         self._trace = trace
-        self.jobs = {job.id: job for job in (*scenario.jobs, *scenario.chains)}
+        self.jobs = {job.id: job for job in (*scenario.jobs, *scenario.chains, *scenario.called)}
         self._there_since = dict.fromkeys(self.jobs, scenario.start)
         self._requests: list[Request] = []
         self._next_id = 1
@@ -56,6 +56,10 @@ class People:
 
     def definitions(self) -> Sequence[Job]:
         return tuple(self.jobs.values())
+
+    def there_since(self, job_id: str) -> Instant | None:
+        """None: it is not there."""
+        return self._there_since.get(job_id)
 
     def begin(self) -> None:
         for node in self._nodes:
@@ -86,7 +90,7 @@ class People:
             missing = [name for name in self._names() if name not in self.jobs]
             if missing:
                 drawn = draw_job(random, random.choice(missing), start, length_us, period_us)
-                self._write(self._scenario.routed(drawn))
+                self._write(self._scenario.settled(drawn))
             return
         match random.randrange(6):
             case 0 | 1:

@@ -9,11 +9,13 @@ from random import Random
 
 from evertick.loop.settings import LoopSettings
 from evertick.model.chain import After, AfterMode
+from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import HOUR, MINUTE, SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.policy import Backoff, Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.routing import FLEET, Routing, Strategy
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
+from evertick.model.work import Step, SubJob, Work
 from evertick.testing.faults import Faults
 
 # An ordinary day, a spring and an autumn night in Europe, and one in a zone of half hours.
@@ -53,6 +55,14 @@ class Scenario:
     """Of the fleet that the loop itself chooses from."""
     routings: Mapping[str, Routing] = field(default_factory=dict)
     """How, by job; the others run where they are launched."""
+    member_lease_us: int = 2 * MINUTE
+    """How long what a member runs goes on without an acknowledged card."""
+    calls: Mapping[str, Work] = field(default_factory=dict)
+    """By job: the work of those that run another job as a step, and wait for it."""
+    called: tuple[Job, ...] = ()
+    """Jobs that only run as steps of others; nobody edits them."""
+    required: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By job: whose last run must have succeeded; empty: its own."""
     chains: tuple[Job, ...] = ()
     """Jobs that run after others, and have no schedule of their own; nobody edits them."""
     is_told_of_requests: bool = False
@@ -67,14 +77,28 @@ class Scenario:
         """Whether what runs on a machine lives by the lease of its node."""
         return self.ownership is Ownership.LEASED and not self.is_fleet_shared
 
-    def routed(self, job: Job) -> Job:
-        """A job stays with the fleet, or away from it, for all its life, as its runs do."""
-        return replace(job, routing=self.routings[job.id]) if job.id in self.routings else job
+    @property
+    def rivals(self) -> Mapping[str, int]:
+        """The priority of each queued job that waits for its place and nothing else: not for jobs, nor for a member."""
+        queued = (job for job in self.jobs if job.queue is not None and not job.routing.is_remote)
+        return {job.id: job.priority for job in queued if job.after is None}
+
+    def settled(self, job: Job) -> Job:
+        """What a job keeps for all its life: a place on the fleet or none, what it calls, whose success it requires."""
+        if job.id in self.routings:
+            job = replace(job, routing=self.routings[job.id])
+        if job.id in self.calls:
+            job = replace(job, work=self.calls[job.id])
+        if job.id in self.required:
+            job = replace(job, constraints=(RequirePreviousSuccess(self.required[job.id]),))
+        return job
 
     def __str__(self) -> str:
         fleet = ", one fleet" if self.is_fleet_shared else ""
         fleet += f", {len(self.members)} members for {len(self.routings)} of the jobs" if self.members else ""
         fleet += f", {len(self.chains)} chained" if self.chains else ""
+        fleet += f", {len(self.calls)} calling" if self.calls else ""
+        fleet += f", {len(self.required)} requiring" if self.required else ""
         return (
             f"{self.nodes} nodes ({self.ownership}{fleet}), {len(self.jobs)} jobs, {self.length_us / HOUR:g} h from "
             f"{to_text(self.start)}, planning {self.settings.preread_us // SECOND} s ahead; {self.faults}"
@@ -156,11 +180,17 @@ def draw_scenario(
         is_told_of_requests=luck.random() < 0.5,
         runs_lease_us=(12 * SECOND if is_brisk else 10 * MINUTE) * Random(f"runs {seed}").choice((1, 1, 2)),
         return_us=MINUTE if is_brisk else 30 * MINUTE,
+        member_lease_us=20 * SECOND if is_brisk else 2 * MINUTE,
+        required=draw_required(Random(f"required {seed}"), names, ownership),
     )
+    called = draw_called(Random(f"called {seed}"), ownership, start, length_us, period_us)
+    if called:
+        calls = draw_calls(Random(f"calls {seed}"), names, [job.id for job in called])
+        scenario = replace(scenario, called=called, calls=calls)
     if scenario.has_keepers:
         # Some runs are longer than a lease lasts, or nobody would see what becomes of them.
         scenario = replace(scenario, run_max_us=period_us * Random(f"long runs {seed}").choice((2, 6, 15)))
-    return replace(scenario, jobs=tuple(map(scenario.routed, scenario.jobs)))
+    return replace(scenario, jobs=tuple(map(scenario.settled, scenario.jobs)))
 
 
 def draw_fleet(
@@ -188,6 +218,28 @@ def draw_chains(
         job = draw_job(random, f"chain-{number}", start, length_us, period_us)
         drawn.append(replace(job, schedules=(), stops=(), restarts=(), after=after))
     return tuple(drawn)
+
+
+def draw_called(
+    random: Random, ownership: Ownership, start: Instant, length_us: int, period_us: int
+) -> tuple[Job, ...]:
+    """In two worlds of five. Not in the queue: a run that has its place would wait for one that waits for a place."""
+    if ownership is Ownership.NONE or random.random() < 0.6:
+        return ()
+    drawn = [draw_job(random, name, start, length_us, period_us) for name in ("sub-0", "sub-2")]
+    return tuple(replace(job, schedules=(), stops=(), restarts=()) for job in drawn)
+
+
+def draw_calls(random: Random, names: Sequence[str], called: Sequence[str]) -> Mapping[str, Work]:
+    steps = {name: Step("call", SubJob(random.choice(called))) for name in names if random.random() < 0.5}
+    return {name: Work(steps=(step,)) for name, step in steps.items()}
+
+
+def draw_required(random: Random, names: Sequence[str], ownership: Ownership) -> Mapping[str, tuple[str, ...]]:
+    """In two worlds of five; without owners nobody could say which run was the last."""
+    if ownership is Ownership.NONE or random.random() < 0.6:
+        return {}
+    return {name: random.choice(((), (random.choice(names),))) for name in names if random.random() < 0.4}
 
 
 def draw_job(random: Random, job_id: str, start: Instant, length_us: int, period_us: int) -> Job:

@@ -21,7 +21,9 @@ from evertick.testing.fleet import SimulatedFleet
 from evertick.testing.invariants import LedgerWatch, Violation
 from evertick.testing.node import Decide, Node
 from evertick.testing.people import People
+from evertick.testing.requirements import PreviousSuccessWatch
 from evertick.testing.scenario import QUEUE, Ownership, Scenario, draw_scenario, is_queued
+from evertick.testing.subcalls import SubRunWatch
 from evertick.testing.timeline import Timeline
 from evertick.testing.trace import Trace
 from evertick.testing.unreliable import Backend
@@ -93,16 +95,20 @@ class World:
         self.happened: Counter[str] = Counter()
         self.trace = Trace(timeline)
         is_agreed = scenario.ownership is not Ownership.NONE
-        watch = LedgerWatch(store.line, dict(scenario.settings.queues).get(QUEUE), is_queued)
+        watch = LedgerWatch(store.line, dict(scenario.settings.queues).get(QUEUE), is_queued, scenario.rivals)
         self.backend = Backend(store, watch, timeline, are_epochs_checked=is_agreed)
+        self.sub_runs = SubRunWatch()
         self.fleet = SimulatedFleet(
             timeline,
             Random(f"fleet of world {scenario.seed}"),
             self._faults,
-            self._tell,
             self._answer,
+            lambda name: self._node_of[name],
             scenario.members,
             scenario.run_max_us,
+            scenario.member_lease_us,
+            self.sub_runs,
+            self.trace,
         )
         self.executors = SimulatedExecutors(
             timeline,
@@ -117,7 +123,12 @@ class World:
             has_keepers=scenario.has_keepers,
             fleet=self.fleet,
             routed=scenario.routings,
+            sub_runs=self.sub_runs,
         )
+        # One that owns everything knows at once what it tells the ledger.
+        margin_us = 0 if scenario.ownership is Ownership.ALONE else 3 * scenario.lease_us
+        previous = PreviousSuccessWatch(timeline, scenario.required, margin_us, self._there_since, watch.has_active)
+        watch.tell_of_end = previous.ended
         self.nodes = [
             Node(
                 f"node-{number}",
@@ -129,6 +140,7 @@ class World:
                 self._definitions,
                 self._faults,
                 self.trace,
+                previous,
                 decide,
             )
             for number in range(scenario.nodes)
@@ -160,6 +172,7 @@ class World:
         self._settle()
         self._check_ledger()
         self.people.check_answers()
+        self.sub_runs.check(self.backend.watch.rows)
 
     # What goes wrong
 
@@ -296,6 +309,9 @@ class World:
 
     def _faults(self) -> Faults:
         return self.faults
+
+    def _there_since(self, job_id: str) -> Instant | None:
+        return self.people.there_since(job_id)
 
     def _definitions(self) -> Sequence[Job]:
         return self.people.definitions()

@@ -98,7 +98,7 @@ class FleetDesk:
         task = task_of_order(order, placement, now, needs, bundle)
         self._keep(task)
         for part in task.parts:
-            self._tell(part.member, part.order)
+            self._send_order(part)
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
         ticket = Ticket(key, attempt)
@@ -257,7 +257,8 @@ class FleetDesk:
                     self._tell(member, wire.line(wire.DELIVERED, said.serial))
             case wire.REFUSED:
                 if part.phase is Phase.SENT:
-                    self._ended(task, part, PartEnd(member, NotEnded.REFUSED, 0, None, checking.text_of(rest[0])))
+                    part.refusal = checking.text_of(rest[0])
+                    self._refused(task, part)
             case wire.UNKNOWN:
                 self._unknown(task, part, member)
 
@@ -276,8 +277,18 @@ class FleetDesk:
             task.has_started, task.owes_answer = True, False
             self._report(RunStarted(task.key, task.attempt, at, task.found_at))
 
+    def _refused(self, task: Task, part: Part) -> None:
+        """Its member has not taken it; of an order that was said again, the next one may be taken all the same."""
+        if part.sent > 1:
+            part.phase = Phase.REFUSED
+            self._tell(part.member, part.question)  # behind them: when it is answered they have been, too
+        else:
+            self._ended(task, part, PartEnd(part.member, NotEnded.REFUSED, 0, None, part.refusal))
+
     def _unknown(self, task: Task, part: Part, member: str) -> None:
-        if part.phase is Phase.RUNNING:
+        if part.phase is Phase.REFUSED:
+            self._ended(task, part, PartEnd(member, NotEnded.REFUSED, 0, None, part.refusal))
+        elif part.phase is Phase.RUNNING:
             detail = f"{member} was started anew, and knows nothing of it"
             self._ended(task, part, PartEnd(member, LOST, 0, None, detail))
         elif part.phase is Phase.ASKED and part.member:
@@ -344,13 +355,17 @@ class FleetDesk:
     def _ask_again(self, part: Part, now: float) -> None:
         part.since = now
         if part.phase is Phase.SENT:
-            self._tell(part.member, part.order)
+            self._send_order(part)
         elif part.phase is not Phase.ENDED and part.member:
             self._tell(part.member, part.question)
         elif part.phase is Phase.ASKED:
             for member in self.crew.there():
                 part.asked.add(member)
                 self._tell(member, part.question)
+
+    def _send_order(self, part: Part) -> None:
+        part.sent += 1
+        self._tell(part.member, part.order)
 
     def _stop_part(self, task: Task, part: Part) -> None:
         if part.phase is not Phase.ENDED and part.member:

@@ -22,6 +22,8 @@ from evertick.routing.placement import Placement
 class Phase(Enum):
     SENT = auto()
     """Its member was given it, and has not said that it started."""
+    REFUSED = auto()
+    """Its member did not take it; it was said more than once, and another of those orders may be on its way."""
     ASKED = auto()
     """Somebody else gave it away; its member was asked."""
     RUNNING = auto()
@@ -43,6 +45,9 @@ class Part:
     """When it was last said or heard of."""
     asked: set[str] = field(default_factory=set)
     """Those who were asked and have not answered, where nobody knows who has it."""
+    sent: int = 0
+    """How often its order was said."""
+    refusal: str = ""
     end: PartEnd | None = None
     bundle: Bundle | None = None
 

@@ -1,0 +1,67 @@
+"""Which run of another job an attempt asks for, and what it was told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from evertick.model.job import Job
+from evertick.model.lifecycle import FAILED, SUCCEEDED, RunState
+from evertick.model.run import LedgerRow, RunKey
+from evertick.model.steps import RUNNING, StepRecord, steps_text
+from evertick.model.subrun import sub_run_key
+from evertick.model.work import SubJob
+from evertick.testing.invariants import Violation
+
+NUMBER: Final = 1
+"""Simulated steps are tried once."""
+
+
+class Call(NamedTuple):
+    """A step that waits for a run of another job."""
+
+    step: str
+    job_id: str
+
+    def key_for(self, parent: RunKey, attempt: int) -> RunKey:
+        return sub_run_key(self.job_id, parent, attempt, self.step, NUMBER)
+
+    def steps_for(self, parent: RunKey, attempt: int) -> str:
+        """How the steps of an attempt stand that waits."""
+        return steps_text([StepRecord(self.step, RUNNING, attempt, sub_run=self.key_for(parent, attempt).run_id)])
+
+
+def call_of(job: Job) -> Call | None:
+    """What a run of the job asks for; None: it asks for nothing."""
+    for step in job.work.steps:
+        if isinstance(step.kind, SubJob):
+            return Call(step.name, step.kind.job_id)
+    return None
+
+
+class SubRunWatch:
+    """Remembers what steps were told, and compares it with the ledger in the end."""
+
+    def __init__(self) -> None:
+        self._told: dict[RunKey, RunState] = {}
+
+    @property
+    def told(self) -> int:
+        """How many steps have heard how their run ended."""
+        return len(self._told)
+
+    def tell(self, key: RunKey, state: RunState) -> RunState:
+        """A step hears how its run ended; answers how the step ends."""
+        before = self._told.setdefault(key, state)
+        if before is not state:
+            raise Violation(f"{key.run_id}: its step was told that it had {before}, and then that it had {state}")
+        return SUCCEEDED if state is SUCCEEDED else FAILED
+
+    def check(self, rows: Mapping[RunKey, LedgerRow]) -> None:
+        """What a step was told is what the ledger has."""
+        for key, state in self._told.items():
+            row = rows.get(key)
+            if row is None and state is not FAILED:
+                raise Violation(f"{key.run_id} is not in the ledger, and its step was told that it had {state}")
+            if row is not None and row.state is not state:
+                raise Violation(f"{key.run_id} is {row.state}, and its step was told that it had {state}")
