@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+import psycopg
+
 from evertick.executors.keeper.procfs import is_alive
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
@@ -29,10 +31,10 @@ RUNS_LEASE_US = 12 * SECOND
 T = TypeVar("T")
 
 
-def wait_for(look: Callable[[], T | None], what: str) -> T:
+def wait_for(look: Callable[[], T | None], what: str, describe: Callable[[], str] = str) -> T:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (found := look()):
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        assert time.monotonic() < deadline, f"waited in vain for {what}\n{describe()}"
         time.sleep(0.05)
     return found
 
@@ -142,7 +144,19 @@ class ServedCluster:
         return [(run, int(attempt), int(pid)) for run, attempt, pid in map(str.split, lines)]
 
     def wait_for_attempts(self, count: int) -> list[tuple[str, int, int]]:
-        return wait_for(lambda: (found := self.attempts())[count - 1 :] and found, f"{count} attempts to begin")
+        found = lambda: (found := self.attempts())[count - 1 :] and found  # noqa: E731
+        return wait_for(found, f"{count} attempts to begin", self._describe)
+
+    def _describe(self) -> str:
+        """The logs of the nodes, and the sessions of the database with what each of them waits for."""
+        logs = [f"{name}.log:\n{(self.folder / f'{name}.log').read_text()[-3_000:]}" for name in self.nodes]
+        with psycopg.connect(self.url.replace("+psycopg", "")) as connection:
+            sessions = connection.execute(
+                "SELECT pid, state, now() - state_change, wait_event, pg_blocking_pids(pid), left(query, 80) "
+                "FROM pg_stat_activity WHERE datname = current_database()"
+            ).fetchall()
+            leases = connection.execute("SELECT * FROM evertick_leases").fetchall()
+        return "\n".join([*logs, *map(str, sessions), *map(str, leases)])
 
     def rows(self) -> list[LedgerRow]:
         with closing(open_store(self.url)) as store:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
+import psycopg
 import pytest
+import sqlalchemy as sa
 
 from evertick.errors import SettingsError, StoreError, StoreUnavailable
 from evertick.model.instant import DAY, MINUTE
@@ -14,7 +17,7 @@ from evertick.model.ledger import Claim
 from evertick.model.lifecycle import FAILED, LOST, RUNNING, SUCCEEDED, Trigger
 from evertick.model.run import RunKey
 from evertick.store import Batch, JobRecord, RunFilter
-from evertick.stores import open_store
+from evertick.stores import open_store, postgres
 from evertick.stores.mysql import refuse_old
 from evertick.stores.postgres import COPY_FROM
 from evertick.stores.sql_reads import select_open_runs, select_pages
@@ -93,13 +96,52 @@ def test_whoever_reads_the_whole_ledger_may_take_longer_than_one_that_holds_othe
     )
     with store._snapshot() as connection:
         assert connection.exec_driver_sql(longest).scalar_one() in (0, "0")
+        if store._writer.dialect.name == "postgresql":
+            assert connection.exec_driver_sql("SHOW transaction_timeout").scalar_one() == "0"
     with store._writer.connect() as connection:
         assert connection.exec_driver_sql(longest).scalar_one() in (4, "4s")
+
+
+@pytest.mark.parametrize("kind", ["sqlite", *slow_servers])
+def test_leases_are_renewed_taken_and_given_up_in_whole_statements(store):
+    """Many statements sent in one go are no transaction that is idle to PostgreSQL when the node freezes amid them."""
+    names = [f"bucket:{number}" for number in range(20)]
+    store.lease(names[:10], "node-1", MINUTE, NINE)
+    store.lease(names[5:10], "node-1", 0, NINE)
+    many = []
+    sa.event.listen(store._writer, "before_cursor_execute", lambda *call: call[-1] and many.append(call[2]))
+    store.lease(["new", *names], "node-1", 2 * MINUTE, NINE)
+    store.lease(names[:3], "node-1", 0, NINE)
+    assert [statement for statement in many if not statement.startswith("INSERT")] == []
+    epochs = {held.name: held.epoch for held in store.lease((), "", 0, NINE)}
+    assert epochs == {"new": 1, **dict.fromkeys(names[3:], 1), **dict.fromkeys(names[5:10], 2)}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgres"])
 class TestPostgres:
+    def test_a_node_that_freezes_amid_many_statements_does_not_keep_its_leases_from_others(self, url, monkeypatch):
+        """What it sent has no end yet: to the server that is a transaction at work, not one that is idle."""
+        other = open_store(url)
+        monkeypatch.setattr(postgres, "TRANSACTION_SECONDS", 6)
+        store = open_store(url)
+        store.lease(["bucket:1"], "frozen", 1_000, NINE)
+        frozen = store._writer.connect()
+        try:
+            frozen.begin()
+            driver = frozen.connection.driver_connection
+            with suppress(psycopg.Error), driver.pipeline():
+                driver.execute("SELECT 1 FROM evertick_leases WHERE name = 'bucket:1' FOR UPDATE")
+                driver.pgconn.send_flush_request()
+                driver.pgconn.flush()
+                held = {lease.name: lease.holder for lease in other.lease(["bucket:1"], "other", MINUTE, NINE)}
+                assert held["bucket:1"] == "other"
+        finally:
+            frozen.invalidate()
+            frozen.close()
+            store.close()
+            other.close()
+
     def test_a_read_only_database_is_refused(self, url, postgres_server):
         open_store(url).close()
         name = url.rpartition("/")[2]

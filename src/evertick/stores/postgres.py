@@ -18,6 +18,9 @@ from evertick.stores.sql_statements import CHANGE_COLUMNS, ENTRY_COLUMNS, IS_OPE
 
 COPY_FROM: Final = 100
 """Rows from which COPY is faster than one statement each."""
+TRANSACTION_SECONDS: Final = 60
+"""A node that freezes amid the statements that it sends in one go is not idle to the server, and would keep its locks
+for as long as it is frozen. PostgreSQL 17 and newer can end such a transaction."""
 CHANNEL: Final = "evertick_requests"
 # Locks of this database that are ours by agreement: "evertick" read as a number, and the next one.
 MIGRATION_LOCK: Final = 0x6576657274696B00
@@ -68,6 +71,7 @@ class PostgresStore(ServerStore):
         psycopg.InterfaceError,
         errors.ReadOnlySqlTransaction,
         errors.IdleInTransactionSessionTimeout,
+        errors.TransactionTimeout,
     )
 
     def __init__(self, url: str, *, migrate: bool = True) -> None:
@@ -90,7 +94,13 @@ class PostgresStore(ServerStore):
     @contextmanager
     def _taking_time(self, connection: sa.Connection) -> Iterator[None]:
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+        self._unlimit(connection)
         yield
+
+    def _unlimit(self, connection: sa.Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        if _limits_transactions(driver):
+            connection.exec_driver_sql("SET LOCAL transaction_timeout = 0")
 
     def close(self) -> None:
         self._stop_listening()
@@ -136,6 +146,7 @@ class PostgresStore(ServerStore):
     @contextmanager
     def _migration_lock(self) -> Iterator[sa.Connection]:
         with self._writer.begin() as connection:
+            self._unlimit(connection)
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
             yield connection
 
@@ -150,12 +161,18 @@ def _copy(connection: sa.Connection, statement: str, rows: Sequence[Params]) -> 
             copy.write_row(row)
 
 
+def _limits_transactions(connection: psycopg.Connection) -> bool:
+    return connection.info.server_version >= 170_000
+
+
 def _prepare(connection: psycopg.Connection) -> None:
     """Set a new connection up, and refuse a server that cannot be written to."""
     connection.autocommit = True
     connection.execute("SET client_min_messages = warning")
     connection.execute(_JOIN_BY_KEY)
     connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'".encode())
+    if _limits_transactions(connection):
+        connection.execute(f"SET transaction_timeout = '{TRANSACTION_SECONDS}s'".encode())
     # A node that vanished inside a COPY is not idle to the server: its network must tell, and sooner than in two hours.
     connection.execute("SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3")
     row = connection.execute("SELECT pg_is_in_recovery(), current_setting('transaction_read_only')").fetchone()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 
 import sqlalchemy as sa
@@ -28,10 +29,7 @@ def lease(
         statement = statements.lease_rows(len(wanted), statements.tongue.row_lock.format(alias="evertick_leases"))
         locked = [Lease(*row) for row in connection.exec_driver_sql(statement, tuple(wanted))]
         now = clock()  # the locks may have been waited for
-        changed = [after(held, holder, ttl_us, now) for held in locked]
-        rows = [(new.holder, new.epoch, new.expires_at, new.name) for new in changed if new is not None]
-        if rows:
-            connection.exec_driver_sql(statements.set_lease, rows)
+        _change(connection, statements, [(held, after(held, holder, ttl_us, now)) for held in locked])
         seen = {held.name: held for held in _all(connection)}
     return sorted(held for held in seen.values() if held.expires_at > now)
 
@@ -53,6 +51,16 @@ def after(held: Lease, holder: str, ttl_us: int, now: Instant) -> Lease | None:
         return None
     # The epoch stays with a lease that was given up: the next holder's must be newer.
     return held.renewed(now + ttl_us) if ttl_us > 0 else held._replace(expires_at=0)
+
+
+def _change(connection: sa.Connection, statements: Statements, pairs: Sequence[tuple[Lease, Lease | None]]) -> None:
+    """In one or two statements: a node that freezes while it sends many would keep the locks on all of them."""
+    names: defaultdict[tuple[str, int, Instant], list[str]] = defaultdict(list)
+    for held, new in pairs:
+        if new is not None:
+            names[new.holder, new.epoch - held.epoch, new.expires_at].append(new.name)
+    for values, group in names.items():
+        connection.exec_driver_sql(statements.set_leases(len(group)), (*values, *group))
 
 
 def _may_change(held: Lease | None, holder: str, ttl_us: int, now: Instant) -> bool:

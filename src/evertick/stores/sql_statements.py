@@ -161,9 +161,6 @@ class Statements:
             "evertick_counters", ["name", "share"], ["name", "share", "value"], value="{old} + {new}"
         )
         self.insert_lease = tongue.insert_new("evertick_leases", ["name"], ["name", "holder", "epoch", "expires_at"])
-        self.set_lease = (
-            f"UPDATE evertick_leases SET holder = {mark}, epoch = {mark}, expires_at = {mark} WHERE name = {mark}"
-        )
         self.delete_run = f"DELETE FROM evertick_runs WHERE {key} AND is_open = 0"
         self.delete_gap = (
             f"DELETE FROM evertick_gaps WHERE job_id = {mark} AND through = {mark}"
@@ -175,6 +172,7 @@ class Statements:
         self.gaps_reaching = cache(self._gaps_reaching)
         self.lines_inside = cache(self._lines_inside)
         self.lease_rows = cache(self._lease_rows)
+        self.set_leases = cache(self._set_leases)
 
     def _existing(self, count: int, locked: bool) -> str:
         """What is known of the runs with these keys (scheduled_for, job_id, origin)."""
@@ -208,4 +206,11 @@ class Statements:
         return (
             "SELECT name, holder, epoch, expires_at FROM evertick_leases "
             f"WHERE name IN ({self.tongue.marks(count)}) ORDER BY name{lock}"
+        )
+
+    def _set_leases(self, count: int) -> str:
+        mark = self.tongue.mark
+        return (
+            f"UPDATE evertick_leases SET holder = {mark}, epoch = epoch + {mark}, expires_at = {mark} "
+            f"WHERE name IN ({self.tongue.marks(count)})"
         )
