@@ -501,7 +501,8 @@ def test_a_member_of_the_fleet_is_given_nothing_more(make_office, tokens, monkey
             answer = client.post(f"{V1}/executors/fleet/members/ex-a/{verb}")
             assert answer.json()["status"] == {"member": "ex-a", "is_open": is_open, "running": 3}
         assert client.post(f"{V1}/executors/local/members/x/drain").status_code == 404
-        assert client.post(f"{V1}/executors/fleet/members/ex-a/remove").status_code == 403
+        for verb in ("remove", "forget"):
+            assert client.post(f"{V1}/executors/fleet/members/ex-a/{verb}").status_code == 403
 
 
 def test_a_member_of_the_fleet_is_let_go_by_an_admin(make_office, tokens, monkeypatch):
@@ -510,13 +511,16 @@ def test_a_member_of_the_fleet_is_let_go_by_an_admin(make_office, tokens, monkey
 
     gone = []
     monkeypatch.setattr(asking, "remove", lambda _, name, *, by_force: gone.append((name, by_force)))
+    monkeypatch.setattr(asking, "forget", lambda _, name: gone.append((name, None)))
     office = make_office(**{"fleet.url": "tcp://127.0.0.1:8786"})
     headers = {"authorization": f"Bearer {tokens[Role.ADMIN]}"}
     with TestClient(make_app(office), base_url=ORIGIN, headers=headers) as client:
         assert client.post(f"{V1}/executors/fleet/members/ex-a/remove").status_code == 200
         assert client.post(f"{V1}/executors/fleet/members/ex-b/remove", json={"force": True}).status_code == 200
         assert client.post(f"{V1}/executors/local/members/x/remove").status_code == 404
-    assert gone == [("ex-a", False), ("ex-b", True)]
+        assert client.post(f"{V1}/executors/fleet/members/ex-c/forget").status_code == 200
+        assert client.post(f"{V1}/executors/local/members/x/forget").status_code == 404
+    assert gone == [("ex-a", False), ("ex-b", True), ("ex-c", None)]
 
 
 def test_without_a_fleet_there_is_nobody_to_drain(client):

@@ -23,6 +23,7 @@ from evertick.executors.shards import shard_key, split_key, split_run_id
 from evertick.executors.wire import Order
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT
+from evertick.model.member import Closed
 from evertick.model.report import (
     AttemptSeen,
     LaunchRefused,
@@ -145,13 +146,31 @@ def test_a_member_is_given_up_only_when_its_own_lease_is_over(line):
     card = talk.Card("ex-a", (), True, 0, 0, "1", "1", 0.0, 0, NINE, 1, int(3 * LEASE * SECOND)).to_plain()
     line.connect("ex-b")
     line.desk.card(card, "tcp://there", line.now, NINE)
-    assert [member.is_open for member in line.desk.members if member.name == "ex-a"] == [False], "it outlives our lease"
+    (shown,) = [member for member in line.desk.members if member.name == "ex-a"]
+    assert (shown.is_open, shown.closed) == (False, Closed.LEASE_TOO_LONG), "it outlives our lease"
     line.launch()
     line.say("ex-a", wire.STARTED, NINE)
     line.pass_by(2 * LEASE, "ex-b")
     assert [type(one) for one in line.news()] == [RunStarted]
     line.pass_by(LEASE + 2, "ex-b")
     assert [type(one) for one in line.news()] == [RunStarted, RunLost]
+
+
+def test_a_member_that_is_forgotten_is_not_shown_and_what_it_has_is_waited_for_all_the_same(line):
+    line.connect("ex-a", "ex-b").launch()
+    line.say("ex-a", wire.STARTED, NINE)
+    line.pass_by(SILENCE + 1, "ex-b")
+    line.desk.forgotten("ex-a", line.now)
+    assert [member.name for member in line.desk.members] == ["ex-a", "ex-b"], "it is there, as far as the hub knows"
+    line.desk.gone("ex-a", line.now)
+    line.desk.forgotten("ex-a", line.now)
+    assert [member.name for member in line.desk.members] == ["ex-b"]
+    line.pass_by(LEASE - 2 * SILENCE, "ex-b")
+    assert [type(one) for one in line.news()] == [RunStarted], "its keeper may still have it"
+    line.pass_by(2 * SILENCE, "ex-b")
+    assert [type(one) for one in line.news()] == [RunStarted, RunLost]
+    line.card("ex-a")
+    assert [member.name for member in line.desk.members] == ["ex-a", "ex-b"]
 
 
 def test_a_card_that_was_long_on_its_way_is_no_wrong_clock(line):

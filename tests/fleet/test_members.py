@@ -47,7 +47,8 @@ def given(command: str, placed: str, **known):
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "evertick", "fleet", *words]
-    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    environ = {**os.environ, "EVERTICK_FLEET_LEASE": "5m"}  # as long as that of the members here
+    return subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=60)
 
 
 def test_an_attempt_runs_where_it_was_put_and_its_log_is_here(crowd, executor, reports):
@@ -251,7 +252,7 @@ def test_a_member_that_is_away_stays_in_the_list_and_one_that_was_removed_does_n
         name: replace(job_of(sh("true"), id=name), routing=Routing("fleet", resources=resources))
         for name, resources in (("small", (("cpu", 1_000),)), ("large", (("cpu", 4_000),)))
     }
-    told = Settings.load(None, {}, {"fleet.url": yard.url, "fleet.expected": "ex-b, ex-z"})
+    told = Settings.load(None, {}, {"fleet.url": yard.url, "fleet.expected": "ex-b, ex-z", "fleet.lease": "5m"})
     assert list(check_fleet(told, jobs)) == [
         ("fail", "missing: ex-z", "start them with 'evertick fleet join', or change fleet.expected"),
         (
@@ -262,6 +263,43 @@ def test_a_member_that_is_away_stays_in_the_list_and_one_that_was_removed_does_n
     ]
     assert command("remove", yard.url, "ex-b").returncode == 0
     assert list(listed()) == ["ex-a"]
+
+
+def test_a_member_that_does_not_come_back_is_forgotten_and_its_name_is_free(yard, reports):
+    away = yard.join("ex-a")
+    yard.join("ex-b")
+    yard.wait_for_all()
+    executor = yard.open(reports, "ex-a", "ex-b")
+    said = command("forget", yard.url, "ex-b")
+    assert (said.returncode, "ex-b is there" in said.stderr) == (6, True)
+    said = command("forget", yard.url, "ex-z")
+    assert (said.returncode, "there is no member 'ex-z'" in said.stderr) == (3, True)
+    away.kill()
+    end_family(yard.keeper_of("ex-a"))
+    wait_for(lambda: not executor.members()[0].is_healthy, "the scheduler to miss it")
+    said = command("cordon", yard.url, "ex-a")
+    assert (said.returncode, "evertick fleet forget ex-a" in said.stderr) == (6, True)
+    assert command("forget", yard.url, "ex-a", "-o", "name").stdout == "ex-a\n"
+    assert [row["name"] for row in json.loads(command("list", yard.url, "-o", "json").stdout)] == ["ex-b"]
+    wait_for(lambda: [one.name for one in executor.members()] == ["ex-b"], "the scheduler to hear of it")
+    # Another machine may have the name now.
+    yard.join("ex-a", "--folder", str(yard.folder / "another"))
+    yard.wait_until_ready(executor, "ex-a", "ex-b")
+
+
+def test_a_member_whose_lease_is_too_long_says_why_it_gets_nothing(yard):
+    yard.join("ex-a", lease_us=120 * SECOND)
+    yard.wait_for_all()
+    line = [sys.executable, "-m", "evertick", "fleet", "list", yard.url, "-o", "json"]
+    said = subprocess.run(line, cwd=yard.folder, capture_output=True, text=True, check=True, timeout=60)
+    (row,) = json.loads(said.stdout)
+    assert (row["state"], row["lease_seconds"]) == ("lease-too-long", 120)
+    assert "its lease of 120 s is longer than fleet.lease" in said.stderr
+    assert list(check_fleet(Settings.load(None, {}, {"fleet.url": yard.url}), {}))[1] == (
+        "fail",
+        "ex-a is given nothing: its lease (2m) is longer than fleet.lease (1m)",
+        "start it with --lease 60, or set fleet.lease to 2m",
+    )
 
 
 def test_a_cordoned_member_takes_nothing_until_it_is_uncordoned(yard, reports):

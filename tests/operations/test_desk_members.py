@@ -56,6 +56,7 @@ def test_members_of_a_fleet_are_one_place(places):
 
 
 DRAINED = {"is_open": False}
+OUTLASTING = {"is_open": False, "closed": "lease-too-long"}
 AWAY = {"is_healthy": False, "is_open": False}
 
 
@@ -65,6 +66,7 @@ AWAY = {"is_healthy": False, "is_open": False}
         pytest.param([{}, {}], "healthy", 2, id="all take runs"),
         pytest.param([{}, DRAINED], "healthy", 1, id="one was drained on purpose"),
         pytest.param([{}, AWAY], "degraded", 1, id="one is away"),
+        pytest.param([{}, OUTLASTING], "degraded", 1, id="one has too long a lease"),
         pytest.param([DRAINED, AWAY], "down", 0, id="one is drained and one is away"),
         pytest.param([DRAINED, DRAINED], "down", 0, id="nobody is left to take a run"),
     ],

@@ -22,6 +22,7 @@ class MemberState(Shape):
     name: str
     is_healthy: bool
     is_open: bool = Field(description="Whether it takes new attempts; not while it is drained.")
+    closed: Literal["cordoned", "leaving", "lease-too-long"] | None = Field(description="Why it takes none.")
     running: int | None
     slots: int | None
     labels: dict[str, str]

@@ -214,6 +214,12 @@ class FleetMembers:
         asking.remove(self._fleet(executor), member, by_force=by_force)
         return {"member": member, "is_open": False, "running": 0}
 
+    def forget(self, executor: str, member: str) -> Mapping[str, Any]:
+        from evertick.executors.fleet import asking
+
+        asking.forget(self._fleet(executor), member)
+        return {"member": member, "is_open": False, "running": 0}
+
     def _fleet(self, executor: str) -> Any:
         from evertick.parts import fleet_settings
 

@@ -142,6 +142,15 @@ def remove_member(
     return {"is_scheduler_running": True, "status": dict(told)}
 
 
+@machinery.post("/executors/{executor}/members/{member}/forget", Role.ADMIN, models_machinery.Status)
+def forget_member(
+    at: At, executor: Annotated[str, Path(max_length=255)], member: Annotated[str, Path(max_length=255)]
+) -> Any:
+    """Drop a member that is away from the list, and free its name."""
+    told = _members(at, executor).forget(executor, member)
+    return {"is_scheduler_running": True, "status": dict(told)}
+
+
 @machinery.get("/queues", Role.VIEWER, models_machinery.Queues)
 def list_queues(at: At) -> Any:
     """The named limits that jobs share: who is in, who waits and for what."""

@@ -158,6 +158,7 @@ def _member(executor: str, member: Member) -> dict[str, Any]:
         "member": member.name,
         "is_healthy": member.is_healthy,
         "is_open": member.is_open,
+        "closed": member.closed,
         "running": member.running,
         "slots": member.slots or None,
         "labels": dict(member.labels),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from evertick.model.instant import Instant
@@ -13,6 +14,15 @@ Labels: TypeAlias = tuple[tuple[str, str], ...]
 
 SLOTS_MAX: Final = 10_000
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+class Closed(StrEnum):
+    """Why a member that is there takes no new attempts."""
+
+    CORDONED = "cordoned"
+    LEAVING = "leaving"
+    LEASE_TOO_LONG = "lease-too-long"
+    """It goes on for longer without its fleet than this node waits for it: attempts would run twice."""
 
 
 class Member(NamedTuple):
@@ -39,6 +49,10 @@ class Member(NamedTuple):
     offers: Resources = ()
     used: Resources = ()
     """How much of what it offers its attempts have asked for."""
+    closed: Closed | None = None
+    """Why it is not open."""
+    lease_us: int = 0
+    """For how long what it runs goes on without its fleet; 0 where it does not say."""
 
     @property
     def is_full(self) -> bool:

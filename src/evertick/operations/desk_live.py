@@ -9,6 +9,7 @@ from typing import Any
 from evertick.model.instant import to_text
 from evertick.model.ledger import BUCKET_PREFIX, NODE_PREFIX
 from evertick.model.lifecycle import ACTIVE, WAITING
+from evertick.model.member import Closed
 from evertick.model.run import LedgerRow
 from evertick.operations.desk_scene import Scene
 from evertick.operations.desk_shapes import Data
@@ -108,6 +109,7 @@ class LiveDesk(Scene):
                 "name": name,
                 "is_healthy": bool(one.get("is_healthy")),
                 "is_open": bool(one.get("is_open")),
+                "closed": one.get("closed"),
                 "running": one.get("running"),
                 "slots": one.get("slots"),
                 "labels": dict(one.get("labels") or {}),
@@ -175,7 +177,7 @@ def _place_of(executor: str, known: Mapping[str, Data]) -> str:
 
 
 def _health(told: Data | None, members: Sequence[Data]) -> str:
-    """Of a place with members: all take runs or were drained on purpose, some are away, or none takes runs."""
+    """Of a place with members: all take runs or were drained on purpose, some cannot, or none takes runs."""
     if told is None:
         return "unknown"
     if not members:
@@ -183,7 +185,8 @@ def _health(told: Data | None, members: Sequence[Data]) -> str:
         return "unknown" if is_healthy is None else "healthy" if is_healthy else "down"
     if not any(one["is_healthy"] and one["is_open"] for one in members):
         return "down"
-    return "healthy" if all(one["is_healthy"] for one in members) else "degraded"
+    is_well = all(one["is_healthy"] and one["closed"] != Closed.LEASE_TOO_LONG for one in members)
+    return "healthy" if is_well else "degraded"
 
 
 def _named(told: Any) -> dict[str, Data]:

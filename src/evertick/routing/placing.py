@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from evertick.model.job import Job
-from evertick.model.member import Labels, Member, has_room
+from evertick.model.member import Closed, Labels, Member, has_room
 from evertick.model.resources import Resources, amount_text, lacking, resources_text
 from evertick.model.routing import Routing, Strategy
 from evertick.routing.placement import Placement, Shard
@@ -148,7 +148,8 @@ def nowhere(routing: Routing, members: Sequence[Member]) -> Nowhere:
     if not able:
         return Nowhere(f"{having}: none offers {_what_none_offers(routing.resources, found)}")
     away = sum(not member.is_healthy for member in able)
-    shut = sum(member.is_healthy and not member.is_open for member in able)
+    closed = [member.closed for member in able if member.is_healthy and not member.is_open]
+    outlasting = closed.count(Closed.LEASE_TOO_LONG)
     there = [member for member in able if member.is_healthy and member.is_open]
     full = sum(member.is_full for member in there)
     tight = sum(not member.is_full and not has_room(member, routing.resources) for member in there)
@@ -156,7 +157,8 @@ def nowhere(routing: Routing, members: Sequence[Member]) -> Nowhere:
     resources = resources_text(routing.resources)
     counts = (
         (away, "away"),
-        (shut, "cordoned"),
+        (len(closed) - outlasting, "cordoned"),
+        (outlasting, "with a lease that is longer than fleet.lease"),
         (full, "full"),
         (tight, f"without room for {resources}"),
         (small, f"without {resources}"),

@@ -630,6 +630,8 @@ export interface MemberState {
   is_healthy: boolean;
   /** Whether it takes new attempts; not while it is drained. */
   is_open: boolean;
+  /** Why it takes none. */
+  closed: "cordoned" | "leaving" | "lease-too-long" | null;
   running: number | null;
   slots: number | null;
   labels: Record<string, string>;

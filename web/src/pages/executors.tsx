@@ -117,11 +117,13 @@ function Lanes({ lanes }: { lanes: Executor["lanes"] | undefined }) {
 function stateOf(member: Member): [string, string] {
   if (!member.is_healthy) return [member.is_expected ? "missing" : "away", "is-failed"];
   if (member.is_open) return ["takes runs", "is-succeeded"];
+  if (member.closed === "lease-too-long") return ["lease too long", "is-failed"];
   return member.running ? ["draining", "is-timed-out"] : ["drained", "is-cancelled"];
 }
 
 function MemberRow({ executor, member, onChange }: { executor: string; member: Member; onChange: () => void }) {
   const [isLeaving, setLeaving] = useState(false);
+  const [isForgetting, setForgetting] = useState(false);
   const [word, lamp] = stateOf(member);
   const change = (verb: "drain" | "undrain") =>
     attempt(async () => {
@@ -137,6 +139,7 @@ function MemberRow({ executor, member, onChange }: { executor: string; member: M
       </td>
       <td>
         <span class={`state-lamp ${lamp}`}>{word}</span>
+        {member.closed === "lease-too-long" && <div class="quiet small">Takes no runs: its lease is longer than fleet.lease</div>}
       </td>
       <td>{member.running === null ? "–" : <Load load={member.running} capacity={member.slots} />}</td>
       <td>
@@ -167,7 +170,7 @@ function MemberRow({ executor, member, onChange }: { executor: string; member: M
       </td>
       <td class="right">
         <span class="row row-actions">
-          {may("operator") && member.is_healthy && (
+          {may("operator") && member.is_healthy && member.closed !== "lease-too-long" && (
             <Button isSmall label={`${member.is_open ? "Drain" : "Take back"} ${member.name}`} onClick={() => change(member.is_open ? "drain" : "undrain")}>
               {member.is_open ? "Drain" : "Take back"}
             </Button>
@@ -177,10 +180,29 @@ function MemberRow({ executor, member, onChange }: { executor: string; member: M
               Remove
             </Button>
           )}
+          {may("admin") && !member.is_healthy && !member.is_expected && (
+            <Button isSmall label={`Forget ${member.name}`} onClick={() => setForgetting(true)}>
+              Forget
+            </Button>
+          )}
         </span>
+        {isForgetting && <ForgetDialog executor={executor} member={member} onClose={() => setForgetting(false)} onDone={onChange} />}
         {isLeaving && <RemoveDialog executor={executor} member={member} onClose={() => setLeaving(false)} onDone={onChange} />}
       </td>
     </tr>
+  );
+}
+
+function ForgetDialog({ executor, member, onClose, onDone }: { executor: string; member: Member; onClose: () => void; onDone: () => void }) {
+  const submit = async () => {
+    await send(path`/executors/${executor}/members/${member.name}/forget`);
+    onDone();
+    return `${member.name} was dropped from the list.`;
+  };
+  return (
+    <FormDialog title={`Forget ${member.name}`} action="Forget" isDangerous isReady onClose={onClose} onSubmit={submit}>
+      <p>It is dropped from the list, and another machine may take its name. Its certificate stays good until it is revoked.</p>
+    </FormDialog>
   );
 }
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli.commands.fleet_certs import certs, folder_option, token
 from evertick.cli.lazy import SuggestingGroup
-from evertick.cli.output import Column, Table, note, output_option, show, show_text
+from evertick.cli.member_table import show_members
+from evertick.cli.output import note, output_option, show, show_text
 
 if TYPE_CHECKING:
     from evertick.executors.fleet.settings import Certificates, FleetSettings
@@ -300,7 +301,7 @@ def list_(url: str, certs: Path | None, output: str) -> None:
     """
     from evertick.executors.fleet.asking import list_members
 
-    _show(output, list_members(_settings(url, certs)))
+    show_members(output, list_members(_settings(url, certs)))
 
 
 # What it shows are members; who asks for those by that name is understood.
@@ -321,7 +322,7 @@ def cordon(url: str, member: str, certs: Path | None, output: str) -> None:
     """
     from evertick.executors.fleet.asking import set_cordon
 
-    _show(output, [set_cordon(_settings(url, certs), member, is_closed=True)])
+    show_members(output, [set_cordon(_settings(url, certs), member, is_closed=True)])
 
 
 @fleet.command(cls=FleetCommand)
@@ -338,7 +339,7 @@ def uncordon(url: str, member: str, certs: Path | None, output: str) -> None:
     """
     from evertick.executors.fleet.asking import set_cordon
 
-    _show(output, [set_cordon(_settings(url, certs), member, is_closed=False)])
+    show_members(output, [set_cordon(_settings(url, certs), member, is_closed=False)])
 
 
 @fleet.command(cls=FleetCommand)
@@ -361,7 +362,7 @@ def drain(url: str, member: str, timeout: float, certs: Path | None, output: str
             runs = "1 attempt runs" if seen.running == 1 else f"{seen.running} attempts run"
             note(f"{seen.name} takes nothing more; {runs} there.")
 
-    _show(output, [asking.drain(_settings(url, certs), member, timeout, said)])
+    show_members(output, [asking.drain(_settings(url, certs), member, timeout, said)])
 
 
 @fleet.command(cls=FleetCommand)
@@ -383,13 +384,40 @@ def remove(url: str, member: str, force: bool, certs: Path | None, output: str) 
     show(output, {"member": member}, lambda: show_text(member), name="member")
 
 
+@fleet.command(cls=FleetCommand)
+@url_argument
+@click.argument("member")
+@certs_option
+@output_option
+def forget(url: str, member: str, certs: Path | None, output: str) -> None:
+    """Drop a member that is away from the list, and free its name.
+
+    For a machine that does not come back. Its certificate stays good; 'fleet certs revoke' ends that. If it does come
+    back before another machine has taken its name, it is a member again.
+
+    \b
+    Example:
+      evertick fleet forget tls://127.0.0.1:8786 ex-a
+    """
+    from evertick.executors.fleet import asking
+
+    asking.forget(_settings(url, certs), member)
+    show(output, {"member": member}, lambda: show_text(member), name="member")
+
+
 def _settings(url: str, certs: Path | None) -> FleetSettings:
-    from evertick.executors.fleet.settings import Certificates, FleetSettings, need_dask
+    from evertick.errors import SettingsError
+    from evertick.executors.fleet.settings import LEASE_US, Certificates, FleetSettings, need_dask
+    from evertick.settings import Settings
 
     need_dask()
+    try:
+        lease_us = Settings.load(Path()).fleet.lease_us  # whether a member's own is too long is judged by it
+    except SettingsError:
+        lease_us = LEASE_US
     if certs is None and url.startswith("tls://"):
-        return FleetSettings(url, Certificates.of_this_machine())
-    return FleetSettings(url, Certificates.in_folder(certs) if certs else None)
+        return FleetSettings(url, Certificates.of_this_machine(), lease_us)
+    return FleetSettings(url, Certificates.in_folder(certs) if certs else None, lease_us)
 
 
 def _labels(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -434,52 +462,3 @@ def _supervise(role: str, part: Part, renew: Callable[[], object] | None = None)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.stop)
     raise SystemExit(supervisor.run())
-
-
-def _show(output: str, members: list[Member]) -> None:
-    rows = [_row(member) for member in members]
-    columns = (
-        Column("Name", "name", "bold"),
-        Column("State", "state"),
-        Column("Running", lambda row: f"{row['running']} of {row['slots']}" if row["slots"] else str(row["running"])),
-        Column("Labels", lambda row: " ".join(f"{name}={value}" for name, value in row["labels"].items())),
-        Column("Resources", lambda row: _resources_column(row), optional=True),
-        Column("CPU", lambda row: f"{row['cpu_percent']:.0f} %", right=True, optional=True),
-        Column("Version", "version", "dim", optional=True),
-        Column("Seen", lambda row: "now" if row["state"] != "away" else _ago(row["seen_at"]), "dim"),
-    )
-    show(output, rows, Table(columns, rows), name="name")
-    if not rows:
-        note("Nobody has joined. Start a member with 'evertick fleet join URL --name ex-a'.")
-
-
-def _ago(seen_at: str | None) -> str:
-    from evertick.cli.times import now, wait_text
-    from evertick.model.instant import from_text
-
-    return "never" if seen_at is None else f"{wait_text(max(now() - from_text(seen_at), 0))} ago"
-
-
-def _resources_column(row: Mapping[str, Any]) -> str:
-    used = row["used"]
-    return " ".join(f"{name}={f'{used[name]}/' if name in used else ''}{text}" for name, text in row["offers"].items())
-
-
-def _row(member: Member) -> dict[str, Any]:
-    from evertick.model.instant import to_text
-    from evertick.model.resources import amount_text
-
-    return {
-        "name": member.name,
-        "state": "away" if not member.is_healthy else "ready" if member.is_open else "cordoned",
-        "running": member.running,
-        "slots": member.slots,
-        "labels": dict(member.labels),
-        "offers": {name: amount_text(name, amount) for name, amount in member.offers},
-        "used": {name: amount_text(name, amount) for name, amount in member.used},
-        "cpu_percent": member.cpu_percent,
-        "memory_bytes": member.memory_bytes,
-        "version": member.version,
-        "address": member.address,
-        "seen_at": to_text(member.seen_at) if member.seen_at else None,
-    }

@@ -17,6 +17,8 @@ Told = Iterator[tuple[str, ...]]
 def check_fleet(settings: Settings, jobs: Mapping[str, Job]) -> Told:
     from evertick.errors import EvertickError
     from evertick.executors.fleet.asking import list_members
+    from evertick.model.duration import format_duration
+    from evertick.model.member import Closed
     from evertick.model.routing import FLEET
     from evertick.parts import fleet_settings
     from evertick.routing.placing import unplaceable
@@ -35,5 +37,13 @@ def check_fleet(settings: Settings, jobs: Mapping[str, Job]) -> Told:
         yield FAIL, f"missing: {', '.join(missing)}", "start them with 'evertick fleet join', or change fleet.expected"
     else:
         yield OK, f"{len(there)} of {len(members)} members are there"
+    for member in members:
+        if member.is_healthy and member.closed is Closed.LEASE_TOO_LONG:
+            own, ours = format_duration(member.lease_us), format_duration(fleet.lease_us)
+            yield (
+                FAIL,
+                f"{member.name} is given nothing: its lease ({own}) is longer than fleet.lease ({ours})",
+                f"start it with --lease {fleet.lease_us / 1_000_000:g}, or set fleet.lease to {own}",
+            )
     for job, why in unplaceable([jobs[job_id] for job_id in sorted(jobs)], FLEET, members):
         yield WARN, f"no member could ever run {job.id}: {why}", "change the job, or let a member join that can"

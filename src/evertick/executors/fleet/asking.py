@@ -25,7 +25,7 @@ def list_members(settings: FleetSettings, timeout: float = 2 * ANSWER_SECONDS) -
     """Who is there, and who was and is away now, by name; `ExecutorUnavailable` after that many seconds."""
 
     async def look(view: _View) -> list[Member]:
-        return view.known()
+        return view.usable()
 
     return _ask(settings, look, timeout)
 
@@ -75,6 +75,22 @@ def remove(settings: FleetSettings, name: str, *, by_force: bool) -> None:
     _ask(settings, leave)
 
 
+def forget(settings: FleetSettings, name: str) -> None:
+    """Tell no more of a member that is away, and let another machine have its name.
+
+    Its certificate stays good: where the machine itself may not come back, that is to be revoked.
+    """
+
+    async def ask(view: _View) -> None:
+        if name in {member.name for member in view.members()}:
+            raise Conflict(f"{name} is there. Next: evertick fleet remove {name}")
+        if not await view.forget(name, ANSWER_SECONDS):
+            known = ", ".join(member.name for member in view.known()) or "nobody"
+            raise NotFound(f"there is no member '{name}' in the fleet; there are: {known}.")
+
+    _ask(settings, ask)
+
+
 class _View:
     """What a person sees of a fleet while connected."""
 
@@ -82,6 +98,8 @@ class _View:
         self._crew = Crew(settings)
         self._crew.connected(time.monotonic())
         self._control = control
+        self._forgotten: dict[str, bool] = {}
+        """Names that the hub has freed, and whether they were known."""
 
     async def look(self) -> None:
         """Take in what is said next."""
@@ -95,6 +113,12 @@ class _View:
                     self._crew.remembered(card_of(one["card"]), one["address"], now, instant, one["age"])
             if "gone" in message:
                 self._crew.left(message["gone"])
+            if talk.FORGOTTEN in message:
+                self._forgotten[str(message[talk.FORGOTTEN])] = message.get("is_known") is True
+
+    def usable(self) -> list[Member]:
+        """Those that are away too, and what they are to one whose lease is as our settings say."""
+        return self._crew.usable(time.monotonic())
 
     def known(self) -> list[Member]:
         """Those that are away too."""
@@ -107,6 +131,8 @@ class _View:
     def member(self, name: str) -> Member:
         found = {member.name: member for member in self.members()}
         if name not in found:
+            if name in {member.name for member in self.known()}:
+                raise Conflict(f"{name} is away. Next, if it does not come back: evertick fleet forget {name}")
             known = ", ".join(found) or "nobody"
             raise NotFound(f"there is no member '{name}' in the fleet; there are: {known}.")
         return found[name]
@@ -116,6 +142,17 @@ class _View:
 
     def release(self, name: str) -> None:
         self._control.release(name)
+
+    async def forget(self, name: str, timeout: float) -> bool:
+        """Whether it was known; answered when the hub has done it."""
+
+        async def until() -> bool:
+            while name not in self._forgotten:
+                await self.look()
+            return self._forgotten[name]
+
+        self.release(name)
+        return await _within(until(), timeout, name)
 
     async def wait_for(self, name: str, holds: Callable[[Member], bool], timeout: float) -> Member:
         async def until() -> Member:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.fleet.talk import Card
 from evertick.model.instant import SECOND
-from evertick.model.member import Member
+from evertick.model.member import Closed, Member
 
 FORGET_SECONDS = 7 * 86_400.0
 """A member that was away for this long is not told of any more, unless it is expected."""
@@ -52,6 +52,8 @@ class Seat:
     seen_at: int
     """The same as an instant, for people."""
     is_there: bool = True
+    is_forgotten: bool = False
+    """Whether people asked not to be told of it; what it had is still waited for."""
     ahead: tuple[int, ...] = ()
     """By how much its clock was ahead of ours when its last cards were sent."""
     delays: Delays = field(default_factory=Delays)
@@ -128,6 +130,12 @@ class Crew:
         seat = self._seats.get(name)
         return at - seat.ahead_us if seat is not None else at
 
+    def forgotten(self, name: str) -> None:
+        """Nobody wants to hear of a member that is away; one that comes again is there again."""
+        seat = self._seats.get(name)
+        if seat is not None and not self.is_there(name):
+            seat.is_forgotten = True
+
     def left(self, name: str) -> None:
         seat = self._seats.get(name)
         if seat is not None:
@@ -159,10 +167,14 @@ class Crew:
         lease = self._lease if seat is None else max(self._lease, seat.card.lease_us / SECOND)
         return silence is not None and silence > lease
 
-    def outlives_us(self, name: str) -> bool:
-        """Whether its lease is longer than ours: after a restart we would give it up too soon."""
-        seat = self._seats.get(name)
-        return seat is not None and seat.card.lease_us > self._lease * SECOND
+    def usable(self, now: float) -> list[Member]:
+        """Everyone, as far as we may use them: one whose lease is longer than ours we would give up too soon."""
+        return [
+            member._replace(is_open=False, closed=Closed.LEASE_TOO_LONG)
+            if member.is_open and member.lease_us > self._lease * SECOND
+            else member
+            for member in self.members(now)
+        ]
 
     def members(self, now: float) -> Iterator[Member]:
         for name in sorted({*self._seats, *self._expected}):
@@ -171,7 +183,7 @@ class Crew:
                 is_awaited = not self.is_given_up(name, now)
                 yield Member(name, False, 0, is_awaited=is_awaited, is_expected=True)
                 continue
-            is_gone = seat.card.is_leaving or now - seat.heard_at > FORGET_SECONDS
+            is_gone = seat.card.is_leaving or seat.is_forgotten or now - seat.heard_at > FORGET_SECONDS
             if not seat.is_there and is_gone and not is_expected:
                 continue
             is_healthy = self.is_heard(name, now)

@@ -186,6 +186,10 @@ class FleetDesk:
         self.crew.left(member)
         self._show(now)
 
+    def forgotten(self, member: str, now: float) -> None:
+        self.crew.forgotten(member)
+        self._show(now)
+
     def heard(self, member: str, lines: bytes, now: float) -> None:
         for words in talk.rows_of(lines):
             try:
@@ -402,10 +406,7 @@ class FleetDesk:
         return part.member if part is not None and part.phase is not Phase.ENDED else None
 
     def _show(self, now: float) -> None:
-        self.members = members = tuple(
-            member._replace(is_open=False) if self.crew.outlives_us(member.name) else member
-            for member in self.crew.members(now)
-        )
+        self.members = members = tuple(self.crew.usable(now))
         # What only people look at is no news for the loop; of the load, only what makes one the less loaded.
         shown = tuple(
             member._replace(seen_at=0, cpu_percent=round(member.cpu_percent, -1), memory_bytes=0) for member in members

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from evertick.errors import ExecutorUnavailable
 from evertick.executor import Attempt
+from evertick.executors.fleet import talk
 from evertick.executors.fleet.bundles import BundleError, Packer
 from evertick.executors.fleet.copying import LogCopies
 from evertick.executors.fleet.crew import Crew
@@ -235,6 +236,8 @@ class FleetExecutor:
                 desk.cards(cards, now, instant, absent if isinstance(absent, list | tuple) else ())
             case {"gone": str(member)}:
                 desk.gone(member, now)
+            case {talk.FORGOTTEN: str(member)}:
+                desk.forgotten(member, now)
 
     def _tell(self, member: str, lines: bytes) -> None:
         from evertick.executors.fleet.control import Control

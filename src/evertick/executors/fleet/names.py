@@ -57,11 +57,13 @@ class Names:
             self._write()
         return self._owners.get(name) == owner
 
-    def release(self, name: str) -> None:
-        """Let the next one who comes have it."""
-        if self._owners.pop(name, None) is not None:
-            log.info("member.name_released member=%s", name)
-            self._write()
+    def release(self, name: str) -> bool:
+        """Let the next one who comes have it; whether it belonged to anyone."""
+        if self._owners.pop(name, None) is None:
+            return False
+        log.info("member.name_released member=%s", name)
+        self._write()
+        return True
 
     def _write(self) -> None:
         if self._path is not None:

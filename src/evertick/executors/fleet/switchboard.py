@@ -147,9 +147,7 @@ class Switchboard(SchedulerPlugin):
                         case {"member": str(member), "lines": bytes(lines)}:
                             self._pass_on(member, lines)
                         case {talk.RELEASE: str(member)}:
-                            self._gone.pop(member, None)
-                            if self._names is not None:
-                                self._names.release(member)
+                            self._forget(member)
         except (CommClosedError, OSError):
             pass
         finally:
@@ -158,6 +156,12 @@ class Switchboard(SchedulerPlugin):
                 del self._askers[asker]
             out.abort()
         return Status.dont_reply
+
+    def _forget(self, member: str) -> None:
+        """The name is free, and nobody is told any more that its member is away."""
+        is_named = self._names is not None and self._names.release(member)
+        is_known = self._gone.pop(member, None) is not None or is_named
+        self._tell({talk.FORGOTTEN: member, "is_known": is_known})
 
     def _pass_on(self, member: str, lines: bytes) -> None:
         """One that is not there hears nothing; whoever spoke sees it missing, and says it again when it is back."""

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from evertick.model.member import Labels, Member
+from evertick.model.member import Closed, Labels, Member
 from evertick.model.resources import Resources, resources_of
 
 PROTOCOL: Final = 1
@@ -23,6 +23,7 @@ CARD: Final = "evertick-card"  # member to switchboard: card
 ANSWER: Final = "evertick-answer"  # member to switchboard: the asker, lines; only that one hears them
 ACK: Final = "evertick-ack"  # switchboard to member: the stamp of a card that was passed on
 RELEASE: Final = "release"  # a scheduler to the switchboard: the name of a member that is gone for good
+FORGOTTEN: Final = "forgotten"  # switchboard to schedulers: that name; beside it whether it was known
 BEAT: Final = "beat"  # switchboard to schedulers, once a second: there is nothing to say
 
 # Verbs that a member answers itself.
@@ -99,6 +100,8 @@ class Card(NamedTuple):
             self.memory_bytes,
             offers=self.offers,
             used=self.used,
+            closed=None if self.is_open else Closed.LEAVING if self.is_leaving else Closed.CORDONED,
+            lease_us=self.lease_us,
         )
 
 
