@@ -82,6 +82,7 @@ MAY_NAME = {
     "cli": (
         *("evertick.stores.sql_care.", "evertick.stores.sqlite_place."),
         *("evertick.executors.logs.", "evertick.executors.log_store.", "evertick.executors.fleet."),
+        "evertick.executors.keeper_answer.",
     ),
 }
 

@@ -8,7 +8,7 @@ saying again what is known of it; so a launch may be repeated after a crash, and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from evertick.model.instant import Instant
 from evertick.model.job import Job
@@ -18,7 +18,18 @@ from evertick.model.report import Report
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
 
-__all__ = ["Attempt", "Executor", "HearsOfSubRuns", "LeasedExecutor", "Member", "PlacedExecutor"]
+__all__ = [
+    "Attempt",
+    "Executor",
+    "HasKeepers",
+    "HearsOfSubRuns",
+    "KeeperHealth",
+    "LeasedExecutor",
+    "Member",
+    "PlacedExecutor",
+]
+
+SILENT_SECONDS = 5.0
 
 
 class Attempt(Protocol):
@@ -94,6 +105,28 @@ class PlacedExecutor(Executor, Protocol):
     def reconcile_placed(self, runs: Sequence[tuple[RunKey, int, str]]) -> None:
         """As `reconcile`, each with where the ledger has it; only the executor's name when it does not know."""
         ...
+
+
+class KeeperHealth(NamedTuple):
+    """How a process does that runs attempts for an executor."""
+
+    name: str
+    pid: int | None
+    silent_seconds: float
+    """For how long it has not answered."""
+    replaced: int
+    """How often one was killed because it did not answer."""
+
+    @property
+    def is_silent(self) -> bool:
+        return self.silent_seconds >= SILENT_SECONDS
+
+
+@runtime_checkable
+class HasKeepers(Protocol):
+    """An executor whose attempts live in processes of their own, which may hang."""
+
+    def keepers(self) -> Sequence[KeeperHealth]: ...
 
 
 @runtime_checkable

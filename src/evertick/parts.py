@@ -118,4 +118,5 @@ def local_settings(settings: Settings, ledger_lock: Path | None = None) -> Local
             hidden=tuple(str(path.absolute()) for path in keys if path is not None),
             unshowable=() if ledger_lock is None else (str(ledger_lock.absolute()),),
         ),
+        local.keeper_timeout_us,
     )

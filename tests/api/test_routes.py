@@ -415,6 +415,12 @@ def test_readiness_is_the_schedulers(client, control, office):
     office.desk.live._ask._known = None
     assert client.get("/readyz").json()["reasons"] == ["the ledger is damaged: evertick db check"]
     assert "evertick_ledger_damaged 1.0" in client.get("/metrics").text.splitlines()
+    keepers = [{"is_silent": True, "silent_seconds": 7.0, "replaced": 2}, {"is_silent": False, "replaced": 1}]
+    control.told = {**control.told, "integrity": {}, "executors": {"local@a": {"keepers": keepers}, "local@b": {}}}
+    office.desk.live._ask._known = None
+    assert "1 of its keepers have not answered for 7 s" in client.get("/readyz").json()["reasons"][0]
+    told = client.get("/metrics").text.splitlines()
+    assert {"evertick_keepers_silent 1.0", "evertick_keepers_replaced_total 3.0"} <= set(told)
     control.told, office.desk.live._ask._known = None, None
     assert client.get("/readyz").json()["reasons"] == ["the scheduler does not answer"]
     assert client.head("/readyz").status_code == 503, "a probe that asks for the headers alone believes the status"

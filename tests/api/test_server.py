@@ -107,6 +107,25 @@ def test_serve_brings_the_api_along(serve, tmp_path, kind):
     assert not (tmp_path / ".evertick" / "server.json").exists()
 
 
+def test_a_keeper_that_hangs_is_reported_and_replaced_and_the_jobs_go_on(serve, tmp_path):
+    (tmp_path / "evertick.toml").write_text('[local]\nkeeper_timeout = "12s"\n')
+    serving = serve("--patience", "1")
+    until(lambda: serving.ask("/api/v1/runs?state=succeeded")[1]["items"])
+    lock = tmp_path / ".evertick" / "keeper-0" / "keeper.lock"
+    keeper = lock.read_text()
+    os.kill(int(keeper), signal.SIGSTOP)
+    _, told = until(lambda: (found := serving.ask("/readyz"))[0] == 503 and found)
+    assert "keepers have not answered" in told["reasons"][0]
+    until(lambda: lock.read_text() != keeper and serving.ask("/readyz")[0] == 200)
+    before = len(serving.ask("/api/v1/runs?state=succeeded&limit=500")[1]["items"])
+    until(lambda: len(serving.ask("/api/v1/runs?state=succeeded&limit=500")[1]["items"]) > before + 2)
+    assert b"evertick_keepers_replaced_total 1.0" in serving.ask("/metrics")[1]
+    assert f"keeper.not_answering folder={lock.parent} pid={keeper}" in serving.log.read_text()
+    serving.stop()
+    verified = subprocess.run([sys.executable, "-m", "evertick", "verify", "--folder", str(tmp_path)])
+    assert verified.returncode == 0
+
+
 def test_events_are_told_as_they_happen(serve):
     serving = serve()
     serving.link()

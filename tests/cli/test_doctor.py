@@ -41,7 +41,7 @@ def test_every_check_is_carried_out_and_changes_nothing(folder):
     found = findings(folder)
     assert set(found) == {
         *("version", "clock", "settings", "zones", "limits", "jobs", "disk", "permissions", "set aside", "ledger"),
-        *("scheduler", "port", "job files"),
+        *("scheduler", "port", "job files", "keepers"),
     }
     assert all(row["next"] for rows in found.values() for row in rows if row["level"] != OK)
     assert sorted(folder.rglob("*")) == before

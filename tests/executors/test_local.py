@@ -694,7 +694,7 @@ def test_a_folder_of_another_user_is_refused(place, monkeypatch):
 
 
 def test_a_keeper_that_cannot_be_started_refuses_and_says_why(place, monkeypatch):
-    monkeypatch.setattr("evertick.executors.link.sys.executable", "/no/such/python")
+    monkeypatch.setattr("evertick.executors.keeper_process.sys.executable", "/no/such/python")
     executor = place.open()
     executor.launch(launch(job_of(argv("true"))))
     assert "No such file" in place.refusal_of(KEY).detail

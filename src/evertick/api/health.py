@@ -71,6 +71,10 @@ def unready(at: Office) -> list[str]:
         reasons.append(f"{stuck:,} entries are stuck: evertick verify")
     if _is_damaged(status):
         reasons.append("the ledger is damaged: evertick db check")
+    silent = [keeper for keeper in _keepers(status) if keeper["is_silent"]]
+    if silent:
+        longest = max(keeper["silent_seconds"] for keeper in silent)
+        reasons.append(f"{len(silent)} of its keepers have not answered for {longest:.0f} s; they will be replaced")
     if status.get("is_stopping"):
         reasons.append("the scheduler is stopping")
     return reasons
@@ -78,6 +82,10 @@ def unready(at: Office) -> list[str]:
 
 def _is_damaged(status: Mapping[str, Any]) -> bool:
     return (status.get("integrity") or {}).get("state") == CheckState.DAMAGED
+
+
+def _keepers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [keeper for one in (status.get("executors") or {}).values() for keeper in one.get("keepers") or ()]
 
 
 class _Collector:
@@ -151,6 +159,10 @@ def _from_status(status: Mapping[str, Any]) -> Iterator[Metric]:
     yield _gauge(
         "evertick_ledger_damaged", "Whether the last full check found the ledger damaged.", int(_is_damaged(status))
     )
+    keepers = _keepers(status)
+    yield _gauge("evertick_keepers_silent", "Keepers that do not answer.", sum(one["is_silent"] for one in keepers))
+    replaced = sum(one["replaced"] for one in keepers)
+    yield _counter("evertick_keepers_replaced", "Keepers that were killed because they did not answer.", replaced)
     yield _gauge("evertick_ring_size", "Occurrences that wait for their instant.", status.get("ring"))
     yield _gauge("evertick_inbox_depth", "Messages that wait for the loop.", (status.get("inbox") or {}).get("waiting"))
     yield _gauge(

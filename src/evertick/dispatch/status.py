@@ -12,7 +12,7 @@ from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.feed import Feed
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.writer import Writer
-from evertick.executor import Executor
+from evertick.executor import Executor, HasKeepers, KeeperHealth
 from evertick.loop.state import State
 from evertick.loop.statistics import Histogram
 from evertick.model.instant import MILLISECOND, SECOND, Instant, to_text
@@ -149,6 +149,8 @@ class Status:
                 found[f"{name}@{where}"] = _member(name, member)
                 if isinstance(executor, HasLanes):
                     found[f"{name}@{where}"]["lanes"] = executor.lanes()
+                if isinstance(executor, HasKeepers):
+                    found[f"{name}@{where}"]["keepers"] = [_keeper(one) for one in executor.keepers()]
         return found
 
 
@@ -169,6 +171,10 @@ def _member(executor: str, member: Member) -> dict[str, Any]:
         "address": member.address or None,
         "seen_at": to_text(member.seen_at) if member.seen_at else None,
     }
+
+
+def _keeper(keeper: KeeperHealth) -> dict[str, Any]:
+    return {**keeper._asdict(), "is_silent": keeper.is_silent}
 
 
 def _counts(counts: Mapping[Any, int]) -> dict[str, int]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import secrets
 import select
 import socket
-import sys
 import threading
 import time
 from collections import deque
@@ -18,17 +16,31 @@ from typing import Any
 
 from evertick.executors import wire
 from evertick.executors.bell import Bell
-from evertick.executors.settings import KeeperSettings
+from evertick.executors.keeper_process import KeeperProcess
+from evertick.executors.pulse import Pulse
+from evertick.executors.settings import KEEPER_TIMEOUT_US, KeeperSettings
+from evertick.model.instant import SECOND
 
 log = logging.getLogger("evertick.local")
 
 READY_SECONDS = 20.0
 """How long a keeper may take to be there; a busy machine needs a second at most."""
+DEAF_SECONDS = READY_SECONDS
+"""One that has the folder for this long and takes no connection does not come to it any more."""
 RETRY_FIRST_SECONDS = 0.05
 RETRY_MAX_SECONDS = 5.0
+TAKEN_SECONDS = 0.02
 TICK_SECONDS = 0.1
+LOOK_SECONDS = 5.0
 RECEIVE = 256 * 1024
-PACKAGE_ROOT = str(Path(__file__).parents[2])
+
+
+class KeeperHangs(Exception):
+    """It is there, and does not answer."""
+
+    def __init__(self, pid: int | None, seconds: float) -> None:
+        super().__init__(f"the keeper has not answered for {seconds:.0f} s")
+        self.pid, self.seconds = pid, seconds
 
 
 class Link:
@@ -45,11 +57,12 @@ class Link:
         failed: Callable[[Link, str], None],
         tick: Callable[[], bool],
         is_needed: Callable[[Link], bool],
+        *,
+        keeper_timeout_us: int = KEEPER_TIMEOUT_US,
     ) -> None:
         self.folder = folder
-        self._logs = logs
-        self._settings = settings
-        self._environ = environ
+        self._process = KeeperProcess(folder, logs, settings, environ)
+        self._timeout_seconds = keeper_timeout_us / SECOND
         self._connected = connected
         self._heard = heard
         self._failed = failed
@@ -65,8 +78,12 @@ class Link:
         self._is_closing = False
         self.is_connected = False
         """Whether what is sent now may arrive."""
+        self._pulse: Pulse | None = None
+        self.pid: int | None = None
+        """Of the keeper that was heard last."""
+        self.replaced = 0
+        """Keepers that were killed because they did not answer."""
         self._is_wanted = threading.Event()
-        self._children: list[int] = []
         self._thread = threading.Thread(target=self._run, name=f"evertick-{folder.name}", daemon=True)
 
     def start(self) -> None:
@@ -101,6 +118,12 @@ class Link:
         if not self._thread.is_alive():
             self._bell.close()
 
+    @property
+    def silent_seconds(self) -> float:
+        """For how long the keeper has not answered; from any thread."""
+        pulse = self._pulse
+        return 0.0 if pulse is None else pulse.silent_seconds(time.monotonic())
+
     def _run(self) -> None:
         wait = RETRY_FIRST_SECONDS
         while True:
@@ -110,6 +133,9 @@ class Link:
                 return
             try:
                 sock = self._reach()
+            except KeeperHangs as hangs:
+                self._replace(hangs)
+                continue
             except OSError as error:
                 log.warning("keeper.unreachable folder=%s reason=%s", self.folder, error)
                 self._outbox.clear()
@@ -127,13 +153,18 @@ class Link:
                         with self._sending:
                             self._open = None
                 wait = RETRY_FIRST_SECONDS
+            except KeeperHangs as hangs:
+                if not self._replace(hangs):
+                    time.sleep(wait)
+                    wait = min(wait * 2, RETRY_MAX_SECONDS)
             except Exception:
                 # Whoever was told has failed: what was not taken is told again, and nothing is lost.
                 log.exception("keeper.not_heard folder=%s", self.folder)
                 time.sleep(wait)
                 wait = min(wait * 2, RETRY_MAX_SECONDS)
             self.is_connected = False
-            self._reap()
+            self._pulse = None
+            self._process.reap()
             if self._is_closing:
                 return
             log.info("keeper.disconnected folder=%s", self.folder)
@@ -144,71 +175,56 @@ class Link:
 
     def _reach(self) -> socket.socket:
         """The keeper that is there, or a new one."""
-        deadline = time.monotonic() + READY_SECONDS
+        began = time.monotonic()
         while True:
             try:
                 return wire.connect(self.folder)
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
-                if time.monotonic() > deadline:
-                    raise
-            answer = self._start_keeper(max(deadline - time.monotonic(), 0.1))
+                waited = time.monotonic() - began
+            if waited > max(DEAF_SECONDS, self._timeout_seconds):
+                # One has the folder, and takes no connection: it hangs, or its socket was removed.
+                raise KeeperHangs(self._process.locked_by(), waited)
+            answer = self._process.start(READY_SECONDS)
             if answer == b"taken\n":
-                time.sleep(0.02)  # it is about to listen, or about to go
+                time.sleep(TAKEN_SECONDS)  # it is about to listen, or about to go
             elif answer != b"ready\n":
                 raise OSError(f"the keeper did not start; {self.folder / 'keeper.log'} may say why")
 
-    def _start_keeper(self, timeout: float) -> bytes:
-        reader, writer = os.pipe()
-        arguments = ("--folder", str(self.folder), "--logs", str(self._logs), "--settings", self._settings.to_text())
-        complaints = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-        try:
-            pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-P", "-m", "evertick.executors.keeper", *arguments],
-                {**self._environ, "PYTHONPATH": PACKAGE_ROOT},
-                file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, writer, 1),
-                    (os.POSIX_SPAWN_OPEN, 2, str(self.folder / "keeper.log"), complaints, 0o600),
-                ],
-                setsid=True,
-                setsigmask=(),
-            )
-        finally:
-            os.close(writer)
-        self._children.append(pid)
-        try:
-            readable, _, _ = select.select([reader], [], [], timeout)
-            return os.read(reader, 64) if readable else b""
-        finally:
-            os.close(reader)
-            self._reap()
-
-    def _reap(self) -> None:
-        for pid in tuple(self._children):
-            try:
-                ended, _ = os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                ended = pid  # somebody else has
-            if ended:
-                self._children.remove(pid)
+    def _replace(self, hangs: KeeperHangs) -> bool:
+        """Kill a keeper that hangs: the next one finds in its journal what runs, and goes on with it."""
+        log.error("keeper.not_answering folder=%s pid=%s seconds=%.0f", self.folder, hangs.pid, hangs.seconds)
+        is_gone = hangs.pid is not None and self._process.kill(hangs.pid)
+        if is_gone:
+            self.replaced += 1
+            log.warning("keeper.killed folder=%s pid=%s", self.folder, hangs.pid)
+        else:
+            log.error("keeper.not_killed folder=%s pid=%s", self.folder, hangs.pid)
+        return is_gone
 
     def _talk(self, sock: socket.socket) -> None:
         """Until the connection breaks, or we go."""
         sock.setblocking(False)
+        self.pid = wire.peer_pid(sock)
+        pulse = self._pulse = Pulse(self._timeout_seconds, time.monotonic())
         self._outbox.clear()
         outgoing, buffer, has_greeted = wire.line(wire.HELLO, wire.PROTOCOL, self._instance), b"", False
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         poll.register(sock, select.POLLIN)
-        needs_tick = False
+        needs_tick = is_blocked = False
         while True:
             with self._sending:
                 if has_greeted and self._outbox:
                     outgoing += self._take()
+                if pulse.should_ask(time.monotonic()):
+                    outgoing += wire.line(wire.PING)
+                    pulse.asked(time.monotonic())
                 try:
                     if outgoing:
                         outgoing = outgoing[sock.send(outgoing) :]
+                        if is_blocked:
+                            pulse.heard(time.monotonic())  # it reads, though slowly
+                    is_blocked = bool(outgoing)
                 except BlockingIOError:
                     pass
                 except OSError:
@@ -217,7 +233,8 @@ class Link:
             if self._is_closing and has_greeted and not outgoing and not self._outbox:
                 return
             poll.modify(sock, select.POLLIN | (select.POLLOUT if outgoing else 0))
-            events = poll.poll(TICK_SECONDS * 1_000 if needs_tick or self._is_closing else 5_000)
+            soon = needs_tick or self._is_closing
+            events = poll.poll(1_000 * (TICK_SECONDS if soon else min(LOOK_SECONDS, pulse.look_seconds)))
             if any(fd == self._bell.fileno() for fd, _ in events):
                 self._bell.heard()
             if any(fd == sock.fileno() and event & ~select.POLLOUT for fd, event in events):
@@ -229,18 +246,23 @@ class Link:
                     return
                 if not data:
                     return
+                pulse.heard(time.monotonic())
                 *rows, buffer = (buffer + data).split(b"\n")
-                messages = [wire.words_of(row) for row in rows]
+                messages = [words for row in rows if (words := wire.words_of(row))[0] != wire.PONG]
                 if messages and not has_greeted:
-                    has_greeted = self._greet(messages.pop(0))
+                    has_greeted = self._greet(messages.pop(0), pulse)
                     if not has_greeted:
                         outgoing += wire.line(wire.LEAVE)
                 if messages and has_greeted:
                     self._heard(self, messages)
+            elif pulse.is_over(time.monotonic()) and not self._is_closing:
+                # Only where nothing was there to be read: it may be this process that stood still.
+                raise KeeperHangs(self.pid, pulse.silent_seconds(time.monotonic()))
             needs_tick = self._tick()
 
-    def _greet(self, words: list[Any]) -> bool:
-        _, protocol, pid, incarnation = words
+    def _greet(self, words: list[Any], pulse: Pulse) -> bool:
+        _, protocol, pid, incarnation, *skills = words
+        pulse.can_ask = wire.PING in skills
         if protocol != wire.PROTOCOL:
             # Of another version of ours: its runs end with it, and what comes meanwhile waits for the next keeper.
             log.warning("keeper.of_another_version pid=%s protocol=%s", pid, protocol)

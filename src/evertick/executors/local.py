@@ -13,7 +13,7 @@ from typing import Any
 from zlib import crc32
 
 from evertick.errors import SettingsError
-from evertick.executor import Attempt, Member
+from evertick.executor import Attempt, KeeperHealth, Member
 from evertick.executors import wire
 from evertick.executors.keeper.book import Ticket
 from evertick.executors.keeper.environment import inherited
@@ -95,7 +95,8 @@ class LocalExecutor:
         for number in range(count):
             folder = private_folder(self._state / f"keeper-{number}")
             told = (self._connected, self._heard, self._failed, self._tick, self._is_needed)
-            link = Link(folder, logs, self._settings.keeper, environ, *told)
+            timeout_us = self._settings.keeper_timeout_us
+            link = Link(folder, logs, self._settings.keeper, environ, *told, keeper_timeout_us=timeout_us)
             self._links.append(link)
             link.start()
             if (folder / wire.SOCKET).exists():
@@ -148,8 +149,9 @@ class LocalExecutor:
                 link.send(line)
 
     def members(self) -> Sequence[Member]:
+        is_silent = any(keeper.is_silent for keeper in self.keepers())
         with self._lock:
-            return (Member(self.name, is_healthy=not self._trouble, running=len(self._running)),)
+            return (Member(self.name, is_healthy=not (self._trouble or is_silent), running=len(self._running)),)
 
     def close(self) -> None:
         """Let go; what runs goes on, and is told to whoever opens the folder next."""
@@ -198,6 +200,11 @@ class LocalExecutor:
         """How full the lanes are; the counts of one moment."""
         with self._lock:
             return self._lanes.load()
+
+    def keepers(self) -> tuple[KeeperHealth, ...]:
+        return tuple(
+            KeeperHealth(link.folder.name, link.pid, link.silent_seconds, link.replaced) for link in self._links
+        )
 
     def drain(self, timeout: float) -> bool:
         """Wait until nothing is launching or running; whether that came true in time."""

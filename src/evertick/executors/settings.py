@@ -9,6 +9,9 @@ from evertick.errors import SettingsError
 from evertick.model.instant import MINUTE, SECOND
 from evertick.routing.lanes import LaneSettings
 
+KEEPER_TIMEOUT_US = 30 * SECOND
+"""A keeper that does not answer for this long hangs, and is replaced."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeeperSettings:
@@ -49,7 +52,10 @@ class LocalSettings:
     """Processes that start and watch runs. One starts about as many runs a second as a core can."""
     lanes: LaneSettings = field(default_factory=LaneSettings)
     keeper: KeeperSettings = field(default_factory=KeeperSettings)
+    keeper_timeout_us: int = KEEPER_TIMEOUT_US
 
     def __post_init__(self) -> None:
         if not 1 <= self.keepers <= 64:
             raise SettingsError(f"'keepers' is {self.keepers}; it must be from 1 to 64. More than cores do not help.")
+        if self.keeper_timeout_us < SECOND:
+            raise SettingsError("'keeper_timeout' is shorter than 1s, which a keeper that is well may take to answer.")

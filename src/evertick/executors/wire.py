@@ -20,7 +20,7 @@ MESSAGE_MAX = 16 * 1024 * 1024
 """Bytes of one line; a longer one is no message of ours."""
 
 # From the scheduler.
-HELLO = "hello"  # protocol, instance | protocol, pid, incarnation
+HELLO = "hello"  # protocol, instance | protocol, pid, incarnation, and what it can do beyond the protocol
 LAUNCH = "launch"  # Order
 STOP = "stop"  # job, scheduled for, origin, attempt, detail
 RECONCILE = "reconcile"  # [[job, scheduled for, origin, attempt] ...]
@@ -29,6 +29,7 @@ SUB_RUN = "sub_run"  # job, scheduled for, origin, attempt, step, number, state,
 LEASE = "lease"  # end at, until, epoch, vouched until: see `keeper.lease`
 CONFIRMED = "confirmed"  # [[job, scheduled for, origin, attempt] ...]: the ledger knows that these were launched
 LEAVE = "leave"  # end as soon as nothing runs
+PING = "ping"  # answer; only to a keeper that has said that it can
 # From the keeper.
 STARTED = "started"  # job, scheduled for, origin, attempt, at
 STEPS = "steps"  # job, scheduled for, origin, attempt, how its steps stand
@@ -39,6 +40,7 @@ UNKNOWN = "unknown"  # job, scheduled for, origin, attempt
 CALL = "call"  # job, scheduled for, origin, attempt, step, number, job to run, params, waits
 HANG_UP = "hang_up"  # job, scheduled for, origin, attempt, step, number, job that was to run
 REFUSED = "refused"  # job, scheduled for, origin, attempt, detail
+PONG = "pong"
 
 _PEER = struct.Struct("3i")
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
@@ -117,7 +119,9 @@ def connect(folder: Path) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        sock.setblocking(False)  # one that hangs, and has as many waiting as it may have, would keep us for ever
         sock.connect(address_in(folder_fd))
+        sock.setblocking(True)
         if peer_uid(sock) not in {os.geteuid(), 0}:
             raise PermissionError(f"the socket in {folder} belongs to another user. Remove the folder.")
     except BaseException:
@@ -148,5 +152,16 @@ def address_in(folder_fd: int) -> str:
 
 
 def peer_uid(sock: socket.socket) -> int:
-    _, uid, _ = _PEER.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    return int(uid)
+    _, uid, _ = _peer(sock)
+    return uid
+
+
+def peer_pid(sock: socket.socket) -> int | None:
+    """The process that listens at the other end; None when it cannot be seen from here."""
+    pid, _, _ = _peer(sock)
+    return pid or None
+
+
+def _peer(sock: socket.socket) -> tuple[int, int, int]:
+    pid, uid, gid = _PEER.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return int(pid), int(uid), int(gid)

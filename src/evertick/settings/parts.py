@@ -92,6 +92,9 @@ class LanesPart:
 @dataclass(frozen=True, slots=True)
 class LocalPart:
     keepers: int = _a(count(1, 64), 1, "Processes that start and watch runs.")
+    keeper_timeout_us: int = _a(
+        duration(), 30 * SECOND, "A keeper that does not answer for this long is killed and replaced; its runs go on."
+    )
     kill_after_us: int = _a(duration(), 5 * SECOND, "Between the polite end of a process and the one by force.")
     memory_bytes: int | None = _a(count(1 << 20, 1 << 50, none=True), None, "Address space of each process, in bytes.")
     files: int | None = _a(count(16, 1_000_000, none=True), None, "Open files of each process.")

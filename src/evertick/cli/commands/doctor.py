@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @output_option
 @click.pass_context
 def doctor(ctx: click.Context, store: str | None, folder: Path | None, is_full: bool, output: str) -> None:
-    """Check clock, zones, disk, ledger, limits and ports.
+    """Check clock, zones, disk, ledger, keepers, limits and ports.
 
     Nothing is changed. Each check says ok, warn or fail, and what to do next. The exit code is 1 when one fails;
     warnings do not change it.
@@ -72,6 +72,7 @@ def _checks(place: Place, *, is_full: bool) -> Iterator[Check]:
     yield "disk", lambda: disk.check_file_system(state if state.is_dir() else folder)
     if state.is_dir():
         yield "permissions", lambda: disk.check_permissions(state)
+        yield "keepers", lambda: machine.check_keepers(state)
     if folder.is_dir():
         yield "job files", lambda: disk.check_job_files(folder)
     file = place.ledger_file()

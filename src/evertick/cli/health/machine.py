@@ -122,6 +122,22 @@ def check_limits(folder: Path | None) -> Told:
         yield FAIL, "there is no /bin/sh", "install a shell: commands of jobs are given to it"
 
 
+def check_keepers(state: Path) -> Told:
+    """Whether the processes that run the jobs of this machine answer."""
+    from evertick.executors.keeper_answer import ask_keepers
+
+    answers = list(ask_keepers(state))
+    for one in answers:
+        if one.trouble:
+            yield (
+                FAIL,
+                f"{one.name} (process {one.pid or 'unknown'}): {one.trouble}",
+                "the scheduler replaces it after local.keeper_timeout; if there is none, kill it: its runs go on",
+            )
+    if not any(one.trouble for one in answers):
+        yield OK, f"{len(answers)} at work, and they answer" if answers else "none is at work"
+
+
 def _inotify(folder: Path | None) -> Told:
     watches, instances = (_number(f"/proc/sys/fs/inotify/max_user_{name}") for name in ("watches", "instances"))
     if watches is None or instances is None:

@@ -25,8 +25,9 @@ from evertick.executors.keeper.procfs import boot_id
 from evertick.executors.keeper.recovery import recover
 from evertick.executors.keeper.server import Connection, Server
 from evertick.executors.keeper.trying import Tools
-from evertick.executors.keeper.watchdog import KEEPER_LOCK, is_locked
 from evertick.executors.keeper.watchdog import LOCK as WATCHDOG_LOCK
+from evertick.executors.keeper.watchdog import is_locked
+from evertick.executors.keeper_process import LOCK as KEEPER_LOCK
 from evertick.executors.settings import KeeperSettings
 from evertick.hardening import hide_process
 
@@ -97,6 +98,8 @@ def _lock(folder: Path) -> int | None:
     except BlockingIOError:
         os.close(lock)
         return None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)
     return lock
 
 

@@ -51,7 +51,9 @@ class Server:
         if not self._connections:
             self._since = time.monotonic()
         self._connections.add(connection)
-        hello = wire.line(wire.HELLO, wire.PROTOCOL, os.getpid(), self._incarnation)
+        # A scheduler of an earlier version does not expect to be told more.
+        skills = (wire.PING,) if connection.names_itself else ()
+        hello = wire.line(wire.HELLO, wire.PROTOCOL, os.getpid(), self._incarnation, *skills)
         connection.send(hello + b"".join(self.desk.greet()))
 
     def remove(self, connection: Connection) -> None:
@@ -71,6 +73,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._has_greeted = False
         self._instance = ""
+        self.names_itself = False
+        """Whether it says which process it is: schedulers of earlier versions do not."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -109,8 +113,8 @@ class Connection(asyncio.Protocol):
             if verb != wire.HELLO:
                 raise ValueError("the first line must be a greeting")
             self._has_greeted = True
-            # Schedulers of earlier versions do not say which process they are.
-            self._instance = str(rest[1]) if len(rest) > 1 else secrets.token_hex(8)
+            self.names_itself = len(rest) > 1
+            self._instance = str(rest[1]) if self.names_itself else secrets.token_hex(8)
             self._server.add(self)
             return
         if verb == wire.LAUNCH:
@@ -130,6 +134,8 @@ class Connection(asyncio.Protocol):
             desk.renew(_lease(rest), self._instance)
         elif verb == wire.CONFIRMED:
             desk.confirm([_ticket(one) for one in rest[0]])
+        elif verb == wire.PING:
+            self.send(wire.line(wire.PONG))
         elif verb == wire.LEAVE:
             desk.leave()
         else:

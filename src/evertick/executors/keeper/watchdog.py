@@ -17,10 +17,10 @@ from pathlib import Path
 
 from evertick.executors.keeper.lease import Lease, read_lease
 from evertick.executors.keeper.procfs import Snapshot, boottime_us, family_of
+from evertick.executors.keeper_process import LOCK as KEEPER_LOCK
 from evertick.model.run_variables import KEEPER
 
 LOCK = "watchdog.lock"
-KEEPER_LOCK = "keeper.lock"
 LOOK_SECONDS = 1.0
 """Short, because a sleep does not count the time that the machine is suspended."""
 KILL_SECONDS = 0.05

@@ -1,0 +1,115 @@
+"""Is a keeper that does not answer noticed and replaced, with every run accounted for and none of them twice?"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from evertick.cli.health.finding import FAIL, OK
+from evertick.cli.health.machine import check_keepers
+from evertick.errors import SettingsError
+from evertick.executors import link, wire
+from evertick.executors.keeper.procfs import is_alive
+from evertick.executors.keeper_answer import ask_keepers
+from evertick.executors.keeper_process import KeeperProcess
+from evertick.executors.pulse import Pulse
+from evertick.executors.settings import KeeperSettings, LocalSettings
+from evertick.model.instant import SECOND
+from evertick.model.lifecycle import SUCCEEDED
+from evertick.model.report import RunFinished, RunLost
+from tests.executors.contract import KEY, PATIENCE_SECONDS
+from tests.executors.running import SOON, job_of, key_of, launch, sh, until, written
+
+SHORT = LocalSettings(keeper=SOON.keeper, keeper_timeout_us=4 * SECOND)
+
+
+def test_a_pulse_asks_and_waits_for_an_answer_before_it_is_over():
+    pulse = Pulse(30.0, 100.0)
+    assert not pulse.is_over(129.0), "it was greeted, and has not answered yet"
+    assert pulse.is_over(130.0)
+    pulse.heard(129.0)
+    assert not pulse.should_ask(200.0), "one that cannot answer is not asked"
+    assert not pulse.is_over(200.0)
+    pulse.can_ask = True
+    assert not pulse.should_ask(138.0)
+    assert pulse.should_ask(139.0)
+    pulse.asked(200.0)
+    assert not pulse.should_ask(201.0)
+    assert not pulse.is_over(201.0), "it had no time to answer: this process stood still"
+    assert pulse.silent_seconds(201.0) == 1.0
+    assert pulse.is_over(210.0)
+    pulse.heard(210.5)
+    assert not pulse.is_over(211.0)
+    assert pulse.silent_seconds(211.0) == 0.0
+
+
+def test_a_timeout_that_a_keeper_which_is_well_could_miss_is_refused():
+    with pytest.raises(SettingsError, match="keeper_timeout"):
+        LocalSettings(keeper_timeout_us=SECOND - 1)
+
+
+@pytest.mark.slow
+def test_a_stopped_keeper_is_replaced_and_its_runs_go_on(place, tmp_path):
+    executor = place.open(SHORT)
+    text = f"echo $$ >> {tmp_path}/pids; until test -e {tmp_path}/go; do sleep 0.05; done"
+    executor.launch(launch(job_of(sh(text))))
+    place.start_of(KEY)
+    pid = int(written(tmp_path / "pids"))
+    (before,) = place.keepers()
+    os.kill(before, signal.SIGSTOP)
+    # It is asked for while nothing answers, and begins when there is a keeper again.
+    assert place.run(job_of(sh("true"), id="after"), key=key_of(1, "after")).state is SUCCEEDED
+    assert not is_alive(before)
+    assert before not in place.keepers()
+    assert [one.replaced > 0 for one in executor.keepers()] == [True]
+    assert is_alive(pid)
+    (tmp_path / "go").touch()
+    assert isinstance(place.loss_of(KEY), RunLost), "nobody was there to see how it ended"
+    assert written(tmp_path / "pids") == str(pid), "it began once"
+    assert len([one for one in place.reports if isinstance(one, RunFinished)]) == 1
+
+
+@pytest.mark.slow
+def test_a_keeper_without_a_socket_is_replaced_when_it_is_needed(place, monkeypatch):
+    monkeypatch.setattr(link, "DEAF_SECONDS", 1.0)
+    first = place.open(SHORT)
+    first.launch(launch(job_of(sh("sleep 600"))))
+    place.start_of(KEY)
+    (before,) = place.keepers()
+    first.close()
+    (place.folder / "keeper-0" / wire.SOCKET).unlink()
+    following = place.open(SHORT)
+    following.launch(launch(job_of(sh("true")), key=key_of(1)))
+    assert place.end_of(key_of(1)).state is SUCCEEDED
+    assert not is_alive(before)
+    assert [one.replaced > 0 for one in following.keepers()] == [True]
+
+
+@pytest.mark.slow
+def test_whoever_asks_is_told_which_keeper_does_not_answer(place):
+    assert list(ask_keepers(place.folder)) == []
+    executor = place.open()
+    place.run(job_of(sh("true")))
+    (keeper,) = place.keepers()
+    ((name, pid, trouble),) = ask_keepers(place.folder, PATIENCE_SECONDS)
+    assert (name, pid, trouble) == ("keeper-0", keeper, "")
+    os.kill(keeper, signal.SIGSTOP)
+    ((_, pid, trouble),) = ask_keepers(place.folder, timeout=0.2)
+    assert pid == keeper
+    assert "has not answered" in trouble
+    ((level, said, _),) = check_keepers(place.folder)
+    assert (level, str(keeper) in said) == (FAIL, True)
+    os.kill(keeper, signal.SIGCONT)
+    until(lambda: not next(ask_keepers(place.folder)).trouble, "it to answer again")
+    assert [level for level, *_ in check_keepers(place.folder)] == [OK]
+    assert [one.replaced for one in executor.keepers()] == [0]
+
+
+def test_a_process_that_is_no_keeper_of_the_folder_is_not_killed(tmp_path):
+    process = KeeperProcess(tmp_path, tmp_path, KeeperSettings(), {})
+    assert not process.kill(os.getpid())
+    assert process.locked_by() is None
+    (tmp_path / "keeper.lock").write_text("rubbish")
+    assert process.locked_by() is None
