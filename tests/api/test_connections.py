@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import http.client
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
+import psutil
 import pytest
 
+import evertick.web
 from evertick.api.connections import ConnectionLimits
 from evertick.api.server import ApiServer
 
@@ -61,6 +65,19 @@ def is_closed(connection: socket.socket) -> bool:
     with contextlib.suppress(ConnectionResetError):
         while connection.recv(65_536):
             pass
+    return True
+
+
+def is_dropped(connection: socket.socket) -> bool:
+    """Whether the server lets go of it, although nothing of what it sends is read; waits for that.
+
+    The caller itself would see it only by reading.
+    """
+    deadline, own = time.monotonic() + WAIT_SECONDS, connection.getsockname()
+    while any(tuple(one.raddr) == own for one in psutil.Process().net_connections("tcp4") if one.raddr):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
     return True
 
 
@@ -132,3 +149,42 @@ def test_probes_are_answered_when_everything_else_is_full(serve):
             statuses += last
         assert last == [503]
         assert status_of(place) == 200
+
+
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [
+        pytest.param(70_000, 200, id="more than fits on the way"),
+        pytest.param(30_000, 1, id="less than is waited for"),
+    ],
+)
+def test_who_asks_and_never_reads_is_dropped_and_everyone_else_is_served(serve, monkeypatch, size, count):
+    monkeypatch.setattr("evertick.api.server._listen", listen_with_small_buffers)
+    place = serve(LIMITS)
+    path = asset_of(size)
+    with contextlib.ExitStack() as stack:
+        deaf = [stack.enter_context(socket.socket()) for _ in range(3)]
+        for one in deaf:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            one.connect(place)
+            one.settimeout(WAIT_SECONDS)
+            with contextlib.suppress(OSError):
+                one.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * count)
+        assert status_of(place) == 200
+        for one in deaf:
+            assert is_dropped(one)
+        assert status_of(place) == 200
+
+
+def listen_with_small_buffers(host: str, port: int) -> socket.socket:
+    """So that the kernel takes little of an answer that nobody reads."""
+    listener = socket.create_server((host, port))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+    return listener
+
+
+def asset_of(size: int) -> str:
+    """The smallest file of the page that is larger than this."""
+    files = Path(evertick.web.__file__).parent.joinpath("static", "assets").iterdir()
+    sizes = sorted((file.stat().st_size, file.name) for file in files if file.stat().st_size > size)
+    return f"/assets/{sizes[0][1]}"

@@ -8,10 +8,13 @@ import ssl
 
 import pytest
 
+from evertick.api.connections import ConnectionLimits
 from evertick.api.server import ApiServer
+from evertick.errors import SettingsError
 from evertick.executors.fleet.authority import Authority
 from evertick.executors.fleet.identity import Role as FleetRole
 from evertick.operations.tokens import Role
+from tests.api.test_connections import LIMITS, LONG, connected, is_closed
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +34,22 @@ def server(make_office, certificates):
     server.start(lambda _: None)
     yield server.url.removeprefix("https://"), office
     server.stop()
+
+
+@pytest.fixture
+def serve_tls(make_office, certificates):
+    started: list[ApiServer] = []
+
+    def serve(limits: ConnectionLimits) -> tuple[str, int]:
+        office = make_office(**{"api.tls_cert": certificates.cert, "api.tls_key": certificates.key, "port": "0"})
+        started.append(ApiServer(office, limits))
+        started[-1].start(lambda _: None)
+        host, _, port = started[-1].url.removeprefix("https://").partition(":")
+        return host, int(port)
+
+    yield serve
+    for server in started:
+        server.stop()
 
 
 def ask(server, certificates, method, path, body=None, **headers):
@@ -60,3 +79,28 @@ def test_who_speaks_no_tls_is_not_answered(server):
     with pytest.raises((http.client.HTTPException, OSError)):
         connection.getresponse()
     connection.close()
+
+
+@pytest.mark.parametrize(
+    "sends", [pytest.param(b"", id="nothing"), pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", id="half a hello")]
+)
+def test_a_handshake_that_stalls_is_dropped_at_the_deadline_of_headers(serve_tls, certificates, sends):
+    place = serve_tls(LIMITS)
+    with connected(place, 5, sends) as stalled:
+        assert ask(":".join(map(str, place)), certificates, "GET", "/healthz").status == 200
+        assert all(map(is_closed, stalled))
+
+
+def test_handshakes_that_stall_make_room(serve_tls, certificates):
+    """Three times as many as there is room for, and nobody is turned away."""
+    place = serve_tls(LONG)
+    with connected(place, 3 * LONG.total):
+        for _ in range(3):
+            assert ask(":".join(map(str, place)), certificates, "GET", "/healthz").status == 200
+
+
+def test_a_certificate_that_cannot_be_used_is_refused_at_once(make_office, certificates, tmp_path):
+    (tmp_path / "key.pem").write_text("no key")
+    office = make_office(**{"api.tls_cert": certificates.cert, "api.tls_key": str(tmp_path / "key.pem"), "port": "0"})
+    with pytest.raises(SettingsError, match="cannot be used"):
+        ApiServer(office)

@@ -121,7 +121,7 @@ X = Command(("x",), is_shell=True)
         pytest.param("user: nobody", Step("a", X, user="nobody"), id="a user"),
         pytest.param("sandbox: bwrap", Step("a", X, sandbox=Sandbox(SandboxKind.BWRAP)), id="a sandbox by its name"),
         pytest.param(
-            "sandbox: {kind: systemd_run, readable: /srv, writable: [out, out], network: true}",
+            "sandbox: {kind: systemd-run, readable: /srv, writable: [out, out], network: true}",
             Step("a", X, sandbox=Sandbox(SandboxKind.SYSTEMD_RUN, ("/srv",), ("out",), network=True)),
             id="a sandbox with what it lets through",
         ),

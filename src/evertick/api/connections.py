@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -34,6 +34,15 @@ class ConnectionLimits:
     """How long a caller may read nothing of an answer that is being sent."""
 
 
+class _Abortable(Protocol):
+    def abort(self) -> None: ...
+
+
+class Connection(Protocol):
+    @property
+    def transport(self) -> _Abortable: ...
+
+
 class Connections:
     """All connections of one server; used by its event loop only."""
 
@@ -41,29 +50,29 @@ class Connections:
         self.limits = limits
         self.may_connect = may_connect
         self.requests = 0
-        self._busy: set[BoundedProtocol] = set()
-        self._quiet: OrderedDict[BoundedProtocol, str] = OrderedDict()
+        self._busy: set[Connection] = set()
+        self._quiet: OrderedDict[Connection, str] = OrderedDict()
         self._by_address: Counter[str] = Counter()
 
-    def opened(self, connection: BoundedProtocol, address: str) -> None:
+    def opened(self, connection: Connection, address: str) -> None:
         if self._by_address[address] >= self.limits.quiet_per_address:
             self._drop(next(one for one, known in self._quiet.items() if known == address))
         elif len(self._quiet) + len(self._busy) >= self.limits.total and self._quiet:
             self._drop(next(iter(self._quiet)))
         self.fell_quiet(connection, address)
 
-    def fell_quiet(self, connection: BoundedProtocol, address: str) -> None:
+    def fell_quiet(self, connection: Connection, address: str) -> None:
         self._busy.discard(connection)
         if connection not in self._quiet:
             self._by_address[address] += 1
         self._quiet[connection] = address
         self._quiet.move_to_end(connection)
 
-    def became_busy(self, connection: BoundedProtocol) -> None:
+    def became_busy(self, connection: Connection) -> None:
         self._leave_quiet(connection)
         self._busy.add(connection)
 
-    def closed(self, connection: BoundedProtocol) -> None:
+    def closed(self, connection: Connection) -> None:
         self._leave_quiet(connection)
         self._busy.discard(connection)
 
@@ -85,11 +94,11 @@ class Connections:
 
         return admitted
 
-    def _drop(self, connection: BoundedProtocol) -> None:
+    def _drop(self, connection: Connection) -> None:
         self.closed(connection)
         connection.transport.abort()
 
-    def _leave_quiet(self, connection: BoundedProtocol) -> None:
+    def _leave_quiet(self, connection: Connection) -> None:
         address = self._quiet.pop(connection, None)
         if address is not None:
             self._by_address[address] -= 1
@@ -135,12 +144,20 @@ class BoundedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()  # it may begin to answer a request that came along with the last
+        if self.transport.get_write_buffer_size() and self._stalled is None:
+            # The end of an answer too small to be waited for: nothing else would notice that nobody reads it.
+            self._stalled = self.loop.call_later(self.registry.limits.stall_seconds, self._give_up)
         self._look()
 
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._stalled is None:
             self._stalled = self.loop.call_later(self.registry.limits.stall_seconds, self.transport.abort)
+
+    def _give_up(self) -> None:
+        self._stalled = None
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
 
     def resume_writing(self) -> None:
         if self._stalled is not None:

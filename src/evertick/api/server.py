@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -21,6 +22,7 @@ from evertick.api.app import make_app
 from evertick.api.connections import ConnectionLimits, Connections, bounded
 from evertick.api.office import Office
 from evertick.api.site import how_to_build
+from evertick.api.tls_door import TlsDoor, tls_context
 from evertick.api.tracing import traces_of
 from evertick.errors import SettingsError
 from evertick.operations.private_file import write_private
@@ -42,6 +44,27 @@ class _Server(uvicorn.Server):
         yield
 
     shows_life = False
+    door: TlsDoor | None = None
+    """What takes connections, where they are to be protected."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.door is None or not sockets:
+            await super().startup(sockets)
+            return
+        await super().startup([])
+        (listener,) = sockets
+        self.door.open(listener, self._make_protocol)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.door is not None:
+            await self.door.close()
+        await super().shutdown(sockets)
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        """As uvicorn does for connections that it takes itself."""
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second, by the event loop: one that hangs in a computation does not come here."""
@@ -58,6 +81,8 @@ class ApiServer:
         settings = office.settings
         self._office = office
         connections = Connections(limits or fitting_limits(), callers_of(settings))
+        cert, key = settings.api.tls_cert, settings.api.tls_key
+        door = None if cert is None else TlsDoor(connections, tls_context(cert, key))
         self._config = uvicorn.Config(
             connections.admit(make_app(office)),
             host=settings.host,
@@ -74,11 +99,10 @@ class ApiServer:
             timeout_keep_alive=30,
             timeout_graceful_shutdown=3,
             h11_max_incomplete_event_size=HEADERS_MAX,
-            ssl_certfile=settings.api.tls_cert,
-            ssl_keyfile=None if settings.api.tls_key is None else str(settings.api.tls_key),
         )
         self._socket = _listen(settings.host, settings.port)
         self._server = _Server(self._config)
+        self._server.door = door
         self._thread: threading.Thread | None = None
         port = self._socket.getsockname()[1]
         scheme = "https" if settings.api.tls_cert else "http"
