@@ -125,7 +125,7 @@ def _start_with_authority(url: str, join_port: int, http_port: int, home: Path) 
     from evertick.executors.fleet.enrolment import EnrolmentServer
     from evertick.executors.fleet.hub_folder import provide, reachable_url
     from evertick.executors.fleet.identity import Role
-    from evertick.executors.fleet.supervising import Part
+    from evertick.executors.fleet.supervising import CERTIFICATE_SECONDS, Part
 
     parts = urlsplit(url)
     place = Place(url, join_port or (parts.port or PORT) + 1)
@@ -144,7 +144,12 @@ def _start_with_authority(url: str, join_port: int, http_port: int, home: Path) 
         note(f"  {join_command(reachable_url(url), invitation, Role.MEMBER)}")
         note("More of these: evertick fleet token")
     part = Part(url, provision.certificates, folder=str(home), http_port=http_port)
-    _supervise("scheduler", part, lambda: provide(home, place))
+
+    def look_after() -> float:
+        provide(home, place)
+        return CERTIFICATE_SECONDS
+
+    _supervise("scheduler", part, look_after)
 
 
 @fleet.command(cls=FleetCommand)
@@ -235,7 +240,7 @@ def join(
         lease_seconds=lease,
         offers=_offers({key: text for key, text in named.items() if text is not None}, resources),
     )
-    _supervise("member", part, None if insecure else lambda: _renew(part))
+    _supervise("member", part, None if insecure else lambda: _look_after(part))
 
 
 def _certificates_of_member(url: str, name: str, token: str | None, certs: Path | None, home: Path) -> Certificates:
@@ -259,20 +264,11 @@ def _certificates_of_member(url: str, name: str, token: str | None, certs: Path 
     return enrol(url, token, name, own)
 
 
-def _renew(part: Part) -> None:
-    """A certificate that ends soon is replaced, if the hub can be asked."""
-    from evertick.errors import EvertickError
-    from evertick.executors.fleet.certs import place_of
-    from evertick.executors.fleet.enrolment import renew
-    from evertick.executors.fleet.hub_folder import needs_renewal
+def _look_after(part: Part) -> float:
+    from evertick.executors.fleet.renewal import look_after
 
     assert part.certificates is not None
-    folder = Path(part.certificates.cert).parent
-    if needs_renewal(part.certificates) and place_of(folder) is not None:
-        try:
-            renew(folder)
-        except EvertickError as error:
-            note(f"{part.name} could not renew its certificate: {error}")
+    return look_after(Path(part.certificates.cert).parent)
 
 
 def _check_scheme(url: str, *, insecure: bool) -> None:
@@ -450,7 +446,7 @@ def _offers(named: dict[str, str], others: tuple[str, ...]) -> tuple[tuple[str, 
     return resources_of(found)
 
 
-def _supervise(role: str, part: Part, renew: Callable[[], object] | None = None) -> None:
+def _supervise(role: str, part: Part, renew: Callable[[], float] | None = None) -> None:
     from evertick.executors.fleet.supervising import Supervisor
 
     what = f"{part.name} runs jobs for {part.url}" if part.name else f"the fleet is at {part.url}"

@@ -182,6 +182,36 @@ def rotate(target: Path, output: str) -> None:
     show(output, {"folder": str(target)}, lambda: show_text(str(target)), name="folder")
 
 
+@certs.command("rotate-authority")
+@click.option("--finish", is_flag=True, help="Let the next authority sign, when everybody trusts it.")
+@click.option("--force", is_flag=True, help="With --finish: shut out those who do not trust it yet.")
+@folder_option
+@output_option
+def rotate_authority(finish: bool, force: bool, folder: Path | None, output: str) -> None:
+    """Replace the authority that signs all certificates, while the fleet runs.
+
+    First the next authority is made, and everybody is told within a minute or two to trust it too. With --finish it
+    signs from then on, and everybody who runs gets a new certificate by itself. The former authority is forgotten when
+    no certificate of it is good any more.
+
+    \b
+    Examples:
+      evertick fleet certs rotate-authority
+      evertick fleet certs rotate-authority --finish
+    """
+    authority = _authority(folder)
+    if force and not finish:
+        raise click.UsageError("--force goes with --finish.")
+    if finish:
+        authority.finish_rotation(is_forced=force)
+        show(output, {"step": "finished"}, lambda: show_text("The next authority signs from now on."), name="step")
+        return
+    fingerprint = authority.begin_rotation()
+    told = {"step": "begun", "fingerprint": fingerprint}
+    show(output, told, lambda: show_text(f"The next authority: {fingerprint}"), name="fingerprint")
+    note("In a minute or two: evertick fleet certs rotate-authority --finish")
+
+
 @certs.command()
 @click.argument("which", metavar="NAME")
 @folder_option

@@ -2,6 +2,9 @@
 
 Everything is in one folder on the machine of the hub, for its owner only: `authority/` has the key that signs,
 `authority.json` the record. Commands and the process of `fleet start` change the record under one lock.
+
+The key that signs can be replaced while the fleet runs. First everybody is given the next authority to trust beside the
+present one; then the next one signs, and everybody gets a new certificate; then the former one is forgotten.
 """
 
 from __future__ import annotations
@@ -41,7 +44,10 @@ OVERLAP_US = HOUR
 """How long a certificate is still good when its owner has a newer one: connections that are open end by themselves."""
 KEPT_US = 30 * DAY
 """How long what is over stays in the record."""
+OWN = ((Role.HUB, "hub"), (Role.SCHEDULER, "scheduler"))
+"""Those that a hub makes for itself and for its machine, in folders of these names."""
 _FOLDER, _KEY = "authority", "ca.key"
+_NEXT_CA, _NEXT_KEY, _FORMER_CA = "next.pem", "next.key", "former.pem"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,10 @@ class Issued:
     expires_at: Instant
     revoked_at: Instant = 0
     """From when on it is not taken any more; 0: never. It lies ahead for one that was replaced by a newer one."""
+    authority: str = ""
+    """The fingerprint of what signed it; empty: it was signed before authorities could be replaced."""
+    trusts: str = ""
+    """The fingerprint of the newest authority that its owner was told of."""
 
     def is_good(self, at: Instant) -> bool:
         return at < self.expires_at and not 0 < self.revoked_at <= at
@@ -78,9 +88,10 @@ class Record(NamedTuple):
 
 
 class Authority:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lifetime_us: int = LIFETIME_US) -> None:
         self.folder = folder
         self._keys = folder / _FOLDER
+        self._lifetime_us = lifetime_us
 
     @property
     def exists(self) -> bool:
@@ -88,11 +99,31 @@ class Authority:
 
     @property
     def ca(self) -> bytes:
-        """What everybody has to trust."""
+        """What everybody has to trust: the authority that signs first, then those that will, or did."""
+        signing = self.signing
+        others = [self._read(name) for name in (CA_FILE, _NEXT_CA, _FORMER_CA)]
+        return b"".join(dict.fromkeys([signing, *(one for one in others if one)]))
+
+    @property
+    def signing(self) -> bytes:
+        """The certificate of the key that signs. The key alone decides, so that a switch is done or not done."""
         try:
-            return (self._keys / CA_FILE).read_bytes()
+            key = self._key()
         except FileNotFoundError:
             raise NotFound(f"there is no fleet in '{self.folder}'. Start one with 'evertick fleet start'.") from None
+        found = [one for name in (CA_FILE, _NEXT_CA) if (one := self._read(name)) and _is_of(one, key)]
+        if not found:
+            raise SettingsError(f"no certificate in '{self._keys}' belongs to the key of the fleet. Restore a backup.")
+        return found[0]
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return (self._keys / name).read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def _key(self) -> bytes:
+        return (self._keys / _KEY).read_bytes()
 
     def create(self) -> bool:
         """Make a key that signs, unless there is one; True: it was made."""
@@ -100,18 +131,84 @@ class Authority:
             if self.exists:
                 return False
             self._keys.mkdir(mode=0o700, exist_ok=True)
-            key = ec.generate_private_key(ec.SECP256R1())
-            words = [
-                x509.NameAttribute(NameOID.ORGANIZATION_NAME, AUTHORITY),
-                x509.NameAttribute(NameOID.COMMON_NAME, f"{AUTHORITY} {secrets.token_hex(4)}"),
-            ]
-            subject = x509.Name(words)
-            builder = _builder(subject, subject, key.public_key(), _now(), AUTHORITY_LIFETIME_US)
-            builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            cert = builder.add_extension(_usage(is_authority=True), critical=True).sign(key, hashes.SHA256())
-            write_private(self._keys / _KEY, pem_of(key))
-            write_private(self._keys / CA_FILE, cert.public_bytes(serialization.Encoding.PEM))
+            key, cert = _new_authority()
+            write_private(self._keys / _KEY, key)
+            write_private(self._keys / CA_FILE, cert)
             return True
+
+    # Replacing the authority
+
+    @property
+    def next_fingerprint(self) -> str:
+        """Of the authority that will sign; empty: none is being prepared."""
+        following = self._read(_NEXT_CA)
+        return fingerprint_of(following) if following and following != self.signing else ""
+
+    def begin_rotation(self) -> str:
+        """Make the next authority, for everybody to trust beside the present one; answers its fingerprint."""
+        with self._lock():
+            self._settle()
+            if self._read(_NEXT_CA):
+                raise Conflict(
+                    "the next authority is there already. Finish: evertick fleet certs rotate-authority --finish"
+                )
+            if self._read(_FORMER_CA):
+                raise Conflict("certificates of the former authority are still good. Try again when all are replaced.")
+            key, cert = _new_authority()
+            write_private(self._keys / _NEXT_KEY, key)
+            write_private(self._keys / _NEXT_CA, cert)
+            return fingerprint_of(cert)
+
+    def untrusting(self) -> list[Issued]:
+        """Whose certificates are good and who have not been told of the next authority yet."""
+        at, following = _now(), self.next_fingerprint
+        known = [one for one in self.read().issued if one.is_good(at) and not one.revoked_at]
+        # The hub gives its own new ones when it starts, and while it runs.
+        return [one for one in known if one.trusts != following and (one.role, one.name) not in OWN]
+
+    def finish_rotation(self, *, is_forced: bool = False) -> None:
+        """Let the next authority sign from now on; everybody who trusts it gets a new certificate in time."""
+        with self._lock():
+            if not self.next_fingerprint:
+                raise Conflict("no next authority is being prepared. Begin: evertick fleet certs rotate-authority")
+            left = [f"{one.role} {one.name}" for one in self.untrusting()]
+            if left and not is_forced:
+                raise Conflict(
+                    f"{len(left)} would be shut out, because they do not know the next authority yet: "
+                    f"{', '.join(left[:10])}. Wait a minute, revoke those that are gone, or use --force."
+                )
+            write_private(self._keys / _FORMER_CA, self.signing)
+            # From here on it is done: what is left to do is done by whoever comes next.
+            os.replace(self._keys / _NEXT_KEY, self._keys / _KEY)
+            self._settle()
+
+    def forget_former(self) -> bool:
+        """Trust the former authority no more when no certificate of it is good; whether it was there to forget."""
+        former, at = self._read(_FORMER_CA), _now()
+        if not former:
+            return False
+        with self._lock():
+            self._settle()
+            signing = fingerprint_of(self.signing)
+            if any(one.is_good(at) and one.authority != signing for one in self.read().issued):
+                return False
+            (self._keys / _FORMER_CA).unlink(missing_ok=True)
+            return True
+
+    def _settle(self) -> None:
+        """Put the certificate of the key that signs into its place, after a switch that was cut short too."""
+        following = self._read(_NEXT_CA)
+        if following and following == self.signing:
+            os.replace(self._keys / _NEXT_CA, self._keys / CA_FILE)
+        elif self._read(_FORMER_CA) == self.signing:
+            (self._keys / _FORMER_CA).unlink()  # written before a switch that did not come about
+
+    def note_trust(self, serial: str) -> None:
+        """Remember that the owner of this certificate was told of the newest authority."""
+        newest = self.next_fingerprint or fingerprint_of(self.signing)
+        if any(one.serial == serial and one.trusts != newest for one in self.read().issued):
+            with self._changing() as change:
+                change.issued = [replace(one, trusts=newest) if one.serial == serial else one for one in change.issued]
 
     # Certificates
 
@@ -150,7 +247,7 @@ class Authority:
         secret = secrets.token_urlsafe(18)
         with self._changing() as change:
             change.invitations.append(Invitation(_digest(secret), role, name, change.at + lasts_us))
-        return f"{join_port}.{secret}.{fingerprint_of(self.ca)}"
+        return f"{join_port}.{secret}.{fingerprint_of(self.signing)}"
 
     def redeem(self, secret: str, name: str, csr: bytes) -> bytes:
         check_name(name)
@@ -183,7 +280,8 @@ class Authority:
     def _changing(self) -> Iterator[_Change]:
         with self._lock():
             before = self.read()
-            change = _Change(self.ca, (self._keys / _KEY).read_bytes(), _now(), before)
+            newest = self.next_fingerprint
+            change = _Change(self.signing, self._key(), _now(), before, self._lifetime_us, newest)
             yield change
             horizon = change.at - KEPT_US
             plain = {
@@ -206,8 +304,12 @@ class Authority:
 class _Change:
     """The record while it is being changed."""
 
-    def __init__(self, ca: bytes, key: bytes, at: Instant, before: Record) -> None:
+    def __init__(
+        self, ca: bytes, key: bytes, at: Instant, before: Record, lifetime_us: int, next_fingerprint: str
+    ) -> None:
         self._ca, self._key = ca, key
+        self._lifetime_us = lifetime_us
+        self._next_fingerprint = next_fingerprint
         self.at = at
         self.issued = list(before.issued)
         self.invitations = list(before.invitations)
@@ -234,7 +336,7 @@ class _Change:
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri_of(role, name)), *map(_alternative, hosts)]
         uses = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
-        builder = _builder(subject, ours.subject, public, self.at, LIFETIME_US)
+        builder = _builder(subject, ours.subject, public, self.at, self._lifetime_us)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_usage(is_authority=False), critical=True)
         builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
@@ -242,7 +344,12 @@ class _Change:
         cert = builder.sign(key, hashes.SHA256())
         until = self.at + OVERLAP_US
         self.issued = [replace(one, revoked_at=one.revoked_at or until) if one in had else one for one in self.issued]
-        self.issued.append(Issued(f"{cert.serial_number:X}", role, name, self.at, self.at + LIFETIME_US))
+        ends_at, own = self.at + self._lifetime_us, fingerprint_of(self._ca)
+        # Whoever gets a certificate gets with it all that is to be trusted.
+        trusts = self._next_fingerprint or own
+        self.issued.append(
+            Issued(f"{cert.serial_number:X}", role, name, self.at, ends_at, authority=own, trusts=trusts)
+        )
         return cert.public_bytes(serialization.Encoding.PEM)
 
 
@@ -256,9 +363,23 @@ def fingerprint_of(ca: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).decode().rstrip("=")
 
 
-def expires_at(cert: bytes) -> Instant:
-    """When the certificate in a file is over."""
-    return int(x509.load_pem_x509_certificate(cert).not_valid_after_utc.timestamp() * SECOND)
+def _new_authority() -> tuple[bytes, bytes]:
+    """A key that signs, and its certificate."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    words = [
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, AUTHORITY),
+        x509.NameAttribute(NameOID.COMMON_NAME, f"{AUTHORITY} {secrets.token_hex(4)}"),
+    ]
+    subject = x509.Name(words)
+    builder = _builder(subject, subject, key.public_key(), _now(), AUTHORITY_LIFETIME_US)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    cert = builder.add_extension(_usage(is_authority=True), critical=True).sign(key, hashes.SHA256())
+    return pem_of(key), cert.public_bytes(serialization.Encoding.PEM)
+
+
+def _is_of(cert: bytes, key: bytes) -> bool:
+    private = serialization.load_pem_private_key(key, None)
+    return x509.load_pem_x509_certificate(cert).public_key() == private.public_key()
 
 
 def _builder(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evertick.errors import ExecutorUnavailable
+from evertick.errors import EvertickError, ExecutorUnavailable
 from evertick.executor import Attempt
 from evertick.executors.fleet import talk
 from evertick.executors.fleet.bundles import BundleError, Packer
@@ -170,7 +170,8 @@ class FleetExecutor:
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
         self._is_ready.set()
-        work = [asyncio.create_task(self._stay_connected()), asyncio.create_task(self._tick())]
+        parts = (self._stay_connected(), self._tick(), self._look_after_certificate())
+        work = [asyncio.create_task(part) for part in parts]
         closing = asyncio.create_task(self._closing.wait())
         done, _ = await asyncio.wait([*work, closing], return_when=asyncio.FIRST_COMPLETED)
         left = {*work, closing}
@@ -192,6 +193,22 @@ class FleetExecutor:
             except Exception:
                 # Ours, and to be found; but one attempt must not take the others with it.
                 log.exception("fleet.tick_failed")
+
+    async def _look_after_certificate(self) -> None:
+        """A new one is used by the next connection; the hub ends those of the former one in time."""
+        certificates = self._settings.certificates
+        if certificates is None:
+            await asyncio.Event().wait()
+            return
+        from evertick.executors.fleet.renewal import LOOK_SECONDS, look_after
+
+        while True:
+            try:
+                pause = await asyncio.to_thread(look_after, Path(certificates.cert).parent)
+            except (EvertickError, OSError, ValueError) as error:
+                pause = LOOK_SECONDS
+                log.warning("fleet.certificate_not_looked_after reason=%s", error)
+            await asyncio.sleep(pause)
 
     async def _stay_connected(self) -> None:
         # Dask is heavy, and only needed by those who have a fleet.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import socket
-import time
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from evertick.errors import NotFound
-from evertick.executors.fleet.authority import LIFETIME_US, Authority, expires_at
+from evertick.executors.fleet.authority import Authority
 from evertick.executors.fleet.certs import Place, new_request, place_of, write_folder
 from evertick.executors.fleet.identity import Role
+from evertick.executors.fleet.renewal import needs_renewal
 from evertick.executors.fleet.settings import CA_FILE, CERT_FILE, PORT, Certificates
 
 ANY_ADDRESS = ("0.0.0.0", "::")
@@ -28,6 +28,7 @@ def provide(folder: Path, place: Place) -> Provision:
     """Made when they are not there, and made anew in time."""
     authority = Authority(folder)
     is_new = authority.create()
+    authority.forget_former()
     hosts = [reachable_host(place.url), "localhost", "127.0.0.1"]
     certificates = _own(authority, Role.HUB, "hub", list(dict.fromkeys(hosts)), place)
     _own(authority, Role.SCHEDULER, "scheduler", [], place)
@@ -51,10 +52,6 @@ def reachable_host(url: str) -> str:
 def reachable_url(url: str) -> str:
     host = reachable_host(url)
     return f"tls://{f'[{host}]' if ':' in host else host}:{urlsplit(url).port or PORT}"
-
-
-def needs_renewal(certificates: Certificates) -> bool:
-    return expires_at(Path(certificates.cert).read_bytes()) - time.time_ns() // 1_000 < LIFETIME_US / 3
 
 
 def _own(authority: Authority, role: Role, name: str, hosts: list[str], place: Place) -> Certificates:

@@ -25,7 +25,8 @@ RETRY_MAX_SECONDS = 15.0
 GOOD_SECONDS = 30.0
 """One that lasted this long was well: the next start is tried at once again."""
 CERTIFICATE_SECONDS = 2.0
-RENEW_SECONDS = 6 * 3_600.0
+RENEW_AGAIN_SECONDS = 60.0
+"""After a look that failed."""
 HUB_ENVIRON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 """The hub runs nothing, and needs to know nothing."""
 PACKAGE_ROOT = str(Path(__file__).parents[3])
@@ -71,13 +72,14 @@ class Supervisor:
     """Runs one role until it is told to stop, or the role has left for good. `said` hears its lines."""
 
     def __init__(
-        self, role: str, part: Part, said: Callable[[str], None], renew: Callable[[], object] | None = None
+        self, role: str, part: Part, said: Callable[[str], None], renew: Callable[[], float] | None = None
     ) -> None:
         self._command = [sys.executable, "-P", "-m", "evertick.executors.fleet", role, part.to_text()]
         self._said = said
         self._renew = renew
-        """Looks whether the certificate ends soon."""
-        self._cert = Path(part.certificates.cert) if part.certificates else None
+        """Looks after the certificate; answers in how many seconds to do so again."""
+        files = (part.certificates.cert, part.certificates.ca) if part.certificates else ()
+        self._files = tuple(map(Path, files))
         self._is_replaced = False
         """The process is to be started anew because its certificate is another one now."""
         self._environ = _environ(role)
@@ -86,8 +88,8 @@ class Supervisor:
 
     def run(self) -> int:
         wait = RETRY_FIRST_SECONDS
-        if self._cert is not None:
-            threading.Thread(target=self._watch_certificate, args=(self._cert,), daemon=True).start()
+        if self._files:
+            threading.Thread(target=self._watch_certificate, daemon=True).start()
         while True:
             began = time.monotonic()
             code = self._once()
@@ -109,18 +111,21 @@ class Supervisor:
         if process is not None and process.poll() is None:
             process.send_signal(signal.SIGTERM)
 
-    def _watch_certificate(self, cert: Path) -> None:
-        """One that was replaced is taken up; what runs on a member goes on meanwhile."""
-        known, renewed_at = _stamp(cert), 0.0
+    def _watch_certificate(self) -> None:
+        """One that was replaced is taken up, and so are new authorities; what runs on a member goes on meanwhile."""
+        known, look_at, told = tuple(map(_stamp, self._files)), 0.0, ""
         while not self._stopping.wait(CERTIFICATE_SECONDS):
-            if self._renew is not None and time.monotonic() - renewed_at > RENEW_SECONDS:
-                renewed_at = time.monotonic()
+            if self._renew is not None and time.monotonic() >= look_at:
                 try:
-                    self._renew()
+                    pause, trouble = self._renew(), ""
                 except Exception as error:
-                    self._said(f"could not look after its certificate: {error}")
-            found = _stamp(cert)
-            if found is not None and found != known:
+                    pause, trouble = RENEW_AGAIN_SECONDS, f"could not look after its certificate: {error}"
+                look_at = time.monotonic() + pause
+                if trouble and trouble != told:
+                    self._said(trouble)
+                told = trouble
+            found = tuple(map(_stamp, self._files))
+            if None not in found and found != known:
                 known, self._is_replaced = found, True
                 process = self._process
                 if process is not None and process.poll() is None:

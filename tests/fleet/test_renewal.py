@@ -1,0 +1,258 @@
+"""Do certificates renew themselves in time, and can the authority behind all of them be replaced while it is used?"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from evertick.errors import Conflict, ExecutorUnavailable
+from evertick.executors.fleet import authority as authority_module
+from evertick.executors.fleet.authority import Authority, fingerprint_of
+from evertick.executors.fleet.certs import Place
+from evertick.executors.fleet.enrolment import EnrolmentServer, enrol
+from evertick.executors.fleet.executor import FleetExecutor
+from evertick.executors.fleet.hub_folder import place_in, provide
+from evertick.executors.fleet.identity import Role
+from evertick.executors.fleet.renewal import LOOK_SECONDS, look_after, needs_renewal
+from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.model.instant import DAY, HOUR, MINUTE
+from evertick.model.lifecycle import SUCCEEDED
+from tests.executors.running import job_of, launch, sh
+from tests.fleet.yard import Yard, free_port, wait_for
+
+
+class Hub:
+    """What `fleet start` keeps and answers, without Dask."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place = Place(f"tls://127.0.0.1:{free_port()}", free_port())
+        self.folder = folder
+        provision = provide(folder, self.place)
+        self.authority = provision.authority
+        self._server = EnrolmentServer(self.authority, provision.certificates, "127.0.0.1", self.place.join_port)
+        self._server.start()
+
+    def look(self) -> None:
+        """What its process does every other second."""
+        provide(self.folder, self.place)
+
+    def close(self) -> None:
+        self._server.close()
+
+
+@pytest.fixture
+def hub(tmp_path):
+    hub = Hub(tmp_path / "hub")
+    yield hub
+    hub.close()
+
+
+@pytest.fixture
+def at(monkeypatch):
+    """Let the authority work at another time."""
+    now = authority_module._now
+
+    def at(offset_us: int) -> None:
+        monkeypatch.setattr(authority_module, "_now", lambda: now() + offset_us)
+
+    return at
+
+
+def cert_in(folder: Path) -> x509.Certificate:
+    return x509.load_pem_x509_certificate((folder / "cert.pem").read_bytes())
+
+
+def signer_of(folder: Path) -> str:
+    return cert_in(folder).issuer.rfc4514_string()
+
+
+@pytest.mark.parametrize("role", [Role.MEMBER, Role.SCHEDULER])
+@pytest.mark.parametrize(
+    ("lifetime_us", "age_us", "is_due"),
+    [
+        pytest.param(365 * DAY, 0, False, id="a new one"),
+        pytest.param(365 * DAY, 240 * DAY, False, id="one with more than a third left"),
+        pytest.param(365 * DAY, 250 * DAY, True, id="one with less"),
+        pytest.param(HOUR, 10 * MINUTE, False, id="a short one that is young"),
+        pytest.param(HOUR, 50 * MINUTE, True, id="a short one that ends soon"),
+    ],
+)
+def test_a_certificate_is_replaced_when_a_third_of_its_life_is_left(
+    hub, at, tmp_path, role, lifetime_us, age_us, is_due
+):
+    folder = tmp_path / "elsewhere"
+    at(-age_us)
+    Authority(hub.folder, lifetime_us).issue(folder, role, "ex-a", place=hub.place)
+    at(0)
+    before = cert_in(folder)
+    assert needs_renewal(Certificates.in_folder(folder)) is is_due
+    pause = look_after(folder)
+    assert (cert_in(folder).serial_number != before.serial_number) is is_due
+    assert not needs_renewal(Certificates.in_folder(folder))
+    assert 0 < pause <= LOOK_SECONDS
+    assert look_after(folder)  # what it has now is taken
+
+
+def test_files_of_the_hub_and_of_the_operator_are_left_alone(hub, tmp_path, at):
+    at(-300 * DAY)
+    hub.authority.issue(tmp_path / "by-hand", Role.MEMBER, "ex-a")
+    at(0)
+    before = cert_in(tmp_path / "by-hand")
+    assert look_after(tmp_path / "by-hand") == look_after(hub.folder / "scheduler") == LOOK_SECONDS
+    assert cert_in(tmp_path / "by-hand") == before
+
+
+def test_a_revoked_certificate_is_not_renewed(hub, tmp_path, at):
+    at(-300 * DAY)
+    hub.authority.issue(tmp_path / "ex-a", Role.MEMBER, "ex-a", place=hub.place)
+    at(0)
+    hub.authority.revoke("ex-a")
+    with pytest.raises(Conflict, match="revoked"):
+        look_after(tmp_path / "ex-a")
+
+
+class TestRotationOfTheAuthority:
+    @pytest.fixture
+    def machines(self, hub, tmp_path):
+        made = {"ex-a": Role.MEMBER, "node-2": Role.SCHEDULER}
+        for name, role in made.items():
+            hub.authority.issue(tmp_path / name, role, name, place=hub.place)
+        return [tmp_path / name for name in made]
+
+    def test_everybody_comes_along_and_the_former_one_is_worth_nothing_then(self, hub, machines, tmp_path, at):
+        first = signer_of(machines[0])
+        following = hub.authority.begin_rotation()
+        with pytest.raises(Conflict, match=r"2 would be shut out.*member ex-a.*scheduler node-2"):
+            hub.authority.finish_rotation()
+        hub.look()
+        for folder in machines:
+            look_after(folder)
+        assert {signer_of(folder) for folder in (*machines, hub.folder / "hub")} == {first}
+        shutil.copytree(machines[0], tmp_path / "stolen")
+        hub.authority.finish_rotation()
+        hub.look()
+        for folder in machines:
+            look_after(folder)
+        assert first not in {signer_of(folder) for folder in (*machines, hub.folder / "hub", hub.folder / "scheduler")}
+        assert fingerprint_of(hub.authority.ca) == following
+        assert look_after(tmp_path / "stolen"), "the former ones are good for an hour more"
+        assert not hub.authority.forget_former()
+        at(2 * HOUR)
+        assert hub.authority.forget_former()
+        at(0)
+        hub.look()
+        assert (hub.authority.ca, hub.authority.next_fingerprint) == (hub.authority.signing, "")
+        for folder in machines:
+            look_after(folder)
+            assert (folder / "ca.pem").read_bytes() == hub.authority.signing
+
+    def test_a_certificate_of_the_former_authority_does_not_get_in_when_that_is_forgotten(self, hub, tmp_path, at):
+        former = Authority(tmp_path / "copy")
+        shutil.copytree(hub.folder / "authority", tmp_path / "copy" / "authority")  # its key was stolen
+        hub.authority.begin_rotation()
+        hub.look()
+        hub.authority.finish_rotation()
+        hub.look()
+        at(2 * HOUR)
+        assert hub.authority.forget_former()
+        at(0)
+        hub.look()
+        former.issue(tmp_path / "forged", Role.SCHEDULER, "mallory", place=hub.place)
+        (tmp_path / "forged" / "ca.pem").write_bytes(hub.authority.signing)
+        with pytest.raises(ExecutorUnavailable):
+            look_after(tmp_path / "forged")
+
+    def test_one_that_is_cut_short_has_happened_or_not(self, hub, machines, monkeypatch):
+        following = hub.authority.begin_rotation()
+        for folder in machines:
+            look_after(folder)
+
+        def cut() -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(hub.authority, "_settle", cut)
+            with pytest.raises(KeyboardInterrupt):
+                hub.authority.finish_rotation()
+        assert fingerprint_of(hub.authority.signing) == following
+        hub.look()
+        for folder in machines:
+            look_after(folder)
+            assert signer_of(folder) == signer_of(hub.folder / "hub")
+        with pytest.raises(Conflict, match="no next authority"):
+            hub.authority.finish_rotation()
+
+    def test_only_one_at_a_time(self, hub):
+        hub.authority.begin_rotation()
+        with pytest.raises(Conflict, match="there already"):
+            hub.authority.begin_rotation()
+        hub.look()
+        hub.authority.finish_rotation()
+        with pytest.raises(Conflict, match="former authority are still good"):
+            hub.authority.begin_rotation()
+
+    def test_those_who_do_not_come_along_can_be_left_behind(self, hub, machines):
+        hub.authority.begin_rotation()
+        hub.look()
+        hub.authority.finish_rotation(is_forced=True)
+        hub.look()
+        with pytest.raises(ExecutorUnavailable):
+            look_after(machines[0])
+
+    def test_a_machine_joins_at_every_stage(self, hub, tmp_path):
+        for number, step in enumerate((lambda: None, hub.authority.begin_rotation, hub.authority.finish_rotation)):
+            for known in range(number):
+                look_after(tmp_path / f"ex-{known}")
+            step()
+            hub.look()
+            folder, name = tmp_path / f"ex-{number}", f"ex-{number}"
+            enrol(hub.place.url, hub.authority.invite(hub.place.join_port), name, folder)
+            assert look_after(folder)
+
+    def test_a_stranger_cannot_put_its_authority_beside_the_one_that_a_token_names(self, hub, tmp_path, monkeypatch):
+        token = hub.authority.invite(hub.place.join_port)
+        genuine = hub.authority.ca
+        stranger = Hub(tmp_path / "stranger")
+        try:
+            both = stranger.authority.ca + genuine
+            monkeypatch.setattr(Authority, "ca", property(lambda _: both))
+            to_stranger = token.replace(str(hub.place.join_port), str(stranger.place.join_port), 1)
+            with pytest.raises(ExecutorUnavailable):
+                enrol(stranger.place.url, to_stranger, "ex-a", tmp_path / "ex-a")
+        finally:
+            stranger.close()
+        assert not (tmp_path / "ex-a").exists()
+
+
+@pytest.mark.slow
+def test_members_and_schedulers_elsewhere_renew_while_they_work(tmp_path, reports, at):
+    yard = Yard(tmp_path, is_secure=True)
+    try:
+        yard.start()
+        yard.token()  # the hub is there
+        hub = Authority(tmp_path / "hub")
+        at(-300 * DAY)
+        old = {"ex-a": tmp_path / "ex-a" / "certs", "node-2": tmp_path / "node-2" / "certs"}
+        place = place_in(hub.folder)
+        hub.issue(old["ex-a"], Role.MEMBER, "ex-a", place=place)
+        certificates = hub.issue(old["node-2"], Role.SCHEDULER, "node-2", place=place)
+        at(0)
+        serials = {name: cert_in(folder).serial_number for name, folder in old.items()}
+        yard.join("ex-a")
+        executor = FleetExecutor(tmp_path / "node-2", FleetSettings(yard.url, certificates))
+        executor.open(reports)
+        try:
+            for name, folder in old.items():
+                wait_for(lambda f=folder, n=name: cert_in(f).serial_number != serials[n], f"{name} to renew")
+                assert not needs_renewal(Certificates.in_folder(folder))
+            yard.wait_until_ready(executor, "ex-a")
+            order = launch(job_of(sh("true"), id="renewed"))._replace(executor="fleet:ex-a")
+            executor.launch(order)
+            assert reports.end_of(order.key).state is SUCCEEDED
+        finally:
+            executor.close()
+    finally:
+        yard.close()
