@@ -18,8 +18,7 @@ from typing import Any, Final
 from evertick.errors import EvertickError, MemberUnavailable, MemberUnavailableReason
 from evertick.executors import wire
 from evertick.executors.fleet import checking, talk
-from evertick.executors.fleet.control import Control
-from evertick.executors.fleet.settings import FleetSettings
+from evertick.executors.fleet.settings import FleetSettings, need_dask
 from evertick.executors.fleet.talk import Card
 from evertick.executors.logs import LIMIT_MAX, LogChunk, LogFile, Logs
 from evertick.executors.shards import shard_key
@@ -120,6 +119,9 @@ class MemberLogs:
         asker = secrets.token_hex(16)  # nobody but the member that is asked gets to know it
         control, card, seen_at = None, None, None
         try:
+            need_dask()
+            from evertick.executors.fleet.control import Control  # what it needs comes with the extra `fleet`
+
             async with asyncio.timeout(ANSWER_SECONDS):
                 control = await Control.open(self._settings(), asker)
                 card, seen_at, is_there = _find(await control.read(), member)
