@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from pathlib import Path
 
 import pytest
+from fsspec.asyn import sync
+from s3fs import S3FileSystem
 
 from evertick.dispatch.log_copier import LogCopier
 from evertick.errors import SettingsError
@@ -18,14 +21,36 @@ from evertick.model.lifecycle import RUNNING, SUCCEEDED
 from evertick.model.run import Change, RunKey
 from evertick.settings import Settings
 from tests.executors.running import until
+from tests.s3_server import BUCKET, S3Server
 from tests.serving.served import Served
 
 KEY = RunKey("nightly report", from_text("2026-03-02T09:00:00Z"))
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory):
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def in_bucket(s3, monkeypatch):
+    """An address in the bucket of a real S3 server; the connections to it are closed with the test."""
+    for name, value in s3.environ.items():
+        monkeypatch.setenv(name, value)
+    yield f"s3://{BUCKET}/{secrets.token_hex(8)}"
+    for one in S3FileSystem._cache.values():
+        sync(one.loop, one._s3creator.__aexit__, None, None, None)
+    S3FileSystem.clear_instance_cache()
+
+
+@pytest.fixture(params=["file", "memory", pytest.param("s3", marks=pytest.mark.slow)])
 def store(request, tmp_path):
-    """A folder, and an object store of fsspec."""
+    """A folder, an object store of fsspec, and one of those that people have."""
+    if request.param == "s3":
+        return LogStore(request.getfixturevalue("in_bucket"))
     return LogStore(f"file://{tmp_path}/store" if request.param == "file" else f"memory://{secrets.token_hex(8)}")
 
 
@@ -87,11 +112,45 @@ def test_an_address_that_nothing_knows_is_refused():
 
 
 @pytest.mark.slow
-def test_a_scheduler_copies_the_logs_of_what_it_ran(tmp_path):
+def test_an_s3_server_that_comes_later_gets_what_was_left(in_bucket, s3, tmp_path, monkeypatch):
+    monkeypatch.setattr("evertick.dispatch.log_copier.AGAIN_SECONDS", 0.01)
+    s3.kill()
+    store = LogStore(in_bucket)
+    copier = LogCopier(FolderCopies(tmp_path, store))
+    copier.start()
+    try:
+        (attempt_folder(tmp_path) / "main.log").write_bytes(b"hello")
+        copier([Change(KEY, SUCCEEDED, 0, 1, 1)])
+        until(lambda: bool(copier._later), "the first try to fail")
+        with pytest.raises(Exception, match="Could not connect to the endpoint URL"):
+            LogStore(in_bucket, read_seconds=60).list_logs(KEY)
+        s3.start()
+        until(lambda: bool(store.list_logs(KEY)), "the log to be copied")
+        assert store.read_log(KEY, 1, "main").data == b"hello"
+    finally:
+        copier.stop()
+
+
+def test_a_store_that_hangs_holds_no_reader_for_long(monkeypatch):
+    go = threading.Event()
+    store = LogStore(f"memory://{secrets.token_hex(8)}", read_seconds=0.05)
+    monkeypatch.setattr(store, "_list_logs", lambda _key: go.wait() and [])
+    for said in ("does not answer within", "has not answered for"):
+        with pytest.raises(TimeoutError, match=said):
+            store.list_logs(KEY)
+    go.set()
+    store._hanging.join()
+    assert store.list_logs(KEY) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["file", "s3"])
+def test_a_scheduler_copies_the_logs_of_what_it_ran(tmp_path, kind, request):
     folder = tmp_path / "jobs"
     folder.mkdir()
     (folder / "report.yaml").write_text("command: echo hello\n")
-    settings = Settings.load(folder, {}, {"logs.store": f"file://{tmp_path}/store", "web": "false"})
+    url = f"file://{tmp_path}/store" if kind == "file" else request.getfixturevalue("in_bucket")
+    settings = Settings.load(folder, {}, {"logs.store": url, "web": "false"})
     served = Served(folder, settings)
     try:
         ended = served.run("report")

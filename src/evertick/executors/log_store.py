@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import unquote
 
 from evertick.errors import SettingsError
@@ -16,13 +17,20 @@ from evertick.executors.names import file_name, run_folder
 from evertick.model.run import RunKey
 
 _LOCAL: Final = ("file", "local")
+READ_SECONDS: Final = 10.0
+"""Whoever looks at a log waits this long for the store: clients of object stores try again for minutes."""
+
+T = TypeVar("T")
 
 
 class LogStore:
     """The same tree as a state folder has. What is in it is whole: nothing is added to it later."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, read_seconds: float = READ_SECONDS) -> None:
         self._url = url
+        self._read_seconds = read_seconds
+        self._hanging: threading.Thread | None = None
+        """A question that the store did not answer in time, and may answer yet."""
 
     def check(self) -> LogStore:
         """Raise `SettingsError` now, and not when the first log is copied."""
@@ -53,7 +61,37 @@ class LogStore:
         return not {*_LOCAL}.isdisjoint([protocols] if isinstance(protocols, str) else protocols)
 
     def list_logs(self, key: RunKey) -> Sequence[LogFile]:
-        """Every log of a run that was copied, by attempt; raises `OSError` when the store cannot be reached."""
+        """Every log of a run that was copied, by attempt; raises what the store does when it cannot be reached."""
+        return self._in_time(lambda: self._list_logs(key))
+
+    def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = LIMIT_MAX) -> LogChunk:
+        return self._in_time(lambda: self._read_log(key, attempt, step, offset, limit))
+
+    def _in_time(self, ask: Callable[[], T]) -> T:
+        """What the store answers, or `TimeoutError`; while a question hangs no other is asked."""
+        if self._is_local:
+            return ask()
+        if self._hanging is not None and self._hanging.is_alive():
+            raise TimeoutError(f"the store has not answered for {self._read_seconds:g} s")
+        answers: list[Callable[[], T]] = []
+
+        def work() -> None:
+            try:
+                found = ask()
+                answers.append(lambda: found)
+            except Exception as error:
+                failure = error
+                answers.append(lambda: _raise(failure))
+
+        thread = threading.Thread(target=work, name="evertick-log-store", daemon=True)
+        thread.start()
+        thread.join(self._read_seconds)
+        if not answers:
+            self._hanging = thread
+            raise TimeoutError(f"the store does not answer within {self._read_seconds:g} s")
+        return answers[0]()
+
+    def _list_logs(self, key: RunKey) -> Sequence[LogFile]:
         found = []
         for attempt in self._names(*run_folder(key)):
             if not attempt.isdigit():
@@ -63,7 +101,7 @@ class LogStore:
                     found.append(LogFile(int(attempt), unquote(name.removesuffix(SUFFIX)), size, True))
         return sorted(found)
 
-    def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = LIMIT_MAX) -> LogChunk:
+    def _read_log(self, key: RunKey, attempt: int, step: str, offset: int, limit: int) -> LogChunk:
         path = self._path(*run_folder(key), str(attempt), file_name(step) + SUFFIX)
         size = int(self._fs.size(path))
         end = min(offset + min(limit, LIMIT_MAX), size)
@@ -94,3 +132,7 @@ class LogStore:
 
     def _path(self, *parts: str) -> str:
         return "/".join((self._place[1], *parts))
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
