@@ -55,7 +55,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "catchup": "Run what was missed, as the job's policy or --keep says.",
     "completion": "Complete commands, options and jobs in bash, zsh and fish.",
     "cron": "Read a cron expression: its next fires, and what it means.",
-    "doctor": "Check clock, zones, disk, ledger, limits and ports.",
+    "doctor": "Check clock, zones, disk, ledger, keepers, limits and ports.",
     "db": "Look after the ledger's database: migrate, check, back up.",
     "explain": "Show the rules a job runs under, and where each was written.",
     "fleet": "Run jobs on other machines, and look after those.",

@@ -65,9 +65,9 @@ class FakeCluster:
         """So many creations are carried out, and not answered."""
         self.is_away = False
         self.withholds_pods = False
+        """Jobs can be asked for, and pods cannot."""
         self.hides_pods = False
         """Whether the watch of pods lags behind that of Jobs."""
-        """Jobs can be asked for, and pods cannot."""
         self.withheld = 0
         self.creations = 0
 

@@ -88,6 +88,18 @@ def test_a_container_that_the_cluster_takes_away_is_lost_and_has_not_failed(here
     assert said.read_text() == "over\n"
 
 
+def test_a_container_whose_pod_is_gone_before_the_watch_tells_is_lost_and_has_not_failed(here, cluster, tmp_path):
+    said = tmp_path / "said"
+    job = job_of(f"onFailure: echo failed >> {said}\nonExit: echo over >> {said}", "echo up; sleep 600")
+    here._opened[-1].launch(launch(job))
+    until(lambda: here.log() == b"up\n", "it to be up")
+    (made,) = cluster.jobs()
+    cluster.hides_pods = True
+    cluster.evict(made["metadata"]["name"])
+    assert "its pod was deleted" in here.loss_of(KEY).detail
+    assert said.read_text() == "over\n"
+
+
 def test_a_run_that_is_ended_ends_its_container_first_and_then_its_handler_runs(here, cluster, tmp_path):
     said = tmp_path / "said"
     job = job_of(f"onCancel: echo $EVERTICK_RUN_OUTCOME > {said}", "echo up; sleep 600")

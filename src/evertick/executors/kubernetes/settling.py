@@ -15,7 +15,7 @@ from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.executors.kubernetes.track import Track, slim
 from evertick.kinds.kubernetes import deeds
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster
-from evertick.kinds.kubernetes.judging import Ended, Taken, Verdict, newest
+from evertick.kinds.kubernetes.judging import Ended, Taken, Verdict, newest, vanished
 from evertick.kinds.kubernetes.overlay import Json
 from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import SUCCEEDED
@@ -65,7 +65,7 @@ class Settling:
         while True:
             try:
                 found = deeds.pods_of(self._cluster, track.namespace, track.name)
-                return [*found, *_vanished(list(track.pods.values()), found)]
+                return [*found, *vanished(list(track.pods.values()), found)]
             except (ApiAway, ApiError) as error:
                 log.warning("kubernetes.pods_not_read job=%s reason=%s", track.name, error)
             if not patience.again():
@@ -75,16 +75,6 @@ class Settling:
         pod = newest(list(track.pods.values()))
         if pod is not None and pod["status"].get("containerStatuses"):
             self._copies.finish(track.ticket, partial(self.copy_of, track, pod["metadata"]["name"]), LOG_SECONDS)
-
-
-def _vanished(known: Sequence[Json], found: Sequence[Json]) -> list[Json]:
-    """Pods that are gone and were not seen to end: somebody deleted them, and the watch has yet to tell."""
-    there = {pod["metadata"]["name"] for pod in found}
-    return [
-        {**pod, "metadata": {"deletionTimestamp": "unknown", **pod["metadata"]}}
-        for pod in known
-        if pod["metadata"]["name"] not in there and pod["status"].get("phase") not in {"Succeeded", "Failed"}
-    ]
 
 
 def reports_of(track: Track, verdict: Verdict, now: Instant) -> Sequence[Report]:

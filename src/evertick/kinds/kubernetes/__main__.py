@@ -21,7 +21,7 @@ from evertick.kinds import RESULT_FD, Word
 from evertick.kinds.kubernetes import deeds
 from evertick.kinds.kubernetes.cluster import Access, ApiAway, ApiError, Cluster, connect, jobs_path, pods_path
 from evertick.kinds.kubernetes.following import Follower
-from evertick.kinds.kubernetes.judging import Ended, Pending, Running, Taken, Verdict, judge, newest
+from evertick.kinds.kubernetes.judging import Ended, Pending, Running, Taken, Verdict, judge, newest, vanished
 from evertick.kinds.kubernetes.names import JOB_NAME, ROLE, RUN, STEP, selector_of
 from evertick.kinds.kubernetes.overlay import Json
 from evertick.kinds.kubernetes.watching import Watch
@@ -36,6 +36,7 @@ LOOK_SECONDS: Final = 1.0
 QUIET_SECONDS: Final = 10.0
 """It is said why a container does not start when it has not for this long."""
 LOG_SECONDS: Final = 30.0
+LAST_STATE_SECONDS: Final = 5.0
 
 
 class End(NamedTuple):
@@ -60,6 +61,8 @@ class Attendance:
         self._job: Json | None = None
         self._is_gone = False
         self._pods: dict[str, Json] = {}
+        self._deleted: set[str] = set()
+        """The pods whose last state, at their deletion, is the one that is known."""
         self._is_over = False
 
     def end(self, *_: object) -> None:
@@ -144,7 +147,7 @@ class Attendance:
         if self._is_gone:
             pods = deeds.end_pods(self._cluster, namespace, name, self._grace, self._closing)
         else:
-            pods = deeds.pods_of(self._cluster, namespace, name)
+            pods = self._fresh_pods(namespace, name)
         with self._lock:
             self._pods |= {pod["metadata"]["name"]: pod for pod in pods}
         verdict = self._verdict()
@@ -158,6 +161,18 @@ class Attendance:
             case Taken(detail):
                 return End(NOT_RUN, detail, is_lost=True)
         return End(NOT_RUN, f"its Job {name!r} was deleted by somebody", is_lost=True)
+
+    def _fresh_pods(self, namespace: str, name: str) -> list[Json]:
+        """The watch of pods may lag behind that of Jobs: a pod that is gone says in its last state why it is."""
+        found = deeds.pods_of(self._cluster, namespace, name)
+        until = time.monotonic() + LAST_STATE_SECONDS
+        while True:
+            with self._lock:
+                gone = vanished(list(self._pods.values()), found)
+                is_told = {pod["metadata"]["name"] for pod in gone} <= self._deleted
+            if is_told or time.monotonic() >= until:
+                return [*found, *gone]
+            self._wait()
 
     def _follow(self) -> tuple[Follower, threading.Thread] | None:
         pod = newest(list(self._pods.values()))
@@ -200,10 +215,12 @@ class Attendance:
             self._job, self._is_gone = job, kind == "DELETED"
         self._news.put("")
 
-    def _saw_pod(self, _kind: str, pod: Json) -> None:
+    def _saw_pod(self, kind: str, pod: Json) -> None:
         if (pod["metadata"].get("labels") or {}).get(JOB_NAME) == self._metadata["name"]:
             with self._lock:
                 self._pods[pod["metadata"]["name"]] = pod
+                if kind == "DELETED":
+                    self._deleted.add(pod["metadata"]["name"])
             self._news.put("")
 
     def _troubled(self, trouble: str) -> None:

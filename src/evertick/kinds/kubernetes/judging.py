@@ -74,6 +74,16 @@ def newest(pods: Sequence[Json]) -> Json | None:
     )
 
 
+def vanished(known: Sequence[Json], found: Sequence[Json]) -> list[Json]:
+    """Pods that are gone and were not seen to end: somebody deleted them, and the watch has yet to tell."""
+    there = {pod["metadata"]["name"] for pod in found}
+    return [
+        {**pod, "metadata": {"deletionTimestamp": "unknown", **pod["metadata"]}}
+        for pod in known
+        if pod["metadata"]["name"] not in there and pod["status"].get("phase") not in {"Succeeded", "Failed"}
+    ]
+
+
 def _failed(
     condition: Json, pod: Json | None, terminated: Json, started_at: Instant | None, ended_at: Instant | None
 ) -> Verdict:
