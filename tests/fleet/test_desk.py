@@ -303,6 +303,25 @@ def test_nobody_else_can_speak_for_an_attempt(line):
 
 
 @pytest.mark.parametrize(
+    ("stamp", "until"),
+    [
+        pytest.param(50 * SECOND, 59 * SECOND, id="by the member's own clock"),
+        pytest.param(0, None, id="not said to one that knows of no such thing"),
+    ],
+)
+def test_an_order_says_until_when_it_may_be_started(line, stamp, until):
+    """One that is held up on the way may arrive when the run is another node's, and at work elsewhere."""
+    line.connect("ex-b")
+    plain = talk.Card("ex-a", (), True, 0, 0, "1", "1", 0.0, 0, NINE, stamp).to_plain()
+    line.desk.card(plain, "tcp://there", line.now, NINE)
+    line.now += 4.0
+    order = Order(KEY, 1, 1, "scheduler", "", None, "{}")
+    line.desk.launch(order, "fleet:ex-a", line.now, valid_us=5 * SECOND)
+    (words,) = [words for member, words in line.told if member == "ex-a"]
+    assert Order.from_words(words[1:]).valid_until == until
+
+
+@pytest.mark.parametrize(
     ("answer", "news"),
     [
         pytest.param((wire.UNKNOWN,), [LaunchRefused(KEY, 1, "no room")], id="nothing was started"),
@@ -512,6 +531,14 @@ def test_what_becomes_of_a_broadcast(ends, kind, state, placed):
     assert type(report) is kind
     assert getattr(report, "state", None) == state
     assert getattr(report, "executor", None) == placed
+
+
+@pytest.mark.parametrize(
+    ("other", "has_loss"), [pytest.param(LOST, True, id="a loss"), pytest.param(NotEnded.REFUSED, False, id="no start")]
+)
+def test_a_broadcast_that_failed_says_whether_the_end_of_a_shard_is_unknown(other, has_loss):
+    report = joined(KEY, 1, parse_placement("fleet:*a,b"), {0: end(FAILED), 1: end(other)})
+    assert (report.state, report.has_loss) == (FAILED, has_loss)
 
 
 @pytest.mark.parametrize("origin", ["", "r1", "a^b", "x^1.2y"])

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from evertick.loop.effects import Commit, Launch, Reconcile, Record, Stop
+from evertick.dispatch.lookup import outcomes
+from evertick.loop.effects import Commit, Launch, LookUpOutcomes, Reconcile, Record, Stop
 from evertick.loop.messages import (
     BatchFenced,
     CancelRun,
@@ -27,9 +28,10 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.model.bucket import BUCKETS
+from evertick.model.constraint import RequirePreviousSuccess
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
-from evertick.model.ledger import Batch, Request, RequestKind
+from evertick.model.ledger import Batch, Request, RequestKind, bucket_lease
 from evertick.model.lifecycle import FAILED, LAUNCHING, PLANNED, SKIPPED, SUCCEEDED, TERMINAL, WAITING
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import Change, RunKey
@@ -320,6 +322,29 @@ def test_a_request_about_a_job_of_another_node_is_left_to_that_node():
     desk.write()
     (request,) = desk.store.requests(["r1"])
     assert request.answer is None
+
+
+def test_a_failure_is_known_to_the_next_owner_although_what_was_kept_of_its_job_was_refused():
+    job = replace(EVERY_MINUTE, constraints=(RequirePreviousSuccess(),))
+    first, second = (RunKey("report", NINE + number * MINUTE) for number in (1, 2))
+    old = Desk(job)
+    old.own()
+    old.run_until(first.scheduled_for)
+    old.say(RunFinished(first, 1, old.now, FAILED))
+    names = [bucket_lease(bucket) for bucket in range(BUCKETS)]
+    for holder in ("a", "c"):  # the leases go and come before anything of it is written
+        old.store.lease(names, holder, 0, old.now)
+    old.store.lease(names, "c", HOUR, old.now)
+    old.write()
+    assert old.store.line(first).state is FAILED
+    new = Desk(job, store=old.store, node="b", now=old.now)
+    new.own()
+    new.run_until(second.scheduled_for + 2 * SECOND)
+    (asked,) = [effect for effect in new.effects if isinstance(effect, LookUpOutcomes)]
+    new.say(*outcomes(new.store, asked))
+    new.write()
+    assert new.launched == []
+    assert new.ledger()[-1] == "09:02 skipped"
 
 
 # At most once

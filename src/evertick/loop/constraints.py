@@ -51,25 +51,37 @@ def missing_success(state: State, turn: Turn, job: JobState, run: OpenRun) -> st
     """Why a run may not start: the job whose last run must have succeeded and did not; None: it may."""
     for constraint in _of(job, RequirePreviousSuccess):
         for required in constraint.jobs or (job.job.id,):
-            other = state.jobs.get(required)
-            has_failed = other.last_failed if other is not None else required in (run.failed_elsewhere or ())
-            if has_failed:
+            if _has_failed(state, required, run):
                 detail = f"the last run of {required!r} did not succeed"
                 violate(turn, job, run, "requirePreviousSuccess", constraint.on_violation, detail)
                 return detail
     return None
 
 
+def _has_failed(state: State, required: str, run: OpenRun) -> bool:
+    other = state.jobs.get(required)
+    if other is not None and other.is_outcome_known:
+        return other.last_failed
+    return required in (run.failed_elsewhere or ())
+
+
 def must_ask(state: State, turn: Turn, job: JobState, run: OpenRun) -> bool:
-    """Whether a run has to wait for the ledger to say how jobs of other nodes went; asks, the first time."""
-    required = {name for constraint in _of(job, RequirePreviousSuccess) for name in constraint.jobs}
-    elsewhere = sorted(name for name in required if not state.owns(name))
-    if not elsewhere or run.failed_elsewhere is not None:
+    """Whether a run has to wait for the ledger to say how jobs went; asks, the first time."""
+    constraints = _of(job, RequirePreviousSuccess)
+    required = {name for constraint in constraints for name in constraint.jobs or (job.job.id,)}
+    unknown = sorted(name for name in required if not _knows_outcome(state, name))
+    if not unknown or run.failed_elsewhere is not None:
         return False
     if run.key not in state.outcomes_asked:
         state.outcomes_asked.add(run.key)
-        turn.do(LookUpOutcomes(run.key, elsewhere))
+        turn.do(LookUpOutcomes(run.key, unknown))
     return True
+
+
+def _knows_outcome(state: State, job_id: str) -> bool:
+    """Whether it has seen how the last run of a job went, or that there was none."""
+    other = state.jobs.get(job_id)
+    return state.owns(job_id) and (other is None or other.is_outcome_known)
 
 
 def outcomes_seen(state: State, message: OutcomesSeen) -> OpenRun | None:

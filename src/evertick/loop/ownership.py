@@ -114,6 +114,7 @@ def _take_up(
         turn.begin_schedule(job, known_until, "[]")
         turn.begin_schedule(job, watermark, specs_to_text(definition.schedules))
     job.last_success_at, job.last_failed = record.last_success_at, record.has_failed
+    job.is_outcome_known = False
     job.paused_at, job.pause_note = record.paused_at, record.pause_note
     state.jobs[record.job_id] = job
     turn.define(job)

@@ -387,6 +387,8 @@ def _note_attempt(run: OpenRun, outcome: RunState, at: Instant, exit_code: int |
 
 
 def _try_again(state: State, turn: Turn, job: JobState, run: OpenRun, message: RunFinished) -> bool:
+    if message.has_loss and job.job.policy.on_executor_lost is OnExecutorLost.FAIL:
+        return False  # the next attempt would carry out the lost shard, too
     at = retry_at(job.job.policy.retry, run.attempt - run.losses, turn.now, run.key.run_id)
     if at is None:
         return False
@@ -435,6 +437,7 @@ def _end(
         announce(state, turn, run)
     if job.job.constraints:
         _note_broken(turn, job, run, outcome, message)
+    job.is_outcome_known = True
     has_failed = outcome not in (SUCCEEDED, CANCELLED)
     if has_failed is not job.last_failed:
         job.last_failed = has_failed

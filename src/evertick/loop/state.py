@@ -55,6 +55,7 @@ class JobState:
         "idle_reason",
         "is_edited",
         "is_gone",
+        "is_outcome_known",
         "job",
         "keep",
         "lanes",
@@ -100,6 +101,8 @@ class JobState:
         self.last_success_at: Instant | None = None
         self.last_started_at: Instant = 0
         self.last_failed = False
+        self.is_outcome_known = True
+        """Not of a job that was taken over: its last owner may have told how a run ended and no more."""
         self.skip_next = 0
         """Coming occurrences that a broken constraint takes away."""
         self.told = ""

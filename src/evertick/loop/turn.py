@@ -279,6 +279,7 @@ class Turn:
             "steps": report.steps,
             "executor": report.executor,
             "broken": report.broken,
+            "has_loss": report.has_loss,
             "node": self.state.node,
         }
         # Under an id of its own: an owner that had a newer word may have answered an earlier one without using it.

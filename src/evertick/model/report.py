@@ -39,6 +39,8 @@ class RunFinished(NamedTuple):
     """Of a broadcast: which shards have succeeded, so that a retry repeats only the others."""
     broken: str = ""
     """The constraint that does not hold, when it is one that executors watch: `preRunHook` or `postRunHook`."""
+    has_loss: bool = False
+    """Of a broadcast: besides how it ended, the end of some shard is unknown; it may have done its work."""
 
 
 class StepsSeen(NamedTuple):

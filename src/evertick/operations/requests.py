@@ -147,6 +147,7 @@ def message_of(request: Request) -> RequestMessage:
                 steps=payload.get("steps"),
                 executor=payload.get("executor", ""),
                 broken=payload.get("broken", ""),
+                has_loss=payload.get("has_loss", False),
             )
             return ForwardedReport(request.id, report, str(payload.get("node", "")))
         case _:

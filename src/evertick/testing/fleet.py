@@ -175,7 +175,8 @@ class SimulatedFleet:
         self._launches.setdefault((launch.key, launch.attempt), launch)
         station = self._stations[caller.node]
         order = Order(launch.key, launch.attempt, launch.fence, str(launch.trigger), "", None, "")
-        station.desk.launch(order, launch.executor, station.now)
+        valid_us = None if launch.valid_until is None else launch.valid_until - self._timeline.now
+        station.desk.launch(order, launch.executor, station.now, valid_us=valid_us)
 
     def stop(self, caller: Caller, key: RunKey, attempt: int) -> None:
         self._stations[caller.node].desk.stop(key, attempt, "")

@@ -41,7 +41,6 @@ from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import NODE_PREFIX, bucket_lease
-from evertick.model.lifecycle import LAUNCHING
 from evertick.model.run import RunKey
 from evertick.operations import message_of
 from evertick.testing.caller import Caller
@@ -321,6 +320,8 @@ class Node:
             raise Violation(f"decide raised {type(error).__name__}: {error} (told: {said})") from error
         self._turn_watch.check(state, noticed, self._faults().drift_max_ppm, self._timeline.now)
         for effect in decision.effects:
+            self._note_changes(state, effect)
+        for effect in decision.effects:
             self._carry_out(effect)
         if self._stops_by is not None and self._is_done(state):
             self._close()
@@ -331,12 +332,11 @@ class Node:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Commit() | Record():
-                assert self.state is not None
-                self._check_starts(self.state, effect)
                 self._writer.write(effect)
             case Launch():
                 self._trace.add(self.name, "launches %s attempt %s", effect.key, effect.attempt)
                 self._check_lease(effect)
+                self._previous.launched(effect.key)
                 self._backend.watch.launched(effect.key, is_owner=self._is_owner(effect.key))
                 if effect.valid_until is not None:
                     # As the local executor does it: by the clock that nobody sets.
@@ -372,12 +372,10 @@ class Node:
         self._previous.read(asked.key)
         return found
 
-    def _check_starts(self, state: State, effect: Commit | Record) -> None:
-        for change in effect.changes if isinstance(effect, Record) else effect.batch.changes:
-            if change.state is LAUNCHING and change.attempt == 1:
-                self._previous.starting(self.caller, change.key, state.owns)
-            else:
-                self._previous.decided(self.caller, change.key, change.state)
+    def _note_changes(self, state: State, effect: Effect) -> None:
+        if isinstance(effect, Commit | Record):
+            for change in effect.changes if isinstance(effect, Record) else effect.batch.changes:
+                self._previous.changed(self.caller, change, state.owns)
 
     def _check_lease(self, launch: Launch) -> None:
         """Nothing is launched by a node that cannot know whether another owns it by now."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from evertick.model.instant import Instant
-from evertick.model.lifecycle import ENDED, FAILED, LOST, TIMED_OUT, RunState
-from evertick.model.run import LedgerRow, RunKey
+from evertick.model.lifecycle import ENDED, FAILED, LAUNCHING, LOST, TIMED_OUT, RunState
+from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.testing.caller import Caller
 from evertick.testing.invariants import Violation
 from evertick.testing.timeline import Timeline
@@ -43,37 +43,40 @@ class PreviousSuccessWatch:
         self._decided: defaultdict[tuple[Caller, str], list[_End]] = defaultdict(list)
         """What a process has made of runs, whether or not the ledger has heard of it yet."""
         self._read_at: dict[RunKey, Instant] = {}
+        self._verdicts: dict[RunKey, str] = {}
 
     def ended(self, row: LedgerRow) -> None:
         """The ledger is told how a run ended; a skip is no run."""
         if row.state in ENDED:
             self._ends[row.key.job_id].append(_End(row.key, self._timeline.now, row.state))
 
-    def decided(self, caller: Caller, key: RunKey, state: RunState) -> None:
-        """A node has decided how a run ended."""
-        if state in ENDED:
-            self._decided[caller, key.job_id].append(_End(key, self._timeline.now, state))
+    def changed(self, caller: Caller, change: Change, owns: Callable[[str], bool]) -> None:
+        """A node has decided something about a run; judged when it is to start, and held against it if it does."""
+        key = change.key
+        self._verdicts.pop(key, None)
+        if change.state is LAUNCHING and change.attempt == 1 and key.job_id in self._required:
+            found = (self._verdict(caller, key, one, owns) for one in self._required[key.job_id] or (key.job_id,))
+            self._verdicts[key] = next(filter(None, found), "")
+        elif change.state in ENDED:
+            self._decided[caller, key.job_id].append(_End(key, self._timeline.now, change.state))
 
     def read(self, key: RunKey) -> None:
         """A node reads how jobs of others went, for a run that is due."""
         self._read_at[key] = self._timeline.now
 
-    def starting(self, caller: Caller, key: RunKey, owns: Callable[[str], bool]) -> None:
-        """A node has decided to start the first attempt of a run."""
-        if key.job_id in self._required:
-            for required in self._required[key.job_id] or (key.job_id,):
-                self._check(caller, key, required, owns)
+    def launched(self, key: RunKey) -> None:
+        """Not all that is decided comes to this: an executor may have been asked about it, and not know it."""
+        if self._verdicts.get(key):
+            raise Violation(self._verdicts[key])
 
-    def _check(self, caller: Caller, key: RunKey, required: str, owns: Callable[[str], bool]) -> None:
+    def _verdict(self, caller: Caller, key: RunKey, required: str, owns: Callable[[str], bool]) -> str | None:
         judged_at = self._timeline.now if owns(required) else self._read_at.get(key, self._timeline.now)
         told = [*self._ends[required], *self._decided[caller, required]]
         ends = [end for end in told if end.at <= judged_at]
         since = self._there_since(required)
         if not ends or since is None or (self._margin_us and self._has_active(required)):
-            return
+            return None
         newest, last = max(ends), max(ends, key=lambda end: end.at)
         is_plain = newest.key == last.key and last.state in _BAD and since <= last.at <= judged_at - self._margin_us
-        if is_plain:
-            raise Violation(
-                f"{key.run_id} was started, and the last run that it requires, {last.key.run_id}, had not succeeded"
-            )
+        said = f"{key.run_id} was started, and the last run that it requires, {last.key.run_id}, had not succeeded"
+        return said if is_plain else None

@@ -136,6 +136,13 @@ class Crew:
         if seat is not None and not self.is_there(name):
             seat.is_forgotten = True
 
+    def boottime_of(self, name: str, now: float) -> int | None:
+        """What a member's clock since boot shows at least: its last card was sent before it was heard."""
+        seat = self._seats.get(name)
+        if seat is None or not seat.card.stamp:
+            return None
+        return seat.card.stamp + int((now - seat.heard_at) * SECOND)
+
     def left(self, name: str) -> None:
         seat = self._seats.get(name)
         if seat is not None:

@@ -78,8 +78,15 @@ class FleetDesk:
     # What the loop wants
 
     def launch(
-        self, order: Order, placed: str, now: float, needs: Resources = (), bundle: Bundle | None = None
+        self,
+        order: Order,
+        placed: str,
+        now: float,
+        needs: Resources = (),
+        bundle: Bundle | None = None,
+        valid_us: int | None = None,
     ) -> None:
+        """`valid_us` is how long it may still be started: an order that arrives later may be another node's by then."""
         known = self._tasks.get(Ticket(order.key, order.attempt))
         if known is not None:
             known.owes_answer = True
@@ -95,7 +102,8 @@ class FleetDesk:
             reason = f"the member {away[0]} is away" if away else "no member of the fleet is there"
             self._report(LaunchRefused(order.key, order.attempt, reason))
             return
-        task = task_of_order(order, placement, now, needs, bundle)
+        limits = {} if valid_us is None else self._limits(placement.members, now, valid_us)
+        task = task_of_order(order, placement, now, needs, bundle, limits)
         self._keep(task)
         for part in task.parts:
             self._send_order(part)
@@ -134,6 +142,10 @@ class FleetDesk:
             task.owes_answer = True
             for part in task.parts:
                 self._ask_again(part, now)
+
+    def _limits(self, members: Sequence[str], now: float, valid_us: int) -> dict[str, int]:
+        clocks = {member: self.crew.boottime_of(member, now) for member in members}
+        return {member: clock + valid_us for member, clock in clocks.items() if clock is not None}
 
     def _keep(self, task: Task) -> None:
         self._tasks[task.ticket] = task

@@ -23,6 +23,7 @@ from evertick.executors.fleet.desk import FleetDesk
 from evertick.executors.fleet.settings import FleetSettings, need_dask
 from evertick.executors.orders import Orders
 from evertick.executors.wire import Order
+from evertick.model.instant import Instant
 from evertick.model.member import Member
 from evertick.model.report import LaunchRefused, Report
 from evertick.model.resources import Resources
@@ -82,9 +83,11 @@ class FleetExecutor:
         assert desk is not None, "launch() before open()"
         path = attempt.job.routing.bundle
         if path:
+            # Without a limit: packing and sending it may take longer than a lease, each time.
             self._note(lambda: self._pack_and_launch(desk, order, placed, needs, path))
         else:
-            self._note(lambda: desk.launch(order, placed, time.monotonic(), needs))
+            until = attempt.valid_until
+            self._note(lambda: desk.launch(order, placed, time.monotonic(), needs, valid_us=_left_us(until)))
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
         desk = self._desk
@@ -261,6 +264,11 @@ class FleetExecutor:
 
         if isinstance(self._control, Control):
             self._control.tell(member, lines)
+
+
+def _left_us(until: Instant | None) -> int | None:
+    """How long an order is valid from now on."""
+    return None if until is None else until - time.time_ns() // 1_000
 
 
 async def _next(control: Control, url: str) -> Sequence[Mapping[str, object]]:

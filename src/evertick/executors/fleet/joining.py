@@ -69,7 +69,8 @@ def joined(key: RunKey, attempt: int, placement: Placement, ends: Mapping[int, P
         those = [end for end in bad.values() if end.state is state]
         if those:
             broken = _broken(bad)
-            return RunFinished(key, attempt, at, state, those[0].exit_code, detail, executor=done, broken=broken)
+            known = (key, attempt, at, state, those[0].exit_code, detail)
+            return RunFinished(*known, executor=done, broken=broken, has_loss=RunState.LOST in states)
     return RunLost(key, attempt, detail, None, done)
 
 

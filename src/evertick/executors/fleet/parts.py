@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from types import MappingProxyType
 
 from evertick.executors import wire
 from evertick.executors.fleet import talk
@@ -90,16 +91,21 @@ class Task:
 
 
 def task_of_order(
-    order: Order, placement: Placement, now: float, needs: Resources = (), bundle: Bundle | None = None
+    order: Order,
+    placement: Placement,
+    now: float,
+    needs: Resources = (),
+    bundle: Bundle | None = None,
+    limits: Mapping[str, int] = MappingProxyType({}),
 ) -> Task:
-    """An attempt to be given to the members of its placement."""
+    """An attempt to be given to the members of its placement; `limits`: until when each may start it."""
     parts = [
         Part(
             Ticket(key, order.attempt),
             member,
             Phase.SENT,
             number,
-            _launch(order, key, needs, bundle),
+            _launch(replace(order, valid_until=limits.get(member), is_confirmed=True), key, needs, bundle),
             now,
             bundle=bundle,
         )
