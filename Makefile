@@ -56,9 +56,10 @@ soak: $(DEV) ## all of what `make test` tries a share of, then seed after seed u
 	EVERTICK_SOAK=1 $(PYTEST) -n auto --dist worksteal --timeout 7200 tests/simulator tests/crash tests/processes/test_kills.py
 	$(BIN)/python -m evertick.testing.simulator --forever --start $(or $(SOAK_START),2000)
 
-soak-nodes: $(DEV) ## three nodes on one database under 1,000 occurrences a second, one of them killed
+soak-nodes: $(DEV) ## three nodes on one database under 1,000 occurrences a second, one killed; then with a fleet, all in trouble
 	@$(BIN)/python -m tests.provision
 	$(BIN)/python -m tests.processes.soak_nodes
+	$(BIN)/python -m tests.processes.storm_nodes
 
 growth: $(DEV) ## how the rate grows from one node to three on one PostgreSQL: a table; GROWTH_RATE for each node
 	@$(BIN)/python -m tests.provision

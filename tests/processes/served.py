@@ -48,12 +48,14 @@ class Served:
         self.state = cluster.folder / f"state-{name}"
         self.cable = Cable(urlsplit(cluster.url).port)
         self._process: subprocess.Popen[bytes] | None = None
+        self._log_begins = 0
 
     def start(self) -> Served:
         parts = urlsplit(self._cluster.url)
         url = self._cluster.url.replace(f":{parts.port}/", f":{self.cable.port}/")
         env = {**os.environ, "EVERTICK_NODE": self.name, "EVERTICK_STATE": str(self.state), "EVERTICK_STORE": url}
         with (self._cluster.folder / f"{self.name}.log").open("ab") as log:
+            self._log_begins = log.tell()
             words = [sys.executable, "-m", "evertick", "serve", str(self._cluster.jobs), "--no-web"]
             self._process = subprocess.Popen(words, cwd=ROOT, env=env, stdout=log, stderr=log)
         return self
@@ -62,6 +64,16 @@ class Served:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the process that was started last has its ledger; how it says so is the first line of `serve`."""
+        log = (self._cluster.folder / f"{self.name}.log").read_bytes()[self._log_begins :]
+        return self.is_running and b" jobs from " in log
 
     def keepers(self) -> list[int]:
         found = []
