@@ -458,6 +458,31 @@ def test_a_node_that_was_cut_off_says_how_the_attempt_ended_that_the_ledger_has_
     assert (row.state, row.attempt, after.state.foreign) == (FAILED, 1, {})
 
 
+@pytest.mark.parametrize(
+    "late",
+    [
+        pytest.param(RunLost(TEN, 1, "the ledger was not told of it in time"), id="lost"),
+        pytest.param(RunFinished(TEN, 1, TEN.scheduled_for, FAILED), id="failed"),
+        pytest.param(RunStarted(TEN, 1, TEN.scheduled_for, "local@b"), id="started"),
+    ],
+)
+def test_what_ended_here_says_nothing_of_the_same_attempt_on_another_node(late):
+    """The ledger never knew of the one here; another node has made it since, and its run goes on."""
+    desk = Desk(HOURLY)
+    desk.own()
+    desk.run_until(TEN.scheduled_for, MINUTE // 30)
+    desk.say(RunStarted(TEN, 1, TEN.scheduled_for, "local@a"))
+    desk.write()
+    after = Desk(HOURLY, store=desk.store, node="b", now=desk.now + MINUTE)
+    after.say(NodesSeen(frozenset({"a", "b"})))
+    after.own()
+    after.say(late)
+    after.write()
+    assert after.launched == []
+    assert (after.state.foreign, after.store.line(TEN).executor) == ({TEN: "a"}, "local@a")
+    assert after.ledger() == ["10:00 running"]
+
+
 def test_a_launch_that_should_end_before_it_is_confirmed_is_not_made():
     desk = Desk(AT_MOST_ONCE)
     desk.own()

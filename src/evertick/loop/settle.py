@@ -51,10 +51,17 @@ LOSSES_MAX = 3
 """A run that takes its executor down with it is not tried for ever."""
 
 
-def _find(state: State, turn: Turn, message: AttemptReport) -> tuple[JobState, OpenRun] | None:
-    """The run a report is about, unless the report is about another attempt or the run has ended."""
+def _find(state: State, turn: Turn, message: AttemptReport, node: str | None = None) -> tuple[JobState, OpenRun] | None:
+    """The run a report is about, unless the report is about another attempt or the run has ended.
+
+    `node` says so, where it is not this one. Attempts have numbers that two nodes may both have used: what ended here
+    before the ledger knew of it says nothing of the attempt that another node has started since.
+    """
     job = state.jobs.get(message.key.job_id)
     run = job.active_run(message.key) if job else None
+    if run is not None and state.foreign.get(run.key, state.node) != (node or state.node):
+        _refuse(state, turn, message)
+        return None
     if job is not None and run is None:
         run = _adopt_waiting(turn, job, message)
     if run is None and settle_orphan(state, turn, message):
@@ -69,8 +76,7 @@ def _find(state: State, turn: Turn, message: AttemptReport) -> tuple[JobState, O
         turn.do(Reconcile([(run.key, run.attempt, run.executor)]))
         return None
     if job is None or run is None or run.attempt != message.attempt or run.state is RETRYING:
-        state.statistics.refused_reports += 1
-        turn.log("run.report_refused", run=message.key.run_id, attempt=message.attempt, report=type(message).__name__)
+        _refuse(state, turn, message)
         return None
     if run.was_asked:
         run.was_asked = False
@@ -81,6 +87,11 @@ def _find(state: State, turn: Turn, message: AttemptReport) -> tuple[JobState, O
     if run.state is PLANNED and not isinstance(message, RunUnknown):
         turn.move(run, LAUNCHING)  # the incarnation before had launched it and did not live to say so
     return job, run
+
+
+def _refuse(state: State, turn: Turn, message: AttemptReport) -> None:
+    state.statistics.refused_reports += 1
+    turn.log("run.report_refused", run=message.key.run_id, attempt=message.attempt, report=type(message).__name__)
 
 
 def _is_doubtful(state: State, run: OpenRun, message: AttemptReport) -> bool:
@@ -114,7 +125,7 @@ def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
     take(state, message.request_id, job_id, {})
     having = state.foreign.get(message.report.key)
     if having is not None and message.node in ("", having):
-        finished(state, turn, message.report)
+        finished(state, turn, message.report, having)
     # Otherwise our own executor has been asked, or has the run by now: what it says is newer.
     turn.answer(message.request_id, job_id, "{}")
 
@@ -198,8 +209,8 @@ def _note_steps(run: OpenRun, steps: str | None) -> None:
         run.steps, run.has_unsaid_steps = steps, True
 
 
-def finished(state: State, turn: Turn, message: RunFinished) -> None:
-    found = _find(state, turn, message)
+def finished(state: State, turn: Turn, message: RunFinished, node: str | None = None) -> None:
+    found = _find(state, turn, message, node)
     if found is None:
         return
     job, run = found
