@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -121,6 +122,27 @@ def test_a_keeper_that_hangs_is_reported_and_replaced_and_the_jobs_go_on(serve, 
     until(lambda: len(serving.ask("/api/v1/runs?state=succeeded&limit=500")[1]["items"]) > before + 2)
     assert b"evertick_keepers_replaced_total 1.0" in serving.ask("/metrics")[1]
     assert f"keeper.not_answering folder={lock.parent} pid={keeper}" in serving.log.read_text()
+    serving.stop()
+    verified = subprocess.run([sys.executable, "-m", "evertick", "verify", "--folder", str(tmp_path)])
+    assert verified.returncode == 0
+
+
+def test_a_scheduler_and_a_keeper_without_descriptors_go_on_when_there_are_some_again(serve, tmp_path):
+    serving = serve("--patience", "1")
+    until(lambda: serving.ask("/api/v1/runs?state=succeeded")[1]["items"])
+    keeper = int((tmp_path / ".evertick" / "keeper-0" / "keeper.lock").read_text())
+    before = {pid: resource.prlimit(pid, resource.RLIMIT_NOFILE) for pid in (serving.process.pid, keeper)}
+    for pid, (_, hard) in before.items():
+        used = max(int(name) for name in os.listdir(f"/proc/{pid}/fd")) + 1
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, hard))
+    until(lambda: "Too many open files" in serving.log.read_text())
+    for pid, limits in before.items():
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    known = len(serving.ask("/api/v1/runs?state=succeeded&limit=500")[1]["items"])
+    until(lambda: len(serving.ask("/api/v1/runs?state=succeeded&limit=500")[1]["items"]) > known + 2)
+    assert serving.ask("/api/v1/runs?state=lost&limit=500")[1]["items"] == []
+    assert serving.process.poll() is None
+    assert int((tmp_path / ".evertick" / "keeper-0" / "keeper.lock").read_text()) == keeper
     serving.stop()
     verified = subprocess.run([sys.executable, "-m", "evertick", "verify", "--folder", str(tmp_path)])
     assert verified.returncode == 0

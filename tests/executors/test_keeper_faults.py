@@ -6,10 +6,12 @@ import os
 import resource
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
+from evertick.executors.keeper.lease import read_lease
 from evertick.executors.keeper.procfs import boot_id, boottime_us, is_alive, is_same_process, stat_of
 from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.model.instant import SECOND
@@ -348,6 +350,45 @@ def test_a_machine_without_room_for_another_process_refuses_and_takes_it_later(p
     assert "cannot start another process" in place.refusal_of(key_of(1)).detail
     resource.prlimit(keeper, resource.RLIMIT_NOFILE, before)
     assert place.run(job_of(argv("true")), key=key_of(1)).state == SUCCEEDED
+
+
+@pytest.mark.slow
+def test_a_keeper_whose_descriptors_are_used_up_goes_on_and_takes_the_rest_later(place, tmp_path):
+    executor = place.open(lives_by_lease=True)
+    now = boottime_us()
+    executor.renew(now, 600 * SECOND, 1, 0)
+    place.run(job_of(argv("true"), id="first"), key=key_of(0, "first"))
+    keeper = keeper_of(place)
+    before = resource.prlimit(keeper, resource.RLIMIT_NOFILE)
+    used = max(int(name) for name in os.listdir(f"/proc/{keeper}/fd")) + 1
+    resource.prlimit(keeper, resource.RLIMIT_NOFILE, (used + 80, before[1]))
+    text = f"echo $EVERTICK_RUN_ID >> {tmp_path}/began; echo said; until test -e {tmp_path}/go; do sleep 0.1; done"
+    orders = [launch(job_of(sh(text)), key_of(number)) for number in range(60)]
+    for order in orders:
+        executor.launch(order)
+
+    def answered(kind: type) -> list[RunKey]:
+        return [one.key for one in place.reports if isinstance(one, kind) and one.key.job_id == "report"]
+
+    until(lambda: len(answered(RunStarted)) + len(answered(LaunchRefused)) == len(orders), "each to be answered")
+    started, refused = answered(RunStarted), answered(LaunchRefused)
+    assert started
+    assert f"The keeper may have {used + 80} files open" in place.refusal_of(refused[0]).detail
+    # What it needs for itself is kept free: it renews its lease, hears another scheduler, and ends what it has started.
+    executor.renew(boottime_us(), 1_200 * SECOND, 1, 0)
+    until(lambda: read_lease(place.folder / "keeper-0").until > now + 900 * SECOND, "the lease to be renewed")
+    place.open(lives_by_lease=True).stop(started[0], 1, "enough")
+    assert place.end_of(started[0]).state == CANCELLED
+    resource.prlimit(keeper, resource.RLIMIT_NOFILE, before)
+    for order in orders:
+        if order.key in refused:
+            executor.launch(order)
+    (tmp_path / "go").touch()
+    ends = {key: place.end_of(key).state for key in map(attrgetter("key"), orders)}
+    assert ends == {key: SUCCEEDED if key != started[0] else CANCELLED for key in ends}
+    assert keeper_of(place) == keeper
+    assert sorted((tmp_path / "began").read_text().split()) == sorted(key.run_id for key in ends)
+    assert {place.log(key) for key in ends} == {b"said\n"}
 
 
 # Many

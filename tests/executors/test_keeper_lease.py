@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import closing
 
 import pytest
 
 from evertick.executors.keeper.desk import LEASE_OVER, NOT_CONFIRMED
-from evertick.executors.keeper.lease import FILE, UNLIMITED, Lease, lease_from, read_lease, write_lease
+from evertick.executors.keeper.lease import FILE, UNLIMITED, Lease, LeaseFile, lease_from, read_lease
 from evertick.executors.keeper.procfs import boottime_us, is_alive
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import SUCCEEDED
@@ -163,10 +164,11 @@ def test_a_watchdog_ends_what_a_keeper_does_not(place, sleeper, is_frozen):
 
 def test_a_lease_is_read_back_as_it_was_written_and_rubbish_is_none(tmp_path):
     lease = lease_from(5 * SECOND, 60 * SECOND, 5 * SECOND, 3)
-    write_lease(tmp_path, lease)
-    assert read_lease(tmp_path) == lease
-    assert lease.end_at < lease.until < 65 * SECOND
-    write_lease(tmp_path, Lease(1, 2, 3))
+    with closing(LeaseFile(tmp_path)) as file:
+        file.write(lease)
+        assert read_lease(tmp_path) == lease
+        assert lease.end_at < lease.until < 65 * SECOND
+        file.write(Lease(1, 2, 3))
     assert read_lease(tmp_path) == Lease(1, 2, 3)
     (tmp_path / FILE).write_bytes(b"\xff rubbish")
     assert read_lease(tmp_path) == UNLIMITED

@@ -26,6 +26,7 @@ from evertick.executors.keeper.book import (
 from evertick.executors.keeper.journal import Journal, read_lines
 from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import TAIL_MAX, LogWriter
+from evertick.executors.keeper.server import Server
 from evertick.model.run import RunKey
 
 KEY = RunKey("report", 5)
@@ -258,3 +259,26 @@ def test_a_journal_torn_anywhere_tells_all_that_is_whole(tmp_path_factory, place
     path.write_bytes(whole[:place])
     expected = whole[:place].count(b"\n") + (1 if whole[place : place + 1] == b"\n" else 0)
     assert len(list(read_lines(folder))) == min(expected, 5)
+
+
+# Greeting
+
+
+def test_a_scheduler_that_comes_while_there_is_news_is_greeted_first():
+    """What has not been said yet is said to all when one is greeted; the newcomer would take it for the greeting."""
+    server, sent = Server("one"), []
+
+    class Desk:
+        def greet(self) -> list[bytes]:
+            server.say(b"news")
+            return [b"known"]
+
+    class Newcomer:
+        names_itself = True
+        send = staticmethod(sent.append)
+
+    server.desk = Desk()
+    server.add(Newcomer())
+    (greeting,) = sent
+    assert greeting.startswith(b'["hello"')
+    assert greeting.endswith(b"known")

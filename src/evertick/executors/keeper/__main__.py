@@ -19,7 +19,7 @@ from evertick.executors.keeper.book import book_of
 from evertick.executors.keeper.desk import Desk
 from evertick.executors.keeper.environment import MEMBER_FILE, inherited
 from evertick.executors.keeper.journal import Journal, read_lines
-from evertick.executors.keeper.lease import Lease, read_lease, write_lease
+from evertick.executors.keeper.lease import Lease, LeaseFile, read_lease
 from evertick.executors.keeper.processes import Limits, Reaper
 from evertick.executors.keeper.procfs import boot_id
 from evertick.executors.keeper.recovery import recover
@@ -131,7 +131,8 @@ async def _keep(folder: Path, logs: Path, settings: KeeperSettings, files_soft: 
     server = Server(secrets.token_hex(8))
     server.desk = desk = Desk(book, journal, tools, settings, server.say, server.connected_seconds)
     desk.is_forgetful = has_rebooted
-    desk.restore_lease(read_lease(folder), Guard(folder, tools).keep)
+    lease = read_lease(folder)  # before the file is made
+    desk.restore_lease(lease, Guard(folder, tools).keep)
     recover(desk, orphans, has_rebooted, tools)
     # Runs are not the keeper's to end: it takes no more of them, and goes when those it has are over.
     loop.add_signal_handler(signal.SIGTERM, desk.leave)
@@ -173,10 +174,19 @@ class Guard:
     def __init__(self, folder: Path, tools: Tools) -> None:
         self._folder = folder
         self._tools = tools
+        self._file = LeaseFile(folder)
 
     def keep(self, lease: Lease) -> None:
-        write_lease(self._folder, lease)
-        if lease.is_limited and not is_locked(self._folder / WATCHDOG_LOCK):
+        self._file.write(lease)
+        if lease.is_limited:
+            try:
+                self._watch()
+            except OSError as error:
+                # The next renewal tries again; what runs is ended by the keeper itself until then.
+                sys.stderr.write(f"watchdog.not_started reason={error.strerror}\n")
+
+    def _watch(self) -> None:
+        if not is_locked(self._folder / WATCHDOG_LOCK):
             words = (sys.executable, "-P", "-m", "evertick.executors.keeper.watchdog")
             os.posix_spawn(
                 sys.executable,

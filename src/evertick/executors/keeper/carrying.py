@@ -49,6 +49,7 @@ class Carrying:
         self._outcomes: dict[str, StepOutcome] = {}
         self._tolerated: set[str] = set()
         self._is_single = False
+        self.no_room = ""
         self._is_abandoned = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -61,7 +62,7 @@ class Carrying:
         self._course.halt(LOST, detail)
 
     async def run(self) -> Ending | None:
-        """How it ended; None when the machine had no room for it, and nothing was started."""
+        """How it ended; None when the machine had no room for it (`no_room` says why), and nothing was started."""
         masked: Callable[[str], str] = str
         try:
             work, secrets, digests = decode_work(self._order.work)
@@ -74,7 +75,8 @@ class Carrying:
             ending = await self._carry_out(work, scene)
         except Unready as error:
             ending = _ending(FAILED, masked(str(error)))
-        except NoRoom:
+        except NoRoom as error:
+            self.no_room = str(error)
             return None
         finally:
             self._stop_the_clock()

@@ -293,7 +293,7 @@ class Desk:
             ending = Ending(FAILED, _now(), None, f"the keeper failed: {type(error).__name__}")
         del self._carrying[known.number]
         if ending is None:
-            self._take_back(known, "this machine cannot start another process now")
+            self._take_back(known, carrying.no_room)
         else:
             self.finish(known, ending)
 

@@ -58,15 +58,21 @@ def lease_from(asked_at: int, lease_us: int, grace_us: int, epoch: int, vouched_
     return Lease(until - margin - min(grace_us, lease_us // 4), until, epoch, vouched_until)
 
 
-def write_lease(folder: Path, lease: Lease) -> None:
-    """In place and in one call: a full disk does not matter, and a reader sees the one before or this one."""
-    text = f"{boot_id()} {lease.end_at} {lease.until} {lease.epoch}"
-    line = f"{text} {crc32(text.encode())}".ljust(_SIZE - 1) + "\n"
-    fd = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        os.pwrite(fd, line.encode(), 0)
-    finally:
-        os.close(fd)
+class LeaseFile:
+    """Kept open: a keeper that has no descriptor left must still be able to renew its lease."""
+
+    def __init__(self, folder: Path) -> None:
+        self._boot_id = boot_id()
+        self._fd = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def write(self, lease: Lease) -> None:
+        """In place and in one call: a full disk does not matter, and a reader sees the one before or this one."""
+        text = f"{self._boot_id} {lease.end_at} {lease.until} {lease.epoch}"
+        line = f"{text} {crc32(text.encode())}".ljust(_SIZE - 1) + "\n"
+        os.pwrite(self._fd, line.encode(), 0)
+
+    def close(self) -> None:
+        os.close(self._fd)
 
 
 def read_lease(folder: Path) -> Lease:

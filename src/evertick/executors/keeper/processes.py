@@ -27,12 +27,36 @@ _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
 _NO_ROOM = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
 
 
+RESERVE = 32
+"""Descriptors that no run is given: ending processes, renewing a lease and hearing a scheduler need some."""
+LOG_DESCRIPTORS = 2
+"""A log and its folder; opened when something is printed."""
+
+
 class NoRoom(Exception):
     """The machine cannot start a process now; it may be able to later."""
 
 
 def is_for_want_of_room(error: OSError) -> bool:
     return error.errno in _NO_ROOM
+
+
+def check_descriptors(any_fd: int, running: int) -> None:
+    """`OSError` when all but the reserve are in use, or will be when each that runs has opened its log."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.dup(any_fd)
+    os.close(lowest_free)
+    if lowest_free + running * LOG_DESCRIPTORS >= limit - min(RESERVE, limit // 4):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def no_room_text(error: OSError) -> str:
+    """Why nothing can be started, and which limit it is where it is ours."""
+    text = f"this machine cannot start another process now: {error.strerror}"
+    if error.errno != errno.EMFILE:
+        return text
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return f"{text}. The keeper may have {limit:,} files open: raise LimitNOFILE= of the unit, or 'ulimit -Hn'"
 
 
 class Exit(NamedTuple):
@@ -59,6 +83,10 @@ class Reaper:
         self._waiting: dict[int, asyncio.Future[Exit]] = {}
         self._loop = loop
         loop.add_signal_handler(signal.SIGCHLD, self.reap)
+
+    @property
+    def running(self) -> int:
+        return len(self._waiting)
 
     def watch(self, pid: int) -> asyncio.Future[Exit]:
         """To be called before the loop has its turn, so that no end is missed."""

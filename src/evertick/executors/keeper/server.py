@@ -48,13 +48,14 @@ class Server:
 
     def add(self, connection: Connection) -> None:
         assert self.desk is not None
+        known = self.desk.greet()  # first: what it says to all others must not come before our greeting
         if not self._connections:
             self._since = time.monotonic()
         self._connections.add(connection)
         # A scheduler of an earlier version does not expect to be told more.
         skills = (wire.PING,) if connection.names_itself else ()
         hello = wire.line(wire.HELLO, wire.PROTOCOL, os.getpid(), self._incarnation, *skills)
-        connection.send(hello + b"".join(self.desk.greet()))
+        connection.send(hello + b"".join(known))
 
     def remove(self, connection: Connection) -> None:
         if connection in self._connections:

@@ -18,8 +18,10 @@ from evertick.executors.keeper.processes import (
     Limits,
     NoRoom,
     Reaper,
+    check_descriptors,
     end_family,
     is_for_want_of_room,
+    no_room_text,
     spawn,
     spawn_as,
 )
@@ -142,6 +144,7 @@ class ProcessTry:
         path = find_program(argv[0], self._env, folder or "")
         ours: list[int] = []
         try:
+            check_descriptors(self._tools.dev_null, self._tools.reaper.running)
             if program.script is not None and self._confinement.is_plain:
                 argv = (*argv, str(self._write_script(program.script)))
             elif program.script is not None:
@@ -156,7 +159,7 @@ class ProcessTry:
             for pump in self._pumps:
                 pump.close()
             if is_for_want_of_room(error):
-                raise NoRoom(f"this machine cannot start another process now: {error.strerror}") from error
+                raise NoRoom(no_room_text(error)) from error
             raise
         finally:
             for fd in ours:
@@ -273,6 +276,10 @@ class HttpTry:
         async with self._tools.calls:
             if self._is_ended:
                 return HttpAnswer(False, "the call was ended")
+            try:
+                check_descriptors(self._tools.dev_null, self._tools.reaper.running)
+            except OSError as error:
+                return HttpAnswer(False, no_room_text(error))
             loop, answer = self._tools.loop, self._tools.loop.create_future()
             thread = threading.Thread(target=self._run, args=(loop, answer), name="http", daemon=True)
             thread.start()
