@@ -310,6 +310,6 @@ def test_a_header_cannot_smuggle_another_one(site):
 
 
 def test_settings_of_a_keeper_survive_the_journey():
-    settings = KeeperSettings(grace_us=1, memory_max_bytes=2)
+    settings = KeeperSettings(grace_us=1, memory_max_bytes=2, hidden=("/a", "/b"))
     assert KeeperSettings.from_text(settings.to_text()) == settings
     assert LocalSettings().keeper == KeeperSettings()

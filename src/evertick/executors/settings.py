@@ -43,7 +43,11 @@ class KeeperSettings:
 
     @classmethod
     def from_text(cls, text: str) -> KeeperSettings:
-        return cls(**json.loads(text))
+        plain = json.loads(text)
+        # JSON has no tuples.
+        for name in ("hidden", "unshowable"):
+            plain[name] = tuple(plain.get(name, ()))
+        return cls(**plain)
 
 
 @dataclass(frozen=True, slots=True)
