@@ -10,7 +10,7 @@ from evertick.testing.simulator import failure_lines
 from tests.share import share, share_of
 
 SEEDS = range(2_000)
-TRIED = 400
+TRIED = 300
 CHUNK = 50  # small enough that all cores are busy until the end
 
 
