@@ -55,7 +55,7 @@ from evertick.model.instant import DAY, MILLISECOND, SECOND
 from evertick.model.job import Job
 from evertick.model.ledger import NODE_PREFIX, bucket_lease
 from evertick.model.run import RunKey
-from evertick.operations import messages_of
+from evertick.operations import forwarded_reports, messages_of
 from evertick.parts import executors_of, loop_settings
 from evertick.settings import Settings
 from evertick.settings.parts import STATE_FOLDER
@@ -205,6 +205,7 @@ class Service:
             self._clock,
             resync=self.resync,
             release=self._released,
+            read_reports=forwarded_reports,
             observe=self._look_on,
         )
         self.resync()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 
 from evertick.loop.decide import decide
-from evertick.loop.effects import Commit, Effect, Launch, Record
+from evertick.loop.effects import Commit, Effect, Launch, ReadReports, Record
 from evertick.loop.messages import (
     BatchCommitted,
     BucketsGained,
@@ -20,6 +20,7 @@ from evertick.loop.messages import (
     DefinitionsResynced,
     LeaseRenewed,
     NodesSeen,
+    ReportsRead,
     RunFinished,
     RunStarted,
 )
@@ -98,10 +99,12 @@ def test_a_run_whose_node_seems_gone_is_tried_again_when_the_ledger_takes_our_wo
     gained = BucketsGained(dict.fromkeys(range(BUCKETS), 2), left)
     nodes = NodesSeen(frozenset({"node-2"}))
     first = decide(state, [DefinitionsResynced([JOB]), LeaseRenewed(NINE + HOUR), nodes, gained], NINE + 1)
-    assert [effect for effect in first.effects if isinstance(effect, Launch)] == []
-    (commit,) = [effect for effect in first.effects if isinstance(effect, Commit)]
+    (asked,) = [effect for effect in first.effects if isinstance(effect, ReadReports)]
+    second = decide(state, [ReportsRead(asked.number)], NINE + 1)
+    assert [effect for effect in (*first.effects, *second.effects) if isinstance(effect, Launch)] == []
+    (commit,) = [effect for effect in second.effects if isinstance(effect, Commit)]
     assert [(change.key, change.state) for change in commit.batch.changes] == [(KEY, LAUNCHING)]
     overruled = frozenset({KEY}) if has_ended else frozenset()
-    second = decide(state, [BatchCommitted(commit.number, overruled=overruled)], NINE + 2)
-    launched = [effect.key for effect in second.effects if isinstance(effect, Launch)]
+    third = decide(state, [BatchCommitted(commit.number, overruled=overruled)], NINE + 2)
+    launched = [effect.key for effect in third.effects if isinstance(effect, Launch)]
     assert launched == ([] if has_ended else [KEY])

@@ -3,17 +3,119 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 
 from evertick.dispatch.clock import SystemClock
 from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.writer import Writer
+from evertick.executor import Attempt
 from evertick.loop.effects import Effect
-from evertick.loop.messages import Message, RunHeartbeat, Shutdown, TimePassed
+from evertick.loop.messages import (
+    BucketsGained,
+    BucketsLost,
+    DefinitionsResynced,
+    Message,
+    RunFinished,
+    RunHeartbeat,
+    RunStarted,
+    Shutdown,
+    TimePassed,
+)
 from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
-from evertick.model.run import RunKey
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import MINUTE, SECOND
+from evertick.model.job import Job
+from evertick.model.ledger import RequestKind, bucket_lease
+from evertick.model.lifecycle import SUCCEEDED
+from evertick.model.member import Member
+from evertick.model.report import Report
+from evertick.model.run import Change, RunKey
+from evertick.model.schedule import EverySpec
 from evertick.stores.memory import MemoryStore
+
+
+class Launched:
+    """An executor that takes attempts and reports what a test says."""
+
+    name = "local"
+
+    def __init__(self) -> None:
+        self.launched = asyncio.Event()
+
+    def open(self, report: Callable[[Report], None]) -> None:
+        self.report = report
+
+    def launch(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+        self.report(RunStarted(attempt.key, attempt.attempt, attempt.key.scheduled_for))
+        self.launched.set()
+
+    def finish(self) -> None:
+        self.report(RunFinished(self.attempt.key, self.attempt.attempt, self.attempt.key.scheduled_for, SUCCEEDED))
+
+    def stop(self, key: RunKey, attempt: int, detail: str) -> None: ...
+    def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None: ...
+    def members(self) -> Sequence[Member]:
+        return ()
+
+    def close(self) -> None: ...
+
+
+class Refusing(MemoryStore):
+    """Its owner is another node by now: it takes no word about how runs ended."""
+
+    def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
+        ended = frozenset(change.key for change in changes if change.state is SUCCEEDED)
+        super().record([change for change in changes if change.key not in ended])
+        return ended
+
+
+def leaving(store: MemoryStore, *, is_given_up: bool) -> list[str]:
+    """A node launches a run and is stopped; the run ends meanwhile. The requests that it leaves in the ledger."""
+
+    async def live() -> None:
+        clock, inbox, executor = SystemClock(), Inbox(100), Launched()
+        writer = Writer(store, inbox.report)
+        state = State(LoopSettings(), "node", "start", clock.now())
+        dispatcher = Dispatcher(
+            state,
+            inbox,
+            writer,
+            {"local": executor},
+            clock,
+            resync=lambda: None,
+            release=lambda _: None,
+            read_reports=lambda _store, _buckets: (),
+        )
+        leases = store.lease([bucket_lease(bucket_of("a"))], "node", MINUTE, clock.now())
+        epochs = {bucket_of("a"): leases[0].epoch}
+        inbox.report(DefinitionsResynced([Job("a", schedules=(EverySpec(SECOND),))]))
+        inbox.report(BucketsGained(epochs, store.load()))
+        writer.start()
+        running = asyncio.create_task(dispatcher.run())
+        async with asyncio.timeout(60):
+            await executor.launched.wait()
+            dispatcher.shut_down(30)
+            if is_given_up:
+                inbox.report(BucketsLost(epochs))
+                while state.epochs or not state.orphans:
+                    await asyncio.sleep(0.01)
+            executor.finish()
+            await running
+        assert await asyncio.to_thread(writer.stop, 30)
+
+    asyncio.run(live())
+    return [request.kind for request in store.claim(None, 10)]
+
+
+def test_a_node_that_leaves_waits_for_its_runs_of_jobs_that_went_to_others_and_forwards_their_end():
+    assert leaving(MemoryStore(), is_given_up=True) == [RequestKind.REPORT]
+
+
+def test_a_node_that_leaves_forwards_an_end_that_the_ledger_refused_from_it():
+    assert leaving(Refusing(), is_given_up=False) == [RequestKind.REPORT]
 
 
 def test_a_jump_of_the_clock_is_known_before_what_was_said_since():
@@ -28,6 +130,7 @@ def test_a_jump_of_the_clock_is_known_before_what_was_said_since():
         clock,
         resync=lambda: None,
         release=lambda _: None,
+        read_reports=lambda _store, _buckets: (),
         observe=seen.append,
     )
     inbox.report(RunHeartbeat(RunKey("a", 0), 1))

@@ -22,6 +22,7 @@ from evertick.loop.effects import (
     Log,
     LookUp,
     LookUpOutcomes,
+    ReadReports,
     Recall,
     Reconcile,
     Record,
@@ -37,6 +38,7 @@ from evertick.loop.messages import (
     DefinitionsChanged,
     DefinitionsResynced,
     Message,
+    ReportsRead,
     TimePassed,
     TriggerJob,
 )
@@ -49,6 +51,7 @@ from evertick.model.lifecycle import OPEN, SUCCEEDED, RunState, Trigger
 from evertick.model.policy import Missed, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import CronSpec, ScheduleSpec
+from evertick.operations import forwarded_reports
 from evertick.store import RunFilter
 from evertick.stores.memory import MemoryStore
 from tests.loop.executor import Act, ScriptedExecutor
@@ -169,7 +172,7 @@ class World:
         self.incarnation = f"start-{next(self._numbers)}"
         self.born_at = self.now
         self.state = State(self.settings, "node", self.incarnation, self.now)
-        self.writes: list[Commit | Record | LookUp | LookUpOutcomes | Audit] = []
+        self.writes: list[Commit | Record | LookUp | LookUpOutcomes | Audit | ReadReports] = []
         self.turns.clear()
         self.inbox: list[Message] = [
             DefinitionsResynced(list(self.jobs.values()), self.are_whole),
@@ -310,7 +313,7 @@ class World:
                 self.executor.stop(effect)
             case Reconcile():
                 self.executor.reconcile(effect)
-            case LookUp() | LookUpOutcomes() | Audit():
+            case LookUp() | LookUpOutcomes() | Audit() | ReadReports():
                 self.writes.append(effect)
             case TellStep():
                 self.told.append(effect)
@@ -335,6 +338,8 @@ class World:
                     self.inbox += outcomes(self.store, asked)
                 case Audit() as audit:
                     self.inbox += open_runs(self.store, audit)
+                case ReadReports(number, buckets):
+                    self.inbox += [*forwarded_reports(self.store, buckets), ReportsRead(number)]
                 case LookUp(keys):
                     self.inbox += look_up(self.store, keys)
                 case Record(number, changes):

@@ -38,6 +38,7 @@ from evertick.loop.messages import (
     OutcomesSeen,
     PauseJob,
     PlacementsRecalled,
+    ReportsRead,
     ResumeJob,
     RunFinished,
     RunHeartbeat,
@@ -294,6 +295,18 @@ def a_run_of_another_node(here: Redelivering) -> None:
     here.run_until("10:20")
 
 
+def a_run_of_a_node_that_is_gone(here: Redelivering) -> None:
+    here.act("a", Act(lasts_us=None))
+    here.executor.name = "local@east"
+    here.run_until("09:00:10")
+    here.executor.attempts.clear()
+    here.restart(after=SECOND)
+    here.executor.name = "local@node"
+    here.act("a", Act())
+    here.say(NodesSeen(frozenset({"node"})))
+    here.run_until("10:20")
+
+
 def after_a_job_of_another_node(here: Redelivering) -> None:
     here.define(replace(here.jobs["a"], constraints=(RequirePreviousSuccess(("b",)),)))
     here.say(here.lost(bucket_of("b")))
@@ -323,6 +336,7 @@ STORIES: dict[type, Callable[[Redelivering], None]] = {
     **dict.fromkeys((BucketsGained, BucketsLost, LeaseRenewed, OrphansFound), buckets_move),
     BatchFenced: taken_behind_its_back,
     **dict.fromkeys((NodesSeen, ForwardedReport), a_run_of_another_node),
+    ReportsRead: a_run_of_a_node_that_is_gone,
     OutcomesSeen: after_a_job_of_another_node,
     Shutdown: the_end,
 }

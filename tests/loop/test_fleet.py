@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,13 +12,13 @@ from evertick.loop.balance import share_of
 from evertick.loop.messages import ForwardedReport, LeaseRenewed, NodesSeen, RunFinished
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.ledger import RunsHeld
-from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED
+from evertick.model.ledger import Batch, Request, RequestKind, RunsHeld
+from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED, RunState
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
 from tests.loop.executor import Act
-from tests.loop.harness import FOREVER, at, catching_up, job, retries, world
+from tests.loop.harness import FOREVER, World, at, catching_up, job, retries, world
 
 MINUTELY = EverySpec(MINUTE)
 NINE = RunKey("a", at("09:00"))
@@ -89,6 +91,59 @@ def test_a_run_on_a_node_that_is_gone_is_lost(policy, lines):
     here.say(NodesSeen(frozenset({"node"})))
     here.run_for(10 * SECOND)
     assert here.ledger() == lines
+
+
+def forward(here: World, request_id: str = "report/1", end: RunState = SUCCEEDED) -> None:
+    """The node `east` puts how its run ended into the ledger; the owner has not looked since."""
+    payload = {"run_id": NINE.run_id, "attempt": 1, "at": here.now, "state": end, "exit_code": 0, "detail": ""}
+    report = Request(request_id, RequestKind.REPORT, "a", json.dumps(payload | {"node": "east"}), here.now)
+    here.store.commit(Batch(by=request_id, requests=[report]))
+
+
+GONE = NodesSeen(frozenset({"node"}))
+
+
+def test_what_a_node_forwarded_before_it_left_counts_although_its_leaving_is_heard_first():
+    here = taken_over()
+    here.say(NodesSeen(frozenset({"node", "east"})))
+    forward(here)
+    here.say(GONE)
+    here.run_for(MINUTE)
+    assert here.ledger() == ["09:00 succeeded"]
+    assert len(here.launches) == 1
+
+
+def test_what_a_node_forwarded_to_an_owner_that_left_too_counts_for_the_next_owner():
+    here = taken_over()
+    here.say(NodesSeen(frozenset({"node", "east"})))
+    forward(here)
+    here.restart(after=SECOND, told=[GONE])
+    here.run_for(MINUTE)
+    assert here.ledger() == ["09:00 succeeded"]
+    assert len(here.launches) == 1
+
+
+def test_a_report_behind_a_thousand_other_requests_is_found():
+    here = taken_over()
+    asked = [Request(f"t{number:04}", RequestKind.TRIGGER, "a", "{}", at("08:00")) for number in range(1_500)]
+    here.store.commit(Batch(by="x", requests=asked))
+    forward(here, "report/z")
+    here.say(GONE)
+    assert here.ledger()[0] == "09:00 succeeded"
+
+
+def test_a_node_that_is_back_before_the_ledger_was_read_keeps_its_run():
+    here = taken_over()
+    here.is_ledger_away = True
+    here.say(GONE)
+    here.say(NodesSeen(frozenset({"node", "east"})))
+    here.is_ledger_away = False
+    here.write()
+    here.run_for(MINUTE)
+    assert here.ledger() == ["09:00 running"]
+    here.say(GONE)
+    here.run_for(MINUTE)
+    assert here.ledger() == ["09:00 succeeded"]
 
 
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["silent", "stopped in order"])

@@ -7,7 +7,7 @@ from collections import deque
 from evertick.dispatch.writer import answered, commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide
-from evertick.loop.effects import Commit, Decision, Effect, Launch, Record
+from evertick.loop.effects import Commit, Decision, Effect, Launch, ReadReports, Record
 from evertick.loop.messages import (
     BatchFenced,
     BucketsGained,
@@ -16,6 +16,7 @@ from evertick.loop.messages import (
     DefinitionsResynced,
     LeaseRenewed,
     Message,
+    ReportsRead,
 )
 from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
@@ -24,6 +25,7 @@ from evertick.model.instant import HOUR, SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import bucket_lease
 from evertick.model.run import RunKey
+from evertick.operations import forwarded_reports
 from evertick.planning.verify import Report, verify_ledger
 from evertick.stores.memory import MemoryStore
 
@@ -45,7 +47,7 @@ class Desk:
         self.node = node
         self.now = now
         self.state = State(settings or LoopSettings(), node, "1", now)
-        self.writes: deque[Commit | Record] = deque()
+        self.writes: deque[Commit | Record | ReadReports] = deque()
         self.effects: list[Effect] = []
         """Everything that was wanted, oldest first, except writes."""
         self.say(DefinitionsResynced(jobs))
@@ -59,7 +61,7 @@ class Desk:
         self.now += after_us
         decision = decide(self.state, messages, self.now)
         for effect in decision.effects:
-            if isinstance(effect, Commit | Record):
+            if isinstance(effect, Commit | Record | ReadReports):
                 self.writes.append(effect)
             else:
                 self.effects.append(effect)
@@ -90,11 +92,16 @@ class Desk:
     def write(self) -> None:
         """Write everything that waits, and say so, until nothing more comes of it."""
         while self.writes:
-            self.say(self.write_one())
+            if isinstance(asked := self.writes[0], ReadReports):
+                self.writes.popleft()
+                self.say(*forwarded_reports(self.store, asked.buckets), ReportsRead(asked.number))
+            else:
+                self.say(self.write_one())
 
     def write_one(self) -> Message:
         """Write the oldest that waits; answers what the loop is to be told."""
         write = self.writes.popleft()
+        assert not isinstance(write, ReadReports)
         if isinstance(write, Record):
             return ChangesRecorded([write.number], self.store.record(write.changes))
         try:

@@ -22,6 +22,7 @@ from evertick.loop.effects import (
     LookUp,
     LookUpOutcomes,
     Notify,
+    ReadReports,
     Recall,
     Reconcile,
     Record,
@@ -31,7 +32,7 @@ from evertick.loop.effects import (
     Stop,
     TellStep,
 )
-from evertick.loop.messages import LaunchRefused, Message, ReplySlot, RunLost, Shutdown, TimePassed
+from evertick.loop.messages import LaunchRefused, Message, ReplySlot, ReportsRead, RunLost, Shutdown, TimePassed
 from evertick.loop.state import State
 from evertick.loop.statistics import Histogram
 from evertick.model.instant import SECOND
@@ -39,6 +40,7 @@ from evertick.model.lifecycle import RETRYING
 from evertick.model.routing import LOCAL
 from evertick.model.run import RunKey
 from evertick.routing.placement import executor_of
+from evertick.store import Store
 
 log = logging.getLogger("evertick")
 
@@ -61,6 +63,7 @@ class Dispatcher:
         *,
         resync: Callable[[], None],
         release: Callable[[Sequence[int]], None],
+        read_reports: Callable[[Store, Sequence[int]], Sequence[Message]],
         observe: Callable[[Message | Effect], None] | None = None,
     ) -> None:
         self._state = state
@@ -70,6 +73,7 @@ class Dispatcher:
         self._clock = clock
         self._resync = resync
         self._give_away = release
+        self._read_reports = read_reports
         self._observe = observe
         self._leave_at_us: int | None = None
         """When to stop waiting for runs that go on; whoever comes next finds them."""
@@ -109,7 +113,7 @@ class Dispatcher:
                 self._tell(messages, decision.effects)
             self.turned_at_us = self._clock.monotonic_us()
             self.turns.add(self.turned_at_us - began_us)
-            if self._state.is_stopping and not self._state.batches and not self._waits_for_runs():
+            if self._state.is_stopping and not self._state.batches and not self._has_unfinished():
                 return
             wait = (decision.wake_at - self._clock.now()) / SECOND
             self.turns_at_us = self._clock.monotonic_us() + int(wait * SECOND)
@@ -138,7 +142,8 @@ class Dispatcher:
         self._failure = failure
         self._inbox.wake()
 
-    def _waits_for_runs(self) -> bool:
+    def _has_unfinished(self) -> bool:
+        """Whether something may still end, or be refused, that only this process can report."""
         if self._leave_at_us is None:
             return False
         if self._clock.monotonic_us() >= self._leave_at_us:
@@ -148,6 +153,9 @@ class Dispatcher:
             self._leave_at_us = self._clock.monotonic_us() + int(ENDING_SECONDS * SECOND)
             self._ends_runs = False
             self._inbox.report(Shutdown(ends_runs=True))
+        # What the ledger refuses, and how runs end whose jobs went to other nodes, is forwarded to their owners.
+        if self._state.records or self._state.orphans:
+            return True
         # Between two attempts there is nothing to wait for: the next one is made by whoever starts next.
         return any(
             run.state is not RETRYING
@@ -195,6 +203,8 @@ class Dispatcher:
                 self._writer.write(Ask(lambda store: outcomes(store, effect)))
             case Audit():
                 self._writer.write(Ask(lambda store: open_runs(store, effect)))
+            case ReadReports(number, buckets):
+                self._writer.write(Ask(lambda store: [*self._read_reports(store, buckets), ReportsRead(number)]))
             case Recall(job_id):
                 self._writer.write(Ask(lambda store: [recall(store, job_id)]))
             case Notify():

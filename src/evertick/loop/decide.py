@@ -43,6 +43,7 @@ from evertick.loop.messages import (
     OutcomesSeen,
     PauseJob,
     PlacementsRecalled,
+    ReportsRead,
     ResumeJob,
     RunFinished,
     RunHeartbeat,
@@ -148,6 +149,8 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             ownership.found(state, turn, message)
         case NodesSeen():
             settle.seen(state, turn, message)
+        case ReportsRead():
+            settle.reports_read(state, turn, message)
         case ChainArrived():
             _arrived(state, turn, message)
         case ForwardedReport():

@@ -45,6 +45,7 @@ IDENTITY: Final[Mapping[type, Identity]] = {
     m.OpenRunsSeen: Identity.ASKED,
     m.OutcomesSeen: Identity.ASKED,
     m.PlacementsRecalled: Identity.ASKED,
+    m.ReportsRead: Identity.ASKED,
     m.MembersSeen: Identity.STATE,
     m.AttemptSeen: Identity.ATTEMPT,
     m.RunStarted: Identity.ATTEMPT,

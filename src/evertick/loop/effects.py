@@ -104,6 +104,13 @@ class Audit(NamedTuple):
     limit: int
 
 
+class ReadReports(NamedTuple):
+    """Read what other nodes forwarded about runs of these buckets; answered by those reports, then by `ReportsRead`."""
+
+    number: int
+    buckets: Sequence[int]
+
+
 class Release(NamedTuple):
     """Let others have these buckets, once everything asked for before is written."""
 
@@ -148,6 +155,7 @@ Effect: TypeAlias = (
     | LookUp
     | LookUpOutcomes
     | Audit
+    | ReadReports
     | TellStep
     | Release
     | Reply

@@ -56,6 +56,7 @@ __all__ = [
     "PauseJob",
     "PlacementsRecalled",
     "ReplySlot",
+    "ReportsRead",
     "ResumeJob",
     "RunFinished",
     "RunHeartbeat",
@@ -213,6 +214,13 @@ class OpenRunsSeen(NamedTuple):
     """Where the next portion begins; None: this was the last."""
 
 
+class ReportsRead(NamedTuple):
+    """Every report that nodes had forwarded when the ledger was read has been delivered."""
+
+    number: int
+    """Of the `ReadReports` that asked for them."""
+
+
 class PlacementsRecalled(NamedTuple):
     """Where a job ran last, by the ledger; the newest last."""
 
@@ -334,6 +342,7 @@ Message: TypeAlias = (
     | OpenRunsSeen
     | OutcomesSeen
     | PlacementsRecalled
+    | ReportsRead
     | MembersSeen
     | AttemptSeen
     | RunStarted

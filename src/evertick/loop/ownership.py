@@ -192,6 +192,7 @@ def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _To
     node = row.executor.partition("@")[2]
     if node and (node != state.node or node in state.holding):
         state.foreign[run.key] = node  # it reports to us when the run ends, or is found to be gone
+        state.doubted.pop(run.key, None)
     if not node or node == state.node:
         _ask(job, run, run.attempt, _whom_to_ask(job, row), to_ask)
 

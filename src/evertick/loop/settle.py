@@ -5,13 +5,14 @@ from __future__ import annotations
 from evertick.loop.chain import announce
 from evertick.loop.constraints import MAX_ALLOWED_RUN_TIME, broken, expect_end
 from evertick.loop.delivery import answer_known, take
-from evertick.loop.effects import Reconcile, Stop
+from evertick.loop.effects import ReadReports, Reconcile, Stop
 from evertick.loop.enter import close_lane, drop
 from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled, note_wait, wait_for_queue
 from evertick.loop.messages import (
     ForwardedReport,
     LaunchRefused,
     NodesSeen,
+    ReportsRead,
     RunFinished,
     RunHeartbeat,
     RunLost,
@@ -24,6 +25,7 @@ from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import AttemptRecord, with_attempt
+from evertick.model.bucket import bucket_of
 from evertick.model.instant import MINUTE, Instant, to_text
 from evertick.model.lifecycle import (
     CANCELLED,
@@ -142,13 +144,30 @@ def found_running(state: State, turn: Turn, message: AttemptSeen) -> None:
 
 
 def seen(state: State, turn: Turn, message: NodesSeen) -> None:
-    """Runs of ours on nodes that are gone are lost, once nothing of them can go on there."""
+    """Runs of ours on nodes that are gone are lost, once nothing of them can go on there.
+
+    A node that leaves forwards how its runs ended before it goes, through the ledger. That it is gone is heard on
+    another way, and may arrive first: the ledger is read for its reports before its runs are given up.
+    """
     state.live_nodes, state.holding = message.nodes, message.holding
-    for key in [key for key, node in state.foreign.items() if not _may_go_on(state, node)]:
-        node = state.foreign.pop(key)
+    gone = [key for key, node in state.foreign.items() if not _may_go_on(state, node)]
+    asked = {key: state.doubted[key] for key in gone if key in state.doubted}
+    news = [key for key in gone if key not in asked]
+    if news:
+        state.reports_number += 1
+        asked |= dict.fromkeys(news, state.reports_number)
+        turn.do(ReadReports(state.reports_number, sorted({bucket_of(key.job_id) for key in news})))
+    state.doubted = asked
+
+
+def reports_read(state: State, turn: Turn, message: ReportsRead) -> None:
+    """The ledger has no report about these runs from the nodes that are gone: they are lost."""
+    for key in [key for key, number in state.doubted.items() if number == message.number]:
+        del state.doubted[key]
+        node = state.foreign.pop(key, None)
         job = state.jobs.get(key.job_id)
         run = job.active_run(key) if job else None
-        if job is not None and run is not None:
+        if node is not None and job is not None and run is not None:
             lose(state, turn, job, run, f"the node {node!r} that had it is gone")
 
 

@@ -306,6 +306,10 @@ class State:
         """Jobs that the ledger was asked about where they ran."""
         self.foreign: dict[RunKey, str] = {}
         """Runs of our jobs that another node started and still has: key to node."""
+        self.doubted: dict[RunKey, int] = {}
+        """Those of them whose node is gone, and the number of the `ReadReports` that is to be answered first."""
+        self.reports_number = 0
+        """Of the last `ReadReports`."""
         self.orphans: dict[RunKey, OpenRun] = {}
         """Runs this node started for jobs it no longer owns; it tells the owner how they end."""
         self.looked_up: dict[RunKey, bool] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any
@@ -13,7 +13,7 @@ from evertick.errors import Conflict, DefinitionError, NotFound
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.ledger import Batch, JobRecord, Request, nodes_alive
+from evertick.model.ledger import Batch, JobRecord, Request, RequestKind, nodes_alive
 from evertick.model.params import problem_with
 from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.requests import RequestMessage, message_of
@@ -22,6 +22,7 @@ from evertick.store import RunFilter, Store
 
 log = logging.getLogger("evertick")
 
+REPORTS_AT_ONCE = 1_000
 LINES_AT_ONCE = 8
 """Few requests are made for one instant of a job."""
 
@@ -48,6 +49,14 @@ def messages_of(store: Store, requests: Sequence[Request]) -> list[RequestMessag
     if answers:
         store.commit(Batch(by="request", answers=answers))
     return messages
+
+
+def forwarded_reports(store: Store, buckets: Collection[int]) -> list[RequestMessage]:
+    """Every report about runs of these buckets that no owner has answered yet."""
+    limit = REPORTS_AT_ONCE
+    while len(found := store.claim(buckets, limit)) == limit:
+        limit *= 4  # the oldest come first, and what else is asked of these jobs is among them
+    return messages_of(store, [request for request in found if request.kind is RequestKind.REPORT])
 
 
 def answer_to(store: Store, request_id: str) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from evertick.loop.effects import (
     Log,
     LookUp,
     LookUpOutcomes,
+    ReadReports,
     Recall,
     Reconcile,
     Record,
@@ -33,6 +34,7 @@ from evertick.loop.messages import (
     DefinitionsResynced,
     Message,
     NodesSeen,
+    ReportsRead,
     Shutdown,
     TimePassed,
 )
@@ -42,7 +44,7 @@ from evertick.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, to
 from evertick.model.job import Job
 from evertick.model.ledger import NODE_PREFIX, bucket_lease
 from evertick.model.run import RunKey
-from evertick.operations import message_of
+from evertick.operations import forwarded_reports, message_of
 from evertick.testing.caller import Caller
 from evertick.testing.clock import SimulatedClock
 from evertick.testing.executors import SimulatedExecutors
@@ -356,6 +358,8 @@ class Node:
                 # Without owners a run is written over by nodes that do not have it.
                 if self._scenario.ownership is not Ownership.NONE:
                     self._writer.write(lambda: open_runs(self._store, effect))
+            case ReadReports(number, buckets):
+                self._writer.write(lambda: [*forwarded_reports(self._store, buckets), ReportsRead(number)])
             case Recall(job_id):
                 self._writer.write(lambda: [recall(self._store, job_id)])
             case Release(buckets):
@@ -407,7 +411,9 @@ class Node:
 
     def _is_done(self, state: State) -> bool:
         assert self._stops_by is not None
-        has_active = any(lane.active for job in state.jobs.values() if job.lanes for lane in job.lanes.values())
+        has_active = bool(state.records or state.orphans) or any(
+            lane.active for job in state.jobs.values() if job.lanes for lane in job.lanes.values()
+        )
         return state.is_stopping and not state.batches and (not has_active or self._timeline.now > self._stops_by)
 
     def _close(self) -> None:
