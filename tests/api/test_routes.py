@@ -15,6 +15,7 @@ from evertick.api.badges import svg
 from evertick.api.limiter import FAILURES_MAX
 from evertick.api.routes_hooks import signature
 from evertick.model.instant import SECOND
+from evertick.model.ledger import runs_lease
 from evertick.model.lifecycle import FAILED, Trigger
 from evertick.model.run import RunKey
 from evertick.operations.tokens import Role
@@ -527,6 +528,27 @@ def test_a_member_of_the_fleet_is_let_go_by_an_admin(make_office, tokens, monkey
         assert client.post(f"{V1}/executors/fleet/members/ex-c/forget").status_code == 200
         assert client.post(f"{V1}/executors/local/members/x/forget").status_code == 404
     assert gone == [("ex-a", False), ("ex-b", True), ("ex-c", None)]
+
+
+def test_a_node_is_forgotten_by_an_admin_and_the_audit_log_has_a_line(make_office, tokens):
+    from evertick.api.app import make_app
+
+    office = make_office()
+    now = office.desk.now()
+    with TestClient(make_app(office), base_url=ORIGIN) as client:
+        for role, node, status in (
+            (Role.OPERATOR, "east", 403),
+            (Role.ADMIN, "east", 404),
+            (Role.ADMIN, "west", 200),
+            (Role.ADMIN, "west", 404),
+        ):
+            office.desk.store.lease([runs_lease("west", "f1")], "west/f1", 60_000_000 if status == 200 else 0, now)
+            headers = {"authorization": f"Bearer {tokens[role]}"}
+            answer = client.post(f"{V1}/nodes/{node}/forget", json={"force": False}, headers=headers)
+            assert answer.status_code == status, answer.text
+        headers = {"authorization": f"Bearer {tokens[Role.ADMIN]}"}
+        lines = client.get(f"{V1}/audit", headers=headers).json()["items"]
+    assert "POST /api/v1/nodes/{node}/forget" in {one["action"] for one in lines}
 
 
 def test_without_a_fleet_there_is_nobody_to_drain(client):

@@ -134,6 +134,19 @@ def test_a_stop_in_order_keeps_what_runs_for_the_return_and_the_return_ends_the_
     assert again.keepers.told[2] == node.keepers.told[2], "the lease was never over"
 
 
+def test_a_node_that_is_back_after_it_was_forgotten_clears_the_mark_and_its_keepers_learn_of_a_new_lease(store, time):
+    node, other = Node(store, time), Node(store, time, "b", "f2")
+    node.round()
+    before = node.keepers.told
+    store.lease(["forgotten:a"], "ann", 10 * MINUTE, time.at)
+    store.lease([runs_lease("a", "f1")], "a/f1", 0, time.at)
+    assert [one.forgotten for one in other.round() if isinstance(one, NodesSeen)] == [{"a": "ann"}]
+    time.at += 30 * SECOND
+    node.round()
+    assert node.keepers.told[2] > before[2], "another epoch: what the keepers have is ended"
+    assert [one.forgotten for one in other.round() if isinstance(one, NodesSeen)] == [{}]
+
+
 def test_a_stop_in_order_with_nothing_running_keeps_nobody_waiting(store, time):
     node = Node(store, time)
     node.round()

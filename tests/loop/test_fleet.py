@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.loop.balance import share_of
-from evertick.loop.messages import ForwardedReport, LeaseRenewed, NodesSeen, RunFinished
+from evertick.loop.effects import Reconcile
+from evertick.loop.messages import ForwardedReport, LeaseRenewed, NodesSeen, RunFinished, RunLost
+from evertick.model.attempts import read_attempts
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.ledger import Batch, Request, RequestKind, RunsHeld
@@ -93,10 +95,20 @@ def test_a_run_on_a_node_that_is_gone_is_lost(policy, lines):
     assert here.ledger() == lines
 
 
-def forward(here: World, request_id: str = "report/1", end: RunState = SUCCEEDED) -> None:
-    """The node `east` puts how its run ended into the ledger; the owner has not looked since."""
+@pytest.mark.parametrize("report", [RunFinished(NINE, 1, at("09:00"), SUCCEEDED), RunLost(NINE, 1, "killed")])
+def test_what_ran_here_under_the_same_number_before_says_nothing_of_a_run_on_another_node(report):
+    """A node died before the ledger knew of its launch; when it is back, its keeper tells how that attempt ended."""
+    here = taken_over()
+    here.say(NodesSeen(frozenset({"node", "east"})))
+    here.say(report)
+    here.run_until("10:00:10")
+    assert here.ledger() == ["09:00 running", "10:00 skipped overlap"]
+
+
+def forward(here: World, request_id: str = "report/1", end: RunState = SUCCEEDED, node: str = "east") -> None:
+    """A node puts how its run ended into the ledger; the owner has not looked since."""
     payload = {"run_id": NINE.run_id, "attempt": 1, "at": here.now, "state": end, "exit_code": 0, "detail": ""}
-    report = Request(request_id, RequestKind.REPORT, "a", json.dumps(payload | {"node": "east"}), here.now)
+    report = Request(request_id, RequestKind.REPORT, "a", json.dumps(payload | {"node": node}), here.now)
     here.store.commit(Batch(by=request_id, requests=[report]))
 
 
@@ -121,6 +133,33 @@ def test_what_a_node_forwarded_to_an_owner_that_left_too_counts_for_the_next_own
     here.run_for(MINUTE)
     assert here.ledger() == ["09:00 succeeded"]
     assert len(here.launches) == 1
+
+
+def test_a_lost_attempt_is_told_of_although_the_next_one_waits_for_the_ledger():
+    here = taken_over()
+    here.restart(after=SECOND, told=[LeaseRenewed(at("10:00")), GONE])
+    here.run_for(MINUTE)
+    assert here.ledger() == ["09:00 succeeded"]
+    assert [(one.attempt, one.loss) for one in read_attempts(here.line("09:00").earlier)] == [(1, "node-gone")]
+
+
+def test_reports_from_before_are_answered_before_an_executor_is_asked():
+    """What it does not know is launched again under the same number, and an old report would be taken for a new one."""
+    here = world(job())
+    here.act("a", FOREVER)
+    here.executor.name = "local@node"
+    here.run_until("09:00:10")
+    forward(here, end=LOST, node="node")
+    here.crash(after=SECOND)
+    here.told_first = [LeaseRenewed(at("10:00")), NodesSeen(frozenset({"node"}))]
+    here.is_ledger_away = True
+    here.begin()
+    assert not [effect for _, _, effects in here.turns for effect in effects if isinstance(effect, Reconcile)]
+    here.is_ledger_away = False
+    here.write()
+    here.settle()
+    assert [effect for _, _, effects in here.turns for effect in effects if isinstance(effect, Reconcile)]
+    assert here.store.claim(None, 10) == []
 
 
 def test_a_report_behind_a_thousand_other_requests_is_found():

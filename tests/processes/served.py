@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
+from evertick.cli.exits import CONFLICT
 from evertick.executors.keeper.procfs import is_alive
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
@@ -144,11 +145,20 @@ class ServedCluster:
         return owners == dict.fromkeys(self.nodes, BUCKETS // len(self.nodes))
 
     def command(self, *words: str) -> str:
-        env = {**os.environ, "EVERTICK_STORE": self.url}
-        words = (sys.executable, "-m", "evertick", *words, "--folder", str(self.jobs))
-        done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True)
+        done = self._run(words)
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout
+
+    def refusal(self, *words: str) -> str:
+        """What a command says that the state of things does not allow."""
+        done = self._run(words)
+        assert done.returncode == CONFLICT, done.stderr + done.stdout
+        return done.stderr
+
+    def _run(self, words: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "EVERTICK_STORE": self.url}
+        words = (sys.executable, "-m", "evertick", *words, "--folder", str(self.jobs))
+        return subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True)
 
     def attempts(self) -> list[tuple[str, int, int]]:
         """Run, attempt and pid of each that has begun, oldest first."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 
 import pytest
 
 from evertick.executors.keeper.procfs import is_alive
+from evertick.model.attempts import read_attempts
 from evertick.model.lifecycle import LOST, SKIPPED, SUCCEEDED, SkipReason
+from evertick.model.loss import LossReason
 from tests.processes.served import Served, ServedCluster, wait_for
 
 pytestmark = pytest.mark.slow
@@ -116,6 +119,30 @@ def test_a_node_that_is_stopped_in_order_finds_its_runs_when_it_is_back_and_the_
     wait_for(lambda: cluster.row().finished_at, "its end")
     assert (cluster.row().state, cluster.row().attempt) == (SUCCEEDED, 1)
     assert len(cluster.attempts()) == 1
+
+
+def test_the_runs_of_a_node_that_an_operator_forgets_are_retried_at_once(cluster_of):
+    """It was stopped and announced its return within five minutes; then its machine went."""
+    cluster = cluster_of()
+    node, pid = triggered(cluster)
+    assert "is alive" in cluster.refusal("nodes", "forget", node.name, "--yes")
+    node.stop()
+    for one in (*node.keepers(), pid):
+        os.kill(one, signal.SIGKILL)
+    wait_for(lambda: not is_alive(pid), "its run to be gone with its machine")
+    assert f"evertick nodes forget {node.name}" in cluster.command("why", "long")
+    (told,) = [
+        one for one in json.loads(cluster.command("nodes", "list", "-o", "json"))["items"] if not one["is_alive"]
+    ]
+    assert (told["node"], told["is_expected_back"], told["active"]) == (node.name, True, 1)
+    assert len(cluster.attempts()) == 1
+    forgotten = json.loads(cluster.command("nodes", "forget", node.name, "--yes", "-o", "json"))
+    assert [run["if_lost"] for run in forgotten["runs"]] == ["retrying"]
+    cluster.wait_for_attempts(2)
+    cluster.let_go()
+    wait_for(lambda: cluster.row().finished_at, "its end")
+    assert (cluster.row().state, cluster.row().attempt) == (SUCCEEDED, 2)
+    assert [one.loss for one in read_attempts(cluster.row().earlier)] == [LossReason.NODE_FORGOTTEN]
 
 
 def test_the_next_occurrence_does_not_overlap_a_run_that_may_be_tried_once(cluster_of):

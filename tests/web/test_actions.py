@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import closing
+
 import pytest
 from playwright.sync_api import expect
 
+from evertick.model.instant import MINUTE
+from evertick.model.ledger import runs_lease
+from evertick.stores import open_store
 from tests.web.house import open_page, wait_for
 
 
@@ -212,3 +218,17 @@ def test_who_may_only_look_is_offered_nothing_to_do(browser, house, complaints):
     for name in ("Run now", "Pause", "Backfill"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
     page.context.close()
+
+
+def test_a_node_that_is_waited_for_is_shown_and_can_be_forgotten(page, house):
+    with closing(open_store(f"sqlite:///{house.folder}/.evertick/ledger.db")) as store:
+        store.lease([runs_lease("east", "f1")], "east/f1", 10 * MINUTE, time.time_ns() // 1_000)
+    page.goto(f"{house.url}/executors")
+    row = page.get_by_role("row", name="east")
+    expect(row).to_contain_text("no sign of life")
+    expect(row).to_contain_text("0 runs left to it until")
+    row.get_by_role("button", name="Forget east").click()
+    dialog = page.get_by_role("dialog", name="Forget east")
+    expect(dialog).to_contain_text("It has no runs.")
+    dialog.get_by_role("button", name="Forget the node").click()
+    expect(row).to_have_count(0)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evertick.api.models_base import Moment, Shape
 from evertick.api.models_runs import Run
+from evertick.model.lifecycle import RunState
 
 
 class MemberRun(Shape):
@@ -74,12 +75,21 @@ class Queues(Shape):
     items: list[Queue]
 
 
+class NodeRun(MemberRun):
+    state: RunState
+    if_lost: RunState = Field(description="`retrying` or `lost`: the state of the run when its node is given up.")
+
+
 class NodeState(Shape):
     node: str
     buckets: int
     is_alive: bool
     is_here: bool
     lease_until: Moment | None
+    awaited_until: Moment | None = Field(description="Until when the others leave its runs to it, although it is away.")
+    is_expected_back: bool = Field(description="Whether it was stopped in order, and announced its return.")
+    active: int = Field(description="What runs on its own machine, by the ledger.")
+    runs: list[NodeRun] = Field(description="The first of them.")
     lag_seconds: float | None
     version: str | None
     started_at: Moment | None
@@ -89,6 +99,14 @@ class NodeState(Shape):
 class Nodes(Shape):
     is_scheduler_running: bool
     items: list[NodeState]
+
+
+class ForgottenNode(Shape):
+    node: str
+    was_alive: bool
+    is_scheduler_running: bool
+    active: int = Field(description="Runs that it had.")
+    runs: list[NodeRun] = Field(description="The first of them.")
 
 
 class Status(Shape):

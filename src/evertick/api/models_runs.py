@@ -9,6 +9,8 @@ from pydantic import Field
 from evertick.api.models_base import Moment, Shape
 from evertick.model.facts import WaitKind
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
+from evertick.model.loss import LossReason
+from evertick.model.policy import Missed
 
 
 class Parent(Shape):
@@ -40,6 +42,8 @@ class RunBase(Shape):
     lateness_seconds: float | None = Field(description="Of an occurrence; a requested run has no time to be late for.")
     exit_code: int | None
     detail: str
+    loss: LossReason | None = Field(description="Why its newest attempt was lost, where it was.")
+    missed_by: Missed | None = Field(description="Of an occurrence that was missed: the rule that kept it or did not.")
     executor: str
     decided_at: Moment
     decided_by: str
@@ -94,6 +98,7 @@ class Attempt(Shape):
     finished_at: Moment | None
     exit_code: int | None
     detail: str
+    loss: LossReason | None = Field(description="Why it was lost, where it was.")
     executor: str
     definition: str | None
     steps: list[AttemptStep]

@@ -12,7 +12,7 @@ from pydantic import Field
 from evertick.api import models_machinery, models_time
 from evertick.api.models_base import Shape
 from evertick.api.office import Members
-from evertick.api.routing import At, Moment, Routes, Text, Words, items
+from evertick.api.routing import At, Moment, Routes, Text, Who, Words, items
 from evertick.errors import Conflict
 from evertick.operations.tokens import Role
 from evertick.settings import is_zone
@@ -161,6 +161,16 @@ def list_queues(at: At) -> Any:
 def list_nodes(at: At) -> Any:
     """The nodes that schedule, and how many buckets of jobs each has."""
     return at.desk.nodes()
+
+
+class ForgetBody(Shape):
+    force: bool = Field(False, description="Also when the node is alive: it then ends what it runs on its machine.")
+
+
+@machinery.post("/nodes/{node}/forget", Role.ADMIN, models_machinery.ForgottenNode)
+def forget_node(at: At, who: Who, node: Annotated[str, Path(max_length=255)], body: ForgetBody | None = None) -> Any:
+    """Say that a node does not come back: its runs are retried or lost now, and not when its lease is over."""
+    return at.desk.forget_node(node, body.force if body else False, by=who.name)
 
 
 @machinery.get("/status", Role.VIEWER, models_machinery.Status)

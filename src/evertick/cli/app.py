@@ -29,6 +29,7 @@ COMMANDS: Final[dict[str, str]] = {
     "init": "evertick.cli.commands.init:init",
     "list": "evertick.cli.commands.list_:list_",
     "logs": "evertick.cli.commands.logs:logs",
+    "nodes": "evertick.cli.commands.nodes:nodes",
     "notify": "evertick.cli.commands.notify:notify",
     "pause": "evertick.cli.commands.pause:pause",
     "plan": "evertick.cli.commands.plan:plan",
@@ -64,6 +65,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "init": "Write a first job, with comments, into a folder.",
     "list": "List the jobs and how they stand.",
     "logs": "Show what the steps of a run have printed.",
+    "nodes": "Show the nodes of a shared ledger, and forget one that does not come back.",
     "notify": "Try out whom the settings name as receivers of messages.",
     "pause": "Stop planning a job until it is resumed.",
     "plan": "Show what would fire until a time, over all jobs.",
@@ -89,7 +91,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "See": ("list", "status", "history", "logs", "why", "top"),
     "Act": ("trigger", "retry", "cancel", "pause", "resume", "backfill", "catchup"),
     "Foresee": ("upcoming", "plan", "explain", "cron"),
-    "Look after": ("doctor", "verify", "settings", "token", "notify", "fleet", "db", "scheduler"),
+    "Look after": ("doctor", "verify", "settings", "token", "notify", "nodes", "fleet", "db", "scheduler"),
 }
 
 

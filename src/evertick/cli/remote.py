@@ -183,6 +183,10 @@ class RemoteDesk:
     def nodes(self) -> Data:
         return self._get("/nodes")
 
+    def forget_node(self, node: str, force: bool = False) -> Data:
+        found: Data = self._http.post(f"/nodes/{_part(node)}/forget", {"force": force}, "", {})
+        return found
+
     def status(self) -> Data | None:
         found: Data | None = self._get("/status")["status"]
         return found

@@ -15,7 +15,7 @@ from evertick.loop.balance import share_of
 from evertick.loop.messages import BucketsLost, LeaseRenewed, Message, NodesSeen, OrphansFound
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
-from evertick.model.ledger import NODE_PREFIX, Lease, bucket_lease, runs_held
+from evertick.model.ledger import FORGOTTEN_PREFIX, NODE_PREFIX, Lease, bucket_lease, nodes_forgotten, runs_held
 from evertick.store import Store
 
 log = logging.getLogger("evertick.leadership")
@@ -127,7 +127,11 @@ class Leadership:
         others = runs_held(held, but=self._runs.name if self._runs is not None else "")
         if not self._has_looked_back and self._node not in others:
             self._look_back()
-        self._report(NodesSeen(frozenset(holder.partition("/")[0] for holder in holders), others))
+        forgotten = nodes_forgotten(held)
+        if self._node in forgotten:
+            # It has come back after all: what is lost here from now on is not lost by the operator's word.
+            self._store.lease([FORGOTTEN_PREFIX + self._node], forgotten[self._node], 0, self._clock.now())
+        self._report(NodesSeen(frozenset(holder.partition("/")[0] for holder in holders), others, forgotten))
         self._give_up([bucket for bucket in self._epochs if bucket not in share])
         taken = {lease.name for lease in held}
         self._take([bucket for bucket in sorted(share) if bucket_lease(bucket) not in taken])

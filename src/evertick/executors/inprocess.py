@@ -27,6 +27,7 @@ from evertick.executors.function_run import FunctionRun, Outcome, Ticket
 from evertick.executors.memory import NO_MEMORY, Memory
 from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT, RunState
+from evertick.model.loss import LossReason
 from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown
 from evertick.model.run import RunKey
 
@@ -335,7 +336,7 @@ class InProcessExecutor:
         if known is None:
             return None
         if known.state is None:
-            return RunLost(*ticket, "the process that ran it has ended")
+            return RunLost(*ticket, "the process that ran it has ended", reason=LossReason.PROCESS_GONE)
         return Outcome(known.at, RunState(known.state), known.detail)
 
     def _say(self, ticket: Ticket, run: FunctionRun | None, outcome: Outcome | RunLost | None) -> None:

@@ -23,6 +23,7 @@ from evertick.executors.link import Link
 from evertick.executors.orders import Orders
 from evertick.executors.settings import LocalSettings
 from evertick.model.lifecycle import CANCELLED, LOST, RunState
+from evertick.model.loss import LossReason
 from evertick.model.report import (
     LaunchRefused,
     Report,
@@ -341,13 +342,14 @@ class LocalExecutor:
         if verb == wire.FINISHED:
             end = wire.Finished(*rest)
             if end.state == LOST:
-                return RunLost(key, attempt, end.detail, end.steps, at=end.at)
+                return RunLost(key, attempt, end.detail, end.steps, at=end.at, reason=LossReason.KEEPER)
             state = RunState(end.state)
             return RunFinished(key, attempt, end.at, state, end.exit_code, end.detail, end.steps, broken=end.broken)
         if verb == wire.REFUSED:
             return LaunchRefused(key, attempt, rest[0])
         if was_running:
-            return RunLost(key, attempt, "its keeper was lost, and the next one knows nothing of it")
+            detail = "its keeper was lost, and the next one knows nothing of it"
+            return RunLost(key, attempt, detail, reason=LossReason.PROCESS_GONE)
         return RunUnknown(key, attempt)
 
     def _is_known_elsewhere(self, ticket: Ticket, link: Link) -> bool:

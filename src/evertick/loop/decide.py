@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from evertick.loop import audit, chain, clocks, jobs, orphans, ownership, placing, requests, settle, subruns
+from evertick.loop import audit, chain, clocks, jobs, orphans, ownership, peers, placing, requests, settle, subruns
 from evertick.loop.constraints import outcomes_seen
 from evertick.loop.delivery import note_answered
 from evertick.loop.effects import Decision, Resync
@@ -62,7 +62,8 @@ from evertick.loop.state import PendingBatch, State
 from evertick.loop.turn import Turn
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant, to_text
-from evertick.model.lifecycle import LOST, PLANNED, RETRYING, RUNNING, Trigger
+from evertick.model.lifecycle import PLANNED, RETRYING, RUNNING, Trigger
+from evertick.model.loss import LossReason
 from evertick.model.run import Change, Entry, RunKey
 from evertick.planning.misfire import is_missed
 
@@ -79,7 +80,8 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
         jobs.drain_all(state, turn, job)
     for run in fire_due(state, turn):
         if run.state is RUNNING:  # a run may have several places in the ring, all for the end of one lease
-            settle.lose(state, turn, state.jobs[run.key.job_id], run, "its executor sent no sign of life in time")
+            detail = "its executor sent no sign of life in time"
+            settle.lose(state, turn, state.jobs[run.key.job_id], run, LossReason.NO_HEARTBEAT, detail)
     drain_queues(state, turn)
     report_missed(turn)
     _fire_stops(state, turn)
@@ -148,13 +150,13 @@ def _take(state: State, turn: Turn, message: Message) -> None:
         case OrphansFound():
             ownership.found(state, turn, message)
         case NodesSeen():
-            settle.seen(state, turn, message)
+            peers.seen(state, turn, message)
         case ReportsRead():
-            settle.reports_read(state, turn, message)
+            peers.reports_read(state, turn, message)
         case ChainArrived():
             _arrived(state, turn, message)
         case ForwardedReport():
-            settle.forwarded(state, turn, message)
+            peers.forwarded(state, turn, message)
         case TriggerJob():
             requests.trigger(state, turn, message)
         case CancelRun():
@@ -201,7 +203,7 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
             settle.launch_written(state, turn, job, run)
         elif state.orphans.pop(run.key, None) is run:
             # Its job went to another node before this answer came: nobody will start it, and its owner must know.
-            turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail=ownership.NOT_STARTED))
+            turn.forward(ownership.never_started(run, turn.now))
     for key in sorted(message.overruled.difference(run.key for run in pending.launches)):
         _overruled(state, turn, key, pending.batch.changes)
     for run in pending.runs:

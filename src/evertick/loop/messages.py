@@ -150,6 +150,8 @@ class NodesSeen(NamedTuple):
     nodes: frozenset[str]
     holding: Mapping[str, RunsHeld] = MappingProxyType({})
     """Under this node's own name: from another state folder than its own."""
+    forgotten: Mapping[str, str] = MappingProxyType({})
+    """The nodes that do not come back, and the operator who said so."""
 
 
 class OrphansFound(NamedTuple):

@@ -18,8 +18,8 @@ from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import read_attempts
 from evertick.model.lifecycle import LOST, RUNNING, WAITING, RunState
+from evertick.model.loss import LossReason, read_loss
 from evertick.model.report import AttemptReport
-from evertick.model.run import RunKey
 
 
 def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
@@ -37,10 +37,10 @@ def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
         turn.forward(message)
         return True
     if isinstance(message, RunLost | LaunchRefused | RunUnknown):
-        detail = _of_unknown(state, message.key) if isinstance(message, RunUnknown) else message.detail
+        reason, detail = _of_lost(state, message)
         steps = message.steps if isinstance(message, RunLost) else None
         at = message.at if isinstance(message, RunLost) and message.at is not None else turn.now
-        turn.forward(RunFinished(message.key, message.attempt, at, LOST, detail=detail, steps=steps))
+        turn.forward(RunFinished(message.key, message.attempt, at, LOST, detail=detail, steps=steps, loss=reason))
         return True
     return False
 
@@ -65,18 +65,23 @@ def forward_unwritten(state: State, turn: Turn, runs: Iterable[OpenRun]) -> None
         for ended in read_attempts(run.earlier):
             if ended.executor == state.local_executor:
                 at = turn.now if ended.finished_at is None else ended.finished_at
-                state_then = RunState(ended.state)
-                turn.forward(RunFinished(run.key, ended.attempt, at, state_then, ended.exit_code, ended.detail))
+                known = (RunState(ended.state), ended.exit_code, ended.detail)
+                turn.forward(RunFinished(run.key, ended.attempt, at, *known, loss=read_loss(ended.loss)))
         if run.state is WAITING:
             detail = f"the node {state.node!r} did not start it"
-            turn.forward(RunFinished(run.key, run.attempt + 1, turn.now, LOST, detail=detail))
+            attempt, reason = run.attempt + 1, LossReason.NOT_STARTED
+            turn.forward(RunFinished(run.key, attempt, turn.now, LOST, detail=detail, loss=reason))
 
 
-def _of_unknown(state: State, key: RunKey) -> str:
-    """What is true of a run that the keepers of this node do not know."""
-    if state.looked_up.pop(key, False):
-        return f"the node {state.node!r} that had it does not know how it ended"
-    return f"the node {state.node!r} never started it"
+def _of_lost(state: State, message: RunLost | LaunchRefused | RunUnknown) -> tuple[LossReason, str]:
+    """Why an attempt has no result, and in words."""
+    if isinstance(message, RunLost):
+        return message.reason, message.detail
+    if isinstance(message, LaunchRefused):
+        return LossReason.NOT_STARTED, message.detail
+    if state.looked_up.pop(message.key, False):
+        return LossReason.PROCESS_GONE, f"the node {state.node!r} that had it does not know how it ended"
+    return LossReason.NOT_STARTED, f"the node {state.node!r} never started it"
 
 
 def _hear_of_orphan(state: State, turn: Turn, message: RunStarted | RunHeartbeat | StepsSeen) -> bool:
@@ -96,4 +101,4 @@ def give_up_silent(state: State, turn: Turn) -> None:
     for run in [run for run in state.orphans.values() if run.lease_until is not None and run.lease_until <= turn.now]:
         del state.orphans[run.key]
         detail = "its executor sent no sign of life in time"
-        turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail=detail))
+        turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail=detail, loss=LossReason.NO_HEARTBEAT))

@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from evertick.loop.constraints import BEHIND, expect_end
-from evertick.loop.effects import Reconcile, Release
+from evertick.loop.effects import ReadReports, Reconcile, Release
 from evertick.loop.fire import FENCE_BITS, enqueue, leave_queue
 from evertick.loop.jobs import activate, meet, miss, replan, retire
 from evertick.loop.messages import BucketsGained, BucketsLost, NodesSeen, OrphansFound, RunFinished
 from evertick.loop.orphans import forward_unwritten
+from evertick.loop.peers import seen
 from evertick.loop.runs import Lane, OpenRun
-from evertick.loop.settle import seen
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import read_attempts
@@ -24,6 +24,7 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord
 from evertick.model.lifecycle import LOST, PLANNED, RETRYING, RUNNING, WAITING, SkipReason, Trigger
+from evertick.model.loss import LossReason
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Policy
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_to_text
@@ -32,7 +33,6 @@ from evertick.routing.placement import is_shared
 
 _NO_POLICY = Policy(on_executor_lost=OnExecutorLost.FAIL)
 """Of a job whose definition is gone: nobody says that a lost run of it may be tried again."""
-NOT_STARTED = "its node lost its job before it started it"
 _ToAsk = list[tuple[RunKey, int, str]]
 
 
@@ -64,12 +64,26 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
         if job_id not in known and bucket_of(job_id) in message.epochs:
             meet(state, turn, definition)
     if state.foreign and state.live_nodes is not None:
-        seen(state, turn, NodesSeen(state.live_nodes, state.holding))
-    if to_ask:
+        seen(state, turn, NodesSeen(state.live_nodes, state.holding, state.forgotten))
+    if to_ask and state.lease_until is None:
         turn.do(Reconcile(to_ask))
+    elif to_ask:
+        _reconcile_behind_reports(state, turn, to_ask)
     for notice in message.snapshot.notices:
         turn.log("store.notice", is_alarming=True, notice=notice)
     turn.log("buckets.gained", buckets=len(message.epochs), jobs=len(known), open_runs=len(message.snapshot.open_runs))
+
+
+def _reconcile_behind_reports(state: State, turn: Turn, to_ask: _ToAsk) -> None:
+    """Ask the executors once every report from before is answered.
+
+    What an executor does not know is launched again under the same number. A report from before that, which an owner
+    found only later, would be taken for one about the new launch.
+    """
+    state.reports_number += 1
+    asked = {key: state.jobs[key.job_id].find(key) for key, _, _ in to_ask}
+    state.to_reconcile[state.reports_number] = [(asked[one[0]], one) for one in to_ask]
+    turn.do(ReadReports(state.reports_number, sorted({bucket_of(key.job_id) for key in asked})))
 
 
 def _limited_to(message: BucketsGained, epochs: Mapping[int, int]) -> BucketsGained:
@@ -260,6 +274,12 @@ def lost(state: State, turn: Turn, message: BucketsLost) -> None:
         turn.log("buckets.lost", is_alarming=message.is_fenced, buckets=len(mine), is_fenced=message.is_fenced)
 
 
+def never_started(run: OpenRun, now: Instant) -> RunFinished:
+    """What the next owner of a run's job is told, where this node was about to start it."""
+    detail = "its node lost its job before it started it"
+    return RunFinished(run.key, run.attempt, now, LOST, detail=detail, loss=LossReason.NOT_STARTED)
+
+
 def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bool) -> None:
     for bucket in buckets:
         del state.epochs[bucket]
@@ -289,7 +309,7 @@ def _forget(state: State, turn: Turn, buckets: Collection[int], *, is_fenced: bo
                     state.foreign.pop(run.key, None)
                     continue
                 if state.unlaunched.pop(run.key, None) is run:
-                    turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail=NOT_STARTED))
+                    turn.forward(never_started(run, turn.now))
                     continue
                 state.orphans[run.key] = run
                 # Where this node holds its runs, the next owner waits for it; what it cannot know of ends by itself.

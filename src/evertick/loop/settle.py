@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from evertick.loop.chain import announce
 from evertick.loop.constraints import MAX_ALLOWED_RUN_TIME, broken, expect_end
-from evertick.loop.delivery import answer_known, take
-from evertick.loop.effects import ReadReports, Reconcile, Stop
+from evertick.loop.effects import Reconcile, Stop
 from evertick.loop.enter import close_lane, drop
 from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled, note_wait, wait_for_queue
 from evertick.loop.messages import (
-    ForwardedReport,
     LaunchRefused,
-    NodesSeen,
-    ReportsRead,
     RunFinished,
     RunHeartbeat,
     RunLost,
@@ -25,7 +21,6 @@ from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.attempts import AttemptRecord, with_attempt
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import MINUTE, Instant, to_text
 from evertick.model.lifecycle import (
     CANCELLED,
@@ -43,6 +38,7 @@ from evertick.model.lifecycle import (
     SkipReason,
     Trigger,
 )
+from evertick.model.loss import LossReason
 from evertick.model.policy import OnExecutorLost
 from evertick.model.report import AttemptReport, AttemptSeen
 from evertick.model.run import RunKey
@@ -119,19 +115,6 @@ def _adopt_waiting(turn: Turn, job: JobState, message: AttemptReport) -> OpenRun
     return run
 
 
-def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
-    """The node that had the job before says how a run ended that we have been waiting for."""
-    job_id = message.report.key.job_id
-    if answer_known(state, message.request_id) is not None or not state.owns(job_id):
-        return
-    take(state, message.request_id, job_id, {})
-    having = state.foreign.get(message.report.key)
-    if having is not None and message.node in ("", having):
-        finished(state, turn, message.report, having)
-    # Otherwise our own executor has been asked, or has the run by now: what it says is newer.
-    turn.answer(message.request_id, job_id, "{}")
-
-
 def found_running(state: State, turn: Turn, message: AttemptSeen) -> None:
     """A member has an attempt that it was not asked about here: one that was given up is ended, nothing else is."""
     job = state.jobs.get(message.key.job_id)
@@ -141,40 +124,6 @@ def found_running(state: State, turn: Turn, message: AttemptSeen) -> None:
     is_between = run is not None and run.state is RETRYING and run.attempt == message.attempt
     if run is None or message.attempt < run.attempt or is_between:
         turn.do(Stop(message.key, message.attempt, "it was given up while its executor was away"))
-
-
-def seen(state: State, turn: Turn, message: NodesSeen) -> None:
-    """Runs of ours on nodes that are gone are lost, once nothing of them can go on there.
-
-    A node that leaves forwards how its runs ended before it goes, through the ledger. That it is gone is heard on
-    another way, and may arrive first: the ledger is read for its reports before its runs are given up.
-    """
-    state.live_nodes, state.holding = message.nodes, message.holding
-    gone = [key for key, node in state.foreign.items() if not _may_go_on(state, node)]
-    asked = {key: state.doubted[key] for key in gone if key in state.doubted}
-    news = [key for key in gone if key not in asked]
-    if news:
-        state.reports_number += 1
-        asked |= dict.fromkeys(news, state.reports_number)
-        turn.do(ReadReports(state.reports_number, sorted({bucket_of(key.job_id) for key in news})))
-    state.doubted = asked
-
-
-def reports_read(state: State, turn: Turn, message: ReportsRead) -> None:
-    """The ledger has no report about these runs from the nodes that are gone: they are lost."""
-    for key in [key for key, number in state.doubted.items() if number == message.number]:
-        del state.doubted[key]
-        node = state.foreign.pop(key, None)
-        job = state.jobs.get(key.job_id)
-        run = job.active_run(key) if job else None
-        if node is not None and job is not None and run is not None:
-            lose(state, turn, job, run, f"the node {node!r} that had it is gone")
-
-
-def _may_go_on(state: State, node: str) -> bool:
-    """Whether what a node had may still be going on there, whether or not somebody there would tell."""
-    is_there = node != state.node and state.live_nodes is not None and node in state.live_nodes
-    return is_there or node in state.holding
 
 
 def started(state: State, turn: Turn, message: RunStarted) -> None:
@@ -250,7 +199,7 @@ def finished(state: State, turn: Turn, message: RunFinished, node: str | None = 
         _measure_start(state, run, message.at)
     outcome = message.state
     if outcome is LOST:
-        lose(state, turn, job, run, message.detail, message.at)
+        lose(state, turn, job, run, message.loss or LossReason.EXECUTOR, message.detail, message.at)
         return
     if run.stop_detail is not None and outcome is not SUCCEEDED:
         _end(state, turn, job, run, CANCELLED, run.stop_detail, message)
@@ -260,20 +209,29 @@ def finished(state: State, turn: Turn, message: RunFinished, node: str | None = 
         _end(state, turn, job, run, outcome, message.detail, message)
 
 
-def lose(state: State, turn: Turn, job: JobState, run: OpenRun, detail: str, at: Instant | None = None) -> None:
+def lose(
+    state: State,
+    turn: Turn,
+    job: JobState,
+    run: OpenRun,
+    reason: LossReason,
+    detail: str,
+    at: Instant | None = None,
+) -> None:
     """An attempt is gone without a result: at-least-once jobs try again, at-most-once jobs end."""
     at = turn.now if at is None else at
     run.losses += 1
-    turn.log("run.lost", is_alarming=True, run=run.key.run_id, attempt=run.attempt, detail=detail)
+    turn.log("run.lost", is_alarming=True, run=run.key.run_id, attempt=run.attempt, reason=reason, detail=detail)
     if run.stop_detail is not None:
         _end(state, turn, job, run, CANCELLED, run.stop_detail, None, at)
     elif job.job.policy.on_executor_lost is OnExecutorLost.RETRY and run.losses < LOSSES_MAX:
         run.lease_until = None
         run.retry_at = turn.now
-        _note_attempt(run, LOST, at, None, detail)
+        _note_attempt(run, LOST, at, None, detail, reason)
         turn.move(run, RETRYING, detail=detail)
         state.ring.put(turn.now, run)
     else:
+        run.facts = run.facts._replace(loss=reason)
         _end(state, turn, job, run, LOST, detail, None, at)
 
 
@@ -282,7 +240,7 @@ def lost(state: State, turn: Turn, message: RunLost) -> None:
     if found is not None:
         _note_steps(found[1], message.steps)
         found[1].executor = message.executor or found[1].executor
-        lose(state, turn, *found, message.detail, message.at)
+        lose(state, turn, *found, message.reason, message.detail, message.at)
 
 
 def disowned(state: State, turn: Turn, key: RunKey, fence: int) -> None:
@@ -310,10 +268,11 @@ def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
     if run.key in state.foreign:
         return  # under this node's name, from another state folder: that one's lease is waited for
     if run.state is RUNNING:
-        lose(state, turn, job, run, "its process has vanished")
+        lose(state, turn, job, run, LossReason.PROCESS_GONE, "its process has vanished")
         return
     if run.state is LAUNCHING and run.executor == state.local_executor and run.decided_at < state.remembers_since:
-        lose(state, turn, job, run, "the state folder of its node is new: whether it ran is not known there any more")
+        detail = "the state folder of its node is new: whether it ran is not known there any more"
+        lose(state, turn, job, run, LossReason.PROCESS_GONE, detail)
         return
     # Decided, perhaps even on its way, but never started: go back and be judged like any other that is due.
     run.attempt -= 1
@@ -409,10 +368,13 @@ def _wait_again(state: State, turn: Turn, job: JobState, run: OpenRun, not_befor
     return True
 
 
-def _note_attempt(run: OpenRun, outcome: RunState, at: Instant, exit_code: int | None, detail: str) -> None:
+def _note_attempt(
+    run: OpenRun, outcome: RunState, at: Instant, exit_code: int | None, detail: str, loss: str = ""
+) -> None:
     """What became of an attempt that another one follows; the line of the ledger tells only of the newest."""
     own = tuple(step for step in read_steps(run.steps) if step.attempt == run.attempt)
-    told = AttemptRecord(run.attempt, outcome, run.started_at, at, exit_code, detail, run.executor, run.definition, own)
+    known = (run.attempt, outcome, run.started_at, at, exit_code, detail, run.executor, run.definition, own)
+    told = AttemptRecord(*known, loss)
     run.earlier = with_attempt(run.earlier, told)
 
 

@@ -288,6 +288,10 @@ class State:
         """The nodes that gave a sign of life lately; None: nobody has said yet."""
         self.holding: Mapping[str, RunsHeld] = {}
         """The nodes that hold what they run; under this node's name, from another state folder."""
+        self.lapsed: frozenset[str] = frozenset()
+        """The nodes that held what they ran, and are gone since."""
+        self.forgotten: Mapping[str, str] = {}
+        """The nodes that do not come back, and the operator who said so."""
         self.holds_runs = False
         """Whether this node does: then nobody gives its runs away because it was silent for a while."""
         self.remembers_since: Instant = 0
@@ -308,6 +312,8 @@ class State:
         """Runs of our jobs that another node started and still has: key to node."""
         self.doubted: dict[RunKey, int] = {}
         """Those of them whose node is gone, and the number of the `ReadReports` that is to be answered first."""
+        self.to_reconcile: dict[int, list[tuple[OpenRun | None, tuple[RunKey, int, str]]]] = {}
+        """Attempts that executors are asked about when the `ReadReports` of that number is answered."""
         self.reports_number = 0
         """Of the last `ReadReports`."""
         self.orphans: dict[RunKey, OpenRun] = {}

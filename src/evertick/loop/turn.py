@@ -196,7 +196,7 @@ class Turn:
             detail,
             self._news_of_steps(run, all_of_it=is_with_batch),
             run.definition if state is LAUNCHING else None,
-            run.earlier if state is RETRYING else None,
+            run.earlier or None if state is RETRYING or is_with_batch else None,
             self._news_of_facts(run, all_of_it=is_with_batch),
         )
         if is_with_batch:
@@ -280,6 +280,7 @@ class Turn:
             "executor": report.executor,
             "broken": report.broken,
             "has_loss": report.has_loss,
+            "loss": report.loss,
             "node": self.state.node,
         }
         # Under an id of its own: an owner that had a newer word may have answered an earlier one without using it.

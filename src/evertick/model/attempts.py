@@ -28,6 +28,8 @@ class AttemptRecord(NamedTuple):
     """What its job was, by the digest under which the ledger keeps that."""
     steps: tuple[StepRecord, ...] = ()
     """Without what they handed on."""
+    loss: str = ""
+    """Of a lost one: why, a word of `LossReason`."""
 
 
 def with_attempt(text: str, ended: AttemptRecord) -> str:

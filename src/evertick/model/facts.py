@@ -66,9 +66,12 @@ class Facts(NamedTuple):
     """The state that run was in; empty: it took the place."""
     missed_by: str = ""
     """For an occurrence that was missed: the rule that kept it or did not, a word of `Missed`."""
+    loss: str = ""
+    """For a run that ended as lost: why, a word of `LossReason`."""
 
 
 NO_FACTS = Facts()
+_WORDS = ("other", "other_state", "missed_by", "loss")
 
 
 def facts_text(facts: Facts) -> str:
@@ -80,7 +83,7 @@ def facts_text(facts: Facts) -> str:
         told["parents"] = [_told(parent) for parent in facts.parents]
     if facts.waits:
         told["waits"] = [_told(wait) for wait in facts.waits]
-    told |= {name: value for name in ("other", "other_state", "missed_by") if (value := getattr(facts, name))}
+    told |= {name: value for name in _WORDS if (value := getattr(facts, name))}
     return json.dumps(told, separators=(",", ":"))
 
 
@@ -91,7 +94,7 @@ def read_facts(text: str) -> Facts:
     told = json.loads(text)
     parents = tuple(Parent(one["run"], one.get("via", "")) for one in told.get("parents", ()))
     waits = tuple(_wait(one) for one in told.get("waits", ()) if one["kind"] in _KINDS)
-    words = (told.get(name, "") for name in ("other", "other_state", "missed_by"))
+    words = (told.get(name, "") for name in _WORDS)
     return Facts(parents, waits, *words)
 
 

@@ -165,6 +165,8 @@ RUNS_PREFIX = "runs:"
 """The same for the lease of a node on what it runs on its own machine."""
 STOPPED_PREFIX = "stopped:"
 """The same for the word of a node that was stopped in order and is expected back."""
+FORGOTTEN_PREFIX = "forgotten:"
+"""The same for a node that does not come back; its holder is the operator who said so."""
 
 
 class RunsHeld(NamedTuple):
@@ -192,6 +194,12 @@ def runs_held(leases: Sequence[Lease], but: str = "") -> dict[str, RunsHeld]:
         held = RunsHeld(lease.expires_at, place in stopped)
         found[node] = max(held, found.get(node, held))
     return found
+
+
+def nodes_forgotten(leases: Sequence[Lease]) -> dict[str, str]:
+    """The nodes that do not come back, by these leases, and the operator who said so."""
+    marks = [lease for lease in leases if lease.name.startswith(FORGOTTEN_PREFIX)]
+    return {lease.name.removeprefix(FORGOTTEN_PREFIX): lease.holder for lease in marks}
 
 
 def nodes_alive(leases: Sequence[Lease]) -> frozenset[str]:

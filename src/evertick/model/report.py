@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import RunState
+from evertick.model.loss import LossReason
 from evertick.model.member import Member
 from evertick.model.run import RunKey
 
@@ -41,6 +42,8 @@ class RunFinished(NamedTuple):
     """The constraint that does not hold, when it is one that executors watch: `preRunHook` or `postRunHook`."""
     has_loss: bool = False
     """Of a broadcast: besides how it ended, the end of some shard is unknown; it may have done its work."""
+    loss: LossReason | None = None
+    """Why, of one that another node reports as lost."""
 
 
 class StepsSeen(NamedTuple):
@@ -62,6 +65,7 @@ class RunLost(NamedTuple):
     """As of a run that finished."""
     at: Instant | None = None
     """When its process was gone; None: nobody knows."""
+    reason: LossReason = LossReason.EXECUTOR
 
 
 class RunUnknown(NamedTuple):

@@ -10,6 +10,8 @@ from typing import Any, Protocol, TypeVar
 from evertick.model.attempts import read_attempts
 from evertick.model.facts import Wait, read_facts
 from evertick.model.instant import Instant, to_text
+from evertick.model.lifecycle import LOST, RETRYING
+from evertick.model.loss import LossReason, read_loss
 from evertick.model.run import LedgerRow
 from evertick.model.steps import RUNNING as STEP_RUNNING
 from evertick.model.steps import StepRecord, read_steps
@@ -37,7 +39,7 @@ def text_or_none(instant: Instant | None) -> str | None:
 
 def run_data(row: LedgerRow) -> dict[str, Any]:
     """A line of the ledger; instants as RFC 3339 in UTC."""
-    started, finished = row.started_at, row.finished_at
+    started, finished, loss = row.started_at, row.finished_at, loss_of(row)
     return {
         "run": row.key.run_id,
         "job": row.key.job_id,
@@ -52,6 +54,8 @@ def run_data(row: LedgerRow) -> dict[str, Any]:
         "lateness_seconds": lateness_seconds(row),
         "exit_code": row.exit_code,
         "detail": row.detail,
+        "loss": None if loss is None else str(loss),
+        "missed_by": read_facts(row.facts).missed_by or None,
         "executor": row.executor,
         "decided_at": to_text(row.decided_at),
         "decided_by": node_of(row),
@@ -65,6 +69,14 @@ def run_data(row: LedgerRow) -> dict[str, Any]:
         "resumed_from": resumed_from(row),
         "steps": [step_data(step) for step in read_steps(row.steps)],
     }
+
+
+def loss_of(row: LedgerRow) -> LossReason | None:
+    """Why its newest attempt has no result, where that was lost."""
+    if row.state is LOST:
+        return read_loss(read_facts(row.facts).loss)
+    last = read_attempts(row.earlier)[-1:] if row.state is RETRYING else ()
+    return read_loss(last[0].loss) if last else None
 
 
 def wait_data(wait: Wait) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from evertick.operations.desk_doing import DoingDesk
 from evertick.operations.desk_live import LiveDesk
+from evertick.operations.desk_nodes import NodesDesk
 from evertick.operations.desk_overview import OverviewDesk
 from evertick.operations.desk_ribbon import RibbonDesk
 from evertick.operations.desk_runs import RunsDesk
@@ -17,5 +18,5 @@ from evertick.operations.run_logs import LogsReader
 __all__ = ["Desk", "Live", "LogsReader", "folder_of", "now_by_the_clock"]
 
 
-class Desk(RibbonDesk, OverviewDesk, RunsDesk, LiveDesk, DoingDesk):
+class Desk(RibbonDesk, OverviewDesk, RunsDesk, LiveDesk, NodesDesk, DoingDesk):
     """One for a process: it may be asked by any thread."""

@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evertick.model.instant import to_text
-from evertick.model.ledger import BUCKET_PREFIX, NODE_PREFIX
 from evertick.model.lifecycle import ACTIVE, WAITING
 from evertick.model.member import Closed
 from evertick.model.run import LedgerRow
@@ -69,35 +67,6 @@ class LiveDesk(Scene):
             ],
         }
 
-    def nodes(self) -> Data:
-        """The nodes that gave a sign of life, and how many of the buckets of jobs each of them has."""
-        now = self.now()
-        buckets: dict[str, int] = defaultdict(int)
-        alive = {}
-        for lease in self.store.lease((), "", 0, now):
-            holder = lease.holder.partition("/")[0]
-            if lease.name.startswith(NODE_PREFIX):
-                alive[holder] = lease.expires_at
-            elif lease.name.startswith(BUCKET_PREFIX):
-                buckets[holder] += 1
-        is_running, told = self.is_scheduler_running(), self.status() or {}
-        here = str(told.get("node", ""))
-        return {
-            "is_scheduler_running": is_running,
-            "items": [
-                {
-                    "node": name,
-                    "is_here": name == here,
-                    "buckets": buckets[name],
-                    # A node that owns everything holds its leases without end: it is there if anybody is.
-                    "is_alive": name in alive and is_running,
-                    "lease_until": to_text(alive[name]) if name in alive and alive[name] < now + 10**15 else None,
-                    **_of_node(told if name == here else {}),
-                }
-                for name in sorted({*alive, *buckets})
-            ],
-        }
-
     def _members(self, told: Mapping[str, Data], rows: Sequence[LedgerRow]) -> list[Data]:
         """The members of a place; one that is gone and that runs still name is told of too."""
         runs: dict[str, list[LedgerRow]] = defaultdict(list)
@@ -143,16 +112,6 @@ class LiveDesk(Scene):
                 for data in self.run_rows((*active[:SHOWN], *waiting[:SHOWN]))
             ],
         }
-
-
-def _of_node(told: Mapping[str, Any]) -> Data:
-    """What a node tells about itself; of other nodes only the ledger tells."""
-    return {
-        "version": told.get("version"),
-        "started_at": told.get("started_at"),
-        "lag_seconds": (told.get("planner") or {}).get("lag_seconds"),
-        "jobs": (told.get("jobs") or {}).get("owned"),
-    }
 
 
 def _places(told: Mapping[str, Data]) -> dict[str, Data]:

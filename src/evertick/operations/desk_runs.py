@@ -11,10 +11,11 @@ from evertick.errors import Conflict, DefinitionError, NotFound
 from evertick.model.attempts import AttemptRecord, read_attempts
 from evertick.model.definition import definition_text
 from evertick.model.lifecycle import RETRYING, TERMINAL, WAITING, RunState, SkipReason, Trigger
+from evertick.model.loss import read_loss
 from evertick.model.run import LedgerRow
 from evertick.model.steps import StepRecord, read_steps
 from evertick.operations.asking import read_run_id
-from evertick.operations.data import step_data, text_or_none
+from evertick.operations.data import loss_of, step_data, text_or_none
 from evertick.operations.desk_jobs import word_of
 from evertick.operations.desk_scene import Scene, bounded
 from evertick.operations.desk_shapes import Data, gap_data, report_data
@@ -303,7 +304,7 @@ def attempts_data(row: LedgerRow, steps: Sequence[Data], logs: Sequence[Data]) -
             own = own or [step_data(step) for step in told.steps]
         else:
             times = (row.started_at, row.finished_at, row.exit_code, row.detail, row.executor, row.definition)
-            told = AttemptRecord(attempt, str(row.state), *times)
+            told = AttemptRecord(attempt, str(row.state), *times, loss=loss_of(row) or "")
             if told.started_at == (known[attempt - 1].started_at if attempt - 1 in known else None):
                 told = told._replace(started_at=None)  # until it starts, the line has the start of the one before
         names = [step["name"] for step in own]
@@ -317,6 +318,7 @@ def attempts_data(row: LedgerRow, steps: Sequence[Data], logs: Sequence[Data]) -
                 "finished_at": text_or_none(told.finished_at),
                 "exit_code": told.exit_code,
                 "detail": told.detail,
+                "loss": None if (loss := read_loss(told.loss)) is None else str(loss),
                 "executor": told.executor,
                 "definition": told.definition or None,
                 "steps": [{**step, "log_bytes": sizes.get((attempt, step["name"]))} for step in own],

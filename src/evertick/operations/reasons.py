@@ -23,12 +23,13 @@ from evertick.model.lifecycle import (
     SkipReason,
     Trigger,
 )
+from evertick.model.loss import LOSS_WORDS
 from evertick.model.policy import Missed
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_from_text
 from evertick.operations.advice import NO_RULING, Ruling, ruling_on
 from evertick.operations.asking import find_record, find_run, lines_at
-from evertick.operations.data import node_of
+from evertick.operations.data import loss_of, node_of
 from evertick.operations.jobs import specs_of, watermark_of, zone_of
 from evertick.operations.rules import missed_words, origin_of
 from evertick.operations.waits import find_waits, parent_sentences, waited_sentences
@@ -135,7 +136,7 @@ def _decided(store: Store, answer: Why, row: LedgerRow, jobs: Mapping[str, Job],
     sentences = [_decision(answer, row, row.decided_at, _trigger_words(row)), *parent_sentences(store, row)]
     if row.state is not WAITING:
         sentences += waited_sentences(row, answer.zone, answer.at)
-    sentences += [*_course(answer, row, now), *_awaited_node(store, answer, row, now)]
+    sentences += [*_course(answer, row, now), *_loss(row), *_awaited_node(store, answer, row, now)]
     if row.trigger is Trigger.CATCHUP and job is not None:
         answer = replace(answer, ruling=Ruling(missed_words(job), origin_of(job, "missed")))
         sentences += _ruling_words(answer.ruling, job, is_wanted=False)
@@ -255,6 +256,12 @@ def _course(answer: Why, row: LedgerRow, now: Instant) -> list[str]:
     return sentences
 
 
+def _loss(row: LedgerRow) -> list[str]:
+    """Why the newest attempt was lost, where it was."""
+    loss = loss_of(row)
+    return [] if loss is None else [f"lost ({loss}): {LOSS_WORDS[loss]}"]
+
+
 def _awaited_node(store: Store, answer: Why, row: LedgerRow, now: Instant) -> list[str]:
     """Whether a run is in the hands of a node that gives no sign of life, and until when the others leave it there."""
     node = row.executor.partition("@")[2]
@@ -266,10 +273,12 @@ def _awaited_node(store: Store, answer: Why, row: LedgerRow, now: Instant) -> li
         return []
     until = time_text(held.until, answer.zone, answer.at)
     if held.is_stopped:
-        return [f"node {node} was stopped and is expected back until {until}; otherwise the run is ended there by then"]
-    return [
-        f"node {node} gives no sign of life; the run is ended there before {until}, unless the node is back by then"
-    ]
+        told = f"node {node} was stopped and is expected back until {until}; otherwise the run is ended there by then"
+    else:
+        told = (
+            f"node {node} gives no sign of life; the run is ended there before {until}, unless the node is back by then"
+        )
+    return [told, f"if the node does not come back: evertick nodes forget {node}"]
 
 
 def _still_planned(store: Store, row: LedgerRow, job: Job | None, now: Instant) -> str:

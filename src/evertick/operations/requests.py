@@ -20,6 +20,7 @@ from evertick.model.instant import MILLISECOND, Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import RunState, Trigger
+from evertick.model.loss import read_loss
 from evertick.model.policy import Missed, Overlap, OverlapKind
 from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.resuming import given_params, resume_params
@@ -148,6 +149,7 @@ def message_of(request: Request) -> RequestMessage:
                 executor=payload.get("executor", ""),
                 broken=payload.get("broken", ""),
                 has_loss=payload.get("has_loss", False),
+                loss=read_loss(payload.get("loss")),
             )
             return ForwardedReport(request.id, report, str(payload.get("node", "")))
         case _:

@@ -40,6 +40,8 @@ export interface Attempt {
   finished_at: string | null;
   exit_code: number | null;
   detail: string;
+  /** Why it was lost, where it was. */
+  loss: LossReason | null;
   executor: string;
   definition: string | null;
   steps: AttemptStep[];
@@ -365,6 +367,21 @@ export interface Fire {
   detail: string;
 }
 
+export interface ForgetBody {
+  /** Also when the node is alive: it then ends what it runs on its machine. */
+  force?: boolean;
+}
+
+export interface ForgottenNode {
+  node: string;
+  was_alive: boolean;
+  is_scheduler_running: boolean;
+  /** Runs that it had. */
+  active: number;
+  /** The first of them. */
+  runs: NodeRun[];
+}
+
 export interface FutureCell {
   at: string;
   through: string;
@@ -606,6 +623,8 @@ export interface LogText {
   is_complete: boolean;
 }
 
+export type LossReason = "node-gone" | "lease-expired" | "node-forgotten" | "not-started" | "keeper" | "process-gone" | "no-heartbeat" | "member-lost" | "executor";
+
 export interface Mark {
   run: string;
   at: string;
@@ -652,6 +671,9 @@ export interface Minute {
   count: number;
 }
 
+/** Which missed occurrences are kept. */
+export type Missed = "none" | "first" | "latest" | "all";
+
 export interface NewToken {
   id: string;
   name: string;
@@ -671,12 +693,29 @@ export interface Node {
   handler: string | null;
 }
 
+export interface NodeRun {
+  run: string;
+  job: string;
+  job_name: string;
+  state: RunState;
+  /** `retrying` or `lost`: the state of the run when its node is given up. */
+  if_lost: RunState;
+}
+
 export interface NodeState {
   node: string;
   buckets: number;
   is_alive: boolean;
   is_here: boolean;
   lease_until: string | null;
+  /** Until when the others leave its runs to it, although it is away. */
+  awaited_until: string | null;
+  /** Whether it was stopped in order, and announced its return. */
+  is_expected_back: boolean;
+  /** What runs on its own machine, by the ledger. */
+  active: number;
+  /** The first of them. */
+  runs: NodeRun[];
   lag_seconds: number | null;
   version: string | null;
   started_at: string | null;
@@ -803,6 +842,10 @@ export interface QueuedRun {
   lateness_seconds: number | null;
   exit_code: number | null;
   detail: string;
+  /** Why its newest attempt was lost, where it was. */
+  loss: LossReason | null;
+  /** Of an occurrence that was missed: the rule that kept it or did not. */
+  missed_by: Missed | null;
   executor: string;
   decided_at: string;
   decided_by: string;
@@ -879,6 +922,10 @@ export interface Run {
   lateness_seconds: number | null;
   exit_code: number | null;
   detail: string;
+  /** Why its newest attempt was lost, where it was. */
+  loss: LossReason | null;
+  /** Of an occurrence that was missed: the rule that kept it or did not. */
+  missed_by: Missed | null;
   executor: string;
   decided_at: string;
   decided_by: string;
@@ -913,6 +960,10 @@ export interface RunBase {
   lateness_seconds: number | null;
   exit_code: number | null;
   detail: string;
+  /** Why its newest attempt was lost, where it was. */
+  loss: LossReason | null;
+  /** Of an occurrence that was missed: the rule that kept it or did not. */
+  missed_by: Missed | null;
   executor: string;
   decided_at: string;
   decided_by: string;
@@ -958,6 +1009,10 @@ export interface RunDetail {
   lateness_seconds: number | null;
   exit_code: number | null;
   detail: string;
+  /** Why its newest attempt was lost, where it was. */
+  loss: LossReason | null;
+  /** Of an occurrence that was missed: the rule that kept it or did not. */
+  missed_by: Missed | null;
   executor: string;
   decided_at: string;
   decided_by: string;

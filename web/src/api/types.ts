@@ -4,8 +4,8 @@ import type * as api from "./schema";
 
 export type {
   Asked,
-  AttemptStep,
   Attempt,
+  AttemptStep,
   Backfill,
   BackfillProgress,
   Calendar,
@@ -29,6 +29,7 @@ export type {
   LogFile,
   LogHit,
   LogHits,
+  LossReason,
   Mark,
   NewToken,
   Overview,

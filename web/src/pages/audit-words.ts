@@ -20,6 +20,7 @@ const DEEDS: Record<string, string> = {
   "DELETE /definitions/{job}": "Removed a definition",
   "POST /definitions/validate": "Checked a definition",
   "POST /definitions/import/{kind}": "Converted definitions",
+  "POST /nodes/{node}/forget": "Forgot a node",
   "POST /executors/{executor}/members/{member}/drain": "Drained a member",
   "POST /executors/{executor}/members/{member}/undrain": "Took a member back",
   "POST /executors/{executor}/members/{member}/remove": "Removed a member",

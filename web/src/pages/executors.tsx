@@ -44,7 +44,7 @@ export function ExecutorsPage() {
           </Empty>
         </Card>
       )}
-      {nodes.data && <Nodes nodes={nodes.data.items} />}
+      {nodes.data && <Nodes nodes={nodes.data.items} onChange={nodes.reload} />}
     </PageBody>
   );
 }
@@ -239,7 +239,77 @@ function Load({ load, capacity }: { load: number; capacity: number | null }) {
   );
 }
 
-function Nodes({ nodes }: { nodes: Node[] }) {
+/** In a word how a node stands, and the colour of it. */
+function nodeState(node: Node): [string, string] {
+  if (node.is_alive) return ["alive", "is-succeeded"];
+  if (node.awaited_until === null) return ["gone", "is-failed"];
+  return node.is_expected_back ? ["stopped, expected back", "is-cancelled"] : ["no sign of life", "is-timed-out"];
+}
+
+function NodeRow({ node, onChange }: { node: Node; onChange: () => void }) {
+  const [isForgetting, setForgetting] = useState(false);
+  const [word, lamp] = nodeState(node);
+  return (
+    <tr>
+      <td class="strong">
+        <span class="row">
+          {node.node} {node.is_here && <span class="row-tag">this one</span>}
+        </span>
+        {node.version && <div class="quiet small">{node.version}</div>}
+      </td>
+      <td>
+        <span class={`state-lamp ${lamp}`}>{word}</span>
+        {node.awaited_until !== null && (
+          <div class="quiet small">
+            {counted(node.active, "run")} left to it until <Time at={node.awaited_until} />
+          </div>
+        )}
+      </td>
+      <td>
+        <Load load={node.buckets} capacity={64} />
+      </td>
+      <td>{typeof node.jobs === "number" ? number(node.jobs) : "–"}</td>
+      <td>
+        <Span seconds={node.lag_seconds} />
+      </td>
+      <td>
+        <Time at={node.started_at} />
+      </td>
+      <td class="right">
+        {may("admin") && node.awaited_until !== null && (
+          <Button isSmall label={`Forget ${node.node}`} onClick={() => setForgetting(true)}>
+            Forget
+          </Button>
+        )}
+        {isForgetting && <ForgetNodeDialog node={node} onClose={() => setForgetting(false)} onDone={onChange} />}
+      </td>
+    </tr>
+  );
+}
+
+function ForgetNodeDialog({ node, onClose, onDone }: { node: Node; onClose: () => void; onDone: () => void }) {
+  const submit = async () => {
+    await send(path`/nodes/${node.node}/forget`);
+    onDone();
+    return `${node.node} is forgotten.`;
+  };
+  return (
+    <FormDialog title={`Forget ${node.node}`} action="Forget the node" isDangerous isReady={!node.is_alive} onClose={onClose} onSubmit={submit}>
+      <p>The node does not come back: its runs are decided now. Make sure that its machine is off, because what still runs there would run twice.</p>
+      <ul>
+        {node.runs.map((run) => (
+          <li key={run.run}>
+            <a href={runPath(run.run)}>{run.run}</a> {run.if_lost === "retrying" ? "is retried" : "is lost"}
+          </li>
+        ))}
+        {node.active > node.runs.length && <li>and {number(node.active - node.runs.length)} more</li>}
+      </ul>
+      {!node.active && <p class="note">It has no runs.</p>}
+    </FormDialog>
+  );
+}
+
+function Nodes({ nodes, onChange }: { nodes: Node[]; onChange: () => void }) {
   return (
     <Card title="Nodes that schedule">
       {!nodes.length && (
@@ -259,31 +329,14 @@ function Nodes({ nodes }: { nodes: Node[] }) {
                 <th scope="col">Jobs</th>
                 <th scope="col">Behind by</th>
                 <th scope="col">Since</th>
+                <th scope="col">
+                  <span class="hidden-text">Actions</span>
+                </th>
               </tr>
             </thead>
             <tbody>
               {nodes.map((node) => (
-                <tr key={node.node}>
-                  <td class="strong">
-                    <span class="row">
-                      {node.node} {node.is_here && <span class="row-tag">this one</span>}
-                    </span>
-                    {node.version && <div class="quiet small">{node.version}</div>}
-                  </td>
-                  <td>
-                    <span class={`state-lamp ${node.is_alive ? "is-succeeded" : "is-failed"}`}>{node.is_alive ? "alive" : "gone"}</span>
-                  </td>
-                  <td>
-                    <Load load={node.buckets} capacity={64} />
-                  </td>
-                  <td>{typeof node.jobs === "number" ? number(node.jobs) : "–"}</td>
-                  <td>
-                    <Span seconds={node.lag_seconds} />
-                  </td>
-                  <td>
-                    <Time at={node.started_at} />
-                  </td>
-                </tr>
+                <NodeRow key={node.node} node={node} onChange={onChange} />
               ))}
             </tbody>
           </table>

@@ -2,7 +2,7 @@
 
 import { useRef, useState } from "preact/hooks";
 import { path, send } from "../api/client";
-import type { Asked, RunDetail } from "../api/types";
+import type { Asked, LossReason, RunDetail } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
 import { Gantt, type Chosen } from "../charts/gantt";
@@ -125,6 +125,18 @@ function CancelRunDialog({ run, onClose }: { run: RunDetail; onClose: () => void
   );
 }
 
+const LOSSES: Record<LossReason, string> = {
+  "node-gone": "its node is gone",
+  "lease-expired": "its node is gone, and its lease has run out",
+  "node-forgotten": "an operator said that its node does not come back",
+  "not-started": "its node never started it",
+  keeper: "the keeper of its machine ended it, or found it gone",
+  "process-gone": "its process is gone, and how it ended is unknown",
+  "no-heartbeat": "its executor sent no heartbeat in time",
+  "member-lost": "the member of the fleet that ran it was lost",
+  executor: "its executor lost it",
+};
+
 function RunFacts({ run }: { run: RunDetail }) {
   const isActive = ACTIVE_STATES.includes(run.state);
   return (
@@ -144,6 +156,7 @@ function RunFacts({ run }: { run: RunDetail }) {
           <Fact name="Attempt">{run.attempt || "–"}</Fact>
           <Fact name="Exit code">{run.exit_code ?? "–"}</Fact>
           <Fact name="Where">{run.executor || "–"}</Fact>
+          {run.loss && <Fact name="Lost because">{LOSSES[run.loss]}</Fact>}
           <Fact name="Decided">
             <Time at={run.decided_at} zone={run.timezone} /> {run.decided_by && `on ${run.decided_by}`}
           </Fact>

@@ -20,7 +20,7 @@ KEEPS = ("all", "latest", "first", "none")
 LEFT_OUT = ("missed", "paused", "cap", "disabled")
 """Why an occurrence was left out that a catch-up is there for."""
 AT_START = ("overlap", "superseded")
-"""The same, where its words say that it was missed: the others of a stretch of which the policy kept one."""
+"""The same, where it was missed: the others of a stretch of which the policy kept one."""
 DONE = ("succeeded", "planned", "waiting", "launching", "running", "retrying")
 """What a backfill of missing ones leaves alone."""
 STRETCHES_MAX = 20
@@ -97,7 +97,7 @@ def _settled(desk: Desk, job: str, since: str | None) -> list[Stretch]:
     for row in reversed(rows):
         if row["request"] is not None or row["state"] in DONE:
             continue
-        is_left_out = row["reason"] in LEFT_OUT or (row["reason"] in AT_START and row["detail"].startswith("missed"))
+        is_left_out = row["reason"] in LEFT_OUT or (row["reason"] in AT_START and row["missed_by"] is not None)
         if is_left_out:
             one = _stretch(row)
             found[-1:] = [_joined(found[-1], one)] if found and is_going_on else [*found[-1:], one]

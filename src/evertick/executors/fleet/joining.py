@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, SKIPPED, SUCCEEDED, TIMED_OUT, RunState
+from evertick.model.loss import LossReason
 from evertick.model.report import AttemptReport, LaunchRefused, RunFinished, RunLost, RunUnknown
 from evertick.model.run import RunKey
 from evertick.routing.placement import Placement
@@ -43,7 +44,7 @@ def report_of(key: RunKey, attempt: int, end: PartEnd) -> AttemptReport:
         case NotEnded.UNKNOWN:
             return RunUnknown(key, attempt)
         case RunState.LOST:
-            return RunLost(key, attempt, end.detail, end.steps)
+            return RunLost(key, attempt, end.detail, end.steps, reason=LossReason.MEMBER_LOST)
         case RunState() as state:
             return RunFinished(key, attempt, end.at, state, end.exit_code, end.detail, end.steps, broken=end.broken)
 
@@ -71,7 +72,7 @@ def joined(key: RunKey, attempt: int, placement: Placement, ends: Mapping[int, P
             broken = _broken(bad)
             known = (key, attempt, at, state, those[0].exit_code, detail)
             return RunFinished(*known, executor=done, broken=broken, has_loss=RunState.LOST in states)
-    return RunLost(key, attempt, detail, None, done)
+    return RunLost(key, attempt, detail, None, done, reason=LossReason.MEMBER_LOST)
 
 
 def _broken(ends: Mapping[int, PartEnd]) -> str:

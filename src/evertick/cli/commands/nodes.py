@@ -1,0 +1,114 @@
+"""`evertick nodes`: the schedulers that share a ledger."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evertick.cli.lazy import SuggestingGroup
+from evertick.cli.output import Column, Row, Table, note, output_option, show, show_text
+from evertick.cli.place import Place, place_options
+
+if TYPE_CHECKING:
+    from evertick.operations.desk import Desk
+
+
+@click.group(cls=SuggestingGroup)
+def nodes() -> None:
+    """Show the nodes of a shared ledger, and forget one that does not come back.
+
+    \b
+    Examples:
+      evertick nodes list
+      evertick nodes forget build-3
+    """
+
+
+@nodes.command("list")
+@place_options
+@output_option
+def list_(place: Place, output: str) -> None:
+    """Show the nodes that schedule, and those that the others wait for.
+
+    A node that is away keeps its runs until its lease is over: the others neither retry nor overlap them before.
+
+    \b
+    Example:
+      evertick nodes list
+    """
+    with place.desk() as desk:
+        found = desk.nodes()
+    items = [{**one, "state": _state_of(one)} for one in found["items"]]
+    columns = (
+        Column("Node", "node", "bold"),
+        Column("State", "state"),
+        Column("Runs", "active", right=True),
+        Column("Waited for until", "awaited_until", optional=True),
+        Column("Buckets", "buckets", right=True),
+        Column("Version", "version", "dim", optional=True),
+    )
+    show(output, found, Table(columns, items), rows=found["items"], name="node")
+    if not items:
+        note("No node has given a sign of life. Next: evertick serve")
+    for one in items:
+        if one["awaited_until"] is not None:
+            note(f"If {one['node']} does not come back: evertick nodes forget {one['node']}")
+
+
+@nodes.command()
+@click.argument("node")
+@click.option("--force", is_flag=True, help="Also when the node is alive: it then ends all of its local runs.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@place_options
+@output_option
+def forget(node: str, force: bool, yes: bool, place: Place, output: str) -> None:
+    """Say that a node does not come back, so that its runs are decided now.
+
+    The other nodes leave the runs of a node that was killed, cut off or stopped to it until its lease is over. This
+    ends the wait: each of its runs is retried, or lost where its job says onExecutorLost: fail. Make sure that its
+    machine is off: what still runs there would run twice. A node that is alive is refused (exit code 6).
+
+    \b
+    Examples:
+      evertick nodes forget build-3
+      evertick nodes forget build-3 --yes -o json
+    """
+    with place.desk() as desk:
+        if not yes:
+            _confirm(desk, node)
+        found = desk.forget_node(node, force)
+    show(output, found, lambda: show_text(f"forgot {node}"), rows=found["runs"], name="run")
+    if output == "table":
+        _tell_runs(found, "will be")
+    if not found["is_scheduler_running"]:
+        note("No scheduler is running. The runs are decided when one starts.")
+
+
+def _state_of(node: Row) -> str:
+    if node["is_alive"]:
+        return "alive"
+    if node["awaited_until"] is None:
+        return "gone"
+    return "stopped, expected back" if node["is_expected_back"] else "no sign of life"
+
+
+def _confirm(desk: Desk, node: str) -> None:
+    """Say which runs it is about, and ask."""
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"This decides the runs of {node}. Add --yes to do it without being asked.")
+    known: dict[str, Any] | None = next((one for one in desk.nodes()["items"] if one["node"] == node), None)
+    if known is not None:
+        note(f"{node}: {_state_of(known)}.")
+        _tell_runs(known, "would be")
+    click.confirm(f"Forget {node}? What still runs on its machine would run twice.", abort=True, err=True)
+
+
+def _tell_runs(found: dict[str, Any], verb: str) -> None:
+    for run in found["runs"]:
+        note(f"{run['run']} {verb} {'retried' if run['if_lost'] == 'retrying' else 'lost'}")
+    if found["active"] > len(found["runs"]):
+        note(f"and {found['active'] - len(found['runs']):,} more")
+    if not found["active"]:
+        note("It has no runs.")

@@ -1,0 +1,79 @@
+"""What becomes of runs that other nodes have, when those report, leave or are forgotten?"""
+
+from __future__ import annotations
+
+from evertick.loop.delivery import answer_known, take
+from evertick.loop.effects import ReadReports, Reconcile
+from evertick.loop.messages import ForwardedReport, NodesSeen, ReportsRead
+from evertick.loop.runs import OpenRun
+from evertick.loop.settle import finished, lose
+from evertick.loop.state import State
+from evertick.loop.turn import Turn
+from evertick.model.bucket import bucket_of
+from evertick.model.loss import LossReason
+
+
+def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
+    """The node that had the job before says how a run ended that we have been waiting for."""
+    job_id = message.report.key.job_id
+    if answer_known(state, message.request_id) is not None or not state.owns(job_id):
+        return
+    take(state, message.request_id, job_id, {})
+    having = state.foreign.get(message.report.key)
+    if having is not None and message.node in ("", having):
+        finished(state, turn, message.report, having)
+    # Otherwise our own executor has been asked, or has the run by now: what it says is newer.
+    turn.answer(message.request_id, job_id, "{}")
+
+
+def seen(state: State, turn: Turn, message: NodesSeen) -> None:
+    """Runs of ours on nodes that are gone are lost, once nothing of them can go on there.
+
+    A node that leaves forwards how its runs ended before it goes, through the ledger. That it is gone is heard on
+    another way, and may arrive first: the ledger is read for its reports before its runs are given up.
+    """
+    state.lapsed = (state.lapsed | state.holding.keys()) - message.holding.keys() - message.nodes
+    state.live_nodes, state.holding, state.forgotten = message
+    gone = [key for key, node in state.foreign.items() if not _may_go_on(state, node)]
+    asked = {key: state.doubted[key] for key in gone if key in state.doubted}
+    news = [key for key in gone if key not in asked]
+    if news:
+        state.reports_number += 1
+        asked |= dict.fromkeys(news, state.reports_number)
+        turn.do(ReadReports(state.reports_number, sorted({bucket_of(key.job_id) for key in news})))
+    state.doubted = asked
+
+
+def reports_read(state: State, turn: Turn, message: ReportsRead) -> None:
+    """Every report from before is settled: ask the executors, and give up what was on nodes that are gone."""
+    waiting = state.to_reconcile.pop(message.number, [])
+    asked = [one for run, one in waiting if run is not None and run.was_asked and _is_held(state, run)]
+    if asked:
+        turn.do(Reconcile(asked))
+    for key in [key for key, number in state.doubted.items() if number == message.number]:
+        del state.doubted[key]
+        node = state.foreign.pop(key, None)
+        job = state.jobs.get(key.job_id)
+        run = job.active_run(key) if job else None
+        if node is not None and job is not None and run is not None:
+            reason = _why_gone(state, node)
+            by = f": {state.forgotten[node]} said so" if reason is LossReason.NODE_FORGOTTEN else ""
+            lose(state, turn, job, run, reason, f"the node {node!r} that had it is gone{by}")
+
+
+def _is_held(state: State, run: OpenRun) -> bool:
+    """Whether a run is still the one that the loop holds under its key."""
+    job = state.jobs.get(run.key.job_id)
+    return job is not None and job.find(run.key) is run
+
+
+def _why_gone(state: State, node: str) -> LossReason:
+    if node in state.forgotten:
+        return LossReason.NODE_FORGOTTEN
+    return LossReason.LEASE_EXPIRED if node in state.lapsed else LossReason.NODE_GONE
+
+
+def _may_go_on(state: State, node: str) -> bool:
+    """Whether what a node had may still be going on there, whether or not somebody there would tell."""
+    is_there = node != state.node and state.live_nodes is not None and node in state.live_nodes
+    return is_there or node in state.holding
