@@ -13,6 +13,7 @@ from evertick.loop.messages import (
     BackfillJob,
     CancelRun,
     PauseJob,
+    ResumeJob,
     TriggerJob,
 )
 from evertick.model.instant import MINUTE, SECOND
@@ -319,3 +320,55 @@ def test_a_resume_of_a_job_that_is_not_paused_says_that_nothing_was_done():
     here.say(*map(message_of, here.store.claim(None, 10)))
     here.run_for(SECOND)
     assert answer_to(here.store, "r") == {"resumed": False}
+
+
+# --- a pause and a resume that arrive in the wrong order
+
+
+@pytest.mark.parametrize("was_paused", [True, False], ids=["the job was paused", "the job was not paused"])
+@pytest.mark.parametrize("is_other_owner", [True, False], ids=["another owner", "the same owner"])
+def test_a_pause_that_reaches_the_ledger_after_a_newer_resume_is_not_carried_out(was_paused, is_other_owner):
+    here = world(job())
+    if was_paused:
+        asked(here, "first", RequestKind.PAUSE)
+        here.say(PauseJob("first", "a", submitted_at=at("08:31")))
+    asked(here, "newer", RequestKind.RESUME)
+    here.run_until("08:35")
+    here.say(ResumeJob("newer", "a", submitted_at=at("08:34")))
+    here.run_for(SECOND)
+    assert answer_of(here, "newer") == {"resumed": was_paused}
+    if is_other_owner:
+        here.restart(after=SECOND)
+    asked(here, "older", RequestKind.PAUSE)
+    older = PauseJob("older", "a", submitted_at=at("08:33"))
+    here.say(older)
+    here.say(older)
+    assert answer_of(here, "older") == {"superseded": True}
+    here.run_until("09:00:10")
+    assert here.ledger() == ["09:00 succeeded"]
+
+
+def test_a_resume_that_reaches_the_ledger_after_a_newer_pause_is_not_carried_out():
+    here = world(job())
+    here.run_until("08:35")
+    asked(here, "newer", RequestKind.PAUSE)
+    here.say(PauseJob("newer", "a", submitted_at=at("08:34")))
+    here.restart(after=SECOND)
+    asked(here, "older", RequestKind.RESUME)
+    here.say(ResumeJob("older", "a", submitted_at=at("08:33")))
+    assert answer_of(here, "older") == {"superseded": True}
+    here.run_until("09:00:10")
+    assert here.ledger() == []
+
+
+def test_a_clock_that_was_set_back_while_nobody_ran_does_not_keep_a_job_from_being_paused():
+    here = world(job())
+    asked(here, "newer", RequestKind.RESUME)
+    here.say(ResumeJob("newer", "a", submitted_at=here.now))
+    here.crash()
+    here.jump(-10 * MINUTE)
+    here.begin()
+    here.run_for(SECOND)
+    asked(here, "pause", RequestKind.PAUSE)
+    here.say(PauseJob("pause", "a", submitted_at=here.now))
+    assert "paused_at" in answer_of(here, "pause")

@@ -197,7 +197,7 @@ class CommitContract:
         first = JobRecord("report", NINE, held=True, fingerprint="f1", paused_at=NINE, pause_note="freeze", error="e")
         store.commit(Batch(by="node-1", jobs=[first]))
         assert job(store) == first
-        second = JobRecord("report", TEN, fingerprint="f2", retired_at=TEN, last_success_at=NINE)
+        second = JobRecord("report", TEN, fingerprint="f2", retired_at=TEN, last_success_at=NINE, asked_at=NOON)
         store.commit(Batch(by="node-1", jobs=[second]))
         assert job(store) == second
 

@@ -206,6 +206,7 @@ def _record_of(state: State, job: JobState) -> JobRecord:
         since=job.since,
         skip_next=job.skip_next,
         definition=job.told,
+        asked_at=job.last_asked_at,
     )
 
 

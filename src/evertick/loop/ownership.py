@@ -130,6 +130,7 @@ def _take_up(
     job.last_success_at, job.last_failed = record.last_success_at, record.has_failed
     job.is_outcome_known = False
     job.paused_at, job.pause_note = record.paused_at, record.pause_note
+    job.last_asked_at = min(record.asked_at, turn.now)  # the clock may have been set back since
     state.jobs[record.job_id] = job
     turn.define(job)
     for row in rows:

@@ -130,6 +130,7 @@ def _is_out_of_date(state: State, turn: Turn, job: JobState, message: PauseJob |
         _answer(state, turn, message, superseded=True)
         return True
     job.last_asked_at = max(job.last_asked_at, message.submitted_at)
+    turn.keep_job(job)  # with the answer: the next owner must not carry out an older one
     return False
 
 

@@ -38,6 +38,8 @@ class JobRecord(NamedTuple):
     """Coming occurrences that a broken constraint takes away."""
     definition: str = ""
     """The digest of the definition that the ledger was told last."""
+    asked_at: Instant = 0
+    """When the newest pause or resume was submitted that was answered: what was submitted before is out of date."""
 
 
 class ScheduleLine(NamedTuple):

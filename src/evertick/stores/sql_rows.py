@@ -94,11 +94,11 @@ def change_row(change: Change) -> Params:
 
 def job_row(job: JobRecord) -> Params:
     job_id, watermark, held, fingerprint, paused_at, pause_note, retired_at, last_success_at, error = job[:9]
-    failed, since, skip_next, definition = job[9:]
+    failed, since, skip_next, definition, asked_at = job[9:]
     times = (retired_at, last_success_at)
     note, error = storable(pause_note), storable(error)
     known = (job_id, watermark, int(held), fingerprint, paused_at, note, *times, error, int(failed), since, skip_next)
-    return (*known, definition, _bucket_of(job_id))
+    return (*known, definition, asked_at, _bucket_of(job_id))
 
 
 def request_row(request: Request) -> Params:
@@ -122,8 +122,9 @@ def to_line(row: Sequence[Any]) -> LedgerRow:
 
 def to_job(row: Sequence[Any]) -> JobRecord:
     """From a row in the order of `JOB_COLUMNS`."""
-    job_id, watermark, held, *rest, has_failed, since, skip_next, definition = row
-    return JobRecord._make((job_id, watermark, bool(held), *rest, bool(has_failed), since, skip_next, definition or ""))
+    job_id, watermark, held, *rest, has_failed, since, skip_next, definition, asked_at = row
+    known = (job_id, watermark, bool(held), *rest, bool(has_failed), since, skip_next)
+    return JobRecord._make((*known, definition or "", asked_at or 0))
 
 
 def to_request(row: Sequence[Any]) -> Request:

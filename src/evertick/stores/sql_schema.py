@@ -115,6 +115,7 @@ JOBS: Final = sa.Table(
     sa.Column("since", INSTANT, nullable=False),
     sa.Column("skip_next", sa.SmallInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("definition", WORD),
+    sa.Column("asked_at", INSTANT),
     **_CLUSTERED,
 )
 sa.Index("evertick_jobs_by_bucket", JOBS.c.bucket)

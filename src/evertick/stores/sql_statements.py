@@ -27,7 +27,7 @@ LINE_COLUMNS: Final = (
 """In the order of `LedgerRow`, its key spread out."""
 JOB_COLUMNS: Final = (
     *("job_id", "watermark", "held", "fingerprint", "paused_at", "pause_note", "retired_at", "last_success_at"),
-    *("error", "has_failed", "since", "skip_next", "definition"),
+    *("error", "has_failed", "since", "skip_next", "definition", "asked_at"),
 )
 REQUEST_COLUMNS: Final = ("id", "kind", "job_id", "payload", "submitted_at", "submitted_by", "answer")
 

@@ -29,6 +29,7 @@ from evertick.stores.migrations import (
     step_007_definitions,
     step_008_triggers,
     step_009_facts,
+    step_010_asked,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ STEPS: Final[tuple[Step, ...]] = (
     Step(step_007_definitions.apply),
     Step(step_008_triggers.apply),
     Step(step_009_facts.apply),
+    Step(step_010_asked.apply),
 )
 """Step n makes version n. A step that was released is never edited; another one is added."""
 
