@@ -25,7 +25,7 @@ from evertick.executors.shards import shard_key
 from evertick.model.instant import SECOND
 from evertick.model.run import RunKey
 
-ANSWER_SECONDS: Final = 5.0
+ANSWER_SECONDS: Final = 10.0
 """For one question, the connection included."""
 LISTED_SECONDS: Final = 1.0
 """How old a list of logs may be: whoever follows a run asks again and again."""
@@ -44,9 +44,10 @@ _Listed = dict[tuple[str, RunKey, int], tuple[float, Sequence[LogFile]]]
 class MemberLogs:
     """The logs that members keep. Any thread may use it."""
 
-    def __init__(self, settings: Callable[[], FleetSettings]) -> None:
+    def __init__(self, settings: Callable[[], FleetSettings], answer_seconds: float = ANSWER_SECONDS) -> None:
         """`settings` may raise `SettingsError`: who never needs a member's log needs no certificates for it."""
         self._settings = settings
+        self._answer_seconds = answer_seconds
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(AT_ONCE)
         self._listed: _Listed = {}
@@ -99,7 +100,7 @@ class MemberLogs:
         for away in (self._away.get(member), self._away.get(_FLEET)):
             if away is not None and time.monotonic() - away[0] < AWAY_SECONDS:
                 raise away[1] if away[1].member == member else away[1].of(member)
-        if not self._places.acquire(timeout=ANSWER_SECONDS):
+        if not self._places.acquire(timeout=self._answer_seconds):
             raise MemberUnavailable(member, MemberUnavailableReason.BUSY)
         try:
             words = asyncio.run(self._asked(member, verb, attempt, rest))
@@ -122,7 +123,7 @@ class MemberLogs:
             need_dask()
             from evertick.executors.fleet.control import Control  # what it needs comes with the extra `fleet`
 
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(self._answer_seconds):
                 control = await Control.open(self._settings(), asker)
                 card, seen_at, is_there = _find(await control.read(), member)
                 if not is_there:
