@@ -458,6 +458,28 @@ def test_a_node_that_was_cut_off_says_how_the_attempt_ended_that_the_ledger_has_
     assert (row.state, row.attempt, after.state.foreign) == (FAILED, 1, {})
 
 
+def test_an_attempt_whose_end_the_ledger_refuses_is_reported_to_the_next_owner():
+    """It ended before this node heard that its bucket was taken: nobody else could tell."""
+    desk = Desk(replace(HOURLY, policy=Policy(retry=Retry(max_retries=3, delay_us=10 * SECOND))))
+    desk.state.holds_runs = True
+    desk.own()
+    desk.run_until(TEN.scheduled_for, MINUTE // 30)
+    desk.say(RunStarted(TEN, 1, TEN.scheduled_for, "local@a"))
+    desk.write()
+    after = Desk(HOURLY, store=desk.store, node="b", now=desk.now)
+    after.say(NodesSeen(frozenset({"a", "b"})))
+    after.own()
+    after.write()
+    desk.say(RunFinished(TEN, 1, desk.now, FAILED, 3))
+    desk.write()
+    desk.say(desk.lost(is_fenced=True))
+    desk.write()
+    after.say(*(message_of(request) for request in desk.store.claim(None, 10)))
+    after.write()
+    row = after.store.line(TEN)
+    assert (row.state, row.attempt, after.state.foreign) == (FAILED, 1, {})
+
+
 @pytest.mark.parametrize(
     "late",
     [

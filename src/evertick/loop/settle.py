@@ -16,7 +16,7 @@ from evertick.loop.messages import (
     RunUnknown,
     StepsSeen,
 )
-from evertick.loop.orphans import settle_orphan
+from evertick.loop.orphans import forward_unwritten, settle_orphan
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
@@ -253,6 +253,8 @@ def disowned(state: State, turn: Turn, key: RunKey, fence: int) -> None:
         return  # we have taken it up again since, from the ledger: what was refused is from before
     if job.active_run(key) is not None and run.state is not RETRYING:
         turn.stop(run)
+    # Its next owner, whom we have not heard of yet, may wait for the attempt that has ended here.
+    forward_unwritten(state, turn, [run])
     lane = job.lane_of(key)
     drop(job, run)
     state.foreign.pop(key, None)
