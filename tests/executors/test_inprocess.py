@@ -22,6 +22,7 @@ from evertick.executors.memory import FileMemory
 from evertick.model.instant import SECOND
 from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
+from evertick.model.loss import LossReason
 from evertick.model.report import LaunchRefused, RunFinished, RunLost, RunStarted, RunUnknown
 from evertick.model.run import RunKey
 from evertick.model.work import Work
@@ -416,7 +417,7 @@ class TestMemory:
         executor.reconcile([(KEY, 1), (KEY, 2), (KEY, 3)])
         executor.close()
         assert list(reports) == [
-            RunLost(KEY, 1, "the process that ran it has ended"),
+            RunLost(KEY, 1, "the process that ran it has ended", reason=LossReason.PROCESS_GONE),
             RunFinished(KEY, 2, 5, SUCCEEDED, None, "all of it"),
             RunUnknown(KEY, never.attempt),
         ]

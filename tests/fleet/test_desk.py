@@ -23,6 +23,7 @@ from evertick.executors.shards import shard_key, split_key, split_run_id
 from evertick.executors.wire import Order
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT
+from evertick.model.loss import LossReason
 from evertick.model.member import Closed
 from evertick.model.report import (
     AttemptSeen,
@@ -231,7 +232,8 @@ def test_a_member_is_given_up_after_its_lease_and_not_before(line):
     line.pass_by(LEASE, "ex-b")
     assert line.news() == [RunStarted(KEY, 1, NINE)]
     line.pass_by(1, "ex-b")
-    assert line.news()[1:] == [RunLost(KEY, 1, "the member ex-a has been silent for 21 s")]
+    (lost,) = line.news()[1:]
+    assert lost == RunLost(KEY, 1, "the member ex-a has been silent for 21 s", reason=LossReason.MEMBER_LOST)
 
 
 def test_silence_does_not_count_while_the_fleet_cannot_be_heard(line):
