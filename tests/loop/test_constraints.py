@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from evertick.loop.effects import Notify
+from evertick.loop.effects import Notify, Record
 from evertick.loop.messages import RunFinished
 from evertick.model.bucket import bucket_of
 from evertick.model.constraint import (
@@ -244,3 +244,20 @@ def test_the_success_of_a_job_of_another_node_is_asked_of_the_ledger(end, lines)
     here.run_until("08:32:30")
     assert here.ledger()[1:] == lines
     assert here.state.outcomes_asked == set()
+
+
+def test_a_failure_that_was_written_without_the_line_of_its_job_is_known_to_the_next_process():
+    """Runs and the lines of jobs are written one after the other: a crash in between leaves only the first."""
+    here = world(bound("a", RequirePreviousSuccess()))
+    here.act("a", Act(state=FAILED))
+    here.run_until("08:30:58")
+    here.is_ledger_away = True
+    here.run_until("08:31:30")
+    assert here.state.jobs["a"].last_failed
+    here.writes = [write for write in here.writes if isinstance(write, Record)]
+    here.is_ledger_away = False
+    here.write()
+    here.restart(after=SECOND)
+    assert here.state.jobs["a"].last_failed
+    here.run_until("08:32:10")
+    assert here.ledger() == ["08:31 failed", "08:32 skipped condition"]

@@ -127,6 +127,8 @@ class BucketsGained(NamedTuple):
     snapshot: Snapshot
     successes: Mapping[str, Instant] = MappingProxyType({})
     """Of jobs, the time for which the newest good run was, where the snapshot may have an older one."""
+    failures: frozenset[str] = frozenset()
+    """The jobs whose newest run went wrong: that is written apart from the line of the job, and may be there alone."""
 
 
 class BucketsLost(NamedTuple):

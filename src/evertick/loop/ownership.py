@@ -58,7 +58,7 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
     known: set[str] = set()
     for record in message.snapshot.jobs:
         floor = message.snapshot.floors.get(bucket_of(record.job_id), 0)
-        if _take_up(state, turn, _with_success(record, message.successes), floor, rows[record.job_id], to_ask):
+        if _take_up(state, turn, _as_of_newest(record, message), floor, rows[record.job_id], to_ask):
             known.add(record.job_id)
     for job_id, definition in state.definitions.items():
         if job_id not in known and bucket_of(job_id) in message.epochs:
@@ -100,12 +100,15 @@ def _limited_to(message: BucketsGained, epochs: Mapping[int, int]) -> BucketsGai
             floors={bucket: floor for bucket, floor in known.floors.items() if bucket in epochs},
         ),
         message.successes,
+        message.failures,
     )
 
 
-def _with_success(record: JobRecord, successes: Mapping[str, Instant]) -> JobRecord:
-    """With its newest success, which its line need not have."""
-    known = successes.get(record.job_id)
+def _as_of_newest(record: JobRecord, message: BucketsGained) -> JobRecord:
+    """With how its newest run ended, which its line need not have."""
+    if record.job_id in message.failures:
+        record = record._replace(has_failed=True)
+    known = message.successes.get(record.job_id)
     return record if known is None else record._replace(last_success_at=max(known, record.last_success_at or known))
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from evertick.dispatch.leadership import RENEWALS_PER_LEASE, Leadership
 from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall
 from evertick.dispatch.runs_lease import RunsLease
+from evertick.dispatch.taking import read_gained
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.delivery import IDENTITY, Identity
 from evertick.loop.effects import (
@@ -179,7 +180,7 @@ class Node:
                 leases = self._store.lease(names, self.name, 36_500 * DAY, self.clock.now())
                 epochs = {int(one.name.partition(":")[2]): one.epoch for one in leases if one.name != names[0]}
                 self._inbox.append(NodesSeen(frozenset({self.name})))
-                self._inbox.append(BucketsGained(epochs, self._store.load()))
+                self._inbox.append(read_gained(self._store, epochs))
             case Ownership.LEASED:
                 holder = f"{self.name}/{self.incarnation}"
                 self._leadership = Leadership(
