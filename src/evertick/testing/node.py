@@ -44,6 +44,7 @@ from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import NODE_PREFIX, bucket_lease
+from evertick.model.lifecycle import CANCELLED, SUCCEEDED
 from evertick.model.run import RunKey
 from evertick.operations import forwarded_reports, message_of
 from evertick.testing.caller import Caller
@@ -322,8 +323,7 @@ class Node:
             said = ", ".join(type(message).__name__ for message in messages)
             raise Violation(f"decide raised {type(error).__name__}: {error} (told: {said})") from error
         self._turn_watch.check(state, noticed, self._faults().drift_max_ppm, self._timeline.now)
-        for effect in decision.effects:
-            self._note_changes(state, effect)
+        self._note_changes(state, decision.effects)
         for effect in decision.effects:
             self._carry_out(effect)
         if self._stops_by is not None and self._is_done(state):
@@ -377,10 +377,14 @@ class Node:
         self._previous.read(asked.key)
         return found
 
-    def _note_changes(self, state: State, effect: Effect) -> None:
-        if isinstance(effect, Commit | Record):
-            for change in effect.changes if isinstance(effect, Record) else effect.batch.changes:
-                self._previous.changed(self.caller, change, state.owns)
+    def _note_changes(self, state: State, effects: Sequence[Effect]) -> None:
+        writes = [effect for effect in effects if isinstance(effect, Commit | Record)]
+        changes = [
+            one for write in writes for one in (write.changes if isinstance(write, Record) else write.batch.changes)
+        ]
+        well = {change.key.job_id for change in changes if change.state in (SUCCEEDED, CANCELLED)}
+        for change in changes:
+            self._previous.changed(self.caller, change, state.owns, well)
 
     def _check_lease(self, launch: Launch) -> None:
         """Nothing is launched by a node that cannot know whether another owns it by now."""

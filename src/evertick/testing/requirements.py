@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from evertick.model.instant import Instant
@@ -50,12 +50,16 @@ class PreviousSuccessWatch:
         if row.state in ENDED:
             self._ends[row.key.job_id].append(_End(row.key, self._timeline.now, row.state))
 
-    def changed(self, caller: Caller, change: Change, owns: Callable[[str], bool]) -> None:
-        """A node has decided something about a run; judged when it is to start, and held against it if it does."""
+    def changed(self, caller: Caller, change: Change, owns: Callable[[str], bool], well: Collection[str]) -> None:
+        """A node has decided something about a run; judged when it is to start, and held against it if it does.
+
+        `well` are the jobs of which a run has ended without a failure in the same turn, perhaps before that decision.
+        """
         key = change.key
         self._verdicts.pop(key, None)
         if change.state is LAUNCHING and change.attempt == 1 and key.job_id in self._required:
-            found = (self._verdict(caller, key, one, owns) for one in self._required[key.job_id] or (key.job_id,))
+            required = [one for one in self._required[key.job_id] or (key.job_id,) if one not in well]
+            found = (self._verdict(caller, key, one, owns) for one in required)
             self._verdicts[key] = next(filter(None, found), "")
         elif change.state in ENDED:
             self._decided[caller, key.job_id].append(_End(key, self._timeline.now, change.state))
