@@ -23,7 +23,9 @@ def test_every_promise_is_kept(chunk):
     assert not broken, f"{len(broken)} of {CHUNK} seeds failed:\n{said}"
 
 
-@pytest.mark.parametrize("seed", [34, 10010, 10098, 20136, 31442, 60230, 71265, 71522, 71601, 100948, 101243, 102603])
+@pytest.mark.parametrize(
+    "seed", [34, 260, 1387, 10010, 10098, 20136, 31442, 60230, 71265, 71522, 71601, 100948, 101243, 102603]
+)
 def test_a_world_in_which_a_run_was_lost_once_keeps_every_promise(seed):
     assert simulate(seed).failure is None
 

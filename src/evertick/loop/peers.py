@@ -10,6 +10,7 @@ from evertick.loop.settle import finished, lose
 from evertick.loop.state import State
 from evertick.loop.turn import Turn
 from evertick.model.bucket import bucket_of
+from evertick.model.lifecycle import LAUNCHING
 from evertick.model.loss import LossReason
 
 
@@ -47,7 +48,7 @@ def seen(state: State, turn: Turn, message: NodesSeen) -> None:
 def reports_read(state: State, turn: Turn, message: ReportsRead) -> None:
     """Every report from before is settled: ask the executors, and give up what was on nodes that are gone."""
     waiting = state.to_reconcile.pop(message.number, [])
-    asked = [one for run, one in waiting if run is not None and run.was_asked and _is_held(state, run)]
+    asked = [one for run, one in waiting if run is not None and _is_open_question(run) and _is_held(state, run)]
     if asked:
         turn.do(Reconcile(asked))
     for key in [key for key, number in state.doubted.items() if number == message.number]:
@@ -59,6 +60,11 @@ def reports_read(state: State, turn: Turn, message: ReportsRead) -> None:
             reason = _why_gone(state, node)
             by = f": {state.forgotten[node]} said so" if reason is LossReason.NODE_FORGOTTEN else ""
             lose(state, turn, job, run, reason, f"the node {node!r} that had it is gone{by}")
+
+
+def _is_open_question(run: OpenRun) -> bool:
+    """Whether nothing has told yet how the run stands; a late word about its steps is heard, and does not tell that."""
+    return run.was_asked or run.state is LAUNCHING
 
 
 def _is_held(state: State, run: OpenRun) -> bool:
