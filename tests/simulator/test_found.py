@@ -35,7 +35,7 @@ from evertick.model.ledger import Batch, Request, RequestKind, bucket_lease
 from evertick.model.lifecycle import FAILED, LAUNCHING, PLANNED, SKIPPED, SUCCEEDED, TERMINAL, WAITING
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import Change, RunKey
-from evertick.model.schedule import EverySpec
+from evertick.model.schedule import AtSpec, EverySpec
 from evertick.operations import message_of
 from tests.simulator.desk import NINE, Desk
 
@@ -154,6 +154,33 @@ def test_of_two_edits_while_a_job_is_paused_the_second_stays_in_force():
     assert str(3 * MINUTE) in desk.store.schedules(["report"])[-1].specs
 
 
+def test_a_one_off_that_was_entered_at_an_edit_stays_known_when_a_paused_job_is_edited_again():
+    desk = Desk(EVERY_MINUTE)
+    desk.own()
+    desk.run_until(NINE + 30 * SECOND)
+    desk.say(PauseJob("r1", "report"))
+    one_off = RunKey("report", desk.now - SECOND)
+    for schedules in ((AtSpec(one_off.scheduled_for), EverySpec(HOUR)), (EverySpec(2 * HOUR),)):
+        desk.run_until(desk.now + 5 * SECOND)
+        desk.say(DefinitionsChanged(jobs=[replace(EVERY_MINUTE, schedules=schedules)]))
+        desk.write()
+    assert desk.store.line(one_off) is not None
+    assert desk.verified().strays == ()
+
+
+def test_a_one_off_of_a_job_that_is_edited_in_the_instant_it_is_added_still_runs_within_the_grace():
+    desk = Desk()
+    desk.own()
+    one_off = RunKey("report", desk.now - 2 * SECOND)
+    desk.say(
+        DefinitionsChanged(jobs=[HOURLY]),
+        DefinitionsChanged(jobs=[replace(HOURLY, schedules=(AtSpec(one_off.scheduled_for),))]),
+    )
+    desk.write()
+    desk.run_until(desk.now + SECOND)
+    assert desk.launched == [(one_off, 1)]
+
+
 # Somebody else has decided
 
 
@@ -169,6 +196,27 @@ def test_a_gap_that_somebody_has_written_into_is_not_lost_as_a_whole():
     away.say(after_us=HOUR)
     away.write()
     assert away.verified().lost == ()
+
+
+@pytest.mark.parametrize("way", ["edited again", "edited by the next owner", "deleted"])
+def test_a_schedule_stays_known_that_was_edited_again_before_a_clock_set_back_came_to_it(way):
+    """Its runs are in the ledger, entered in place of a backlog: without it they look as if they were never due."""
+    desk = Desk(EVERY_MINUTE)
+    desk.own()
+    desk.run_until(NINE + 5 * MINUTE)
+    desk.now -= HOUR
+    second = replace(EVERY_MINUTE, schedules=(EverySpec(40 * SECOND),))
+    desk.say(DefinitionsChanged([second]))
+    desk.write()
+    assert desk.store.line(RunKey("report", NINE + 160 * SECOND)) is not None
+    third = replace(EVERY_MINUTE, schedules=(EverySpec(HOUR),))
+    if way == "edited by the next owner":
+        desk = Desk(third, store=desk.store, node="b", now=desk.now)
+        desk.own()
+    else:
+        desk.say(DefinitionsChanged([third]) if way == "edited again" else DefinitionsChanged([], ["report"]))
+    desk.run_until(desk.now + 2 * MINUTE, 10 * SECOND)
+    assert desk.verified().is_sound, desk.verified()
 
 
 def test_a_gap_behind_an_edit_is_not_lost_because_of_what_the_edit_superseded():

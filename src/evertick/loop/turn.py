@@ -122,8 +122,9 @@ class Turn:
 
     def begin_schedule(self, job: JobState, since: Instant, specs: str) -> None:
         """From `since` on, these schedules say what the ledger must account for."""
-        # Never before the line that is in force: by another node's clock it may lie in the future.
-        job.since = since = max(since, job.since)
+        # Never before the line that is in force: by a clock that was ahead it may lie in the future. Nor over it: runs
+        # may have been entered by it in place of a backlog. Within one instant, only the last edit counts.
+        job.since = since = max(since, job.since if job.since == self.now else job.since + 1)
         self._draft.schedules.append(ScheduleLine(job.job.id, since, specs))
 
     def define(self, job: JobState) -> None:
