@@ -20,7 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-WORKERS_PER_CORE = 1.5
+WORKERS_PER_CORE = 2.0
 """Much of the suite waits for processes, leases and browsers: more workers than cores keep the cores busy meanwhile."""
 
 # No deadline: a busy machine is not a defect, and timings belong in bench/.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from unittest import mock
 
@@ -132,6 +133,8 @@ def test_a_broken_rule_is_noticed_by_its_name(mutant, faults, said):
 
 
 GOING = Faults(crashes_per_hour=3.0, leaves_per_hour=3.0, partitions_per_hour=3.0, failure=0.0)
+TWO_COPIES = "began beside|are running"
+CUT_OFF = replace(GOING, crashes_per_hour=6.0, partitions_per_hour=12.0)
 
 
 def nothing(*_: object, **__: object) -> bool:
@@ -140,16 +143,16 @@ def nothing(*_: object, **__: object) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("owner", "verb", "said"),
+    ("owner", "verb", "faults", "first", "said"),
     [
-        pytest.param(SimulatedKeeper, "enforce", "began beside|are running", id="a keeper goes on without its lease"),
-        pytest.param(SimulatedKeeper, "accept", "began beside|are running", id="what the ledger does not know goes on"),
-        pytest.param(RunsLease, "leave", "stopped in order and may be back", id="a stop does not say that it returns"),
+        pytest.param(SimulatedKeeper, "enforce", GOING, 0, TWO_COPIES, id="a keeper goes on without its lease"),
+        pytest.param(SimulatedKeeper, "accept", CUT_OFF, 120, TWO_COPIES, id="what the ledger does not know goes on"),
+        pytest.param(RunsLease, "leave", GOING, 0, "stopped in order and may be back", id="a stop without a word"),
     ],
 )
-def test_runs_that_are_not_kept_to_their_lease_are_noticed(owner, verb, said):
+def test_runs_that_are_not_kept_to_their_lease_are_noticed(owner, verb, faults, first, said):
     with mock.patch.object(owner, verb, nothing):
-        assert any(re.search(said, str(outcome.failure)) for outcome in islice(failures(GOING, nodes=3), 10))
+        assert any(re.search(said, str(outcome.failure)) for outcome in islice(failures(faults, first, nodes=3), 10))
 
 
 @pytest.mark.slow
