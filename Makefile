@@ -72,10 +72,11 @@ pictures: $(DEV) $(PAGE) ## take the pictures in docs/images anew
 	@$(BIN)/python -m tests.provision
 	$(BIN)/python -m tests.web.pictures
 
+# The tests must try what the container has: its versions are those of development.
 lock: ## resolve the dependencies anew into requirements/*.lock (needs uv)
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group build pyproject.toml -o requirements/run.lock
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra postgres --extra mysql --extra kubernetes --group build pyproject.toml -o requirements/container.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --all-extras --group dev pyproject.toml -o requirements/dev.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --constraint requirements/dev.lock --group build pyproject.toml -o requirements/run.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --constraint requirements/dev.lock --extra postgres --extra mysql --extra kubernetes --group build pyproject.toml -o requirements/container.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group web -o requirements/web.lock
 
 clean: ## remove the environment and all caches
