@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from evertick.loop.messages import OpenRunsSeen, PauseJob, TriggerJob
+from evertick.loop.messages import LaunchRefused, OpenRunsSeen, PauseJob, TriggerJob
 from evertick.loop.settings import LoopSettings
 from evertick.model.chain import After
 from evertick.model.instant import MINUTE, SECOND
@@ -72,6 +72,18 @@ def test_a_launch_that_never_reached_its_executor_is_made():
     here.run_until("09:30")
     assert here.ledger() == ["09:00 succeeded"]
     assert here.started() == ["09:00", "09:00"]
+
+
+def test_a_launch_that_is_refused_late_and_offered_again_is_not_lost():
+    """Each answer takes minutes; together they take longer than an executor may be silent about one launch."""
+    here = world(job(), settings=LAZY)
+    here.run_until("08:59:58")
+    here.executor.launch = lambda _: OpenRunsSeen(-1, (), None)  # its answer is on its way
+    for until in ("09:04", "09:08", "09:12"):
+        here.run_until(until)
+        here.say(LaunchRefused(NINE, 1, "full"))
+    assert len(here.launches) >= 3
+    assert stuck(here) == []
 
 
 def test_what_waits_for_something_is_left_alone():

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from evertick.loop.effects import Reconcile
-from evertick.loop.messages import AttemptSeen, MembersSeen, RunLost
+from evertick.loop.messages import AttemptSeen, LeaseRenewed, MembersSeen, RunLost
+from evertick.model.bucket import bucket_of
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.lifecycle import FAILED
 from evertick.model.member import Member
@@ -16,7 +17,7 @@ from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Scope
 from evertick.model.report import RunFinished
 from evertick.model.routing import Routing, Strategy
 from evertick.model.schedule import EverySpec
-from tests.loop.harness import FOREVER, Act, World, job, retries, world
+from tests.loop.harness import FOREVER, Act, World, at, job, retries, world
 
 MINUTELY = EverySpec(MINUTE)
 ABC = ("ex-a", "ex-b", "ex-c")
@@ -392,6 +393,20 @@ class TestBroadcast:
         here.say(seen("ex-a", "ex-c"))
         here.run_until("08:32:30")
         assert places(here)[1] == "*ex-a+,ex-c,ex-c+"
+
+    def test_the_shards_that_a_node_heard_of_after_it_lost_the_job_are_not_tried_again(self):
+        """Their members may be away when the next owner asks."""
+        here = fleet(on_fleet(Strategy.SHARDING_BROADCAST))
+        here.act("a", FOREVER, Act())
+        here.run_until("08:31:10")
+        key, bucket = here.launches[0][1].key, bucket_of("a")
+        here.say(here.lost(bucket, is_fenced=True))
+        here.say(RunLost(key, 1, "1 of 3 shards is lost", executor="fleet:*ex-a+,ex-b,ex-c+"))
+        here.executor.attempts.clear()  # the members are away
+        here.restart(told=[LeaseRenewed(at("10:00"))])
+        here.say(seen(*ABC))
+        here.run_for(MINUTE)
+        assert places(here)[1] == "*ex-a+,ex-b,ex-c+"
 
     def test_when_it_is_refused_the_members_are_counted_anew(self):
         here = fleet(on_fleet(Strategy.SHARDING_BROADCAST))

@@ -6,7 +6,7 @@ import pytest
 
 from evertick.loop.messages import AskRun, LaunchRefused, RunFinished, RunHeartbeat, RunLost, RunStarted
 from evertick.model.instant import HOUR, MINUTE, SECOND
-from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
+from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SUCCEEDED, TIMED_OUT
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import EverySpec
@@ -40,6 +40,21 @@ def test_a_retry_that_succeeds_ends_the_run_well():
     here.run_until("09:05")
     assert here.ledger() == ["09:00 succeeded"]
     assert here.line("09:00").attempt == 2
+
+
+@pytest.mark.parametrize("end", [FAILED, LOST])
+def test_the_next_attempt_starts_only_when_the_ledger_has_the_end_of_the_one_before(end):
+    """A restart asks about one attempt: of a second, which the ledger has not heard of, it would not know."""
+    here = world(job(retry=retries(1, SECOND)))
+    here.act("a", Act(state=end), FOREVER)
+    here.run_until("09:00")
+    here.is_ledger_away = True
+    here.run_until("09:00:30")
+    assert [launch.attempt for _, launch in here.launches] == [1]
+    here.is_ledger_away = False
+    here.write()
+    here.run_for(SECOND)
+    assert [launch.attempt for _, launch in here.launches] == [1, 2]
 
 
 @pytest.mark.parametrize("state", [FAILED, TIMED_OUT])

@@ -16,7 +16,7 @@ from evertick.loop.messages import OpenRunsSeen
 from evertick.loop.ownership import ask_again, restore
 from evertick.loop.placing import neighbours, next_to_go
 from evertick.loop.runs import OpenRun
-from evertick.loop.state import STRIKES, Hold, JobState, State
+from evertick.loop.state import STRIKES, Hold, JobState, State, Suspect
 from evertick.loop.turn import Turn
 from evertick.model.instant import MINUTE, to_text
 from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, RUNNING, WAITING
@@ -82,7 +82,7 @@ def seen(state: State, turn: Turn, message: OpenRunsSeen) -> None:
         if waits_for is not None:
             audit.suspects.pop(row.key, None)
             continue
-        audit.suspects[row.key] = strikes = audit.suspects.get(row.key, 0) + 1
+        strikes = _strike(state, row.key, run)
         enough = LAUNCH_STRIKES if run is not None and run.state is LAUNCHING else STRIKES
         if strikes >= enough:
             _repair(state, turn, job, run, row, to_ask)
@@ -91,8 +91,17 @@ def seen(state: State, turn: Turn, message: OpenRunsSeen) -> None:
         turn.do(Reconcile(to_ask))
     audit.after = message.after
     if message.after is None:
-        audit.suspects = {key: strikes for key, strikes in audit.suspects.items() if key in audit.looked_at}
+        audit.suspects = {key: suspect for key, suspect in audit.suspects.items() if key in audit.looked_at}
         audit.looked_at.clear()
+
+
+def _strike(state: State, key: RunKey, run: OpenRun | None) -> int:
+    """Count once more, from 1 if it has moved meanwhile: one that is refused and offered again is not stuck."""
+    as_of = None if run is None else (run.state, run.attempt, run.refusals)
+    before = state.audit.suspects.get(key)
+    strikes = before.strikes + 1 if before is not None and before.as_of == as_of else 1
+    state.audit.suspects[key] = Suspect(strikes, as_of)
+    return strikes
 
 
 def _report(state: State, turn: Turn, run: OpenRun | None, row: LedgerRow, *, is_news: bool) -> None:

@@ -283,9 +283,11 @@ def start(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     # The shards of a broadcast cannot be asked for by whoever does not know how many there are.
     is_broadcast = job.job.routing.strategy is Strategy.SHARDING_BROADCAST
     is_once = is_broadcast or job.job.policy.on_executor_lost is OnExecutorLost.FAIL
+    # A restart asks about one attempt: a second one must not run while the ledger has not heard that the first ended.
+    is_retry = run.attempt > 1
     detail = "" if run.has_wait_detail else None  # what it waited for, it has
     run.has_wait_detail = False
-    if is_once or run.is_inherited or needs_claim(state, job.job.queue):
+    if is_once or is_retry or run.is_inherited or needs_claim(state, job.job.queue):
         turn.move(run, LAUNCHING, detail=detail, is_with_batch=True)
         turn.launch_once_written(run)
     else:

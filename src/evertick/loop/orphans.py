@@ -38,9 +38,11 @@ def settle_orphan(state: State, turn: Turn, message: AttemptReport) -> bool:
         return True
     if isinstance(message, RunLost | LaunchRefused | RunUnknown):
         reason, detail = _of_lost(state, message)
-        steps = message.steps if isinstance(message, RunLost) else None
-        at = message.at if isinstance(message, RunLost) and message.at is not None else turn.now
-        turn.forward(RunFinished(message.key, message.attempt, at, LOST, detail=detail, steps=steps, loss=reason))
+        ended = RunFinished(message.key, message.attempt, turn.now, LOST, detail=detail, loss=reason)
+        if isinstance(message, RunLost):
+            at = turn.now if message.at is None else message.at
+            ended = ended._replace(at=at, steps=message.steps, executor=message.executor)
+        turn.forward(ended)
         return True
     return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evertick.loop.delivery import answer_known, take
 from evertick.loop.effects import ReadReports, Reconcile
-from evertick.loop.messages import ForwardedReport, NodesSeen, ReportsRead
+from evertick.loop.messages import ForwardedReport, NodesSeen, ReportsRead, RunFinished
 from evertick.loop.runs import OpenRun
 from evertick.loop.settle import finished, lose
 from evertick.loop.state import State
@@ -12,6 +12,7 @@ from evertick.loop.turn import Turn
 from evertick.model.bucket import bucket_of
 from evertick.model.lifecycle import LAUNCHING
 from evertick.model.loss import LossReason
+from evertick.routing.placement import is_shared
 
 
 def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
@@ -23,8 +24,20 @@ def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
     having = state.foreign.get(message.report.key)
     if having is not None and message.node in ("", having):
         finished(state, turn, message.report, having)
+    elif having is None and _was_asked_of_fleet(state, message.report):
+        finished(state, turn, message.report)
     # Otherwise our own executor has been asked, or has the run by now: what it says is newer.
     turn.answer(message.request_id, job_id, "{}")
+
+
+def _was_asked_of_fleet(state: State, report: RunFinished) -> bool:
+    """Whether a member of the fleet said so to another node, and may be away when this one asks.
+
+    How an attempt ended, and which shards of it succeeded, is then known from this report only.
+    """
+    job = state.jobs.get(report.key.job_id)
+    run = job.find(report.key) if job else None
+    return run is not None and run.was_asked and is_shared(report.executor)
 
 
 def seen(state: State, turn: Turn, message: NodesSeen) -> None:

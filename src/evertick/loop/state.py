@@ -16,7 +16,7 @@ from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Batch, RunsHeld
-from evertick.model.lifecycle import JobStatus, SkipReason
+from evertick.model.lifecycle import JobStatus, RunState, SkipReason
 from evertick.model.member import Member
 from evertick.model.policy import Missed, Overlap
 from evertick.model.run import Change, LedgerRow, RunKey
@@ -207,6 +207,15 @@ STUCK_STRIKES: Final = 8
 """After so many it has been taken up again, and that did not help."""
 
 
+class Suspect(NamedTuple):
+    """An entry that waited for nothing when it was looked at."""
+
+    strikes: int
+    """How often in a row, without having moved."""
+    as_of: tuple[RunState, int, int] | None = None
+    """Its state, its attempt and how often that was refused; None: the loop does not hold it."""
+
+
 class AuditProgress:
     """How far the comparison of the ledger with what the loop holds has come."""
 
@@ -221,8 +230,7 @@ class AuditProgress:
         """Where the next portion begins; None: at the oldest."""
         self.looked_at: set[RunKey] = set()
         """In this round."""
-        self.suspects: dict[RunKey, int] = {}
-        """Entries that waited for nothing when they were looked at last, and how often in a row."""
+        self.suspects: dict[RunKey, Suspect] = {}
 
     @property
     def is_answered(self) -> bool:
@@ -231,7 +239,7 @@ class AuditProgress:
     @property
     def stuck(self) -> int:
         """Entries that were taken up again, and still do not move."""
-        return sum(strikes > STUCK_STRIKES for strikes in self.suspects.values())
+        return sum(suspect.strikes > STUCK_STRIKES for suspect in self.suspects.values())
 
 
 class Catchup:
