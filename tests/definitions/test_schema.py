@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from evertick.cli.app import evertick
-from evertick.definitions.catalogue.job import BLOCK, JOB, PIPELINE
+from evertick.definitions.catalogue.job import JOB, PIPELINE
 from evertick.definitions.nodes import plain_data
 from evertick.definitions.parser import parse_definition
 from evertick.definitions.schema import TABLES, job_schema
 from evertick.definitions.yaml import read_yaml
-from evertick.model.job import Job
 from evertick.settings import Settings
 from tests.definitions.mini_schema import misfits, references
 
@@ -95,55 +93,6 @@ def test_the_example_of_a_field_is_accepted(name, example):
         fields["catchupWindow"] = "6h"
     assert parse_definition(json.dumps(fields), "jobs/a.yaml", WITH_BATCH).errors == ()
     assert list(misfits(fields, SCHEMA, SCHEMA)) == []
-
-
-def _told(fields: dict[str, object], file: str) -> Job:
-    parsed = parse_definition(json.dumps(fields), file, WITH_BATCH)
-    assert parsed.job is not None, parsed.errors
-    return replace(parsed.job, origins={}, definition="")
-
-
-WRITTEN = {
-    "steps": [{"name": "a", "command": "x"}],
-    "kubernetes": {"image": "busybox"},
-    "preconditions": {"file_exists": "x"},
-    "handlers": {"onExit": "x"},
-    "overlapPolicy": "all",
-    "window": {"maxDelayMinutes": 3},
-    "retryPolicy": {"maxRetries": 2},
-    "constraints": {"maxAllowedRunTime": "2h"},
-    "notify": {"on_failure": {"webhook": "https://example.org"}},
-}
-"""For fields whose table has no example of its own."""
-BESIDE = {"overlapPolicy": {"catchupWindow": "6h"}, "scope": {"routing": "ROUND"}}
-"""What a field speaks of must be there; without it the field is warned about."""
-
-
-@pytest.mark.parametrize("name", [name for name in JOB if name not in PIPELINE])
-def test_every_field_has_an_effect(name):
-    """What is written and changes nothing about its job would be ignored in silence."""
-    base: dict[str, object] = {"command": "y", "schedule": "@daily", **BESIDE.get(name, {})}
-    kept = {key: value for key, value in base.items() if key != "command" or name not in ("steps", "kubernetes")}
-    example = WRITTEN[name] if JOB[name].example is None else JOB[name].example
-    assert _told({**kept, name: example}, "jobs/a.yaml") != _told(base, "jobs/a.yaml")
-
-
-BLOCK_WRITTEN = {
-    "window": {"maxDelayMinutes": 3},
-    "retryPolicy": {"maxRetries": 2},
-    "notify": {"on_failure": {"webhook": "https://example.org"}},
-    "condition": {"file_exists": "x"},
-    "missedExecution": "run",
-    "enabled": False,
-}
-
-
-@pytest.mark.parametrize("name", BLOCK)
-def test_every_field_of_the_schedule_block_has_an_effect(name):
-    kept = {} if name in ("cron", "every", "at") else {"cron": "@daily"}
-    example = BLOCK_WRITTEN.get(name, BLOCK[name].example)
-    changed = {"command": "y", "schedule": {**kept, name: example}}
-    assert _told(changed, "jobs/a.yaml") != _told({"command": "y", "schedule": "@daily"}, "jobs/a.yaml")
 
 
 @pytest.mark.parametrize("name", [name for name in JOB if name not in PIPELINE])
