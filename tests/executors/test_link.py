@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
+from collections.abc import Callable
 
 import pytest
 
@@ -85,6 +87,39 @@ def test_lines_of_many_threads_arrive_whole_and_in_order(keeper, link, when):
     assert len(told) == SENDERS * LINES
     for number in range(SENDERS):
         assert [row[2] for row in told if row[1] == number] == list(range(LINES))
+
+
+class Interrupted(socket.socket):
+    """Takes a part of a line that is written at once, while another thread sends a line of its own."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def send(self, data, flags=0):
+        if self.meanwhile is None or threading.current_thread() is not threading.main_thread():
+            return super().send(data, flags)
+        self.meanwhile()
+        return super().send(data[:7], flags)
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    connect = wire.connect
+    monkeypatch.setattr(wire, "connect", lambda folder: Interrupted(fileno=connect(folder).detach()))
+
+
+def test_a_line_that_was_written_in_part_goes_on_before_any_other(interrupted, keeper, link):
+    link, greeted = link
+    assert greeted.wait(PATIENCE_SECONDS)
+    keeper.may_read.set()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while link._open is None:
+        assert time.monotonic() < deadline, "the link never opened"
+        time.sleep(0.001)
+    link._open.meanwhile = lambda: link.send(wire.line("told", "other"))
+    link.send_now(wire.line("told", "first"))
+    link.close(PATIENCE_SECONDS)
+    keeper.wait()
+    assert [row for row in keeper.rows if row[0] == "told"] == [["told", "first"], ["told", "other"]]
 
 
 def test_whoever_speaks_into_a_closed_link_writes_nowhere_else(keeper, link):

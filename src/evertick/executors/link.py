@@ -102,7 +102,10 @@ class Link:
                     line = line[self._open.send(line) :]
                 if not line:
                     return
-            self._outbox.append(line)
+                # Before what `send` has put there meanwhile: nothing may come between the two parts of a line.
+                self._outbox.appendleft(line)
+            else:
+                self._outbox.append(line)
             self._open = None
         self.wake()
 
