@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from contextlib import closing
 from random import Random
 
 import pytest
 
 from evertick.executors.keeper.book import Book, book_of
 from evertick.executors.keeper.desk import NOT_CONFIRMED
+from evertick.executors.keeper.journal import CURRENT, Journal, JournalTail
 from evertick.executors.keeper.lease import lease_from
 from evertick.executors.keeper.procfs import boottime_us, is_alive
-from evertick.executors.keeper.unconfirmed import Deadline, Unconfirmed
+from evertick.executors.keeper.unconfirmed import (
+    FILE,
+    NEVER,
+    NO_OUTLOOK,
+    Deadline,
+    Outlook,
+    OutlookFile,
+    Unconfirmed,
+    read_outlook,
+)
 from evertick.model.instant import HOUR, SECOND
 from evertick.model.report import LaunchRefused, Report, RunLost, RunStarted
 from evertick.testing.caller import Caller
@@ -50,6 +63,9 @@ class RealProcess:
     def renew(self, vouched_us: int) -> None:
         now = boottime_us()
         self._executor.renew(now, LONG_US, 1, now + vouched_us)
+
+    def close(self) -> None:
+        self._executor.close()
 
     def launch(self, number: int, *, is_confirmed: bool = False) -> None:
         sleeper = Sleeper(self._machine.place, self._machine.folder, number)
@@ -208,6 +224,49 @@ class TestKeeper(UnconfirmedContract):
         assert machine.is_running(1)
         assert machine.is_running(2)
 
+    @pytest.mark.parametrize("is_frozen", [False, True], ids=["killed", "stopped"])
+    def test_a_watchdog_ends_what_is_not_confirmed_and_nothing_else(self, machine, is_frozen):
+        process, place = machine.process(), machine.place
+        process.renew(LONG_US)
+        for number in range(3):
+            process.launch(number)
+        process.confirm(1)
+        until(lambda: '"confirmed"' in place.journal(), "the keeper to have written it down")
+        process.renew(2 * SHORT_US)
+        process.launch(3)
+        process.confirm(3)
+        until(lambda: place.journal().count('"confirmed"') == 2, "the keeper to have written it down")
+        process.close()
+        (keeper,) = place.keepers()
+        if is_frozen:
+            os.kill(keeper, signal.SIGSTOP)
+        else:
+            kill(keeper)
+        until(lambda: not (machine.is_running(0) or machine.is_running(2)), "the watchdog to end what is not confirmed")
+        if is_frozen:
+            os.kill(keeper, signal.SIGCONT)
+        following = place.open(lives_by_lease=True)
+        following.reconcile([(key_of(0), 1)])
+        assert place.loss_of(key_of(0)).at is not None
+        assert machine.is_running(1)
+        assert machine.is_running(3)
+
+    def test_the_next_keeper_knows_how_far_the_time_was_extended(self, machine):
+        process, place = machine.process(), machine.place
+        process.renew(2 * SHORT_US)
+        process.launch(0)
+        until(lambda: '"unconfirmed"' in place.journal(), "the keeper to have written it down")
+        accepted = read_outlook(place.folder / "keeper-0")
+        process.renew(LONG_US)
+        until(lambda: read_outlook(place.folder / "keeper-0") != accepted, "the keeper to have heard it")
+        process.close()
+        (keeper,) = place.keepers()
+        kill(keeper)
+        until(lambda: boottime_us() > accepted.earliest, "the time to pass that it had at first")
+        place.open(lives_by_lease=True)
+        place.run(job_of(sh("true"), id="wakes a keeper"), key=key_of(80, "wakes a keeper"))
+        assert machine.is_running(0)
+
 
 def test_a_ledger_that_is_told_of_everything_ends_nothing():
     unconfirmed = Unconfirmed[int]()
@@ -230,3 +289,45 @@ def test_the_book_keeps_the_deadline_until_the_run_is_confirmed():
     again: Book = book_of(book.opening())
     for one in (book, again):
         assert [known.unconfirmed for known in one.open.values()] == [None, Deadline("one", 6)]
+
+
+def test_an_outlook_is_read_back_as_it_was_written_and_rubbish_is_none(tmp_path):
+    assert read_outlook(tmp_path) == NO_OUTLOOK
+    with closing(OutlookFile(tmp_path)) as file:
+        for outlook in (Outlook(Deadline("a name", 7), 5), NO_OUTLOOK, Outlook(Deadline("", 0), 3)):
+            file.write(outlook)
+            assert read_outlook(tmp_path) == outlook
+    (tmp_path / FILE).write_bytes(b"\xff rubbish")
+    assert read_outlook(tmp_path) == NO_OUTLOOK
+
+
+def test_the_outlook_names_the_first_deadline_of_what_runs_and_of_what_may_be_launched():
+    unconfirmed = Unconfirmed[int]()
+    assert unconfirmed.outlook().earliest == NEVER
+    unconfirmed.renew("one", lease_from(0, HOUR, SECOND, 1, 10 * SECOND))
+    unconfirmed.add(1, "one")
+    first = unconfirmed.outlook().newest
+    assert unconfirmed.outlook() == Outlook(first, first.end_at)
+    unconfirmed.renew("two", lease_from(0, HOUR, SECOND, 1, 20 * SECOND))
+    second = unconfirmed.outlook().newest
+    assert unconfirmed.outlook() == Outlook(second, first.end_at)
+    unconfirmed.discard(1)
+    assert unconfirmed.outlook() == Outlook(second, second.end_at)
+
+
+def test_a_journal_is_read_bit_by_bit_and_anew_when_another_file_takes_its_place(tmp_path):
+    journal, tail = Journal(tmp_path, 1_000), JournalTail(tmp_path)
+    assert tail.read() == (False, [])
+    journal.begin([["keeper", "boot"]], 0)
+    with closing(journal):
+        journal.append("accepted", 1)
+        journal.flush()
+        assert tail.read() == (True, [["keeper", "boot"], ["accepted", 1]])
+        journal.append("started", 1)
+        journal.flush()
+        with (tmp_path / CURRENT).open("ab") as file:
+            file.write(b'["torn')
+        assert tail.read() == (False, [["started", 1]])
+        journal.rotate([["keeper", "boot"], ["accepted", 2]], 0, 0.0)
+        assert tail.read() == (True, [["keeper", "boot"], ["accepted", 2]])
+        assert tail.read() == (False, [])

@@ -18,9 +18,9 @@ import psycopg
 
 from evertick.cli.exits import CONFLICT
 from evertick.executors.keeper.procfs import is_alive
-from evertick.model.bucket import BUCKETS
+from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.instant import SECOND
-from evertick.model.ledger import BUCKET_PREFIX
+from evertick.model.ledger import BUCKET_PREFIX, bucket_lease
 from evertick.model.run import LedgerRow
 from evertick.store import RunFilter
 from evertick.stores import open_store
@@ -110,7 +110,15 @@ class Served:
 class ServedCluster:
     """Two nodes, and one job whose processes say when they find another of their job alive."""
 
-    def __init__(self, folder: Path, url: str, schedule: str = "", policy: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        schedule: str = "",
+        policy: str = "",
+        lease: str = "3s",
+        runs_lease: str = f"{RUNS_LEASE_US // SECOND}s",
+    ) -> None:
         self.folder, self.url = folder, url
         self.jobs = folder / "jobs"
         self.jobs.mkdir()
@@ -125,24 +133,34 @@ class ServedCluster:
             until test -e {self._go}; do sleep 0.1; done
             """
         )
-        (self.jobs / "long.yaml").write_text(f"{schedule}{policy}command: sh {folder}/long.sh\n")
+        self.define(schedule, policy)
         (self.jobs / "evertick.toml").write_text(
-            f'[loop]\nlease = "3s"\n[local]\nlease = "{RUNS_LEASE_US // SECOND}s"\nkill_after = "1s"\n'
+            f'[loop]\nlease = "{lease}"\n[local]\nlease = "{runs_lease}"\nkill_after = "1s"\n'
             '[stop]\npatience = "1s"\nreturn = "5m"\n'
         )
         open_store(url).close()
         self.nodes = {name: Served(self, name) for name in ("a", "b")}
+
+    def define(self, schedule: str = "", policy: str = "") -> None:
+        (self.jobs / "long.yaml").write_text(f"{schedule}{policy}command: sh {self.folder}/long.sh\n")
 
     def start(self) -> None:
         for node in self.nodes.values():
             node.start()
         wait_for(self._is_shared_out, "the nodes to share the jobs")
 
-    def _is_shared_out(self) -> bool:
+    def _owners(self) -> dict[str, str]:
+        """The node of each bucket."""
         with closing(open_store(self.url)) as store:
             leases = store.lease((), "", 0, time.time_ns() // 1_000)
-        owners = Counter(one.holder.partition("/")[0] for one in leases if one.name.startswith(BUCKET_PREFIX))
-        return owners == dict.fromkeys(self.nodes, BUCKETS // len(self.nodes))
+        return {one.name: one.holder.partition("/")[0] for one in leases if one.name.startswith(BUCKET_PREFIX)}
+
+    def _is_shared_out(self) -> bool:
+        return Counter(self._owners().values()) == dict.fromkeys(self.nodes, BUCKETS // len(self.nodes))
+
+    def owner(self) -> Served:
+        """The node that starts the job when it is due."""
+        return self.nodes[self._owners()[bucket_lease(bucket_of("long"))]]
 
     def command(self, *words: str) -> str:
         done = self._run(words)

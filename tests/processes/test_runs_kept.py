@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 
 import pytest
 
 from evertick.executors.keeper.procfs import is_alive
 from evertick.model.attempts import read_attempts
+from evertick.model.instant import SECOND, to_text
 from evertick.model.lifecycle import LOST, SKIPPED, SUCCEEDED, SkipReason
 from evertick.model.loss import LossReason
 from tests.processes.served import Served, ServedCluster, wait_for
@@ -86,6 +88,25 @@ def test_another_node_tries_again_only_when_the_first_attempt_has_ended(cluster_
     wait_for(lambda: cluster.row().finished_at, "its end")
     assert (cluster.row().state, cluster.row().attempt) == (SUCCEEDED, 2)
     assert len(cluster.attempts()) == 2
+    assert second != pid
+
+
+def test_a_run_that_the_ledger_was_never_told_of_ends_before_another_node_starts_it(cluster_of):
+    """Its scheduler loses the database, starts it by the lease that it still has, and is killed with its keeper."""
+    cluster = cluster_of(lease="6s", runs_lease="2m")
+    node = cluster.owner()
+    due = time.time_ns() // 1_000 + 10 * SECOND
+    cluster.define(schedule=f"schedule: {{at: '{to_text(due)}'}}\n")
+    wait_for(cluster.rows, "it to be entered")
+    wait_for(lambda: time.time_ns() // 1_000 >= due - SECOND, "it to be nearly due")
+    node.cable.cut()
+    ((_, _, pid),) = cluster.wait_for_attempts(1)
+    end_both(node)
+    assert is_alive(pid)
+    (run, *_), (again, attempt, second) = cluster.wait_for_attempts(2)
+    assert (again, attempt) == (run, 1), "the ledger knew of it"
+    assert cluster.met_another() == []
+    assert not is_alive(pid)
     assert second != pid
 
 

@@ -25,6 +25,7 @@ from evertick.executors.keeper.procfs import boot_id
 from evertick.executors.keeper.recovery import recover
 from evertick.executors.keeper.server import Connection, Server
 from evertick.executors.keeper.trying import Tools
+from evertick.executors.keeper.unconfirmed import Outlook, OutlookFile, read_outlook
 from evertick.executors.keeper.watchdog import LOCK as WATCHDOG_LOCK
 from evertick.executors.keeper.watchdog import is_locked
 from evertick.executors.keeper_process import LOCK as KEEPER_LOCK
@@ -131,8 +132,8 @@ async def _keep(folder: Path, logs: Path, settings: KeeperSettings, files_soft: 
     server = Server(secrets.token_hex(8))
     server.desk = desk = Desk(book, journal, tools, settings, server.say, server.connected_seconds)
     desk.is_forgetful = has_rebooted
-    lease = read_lease(folder)  # before the file is made
-    desk.restore_lease(lease, Guard(folder, tools).keep)
+    lease, outlook = read_lease(folder), read_outlook(folder)  # before the files are made
+    desk.restore_lease(lease, outlook.newest, Guard(folder, tools).keep)
     recover(desk, orphans, has_rebooted, tools)
     # Runs are not the keeper's to end: it takes no more of them, and goes when those it has are over.
     loop.add_signal_handler(signal.SIGTERM, desk.leave)
@@ -174,10 +175,11 @@ class Guard:
     def __init__(self, folder: Path, tools: Tools) -> None:
         self._folder = folder
         self._tools = tools
-        self._file = LeaseFile(folder)
+        self._lease_file, self._outlook_file = LeaseFile(folder), OutlookFile(folder)
 
-    def keep(self, lease: Lease) -> None:
-        self._file.write(lease)
+    def keep(self, lease: Lease, outlook: Outlook) -> None:
+        self._outlook_file.write(outlook)
+        self._lease_file.write(lease)
         if lease.is_limited:
             try:
                 self._watch()

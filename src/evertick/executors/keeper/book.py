@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -187,6 +188,12 @@ class Book:
             elif verb == REFUSED:
                 self._remove(known)
 
+    def read(self, lines: Iterable[Line]) -> None:
+        """Apply the lines of a journal, which may be damaged or of another version."""
+        for line in lines:
+            with contextlib.suppress(TypeError, ValueError, IndexError, KeyError):
+                self.apply(line)
+
     def opening(self) -> Iterator[Line]:
         """The lines from which the open part of this book can be read again."""
         yield HEADER, self.boot_id, self.last_number, self.last_serial, self.delivered
@@ -239,9 +246,5 @@ class Book:
 def book_of(lines: Iterable[Line]) -> Book:
     """The book that a journal tells; lines of a shape that we do not know are passed over."""
     book = Book()
-    for line in lines:
-        try:
-            book.apply(line)
-        except (TypeError, ValueError, IndexError, KeyError):
-            continue
+    book.read(lines)
     return book

@@ -35,7 +35,7 @@ from evertick.executors.keeper.journal import Aside, Journal
 from evertick.executors.keeper.lease import UNLIMITED, Lease
 from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.keeper.trying import Tools
-from evertick.executors.keeper.unconfirmed import Unconfirmed
+from evertick.executors.keeper.unconfirmed import Deadline, Outlook, Unconfirmed
 from evertick.executors.settings import KeeperSettings
 from evertick.executors.wire import Order
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SUCCEEDED, RunState
@@ -88,11 +88,8 @@ class Desk:
         self.is_forgetful = False
         """The machine was restarted: the last lines may have been lost with it, so the unknown may have run."""
         self.lease = UNLIMITED
-        self._keep_lease: Callable[[Lease], None] = _forget_lease
+        self._keep_lease: Callable[[Lease, Outlook], None] = _forget_lease
         self._unconfirmed: Unconfirmed[int] = Unconfirmed()
-        for known in book.open.values():
-            if known.unconfirmed is not None:
-                self._unconfirmed.restore(known.number, known.unconfirmed)
         self._abandoned: set[int] = set()
 
     @property
@@ -175,9 +172,12 @@ class Desk:
 
     # How long what runs may go on
 
-    def restore_lease(self, lease: Lease, keep: Callable[[Lease], None]) -> None:
-        """Go on under the lease of the keeper before; `keep` writes down each that follows."""
+    def restore_lease(self, lease: Lease, newest: Deadline, keep: Callable[[Lease, Outlook], None]) -> None:
+        """Go on under the lease of the keeper before, and its last renewal; `keep` writes down each that follows."""
         self.lease, self._keep_lease = lease, keep
+        for known in self._book.open.values():
+            if known.unconfirmed is not None:
+                self._unconfirmed.restore(known.number, known.unconfirmed, newest)
 
     def renew(self, lease: Lease, instance: str) -> None:
         """`instance` is the process that has renewed it."""
@@ -185,9 +185,9 @@ class Desk:
         before = self.lease
         if before.is_limited and lease.is_limited and lease.epoch != before.epoch:
             self._abandon(tuple(self._book.open), LEASE_OVER)
-        self._keep_lease(lease)
-        self.lease = lease
         self._unconfirmed.renew(instance, lease)
+        self._keep_lease(lease, self._unconfirmed.outlook())
+        self.lease = lease
 
     def confirm(self, tickets: list[Ticket]) -> None:
         """The ledger knows of these: nobody starts them elsewhere as long as the lease lasts."""
@@ -246,15 +246,23 @@ class Desk:
     # What becomes of attempts
 
     def finish(self, known: Known, ending: Ending) -> None:
+        why_late = self._why_late(known)
         self._unconfirmed.discard(known.number)
         self._abandoned.discard(known.number)
         if known.number in self._book.open:
-            if ending.state in (FAILED, SUCCEEDED) and self.lease.is_over(boottime_us()):
+            if ending.state in (FAILED, SUCCEEDED) and why_late is not None:
                 # Not by itself: the watchdog has ended what this keeper was too late for. A program that is asked to
                 # end may exit with 0, which is no success; and by now it may be running elsewhere.
-                ending = ending._replace(state=LOST, detail=LEASE_OVER)
+                ending = ending._replace(state=LOST, detail=why_late)
             self._write(FINISHED, known.number, self._book.last_serial + 1, *ending)
             self._tell(known)
+
+    def _why_late(self, known: Known) -> str | None:
+        """Why it may have been started elsewhere by now; None while it may not."""
+        now = boottime_us()
+        if self.lease.is_over(now):
+            return LEASE_OVER
+        return NOT_CONFIRMED if self._unconfirmed.is_over(known.number, now) else None
 
     def _start_soon(self) -> None:
         if not self._is_starting:
@@ -272,6 +280,8 @@ class Desk:
             elif known.number in self._cancelled:
                 state, detail = self._cancelled.pop(known.number)
                 self.finish(known, Ending(state, _now(), None, detail))
+            elif (why_late := self._why_late(known)) is not None:
+                self._take_back(known, why_late)  # this keeper was stopped in between
             else:
                 task = self._tools.loop.create_task(self._carry_out(known, order))
                 self._tasks.add(task)
@@ -442,7 +452,7 @@ def _finished(ticket: Ticket, ending: Ending, serial: int, steps: str | None) ->
     return wire.line(wire.FINISHED, *ticket.key, ticket.attempt, *fields, serial, steps, ending.broken)
 
 
-def _forget_lease(_: Lease) -> None:
+def _forget_lease(_: Lease, __: Outlook) -> None:
     """Where it need not outlive this keeper."""
 
 

@@ -130,13 +130,42 @@ def read_lines(folder: Path) -> Iterator[list[Any]]:
             text = path.read_bytes()
         except FileNotFoundError:
             continue
-        for row in text.split(b"\n"):
-            try:
-                line = json.loads(row)
-            except ValueError:
-                continue  # torn, or spoilt on disk: the other lines are still true
-            if isinstance(line, list) and line:
-                yield line
+        yield from _lines_of(text)
+
+
+class JournalTail:
+    """What another process has written to its current journal file, read bit by bit."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / CURRENT
+        self._file_id: tuple[int, int] | None = None
+        self._offset = 0
+
+    def read(self) -> tuple[bool, list[list[Any]]]:
+        """The lines since the last look; and whether they are of a new file, which begins with all that is open."""
+        try:
+            with self._path.open("rb", buffering=0) as file:
+                found = os.fstat(file.fileno())
+                is_new = (found.st_dev, found.st_ino) != self._file_id or found.st_size < self._offset
+                if is_new:
+                    self._file_id, self._offset = (found.st_dev, found.st_ino), 0
+                file.seek(self._offset)
+                text = file.read(max(found.st_size - self._offset, 0))
+        except FileNotFoundError:
+            return False, []
+        whole = text.rpartition(b"\n")[0]
+        self._offset += len(whole) + 1 if whole else 0
+        return is_new, list(_lines_of(whole))
+
+
+def _lines_of(text: bytes) -> Iterator[list[Any]]:
+    for row in text.split(b"\n"):
+        try:
+            line = json.loads(row)
+        except ValueError:
+            continue  # torn, or spoilt on disk: the other lines are still true
+        if isinstance(line, list) and line:
+            yield line
 
 
 _dumps = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode

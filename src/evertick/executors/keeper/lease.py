@@ -6,15 +6,12 @@ for a keeper that was killed or hangs; both read the lease from one file, so tha
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final, NamedTuple
-from zlib import crc32
 
-from evertick.executors.keeper.procfs import boot_id
+from evertick.executors.keeper.record_file import RecordFile, read_record
 
 FILE: Final = "keeper.lease"
-_SIZE: Final = 128
 MARGIN_MIN_US, MARGIN_MAX_US = 200_000, 5_000_000
 """Between the steps of ending: clocks run at different rates, and a busy machine is late."""
 
@@ -59,30 +56,20 @@ def lease_from(asked_at: int, lease_us: int, grace_us: int, epoch: int, vouched_
 
 
 class LeaseFile:
-    """Kept open: a keeper that has no descriptor left must still be able to renew its lease."""
-
     def __init__(self, folder: Path) -> None:
-        self._boot_id = boot_id()
-        self._fd = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._file = RecordFile(folder / FILE)
 
     def write(self, lease: Lease) -> None:
-        """In place and in one call: a full disk does not matter, and a reader sees the one before or this one."""
-        text = f"{self._boot_id} {lease.end_at} {lease.until} {lease.epoch}"
-        line = f"{text} {crc32(text.encode())}".ljust(_SIZE - 1) + "\n"
-        os.pwrite(self._fd, line.encode(), 0)
+        self._file.write(lease.end_at, lease.until, lease.epoch)
 
     def close(self) -> None:
-        os.close(self._fd)
+        self._file.close()
 
 
 def read_lease(folder: Path) -> Lease:
     """The lease that was written last; `UNLIMITED` where there is none, or the machine was restarted since."""
-    for _ in range(3):
-        try:
-            words = (folder / FILE).read_text().split()
-        except (OSError, UnicodeDecodeError):
+    match read_record(folder / FILE):
+        case [end_at, until, epoch]:
+            return Lease(int(end_at), int(until), int(epoch))
+        case _:
             return UNLIMITED
-        if len(words) == 5 and str(crc32(" ".join(words[:4]).encode())) == words[4]:
-            boot, end_at, until, epoch, _ = words
-            return Lease(int(end_at), int(until), int(epoch)) if boot == boot_id() else UNLIMITED
-    return UNLIMITED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from evertick.model.run_variables import as_written_now
@@ -68,6 +68,16 @@ def family_of(leader: int, marks: frozenset[bytes], table: Snapshot) -> list[Sta
         found |= below
         grew = bool(below)
     return list(found.values())
+
+
+def leaders_of(noted: Mapping[int, int], marks: frozenset[bytes], table: Snapshot) -> list[int]:
+    """The processes of an attempt that are there: by pid and start as noted, and by the marks in their environment.
+
+    The marks find a process that was started in the moment before the keeper could note its pid.
+    """
+    found = [pid for pid, started_us in noted.items() if is_same_process(pid, started_us)]
+    marked = [stat.pid for stat in table.alive if stat.session == stat.pid and marks <= table.marks_of(stat.pid)]
+    return sorted({*found, *marked})
 
 
 def processes() -> Iterator[Stat]:

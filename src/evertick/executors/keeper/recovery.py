@@ -11,7 +11,7 @@ from evertick.executors.keeper.book import STARTED, Ending, Known
 from evertick.executors.keeper.desk import Desk
 from evertick.executors.keeper.environment import marks_of_attempt
 from evertick.executors.keeper.processes import end_family
-from evertick.executors.keeper.procfs import Snapshot, boottime_us, is_same_process, snapshot, stat_of
+from evertick.executors.keeper.procfs import boottime_us, leaders_of, snapshot, stat_of
 from evertick.executors.keeper.trying import Tools
 from evertick.executors.logs import OPEN_SUFFIX, SUFFIX
 from evertick.executors.names import open_folder, run_folder
@@ -33,24 +33,14 @@ def recover(desk: Desk, orphans: list[Known], has_rebooted: bool, tools: Tools) 
         if has_rebooted:
             desk.finish(known, _lost(RESTARTED))
             continue
-        alive = living_of(known, table, tools.identity)
+        marks = marks_of_attempt(known.ticket.key.run_id, known.ticket.attempt, tools.identity)
+        alive = leaders_of(known.processes, marks, table)
         if alive:
             if known.started_at is None:
                 desk.note(known, STARTED, started_at(alive[0]))
             asyncio.get_running_loop().create_task(_watch(desk, known, alive, tools)).add_done_callback(_done)
         else:
             desk.finish(known, _lost(VANISHED))
-
-
-def living_of(known: Known, table: Snapshot, identity: str) -> list[int]:
-    """Its processes that are there: by pid and start, and by the marks in their environment.
-
-    The marks find a process that was started in the moment before the keeper could note its pid.
-    """
-    noted = [pid for pid, started_us in known.processes.items() if is_same_process(pid, started_us)]
-    marks = marks_of_attempt(known.ticket.key.run_id, known.ticket.attempt, identity)
-    marked = [stat.pid for stat in table.alive if stat.session == stat.pid and marks <= table.marks_of(stat.pid)]
-    return sorted({*noted, *marked})
 
 
 def started_at(pid: int) -> int:

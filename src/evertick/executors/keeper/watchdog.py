@@ -1,7 +1,8 @@
 """`python -m evertick.executors.keeper.watchdog FOLDER IDENTITY`: end what outlives the lease of its keeper.
 
 One for each keeper's folder, as long as there is a keeper or a process of its runs. It needs nothing of the keeper but
-the file with the lease: a keeper that was killed, stopped or hangs does not keep its runs beyond it.
+its files: a keeper that was killed, stopped or hangs does not keep its runs beyond the lease, nor those that the ledger
+does not know of beyond their deadline.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from evertick.executors.keeper.lease import Lease, read_lease
 from evertick.executors.keeper.procfs import Snapshot, boottime_us, family_of
+from evertick.executors.keeper.unconfirmed_watch import UnconfirmedWatch
 from evertick.executors.keeper_process import LOCK as KEEPER_LOCK
 from evertick.model.run_variables import KEEPER
 
@@ -35,12 +37,12 @@ def main(arguments: list[str]) -> int:
         return 0  # there is one
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    watch(folder, frozenset({f"{KEEPER}={identity}".encode()}))
+    watch(folder, frozenset({f"{KEEPER}={identity}".encode()}), UnconfirmedWatch(folder, identity))
     os.close(lock)
     return 0
 
 
-def watch(folder: Path, marks: frozenset[bytes]) -> None:
+def watch(folder: Path, marks: frozenset[bytes], unconfirmed: UnconfirmedWatch) -> None:
     """Until there is neither a keeper nor a process of its runs."""
     quiet_until = 0.0
     while True:
@@ -55,6 +57,10 @@ def watch(folder: Path, marks: frozenset[bytes]) -> None:
                 pause = KILL_SECONDS
             else:
                 quiet_until = time.monotonic() + IDLE_SECONDS
+        if unconfirmed.end_overdue():
+            pause = KILL_SECONDS
+        elif (next_at := unconfirmed.next_at()) is not None:
+            pause = min(pause, max(next_at - boottime_us(), 0) / 1_000_000)
         if not is_locked(folder / KEEPER_LOCK) and not any(_marked(marks, Snapshot())):
             return
         time.sleep(pause)
