@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import os
+import signal
 import stat
 import time
 import zipfile
@@ -19,9 +20,11 @@ from evertick.executors.fleet import bundles
 from evertick.executors.fleet.bundle_folder import KEPT_SECONDS, BundleFolder
 from evertick.executors.fleet.bundles import BundleError, Packer, pack, unpack
 from evertick.model.lifecycle import SUCCEEDED
-from evertick.model.report import LaunchRefused
+from evertick.model.report import LaunchRefused, Report
 from evertick.model.routing import Routing
+from evertick.model.run import RunKey
 from tests.executors.running import job_of, launch, sh
+from tests.fleet.yard import Heard
 
 NUMBERS = count()
 
@@ -52,6 +55,18 @@ def of_kind(name: str, mode: int) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name)
     info.external_attr = mode << 16
     return info
+
+
+def wait_until(instant: int) -> None:
+    while time.time_ns() // 1_000 <= instant:
+        time.sleep(0.05)
+
+
+def refusal_of(reports: Heard, key: RunKey) -> str:
+    def refusals(said: list[Report]) -> list[str]:
+        return [one.detail for one in said if isinstance(one, LaunchRefused) and one.key == key]
+
+    return refusals(reports.wait_until(refusals))[0]
 
 
 def arrive(folder: BundleFolder, bundle: bundles.Bundle, size: int = 1_000) -> None:
@@ -180,7 +195,7 @@ def test_a_job_that_names_its_folder_or_path_keeps_them(code, tmp_path):
 class TestOnAFleet:
     @pytest.fixture
     def executor(self, crowd, reports):
-        opened = crowd.open(reports, "ex-a", "ex-b")
+        opened = crowd.open(reports, "ex-a", "ex-b", "ex-c")
         yield opened
         opened.close()
 
@@ -205,6 +220,32 @@ class TestOnAFleet:
         assert reports.end_of(order.key).state is SUCCEEDED
         assert crowd.log_of(order.key, "main [1 of 2]") == b"good "
         assert len(list(folder.iterdir())) == 2
+
+    def test_an_order_that_waited_too_long_for_its_bundle_is_refused(
+        self, crowd, executor, reports, code, tmp_path, monkeypatch
+    ):
+        """By then the run may be another node's; what was packed, sent and unpacked serves the next order."""
+        began = tmp_path / "began"
+        limit = (time.time_ns() + 1_000_000_000) // 1_000
+        order = self.given(code, "fleet:ex-c", f"touch {began}")._replace(valid_until=limit)
+        worker = crowd.members["ex-c"].child()
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            executor.launch(order)
+            wait_until(limit)
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        assert "lease" in refusal_of(reports, order.key)
+        late = self.given(code, "fleet:ex-c", f"touch {began}")
+        late = late._replace(valid_until=(time.time_ns() + 1_000_000_000) // 1_000)
+        monkeypatch.setattr(Packer, "pack", lambda _, path: wait_until(late.valid_until) or pack(Path(path)))
+        executor.launch(late)
+        assert "longer than this node's lease" in refusal_of(reports, late.key)
+        monkeypatch.undo()
+        assert not began.exists()
+        executor.launch(order._replace(valid_until=limit + 600_000_000))
+        assert reports.end_of(order.key).state is SUCCEEDED
+        assert began.exists()
 
     def test_a_bundle_that_is_not_there_is_told(self, executor, reports, tmp_path):
         order = self.given(tmp_path / "gone", "fleet:ex-a")

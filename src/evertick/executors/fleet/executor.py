@@ -81,12 +81,10 @@ class FleetExecutor:
         needs = attempt.job.routing.resources
         desk = self._desk
         assert desk is not None, "launch() before open()"
-        path = attempt.job.routing.bundle
+        path, until = attempt.job.routing.bundle, attempt.valid_until
         if path:
-            # Without a limit: packing and sending it may take longer than a lease, each time.
-            self._note(lambda: self._pack_and_launch(desk, order, placed, needs, path))
+            self._note(lambda: self._pack_and_launch(desk, order, placed, needs, path, until))
         else:
-            until = attempt.valid_until
             self._note(lambda: desk.launch(order, placed, time.monotonic(), needs, valid_us=_left_us(until)))
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
@@ -119,17 +117,21 @@ class FleetExecutor:
 
     # The thread
 
-    def _pack_and_launch(self, desk: FleetDesk, order: Order, placed: str, needs: Resources, path: str) -> None:
+    def _pack_and_launch(
+        self, desk: FleetDesk, order: Order, placed: str, needs: Resources, path: str, until: Instant | None
+    ) -> None:
         """Beside this thread's own work: a large bundle takes a while, and members must be heard meanwhile."""
         ticket = (order.key, order.attempt)
         if ticket in self._packing:
             return
         self._packing[ticket] = ""
-        task = asyncio.get_running_loop().create_task(self._packed(desk, order, placed, needs, path))
+        task = asyncio.get_running_loop().create_task(self._packed(desk, order, placed, needs, path, until))
         self._packers.add(task)
         task.add_done_callback(self._packers.discard)
 
-    async def _packed(self, desk: FleetDesk, order: Order, placed: str, needs: Resources, path: str) -> None:
+    async def _packed(
+        self, desk: FleetDesk, order: Order, placed: str, needs: Resources, path: str, until: Instant | None
+    ) -> None:
         try:
             bundle = await asyncio.to_thread(self._bundles.pack, path)
         except BundleError as error:
@@ -137,10 +139,14 @@ class FleetExecutor:
         else:
             why = self._packing[order.key, order.attempt]
         del self._packing[order.key, order.attempt]
+        left_us = _left_us(until)
+        if not why and left_us is not None and left_us <= 0:
+            # What was packed is kept, as is what a member has unpacked: the next order finds it there.
+            why = "packing its bundle took longer than this node's lease on its jobs"
         if bundle is None or why:
             self._report(LaunchRefused(order.key, order.attempt, why))
         else:
-            desk.launch(order, placed, time.monotonic(), needs, bundle)
+            desk.launch(order, placed, time.monotonic(), needs, bundle, left_us)
 
     def _stop(self, desk: FleetDesk, key: RunKey, attempt: int, detail: str) -> None:
         if (key, attempt) in self._packing:
