@@ -9,11 +9,13 @@ import os
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
 from urllib.parse import quote
 
+import psycopg
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -25,7 +27,8 @@ LIMIT_SECONDS = 60
 class Serving:
     """A scheduler with its API, as somebody would start it."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, files=None):
+        """`files` is how many of them each of its processes may have open."""
         self.folder = folder
         self.log = folder / "serve.log"
         with self.log.open("wb") as log:
@@ -34,6 +37,7 @@ class Serving:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=files and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))),
             )
 
     def link(self):
@@ -77,9 +81,9 @@ def until(look):
 def serve(tmp_path):
     started = []
 
-    def serve(*options):
+    def serve(*options, **known):
         (tmp_path / "hello.yaml").write_text(JOB)
-        started.append(Serving(tmp_path, *options))
+        started.append(Serving(tmp_path, *options, **known))
         return started[-1]
 
     yield serve
@@ -127,25 +131,57 @@ def test_a_keeper_that_hangs_is_reported_and_replaced_and_the_jobs_go_on(serve, 
     assert verified.returncode == 0
 
 
-def test_a_scheduler_and_a_keeper_without_descriptors_go_on_when_there_are_some_again(serve, tmp_path):
-    serving = serve("--patience", "1")
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_scheduler_and_a_keeper_without_descriptors_go_on_when_there_are_some_again(serve, tmp_path, kind, request):
+    url = request.getfixturevalue("fresh_postgres")() if kind == "postgres" else ""
+    serving = serve("--patience", "1", *(("--store", url) if url else ()))
     until(lambda: serving.ask("/api/v1/runs?state=succeeded")[1]["items"])
     keeper = int((tmp_path / ".evertick" / "keeper-0" / "keeper.lock").read_text())
     before = {pid: resource.prlimit(pid, resource.RLIMIT_NOFILE) for pid in (serving.process.pid, keeper)}
     for pid, (_, hard) in before.items():
         used = max(int(name) for name in os.listdir(f"/proc/{pid}/fd")) + 1
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, hard))
+        # What the scheduler has stays open; with a server none of its connections can be replaced.
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3 if url and pid != keeper else used, hard))
+    if url:
+        with psycopg.connect(url.replace("+psycopg", "")) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        until(lambda: "store.away" in serving.log.read_text())
     until(lambda: "Too many open files" in serving.log.read_text())
     for pid, limits in before.items():
         resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
-    known = len(serving.ask("/api/v1/runs?state=succeeded&limit=500")[1]["items"])
+    known = until(lambda: len(serving.ask("/api/v1/runs?state=succeeded&limit=500")[1]["items"]))
     until(lambda: len(serving.ask("/api/v1/runs?state=succeeded&limit=500")[1]["items"]) > known + 2)
     assert serving.ask("/api/v1/runs?state=lost&limit=500")[1]["items"] == []
     assert serving.process.poll() is None
     assert int((tmp_path / ".evertick" / "keeper-0" / "keeper.lock").read_text()) == keeper
     serving.stop()
-    verified = subprocess.run([sys.executable, "-m", "evertick", "verify", "--folder", str(tmp_path)])
+    store = ("--store", url) if url else ()
+    verified = subprocess.run([sys.executable, "-m", "evertick", "verify", "--folder", str(tmp_path), *store])
     assert verified.returncode == 0
+
+
+EVENTS = "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n"
+
+
+@pytest.mark.parametrize("sends", [pytest.param("", id="idle ones"), pytest.param(EVENTS, id="answers without an end")])
+def test_connections_leave_descriptors_to_a_scheduler_of_the_same_process(serve, tmp_path, sends):
+    serving = serve("--store", "memory:", "--patience", "1", files=160)
+    url, token = serving.link()
+    until(lambda: serving.ask("/api/v1/runs?state=succeeded")[1]["items"])
+    host, port = url.removeprefix("http://").split(":")
+    with contextlib.ExitStack() as stack:
+        for _ in range(200):
+            one = stack.enter_context(socket.create_connection((host, int(port)), timeout=LIMIT_SECONDS))
+            with contextlib.suppress(OSError):
+                one.sendall(sends.format(token).encode())
+        assert [serving.ask("/healthz")[0] for _ in range(5)] == [200] * 5
+        (tmp_path / "later.yaml").write_text(JOB.replace("echo hello", f"touch {tmp_path}/began"))
+        until((tmp_path / "began").exists)
+    until(lambda: serving.ask("/api/v1/jobs/later")[0] == 200)
+    assert "Too many open files" not in serving.log.read_text()
 
 
 def test_events_are_told_as_they_happen(serve):
@@ -199,8 +235,6 @@ def test_when_the_scheduler_is_killed_the_api_goes_too(serve):
 
 
 def test_a_port_that_is_taken_is_told(tmp_path):
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = subprocess.run(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -127,6 +130,25 @@ class TestAnAnswerThatIsLost:
             store.lease(["a"], "node-1", DAY, NINE)
         (lease,) = store.lease(["a"], "node-1", DAY, NINE)
         assert (lease.holder, lease.epoch) == ("node-1", 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize("free", range(3))
+def test_a_process_without_descriptors_has_no_ledger_until_there_are_some(opened, free):
+    """A socket takes one, and a driver may take another to wait for it."""
+    store = opened()
+    store.close()  # every connection; the next use opens new ones
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + free, before[1]))
+    try:
+        with pytest.raises(StoreUnavailable) if free == 0 else suppress(StoreUnavailable):
+            store.lease([lease_of(0)], "node", SECOND, NINE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert store.lease([lease_of(0)], "node", SECOND, NINE)
 
 
 @pytest.mark.slow

@@ -2,11 +2,14 @@
 
 A connection is *quiet* while no request of it is being answered: nothing was sent yet, a request is incomplete, or the
 last answer is out. Quiet ones have deadlines, are limited for each address, and make room for new ones, oldest first.
+No connection keeps the last descriptors of the process: the ledger, and a scheduler in the same process, need them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,6 +22,28 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 """Answered also when everything else is full: without them a supervisor would restart what is merely busy."""
+
+
+RESERVE = 64
+"""Descriptors that no connection keeps. A process is given the lowest that is free, so these are the highest."""
+
+RESERVE_FOR_PROBES = 8
+"""So many of them may be used to learn what is asked: it may be a probe."""
+
+
+def first_reserved() -> int:
+    """The lowest descriptor of the reserve; of a process with very few, a quarter is kept."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return limit - min(RESERVE, limit // 4)
+
+
+def is_reserve_in_use() -> bool:
+    try:
+        lowest_free = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return True
+    os.close(lowest_free)
+    return lowest_free >= first_reserved()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +79,16 @@ class Connections:
         self._quiet: OrderedDict[Connection, str] = OrderedDict()
         self._by_address: Counter[str] = Counter()
 
-    def opened(self, connection: Connection, address: str) -> None:
+    def opened(self, connection: Connection, address: str, descriptor: int) -> None:
+        """Keep it, and drop a quiet one for it where there is no room; drop it where there is none at all."""
+        is_full = len(self._quiet) + len(self._busy) >= self.limits.total or descriptor >= first_reserved()
         if self._by_address[address] >= self.limits.quiet_per_address:
             self._drop(next(one for one, known in self._quiet.items() if known == address))
-        elif len(self._quiet) + len(self._busy) >= self.limits.total and self._quiet:
+        elif is_full and self._quiet:
             self._drop(next(iter(self._quiet)))
+        elif descriptor >= first_reserved() + RESERVE_FOR_PROBES:
+            connection.transport.abort()
+            return
         self.fell_quiet(connection, address)
 
     def fell_quiet(self, connection: Connection, address: str) -> None:
@@ -83,7 +113,8 @@ class Connections:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            if self.requests >= self.limits.requests and scope["path"] not in PROBES:
+            is_full = self.requests >= self.limits.requests or is_reserve_in_use()
+            if is_full and scope["path"] not in PROBES:
                 await _refuse(send)
                 return
             self.requests += 1
@@ -127,7 +158,7 @@ class BoundedProtocol(H11Protocol):
         if not self.registry.may_connect(self._address):
             transport.abort()
             return
-        self.registry.opened(self, self._address)
+        self.registry.opened(self, self._address, transport.get_extra_info("socket").fileno())
         self._await("head")
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -65,7 +65,7 @@ class TlsDoor:
                 continue
             shaking = _Handshake(loop.create_task(self._shake_hands(accepted, make_protocol)))
             self._shaking.add(shaking)
-            self._registry.opened(shaking, str(peer[0]))
+            self._registry.opened(shaking, str(peer[0]), accepted.fileno())
             shaking.task.add_done_callback(partial(self._ended, shaking, accepted))
 
     async def _shake_hands(self, accepted: socket, make_protocol: Callable[[], asyncio.Protocol]) -> None:
