@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import pytest
 
 from evertick.cli.health.finding import FAIL, OK
 from evertick.cli.health.machine import check_keepers
 from evertick.errors import SettingsError
-from evertick.executors import link, wire
-from evertick.executors.keeper.procfs import is_alive
+from evertick.executors import keeper_process, link, wire
+from evertick.executors.keeper.procfs import boottime_us, is_alive
 from evertick.executors.keeper_answer import ask_keepers
 from evertick.executors.keeper_process import KeeperProcess
 from evertick.executors.pulse import Pulse
@@ -69,6 +70,42 @@ def test_a_stopped_keeper_is_replaced_and_its_runs_go_on(place, tmp_path):
     assert isinstance(place.loss_of(KEY), RunLost), "nobody was there to see how it ended"
     assert written(tmp_path / "pids") == str(pid), "it began once"
     assert len([one for one in place.reports if isinstance(one, RunFinished)]) == 1
+
+
+COMPUTES = """#!{python} -P
+import re, runpy, signal, sys
+
+signal.signal(signal.SIGUSR1, lambda *_: re.match("(a+)+$", "a" * 64 + "b"))
+del sys.argv[1:4]
+runpy.run_module("{module}", run_name="__main__")
+"""
+"""A keeper that begins a computation without an end when it is signalled, and keeps the interpreter's lock in it."""
+
+
+@pytest.mark.slow
+def test_a_keeper_that_computes_for_ever_is_replaced_and_its_runs_go_on(place, tmp_path, monkeypatch):
+    program = tmp_path / "python"
+    program.write_text(COMPUTES.format(python=sys.executable, module=keeper_process.MODULE))
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    executor = place.open(SHORT, lives_by_lease=True)
+    executor.renew(boottime_us(), 600 * SECOND, 1, 0)
+    text = f"echo $$ >> {tmp_path}/pids; until test -e {tmp_path}/go; do sleep 0.05; done"
+    executor.launch(launch(job_of(sh(text))))
+    place.start_of(KEY)
+    pid = int(written(tmp_path / "pids"))
+    (before,) = place.keepers()
+    os.kill(before, signal.SIGUSR1)
+    until(lambda: next(ask_keepers(place.folder, timeout=0.2)).trouble, "it to compute")
+    # The first is repeated, because the keeper may have taken it; the second it never heard of.
+    executor.launch(launch(job_of(sh(text))))
+    assert place.run(job_of(sh("true"), id="after"), key=key_of(1, "after")).state is SUCCEEDED
+    assert not is_alive(before)
+    assert [one.replaced > 0 for one in executor.keepers()] == [True]
+    assert is_alive(pid)
+    (tmp_path / "go").touch()
+    assert isinstance(place.loss_of(KEY), RunLost), "no keeper saw its exit code"
+    assert written(tmp_path / "pids") == str(pid), "it began once"
 
 
 @pytest.mark.slow
