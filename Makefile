@@ -17,7 +17,7 @@ PARTS  := $(shell find web -path web/node_modules -prune -o -path web/dev -prune
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-kubernetes lint check format bench soak soak-nodes growth docs pictures lock clean
+.PHONY: help run web test test-kubernetes test-systemd lint check format bench soak soak-nodes growth docs pictures lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ test: $(DEV) $(PAGE) ## provision what the tests need, run everything
 test-kubernetes: $(DEV) ## build (once) and start a real cluster, run the tests that need one; as root
 	@$(BIN)/python -m tests.kubernetes.binaries >/dev/null
 	$(PYTEST) -n 0 tests/kubernetes
+
+test-systemd: $(DEV) ## start systemd in namespaces, run the tests that need it; as root
+	$(BIN)/python -m tests.systemd.boot $(PYTEST) -n 0 tests/systemd
 
 lint: $(DEV) ## format, lint, types
 	$(BIN)/ruff format --check .

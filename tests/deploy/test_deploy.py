@@ -24,6 +24,7 @@ from evertick.settings.exposure import check_exposure
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "deploy" / "evertick.service"
+DROP_INS = ROOT / "deploy" / "evertick.service.d"
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
 CLUSTER = ROOT / "deploy" / "kubernetes" / "base" / "evertick.yaml"
 COMPOSE = ROOT / "deploy" / "compose.yaml"
@@ -31,10 +32,10 @@ STOP_SECONDS = Settings().stop.patience_us / SECOND + ENDING_SECONDS
 """How long a stop may take with the settings as they are."""
 
 
-def unit() -> RawConfigParser:
+def unit(path: Path = UNIT) -> RawConfigParser:
     parser = RawConfigParser(strict=True)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
-    parser.read_string(UNIT.read_text())
+    parser.read_string(path.read_text())
     return parser
 
 
@@ -88,7 +89,8 @@ class TestTheUnit:
     def test_it_is_shut_in(self, setting, value):
         assert unit()["Service"][setting] == value
 
-    def test_systemd_itself_finds_nothing_wrong_with_it(self, tmp_path):
+    @pytest.mark.parametrize("drop_ins", [(), ("user",), ("bwrap",), ("user", "bwrap")], ids="+".join)
+    def test_systemd_itself_finds_nothing_wrong_with_it(self, tmp_path, drop_ins):
         analyze = shutil.which("systemd-analyze")
         if analyze is None:
             # Only machines that run it have it; what it would say is checked above by hand.
@@ -98,6 +100,9 @@ class TestTheUnit:
         text = UNIT.read_text().replace("/opt/evertick/bin/evertick", sys.executable)
         text = re.sub(r"^(User|Group)=.*$", r"\1=root", text, flags=re.M)
         (tmp_path / "evertick.service").write_text(text)
+        (tmp_path / DROP_INS.name).mkdir()
+        for name in drop_ins:
+            shutil.copy(DROP_INS / f"{name}.conf", tmp_path / DROP_INS.name)
         found = subprocess.run(
             [analyze, "verify", "--man=no", str(tmp_path / "evertick.service")],
             capture_output=True,
@@ -106,6 +111,17 @@ class TestTheUnit:
         )
         # It looks at the units of the machine too; only what it says of ours counts.
         assert [line for line in found.stderr.splitlines() if "evertick" in line] == []
+
+    def test_a_drop_in_opens_what_its_field_needs_and_nothing_else(self):
+        assert {path.stem: dict(unit(path)["Service"]) for path in DROP_INS.iterdir()} == {
+            "user": {
+                "User": "root",
+                "Group": "root",
+                "CapabilityBoundingSet": "CAP_SETUID CAP_SETGID CAP_DAC_READ_SEARCH CAP_KILL CAP_SYS_PTRACE "
+                "CAP_SYS_RESOURCE",
+            },
+            "bwrap": {"RestrictNamespaces": "no", "SystemCallFilter": "@mount"},
+        }
 
 
 class TestTheContainer:

@@ -352,7 +352,7 @@ def test_a_folder_that_holds_a_ledger_is_not_shown(folder):
 
 @pytest.mark.usefixtures("tools")
 class TestSystemdRun:
-    """How it is called; no machine of the tests has been booted by systemd."""
+    """How it is called; `tests/systemd` calls it where systemd runs."""
 
     SANDBOX = Sandbox(SandboxKind.SYSTEMD_RUN, writable=("/tmp",))
 

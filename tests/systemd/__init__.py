@@ -1,0 +1,1 @@
+"""What only a machine with systemd shows: `make test-systemd` starts one in namespaces, as root."""
