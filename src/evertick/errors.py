@@ -8,7 +8,6 @@
     ├── NotFound               the user's: no such job, run or occurrence
     ├── Conflict               the user's: it cannot be done in this state
     ├── AccessDenied           the user's: the server does not know the token, or its role may not do that
-    ├── InboxFull              the world's: the loop is behind; try again later
     ├── StoreError             the world's: the ledger
     │   ├── StoreUnavailable   ... is away; retried at the edge
     │   ├── StoreCorrupt       ... cannot be trusted; refuses to start
@@ -97,10 +96,6 @@ class AccessDenied(EvertickError):
     def __init__(self, reason: str, *, is_known: bool = False) -> None:
         super().__init__(reason)
         self.is_known = is_known
-
-
-class InboxFull(EvertickError):
-    """The loop is behind; the message was not taken and may be sent again."""
 
 
 class StoreError(EvertickError):

@@ -64,7 +64,7 @@ class Once:
         running = asyncio.create_task(self._service.run())
         await asyncio.sleep(0)
         key = self.row.key
-        self._service.inbox.ask(
+        self._service.inbox.report(
             TriggerJob(key.origin, key.job_id, key.scheduled_for, Trigger.MANUAL, self.params),
         )
         try:

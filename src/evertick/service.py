@@ -131,7 +131,7 @@ class Service:
         self.node = node
         self.incarnation = secrets.token_hex(4)
         self.state = State(settings or LoopSettings(), node, self.incarnation, self._clock.now())
-        self.inbox = Inbox(self.state.settings.inbox_max)
+        self.inbox = Inbox()
         self._executors = executors
         self._observe = observe
         self.outlook = Outlook(self.state, self.inbox, self._clock, executors, telling, feed_size)

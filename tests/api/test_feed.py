@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 
@@ -18,6 +19,14 @@ def event(number):
     return {"event": number, "kind": "run", "run": f"r{number}"}
 
 
+async def listen(feed, after=None):
+    """Events one by one; None for a sign of life."""
+    async with contextlib.aclosing(feed.gather(after)) as gathering:
+        async for some in gathering:
+            for told in some or [None]:
+                yield told
+
+
 async def take(listening, count):
     return [told for _ in range(count) if (told := await asyncio.wait_for(anext(listening), 60)) is not None]
 
@@ -25,7 +34,7 @@ async def take(listening, count):
 def test_everybody_hears_everything_in_order():
     async def scene():
         feed = Feed()
-        pages = [feed.listen() for _ in range(3)]
+        pages = [listen(feed) for _ in range(3)]
         waiting = [asyncio.ensure_future(take(page, 5)) for page in pages]
         while feed.listeners < 3:
             await asyncio.sleep(0)
@@ -45,7 +54,7 @@ def test_who_comes_back_goes_on_where_they_were():
         feed = Feed()
         for number in range(5):
             feed.tell(event(number))
-        page = feed.listen(after=3)
+        page = listen(feed, after=3)
         return [told.number for told in await take(page, 2)]
 
     assert asyncio.run(scene()) == [4, 5]
@@ -55,7 +64,7 @@ def test_who_comes_back_too_late_or_from_another_time_is_told_to_look_again():
     async def scene(after):
         feed = Feed()
         feed.tell(event(1))
-        return [told.kind for told in await take(feed.listen(after=after), 1)]
+        return [told.kind for told in await take(listen(feed, after=after), 1)]
 
     assert asyncio.run(scene(after=99)) == asyncio.run(scene(after=-1)) == [RESET]
 
@@ -63,7 +72,7 @@ def test_who_comes_back_too_late_or_from_another_time_is_told_to_look_again():
 def test_a_page_that_does_not_listen_loses_events_and_is_told_so():
     async def scene():
         feed = Feed()
-        page = feed.listen()
+        page = listen(feed)
         first = asyncio.ensure_future(anext(page))
         while not feed.listeners:
             await asyncio.sleep(0)
@@ -101,7 +110,7 @@ def test_a_quiet_time_brings_a_sign_of_life(monkeypatch):
     monkeypatch.setattr(feed_module, "HEARTBEAT_SECONDS", 0.01)
 
     async def scene():
-        return await asyncio.wait_for(anext(Feed().listen()), 60)
+        return await asyncio.wait_for(anext(listen(Feed())), 60)
 
     assert asyncio.run(scene()) is None
 

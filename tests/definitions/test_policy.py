@@ -111,7 +111,6 @@ def test_a_missed_one_off_runs_late(written, runs):
     text = f"schedule: [{{at: 2027-01-01T00:00:00Z}}]\ncommand: x\n{written}\n"
     job = parse_definition(text, "jobs/once.yaml").job
     assert job is not None
-    assert job.is_one_off
     assert job.policy.run_missed_one_off is runs
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from evertick.definitions import watch as watching
 from evertick.definitions.source import load_folder
-from evertick.definitions.watch import SETTLE_SECONDS, FolderChanged, FolderWatch, watch_folder
-from evertick.errors import InboxFull, NotFound
+from evertick.definitions.watch import SETTLE_SECONDS, FolderChanged, FolderWatch
+from evertick.errors import NotFound, StoreUnavailable
 
 LONG_AGO_NS = 1_700_000_000_000_000_000
 
@@ -354,9 +354,9 @@ def test_a_change_that_nobody_could_take_is_told_again(bench):
     bench.write("a.yaml")
 
     def full(change: FolderChanged) -> None:
-        raise InboxFull("the inbox is full")
+        raise StoreUnavailable("the ledger is away")
 
-    with pytest.raises(InboxFull):
+    with pytest.raises(StoreUnavailable):
         bench.watch.scan(full)
     assert bench.scan() == [(["a"], [])]
 
@@ -408,8 +408,10 @@ def test_the_thread_tells_what_changed_and_ends_when_asked(tmp_path):
         arrived.set()
 
     (tmp_path / "a.yaml").write_text("command: x\n", encoding="utf-8")
-    before = threading.active_count()
-    watch = watch_folder(tmp_path, None, take, stop, interval_seconds=0.02)
+    watch = FolderWatch(tmp_path)
+    watch.load()
+    thread = threading.Thread(target=watch.run, args=(take, stop, 0.02))
+    thread.start()
     try:
         assert list(watch.snapshot().jobs) == ["a"]
         path = tmp_path / "b.yaml"
@@ -420,10 +422,8 @@ def test_the_thread_tells_what_changed_and_ends_when_asked(tmp_path):
         assert watch.trouble is None
     finally:
         stop.set()
-    for thread in threading.enumerate():
-        if thread.name == "definitions":
-            thread.join(30)
-    assert threading.active_count() <= before
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_the_thread_goes_on_after_a_failure(tmp_path):
@@ -433,7 +433,7 @@ def test_the_thread_goes_on_after_a_failure(tmp_path):
     def take(change: FolderChanged) -> None:
         calls.append(change)
         if len(calls) == 1:
-            raise InboxFull("the inbox is full")
+            raise StoreUnavailable("the ledger is away")
         again.set()
 
     watch = FolderWatch(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -96,7 +95,6 @@ class TestAsking:
 
     def test_by_the_client(self, scene):
         assert scene.client.status() == {"node": "a1", "last": 0}
-        assert asyncio.run(scene.client.astatus()) == {"node": "a1", "last": 0}
 
     def test_whoever_has_asked_for_something_has_it_looked_for_at_once(self, scene):
         scene.client.look()
@@ -111,11 +109,7 @@ class TestAsking:
 
     def test_where_nobody_answers_there_is_no_status_and_there_are_no_events(self, tmp_path):
         client = ControlClient(tmp_path)
-
-        async def hear() -> list[object]:
-            return [told async for told in client.aevents()]
-
-        assert (client.status(), list(client.events()), asyncio.run(hear())) == (None, [], [])
+        assert (client.status(), list(client.events())) == (None, [])
 
     def test_a_status_that_raises_costs_the_asker_its_answer_and_nothing_else(self, tmp_path, caplog):
         scene = Scene(tmp_path)
@@ -185,17 +179,13 @@ class TestListening:
     def test_with_asyncio_and_when_the_scheduler_ends_the_events_do(self, tmp_path):
         with scene_in(tmp_path) as scene:
             heard: list[int] = []
-
-            async def hear() -> None:
-                async for told in scene.client.aevents(after=0):
-                    if "feed" in told:
-                        await asyncio.to_thread(scene.publish, 10)
-                    elif "event" in told:
-                        heard.append(told["event"])
-                        if told["event"] == 10:
-                            scene.control._loop.call_soon_threadsafe(scene.control._ending.set)
-
-            asyncio.run(asyncio.wait_for(hear(), PATIENCE))
+            for told in scene.client.events(after=0):
+                if "feed" in told:
+                    scene.publish(10)
+                elif "event" in told:
+                    heard.append(told["event"])
+                    if told["event"] == 10:
+                        scene.control._loop.call_soon_threadsafe(scene.control._ending.set)
         assert heard == list(range(1, 11))
 
     def test_silence_is_broken_by_beats(self, scene, monkeypatch):
@@ -329,13 +319,7 @@ class TestThePlace:
         with scene_in(folder) as scene:
             assert scene.client.status() == {"node": "a1", "last": 0}
 
-            async def first() -> dict:
-                stream = scene.client.aevents()
-                head = await anext(stream)
-                await stream.aclose()
-                return dict(head)
-
-            assert asyncio.run(first())["feed"] == "f1"
+            assert next(iter(scene.client.events()))["feed"] == "f1"
 
     def test_the_socket_of_a_dead_process_is_replaced(self, tmp_path):
         code = (

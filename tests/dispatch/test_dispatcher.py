@@ -76,7 +76,7 @@ def leaving(store: MemoryStore, *, is_given_up: bool) -> list[str]:
     """A node launches a run and is stopped; the run ends meanwhile. The requests that it leaves in the ledger."""
 
     async def live() -> None:
-        clock, inbox, executor = SystemClock(), Inbox(100), Launched()
+        clock, inbox, executor = SystemClock(), Inbox(), Launched()
         writer = Writer(store, inbox.report)
         state = State(LoopSettings(), "node", "start", clock.now())
         dispatcher = Dispatcher(
@@ -120,7 +120,7 @@ def test_a_node_that_leaves_forwards_an_end_that_the_ledger_refused_from_it():
 
 def test_a_jump_of_the_clock_is_known_before_what_was_said_since():
     """A sign of life is counted from the clock as it is now; moved with a jump after that, its run would be lost."""
-    clock, inbox = SystemClock(), Inbox(100)
+    clock, inbox = SystemClock(), Inbox()
     seen: list[Message | Effect] = []
     dispatcher = Dispatcher(
         State(LoopSettings(), "node", "start", clock.now()),

@@ -14,6 +14,7 @@ from evertick.dispatch.taking import read_gained
 from evertick.dispatch.writer import answered, commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide
+from evertick.loop.delivery import answer_known
 from evertick.loop.effects import (
     Audit,
     Commit,
@@ -26,7 +27,6 @@ from evertick.loop.effects import (
     Recall,
     Reconcile,
     Record,
-    Reply,
     Stop,
     TellStep,
 )
@@ -152,7 +152,6 @@ class World:
         self.stops: list[tuple[Instant, Stop]] = []
         self.told: list[TellStep] = []
         self.logs: list[Log] = []
-        self.replies: dict[int, Any] = {}
         self.spins = 0
         """How often the loop asked to be called at once although it had nothing to do."""
         self.turns: list[tuple[list[Message], Instant, list[Effect]]] = []
@@ -231,10 +230,11 @@ class World:
         self.inbox += messages
         self.settle()
 
-    def ask(self, question: type, *args: Any) -> Any:
-        slot = next(self._numbers)
-        self.say(question(slot, *args))
-        return self.replies[slot]
+    def answer(self, request_id: str) -> dict[str, Any]:
+        """What a request was answered with."""
+        handled = answer_known(self.state, request_id)
+        assert handled is not None, f"{request_id} is not answered"
+        return dict(handled.answer)
 
     def trigger(self, name: str = "a", request_id: str = "r1") -> None:
         self.say(TriggerJob(request_id, name, self.now))
@@ -319,8 +319,6 @@ class World:
                 self.told.append(effect)
             case Recall(job_id):
                 self.inbox.append(recall(self.store, job_id))
-            case Reply(slot, value):
-                self.replies[slot] = value
             case Log():
                 self.logs.append(effect)
 

@@ -11,10 +11,6 @@ import pytest
 from evertick.loop.decide import decide
 from evertick.loop.delivery import IDENTITY, Identity
 from evertick.loop.messages import (
-    AskActiveRuns,
-    AskJob,
-    AskRun,
-    AskStatistics,
     AttemptSeen,
     BackfillJob,
     BatchCommitted,
@@ -207,14 +203,6 @@ def people_ask(here: Redelivering) -> None:
     here.run_until("11:20")
 
 
-def questions(here: Redelivering) -> None:
-    here.run_until("09:00:00")
-    for number, question in enumerate((AskActiveRuns, AskStatistics)):
-        here.say(question(900 + number))
-    here.say(AskRun(910, NINE), AskJob(911, "a"))
-    here.run_until("09:20")
-
-
 def attempts_go_wrong(here: Redelivering) -> None:
     here.act("a", Act(refused=True), Act(state=FAILED, lasts_us=MINUTE), Act(lasts_us=MINUTE))
     here.run_until("09:00:30")
@@ -327,7 +315,6 @@ STORIES: dict[type, Callable[[Redelivering], None]] = {
     **dict.fromkeys((RunStarted, RunFinished, OpenRunsSeen), ordinary_hours),
     **dict.fromkeys((ChainArrived,), a_chain),
     **dict.fromkeys((TriggerJob, CancelRun, PauseJob, ResumeJob, BackfillJob), people_ask),
-    **dict.fromkeys((AskActiveRuns, AskStatistics, AskRun, AskJob), questions),
     **dict.fromkeys((LaunchRefused, RunHeartbeat, StepsSeen, RunLost, AttemptSeen), attempts_go_wrong),
     RunUnknown: a_restart,
     **dict.fromkeys((SubRunWanted, SubRunUnwanted, SubRunsSeen), a_sub_run),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from evertick.loop.messages import (
-    AskJob,
     PauseJob,
     ResumeJob,
 )
 from evertick.loop.settings import LoopSettings
+from evertick.loop.state import Hold
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.lifecycle import JobStatus
 from evertick.model.schedule import EverySpec
 from tests.loop.harness import (
     FOREVER,
@@ -43,7 +42,7 @@ def test_a_pause_that_follows_a_resume_at_once_holds():
     here.say(ResumeJob("r", "a"), PauseJob("q", "a"))
     here.run_for(3 * MINUTE)
     assert here.started() == []
-    assert here.ask(AskJob, "a").status is JobStatus.PAUSED
+    assert here.state.jobs["a"].hold is Hold.PAUSED
 
 
 def test_a_pause_that_follows_a_resume_while_the_ledger_is_behind_holds():

@@ -6,9 +6,9 @@ import pytest
 
 from evertick.loop import enter
 from evertick.loop.effects import Resync
-from evertick.loop.messages import AskJob, DefinitionsChanged, DefinitionsDoubtful, PauseJob, ResumeJob, TriggerJob
+from evertick.loop.messages import DefinitionsChanged, DefinitionsDoubtful, PauseJob, ResumeJob, TriggerJob
+from evertick.loop.state import Hold
 from evertick.model.instant import HOUR, MINUTE, SECOND
-from evertick.model.lifecycle import FAILED, JobStatus
 from evertick.model.policy import Missed
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
 from tests.loop.harness import FOREVER, WAIT, Act, World, at, catching_up, job, world
@@ -28,10 +28,10 @@ def test_a_paused_job_plans_nothing_and_its_watermark_stays():
     paused_at = here.now
     here.run_for(5 * MINUTE)
     assert here.ledger() == ["08:31 succeeded"]
-    facts = here.ask(AskJob, "a")
-    assert facts.status is JobStatus.PAUSED
-    assert facts.watermark == facts.paused_at == paused_at
-    assert facts.pause_note == "maintenance"
+    found = here.state.jobs["a"]
+    assert found.hold is Hold.PAUSED
+    assert here.state.watermark_of(found) == found.paused_at == paused_at
+    assert found.pause_note == "maintenance"
 
 
 def test_what_was_entered_ahead_is_withdrawn_when_the_job_is_paused():
@@ -58,7 +58,7 @@ def test_a_pause_survives_a_restart():
     here.restart(after=10 * MINUTE)
     here.run_for(2 * MINUTE)
     assert here.ledger() == []
-    assert here.ask(AskJob, "a").pause_note == "why"
+    assert here.state.jobs["a"].pause_note == "why"
 
 
 def test_a_stretch_paused_through_a_restart_is_told_as_paused():
@@ -107,7 +107,7 @@ def test_pausing_twice_keeps_the_first_pause():
     here.say(PauseJob("p", "a", "first"))
     here.run_for(MINUTE)
     here.say(PauseJob("q", "a", "second"))
-    assert here.ask(AskJob, "a").pause_note == "first"
+    assert here.state.jobs["a"].pause_note == "first"
 
 
 def test_resuming_a_job_that_is_not_paused_is_harmless():
@@ -124,7 +124,7 @@ def test_a_disabled_job_is_shown_so_and_plans_nothing():
     here = world(job("a", MINUTELY, enabled=False))
     here.run_for(2 * MINUTE)
     assert here.ledger() == []
-    assert here.ask(AskJob, "a").status is JobStatus.DISABLED
+    assert here.state.jobs["a"].hold is Hold.DISABLED
 
 
 def test_a_job_disabled_over_a_restart_tells_the_stretch_as_disabled():
@@ -283,7 +283,7 @@ def test_a_paused_job_deleted_and_created_again_is_still_paused():
     here.delete("a")
     here.define(job("a", MINUTELY))
     here.run_for(2 * MINUTE)
-    assert here.ask(AskJob, "a").status is JobStatus.PAUSED
+    assert here.state.jobs["a"].hold is Hold.PAUSED
     assert here.ledger() == []
 
 
@@ -343,8 +343,8 @@ def test_a_job_that_was_gone_long_before_a_file_became_unreadable_is_new_when_it
 
 def test_whoever_asks_for_a_job_whose_file_may_be_unreadable_is_told_so():
     here = unreadable_at_a_restart()
-    here.say(TriggerJob("r", "a", here.now, slot=7))
-    assert here.replies[7] == {
+    here.say(TriggerJob("r", "a", here.now))
+    assert here.answer("r") == {
         "error": "not-found",
         "text": "there is no job 'a'; a definition that cannot be read may be its",
     }
@@ -353,9 +353,9 @@ def test_whoever_asks_for_a_job_whose_file_may_be_unreadable_is_told_so():
 def test_a_job_with_a_bad_schedule_is_in_error_and_the_others_go_on():
     here = world(job("bad", BAD), job("good", MINUTELY))
     here.run_until("08:31:10")
-    facts = here.ask(AskJob, "bad")
-    assert facts.status is JobStatus.ERROR
-    assert "61" in facts.error
+    found = here.state.jobs["bad"]
+    assert found.hold is Hold.ERROR
+    assert "61" in found.error
     assert here.started("good") == ["08:31"]
 
 
@@ -370,7 +370,7 @@ def test_a_job_whose_planning_raises_is_in_error_and_the_others_go_on(monkeypatc
     monkeypatch.setattr(enter, "plan", plan)
     here.stall(2 * MINUTE + 10 * SECOND)
     here.run_for(50 * SECOND)
-    assert here.ask(AskJob, "bad").error == "RuntimeError: no more"
+    assert here.state.jobs["bad"].error == "RuntimeError: no more"
     assert here.events("job.error") == ["job.error"]
     assert here.started("good") == ["08:31", "08:32", "08:33"]
     assert here.ledger("bad") == []
@@ -385,31 +385,7 @@ def test_a_job_in_error_is_mended_by_an_edit():
     here.define(job("a", MINUTELY))
     here.run_until("08:31:10")
     assert here.ledger() == ["08:31 succeeded"]
-    assert here.ask(AskJob, "a").status is JobStatus.IDLE
-
-
-# --- how a job is shown
-
-
-def test_a_job_is_shown_as_it_is():
-    here = world(
-        job("idle"),
-        job("busy", MINUTELY),
-        job("failed", MINUTELY),
-        job("done", AtSpec(at("08:31"))),
-    )
-    here.act("busy", FOREVER)
-    here.act("failed", Act(state=FAILED))
-    here.run_until("08:31:10")
-    shown = {name: here.ask(AskJob, name).status for name in here.jobs}
-    assert shown == {
-        "idle": JobStatus.IDLE,
-        "busy": JobStatus.RUNNING,
-        "failed": JobStatus.ERROR,
-        "done": JobStatus.FINISHED,
-    }
-    assert here.ask(AskJob, "idle").next_at == at("09:00")
-    assert here.ask(AskJob, "nobody") is None
+    assert here.state.jobs["a"].hold is None
 
 
 def test_doubt_about_the_definitions_asks_for_all_of_them():

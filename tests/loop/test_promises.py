@@ -203,13 +203,6 @@ def test_the_loop_does_not_spin_while_it_shuts_down():
 # --- answers and accounts
 
 
-def test_a_request_that_is_repeated_is_answered_again():
-    here = world(job())
-    here.say(TriggerJob("r1", "a", here.now, slot=7))
-    here.say(TriggerJob("r1", "a", here.now, slot=8))
-    assert here.replies[8] == here.replies[7]
-
-
 def test_a_catch_up_is_completed_although_the_cap_took_some_of_it():
     here = world(job("a", MINUTELY, **catching_up("all", backlog_max=3)))
     here.act("a", Act(lasts_us=20 * MINUTE), Act())

@@ -7,9 +7,6 @@ import json
 import pytest
 
 from evertick.loop.messages import (
-    AskActiveRuns,
-    AskRun,
-    AskStatistics,
     BackfillJob,
     CancelRun,
     PauseJob,
@@ -18,7 +15,7 @@ from evertick.loop.messages import (
 )
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.ledger import Batch, Request, RequestKind
-from evertick.model.lifecycle import FAILED, RUNNING, Trigger
+from evertick.model.lifecycle import FAILED, Trigger
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
 from evertick.operations import answer_to, message_of, resume_request, submit
@@ -44,11 +41,11 @@ def answer_of(here, request_id):
 def test_a_run_is_started_with_its_parameters_and_answered_with_its_id():
     here = world(job())
     asked(here, "r1")
-    here.say(TriggerJob("r1", "a", here.now, Trigger.API, params='{"day": 1}', slot=5))
+    here.say(TriggerJob("r1", "a", here.now, Trigger.API, params='{"day": 1}'))
     here.run_for(10 * SECOND)
     assert here.launches[0][1].params == '{"day": 1}'
     assert here.ledger() == ["08:30 succeeded api"]
-    assert here.replies[5] == {"run_id": "a@2026-03-02T08:30:00Z~r1"} == answer_of(here, "r1")
+    assert answer_of(here, "r1") == {"run_id": "a@2026-03-02T08:30:00Z~r1"}
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -101,27 +98,27 @@ def test_a_request_is_answered_in_the_same_transaction_as_what_it_asked_for():
 @pytest.mark.parametrize(
     "message",
     [
-        pytest.param(TriggerJob("r", "nobody", 0, slot=1), id="a run"),
-        pytest.param(CancelRun("r", "nobody", slot=1), id="a cancellation"),
-        pytest.param(PauseJob("r", "nobody", slot=1), id="a pause"),
-        pytest.param(BackfillJob("r", "nobody", [], SKIP, slot=1), id="a backfill"),
+        pytest.param(TriggerJob("r", "nobody", 0), id="a run"),
+        pytest.param(CancelRun("r", "nobody"), id="a cancellation"),
+        pytest.param(PauseJob("r", "nobody"), id="a pause"),
+        pytest.param(BackfillJob("r", "nobody", [], SKIP), id="a backfill"),
     ],
 )
 def test_a_request_about_a_job_that_is_not_there_is_answered_so(message):
     here = world(job())
     here.say(message)
-    assert here.replies[1]["error"] == "not-found"
-    assert "nobody" in here.replies[1]["text"]
+    answer = here.answer("r")
+    assert answer["error"] == "not-found"
+    assert "nobody" in answer["text"]
 
 
 # --- cancelling
 
 
 def cancel(here, when=None, name="a"):
-    here.say(
-        CancelRun(f"c{len(here.turns)}", name, None if when is None else RunKey(name, at(when)), by="ann", slot=99)
-    )
-    return here.replies[99]
+    request_id = f"c{len(here.turns)}"
+    here.say(CancelRun(request_id, name, None if when is None else RunKey(name, at(when)), by="ann"))
+    return here.answer(request_id)
 
 
 def test_an_occurrence_that_has_not_come_is_cancelled_alone():
@@ -290,24 +287,11 @@ def test_a_backfill_can_be_cancelled():
     assert here.ledger() == [f"{clock_of(one)} cancelled backfill" for one in THREE]
 
 
-# --- questions
-
-
-def test_questions_about_runs_are_answered_from_what_is_known_now():
-    here = world(job("a"), job("b"))
-    here.act("a", FOREVER)
-    here.run_until("09:00:10")
-    (active,) = here.ask(AskActiveRuns)
-    assert active.key == RunKey("a", at("09:00"))
-    assert here.ask(AskRun, active.key).state is RUNNING
-    assert here.ask(AskRun, RunKey("a", at("10:00"))) is None
-
-
 def test_statistics_count_what_was_done():
     here = world(job("a", MINUTELY, overlap=SKIP))
     here.act("a", Act(lasts_us=70 * SECOND))
     here.run_until("08:34:30")
-    statistics = here.ask(AskStatistics)
+    statistics = here.state.statistics
     assert (statistics.entered, statistics.launched) == (4, 2)
     assert statistics.ended == {"succeeded": 2}
     assert statistics.skipped == {"overlap": 2}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evertick.loop.messages import AskRun, LaunchRefused, RunFinished, RunHeartbeat, RunLost, RunStarted
+from evertick.loop.messages import LaunchRefused, RunFinished, RunHeartbeat, RunLost, RunStarted
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SUCCEEDED, TIMED_OUT
 from evertick.model.policy import OnExecutorLost
@@ -303,12 +303,12 @@ def test_the_ledger_refuses_to_overwrite_an_end():
     assert here.ledger() == ["09:00 succeeded"]
 
 
-def test_an_ended_run_is_answered_from_memory_for_the_grace_and_then_forgotten():
+def test_an_ended_run_is_remembered_for_the_grace_and_then_forgotten():
     here = world(job())
     here.run_until("09:00:25")
-    assert here.ask(AskRun, NINE).state is SUCCEEDED
+    assert [ended.run.key for ended in here.state.recent] == [NINE]
     here.run_until("09:00:40")
-    assert here.ask(AskRun, NINE) is None
+    assert not here.state.recent
 
 
 def test_a_fence_grows_with_each_attempt_and_each_owner():

@@ -7,8 +7,9 @@ import pytest
 from evertick.model.ledger import JobRecord
 from evertick.model.lifecycle import WAITING, SkipReason
 from evertick.model.policy import Missed
-from evertick.operations import explain, fires_until, history, preview_catchup, read_run_id
+from evertick.operations import explain, fires_until, preview_catchup
 from evertick.operations.rules import overlap_words
+from evertick.store import RunFilter
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key
 
 
@@ -26,7 +27,7 @@ def test_a_start_now_would_catch_up_by_the_policy(store, written, kept, skipped)
     fill(store, watermark=1.5)
     found = preview_catchup(store, job(TEXT + written), at(5.5))
     assert (found.watermark, found.kept, found.skipped) == (at(1.5), kept, skipped)
-    assert history(store).rows == ()
+    assert store.query(RunFilter(), None, 10).rows == []
 
 
 def test_a_choice_may_take_the_place_of_the_policy(store):
@@ -99,12 +100,3 @@ def test_the_rules_of_a_job_are_told_with_their_places():
 )
 def test_the_overlap_rule_is_told_in_the_word_it_was_written_with(written, words):
     assert overlap_words(job(TEXT + written)) == words
-
-
-def test_history_goes_on_where_the_page_before_ended(store):
-    fill(store, *(entry(hour) for hour in range(5)), watermark=5)
-    first = history(store, "etl", limit=3)
-    assert [row.key for row in first.rows] == [key(4), key(3), key(2)]
-    assert first.after is not None
-    rest = history(store, "etl", limit=3, after=read_run_id(first.after))
-    assert ([row.key for row in rest.rows], rest.after) == ([key(1), key(0)], None)

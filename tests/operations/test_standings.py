@@ -8,7 +8,7 @@ from evertick.model.bucket import bucket_of
 from evertick.model.instant import MINUTE
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, SKIPPED, WAITING, JobStatus, SkipReason
-from evertick.operations import list_standings, standing_of
+from evertick.operations import standing_of
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
 
@@ -27,7 +27,7 @@ from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 def test_a_job_stands_as_its_record_says(store, record, written, status):
     fill(store, watermark=4, **record)
     jobs = {} if written is None else {"etl": job(TEXT + written)}
-    (found,) = list_standings(store, jobs, at(4.5))
+    found = standing_of(store, "etl", jobs, at(4.5))
     assert found.status is status
     assert (found.next_at is None) is (status is not JobStatus.IDLE and not record.get("has_failed"))
 
@@ -59,17 +59,3 @@ def test_the_floor_lifts_the_watermark_of_a_job_that_is_not_held(store):
     fill(store, watermark=4)
     store.commit(Batch(by="a1/1#2", floors={bucket_of("etl"): at(5)}))
     assert standing_of(store, "etl", {}, at(5)).watermark == at(5)
-
-
-def test_jobs_of_the_folder_and_of_the_ledger_are_listed_together(store):
-    fill(store, watermark=4)
-    found = list_standings(store, {"new": job(name="new")}, at(4.5))
-    assert [(one.job_id, one.watermark is None, one.zone) for one in found] == [
-        ("etl", False, "Europe/Berlin"),
-        ("new", True, "Europe/Berlin"),
-    ]
-
-
-def test_without_a_ledger_the_folder_alone_is_listed():
-    (found,) = list_standings(None, {"etl": job()}, at(4.5))
-    assert (found.status, found.next_at, found.watermark) == (JobStatus.IDLE, at(5), None)

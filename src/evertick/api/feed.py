@@ -13,7 +13,7 @@ import logging
 import secrets
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -117,20 +117,11 @@ class Feed:
         data = json.dumps(known, ensure_ascii=False, separators=(",", ":"))
         return f"id: {self.name}-{told.number}\nevent: {told.kind}\ndata: {data}\n\n".encode("utf-8", "replace")
 
-    async def listen(self, after: int | None = None) -> AsyncIterator[Told | None]:
-        """Events as they come, from behind a number where it is still known; None when it is time for a sign of life.
-
-        A number that is too old, or of another start of this server, begins with a reset.
-        """
-        async with contextlib.aclosing(self.gather(after)) as gathering:
-            async for some in gathering:
-                for told in some:
-                    yield told
-                if not some:
-                    yield None
-
     async def gather(self, after: int | None = None) -> AsyncGenerator[list[Told], None]:
-        """The same in handfuls: all that happened since the last one. Empty when it is time for a sign of life."""
+        """Events as they come, all that happened since the last time; empty when it is time for a sign of life.
+
+        From behind a number where it is still known. One that is too old, or of another start, begins with a reset.
+        """
         listener = _Listener(asyncio.get_running_loop())
         with self._lock:
             missed = [] if after is None else [told for told in self._kept if told.number > after]

@@ -19,7 +19,6 @@ from evertick.errors import (
     DefinitionError,
     EvertickError,
     ExecutorUnavailable,
-    InboxFull,
     NotFound,
     SchedulerLockError,
     SettingsError,
@@ -37,7 +36,6 @@ STATUSES: tuple[tuple[type[EvertickError], int], ...] = (
     (Conflict, 409),
     (SchedulerLockError, 409),
     (DefinitionError, 422),
-    (InboxFull, 503),
     (ExecutorUnavailable, 503),
     (AuditUnavailable, 503),
     (StoreUnavailable, 503),
@@ -70,7 +68,7 @@ def of_error(error: EvertickError) -> Response:
         more = {"suggestions": list(error.suggestions)}
     elif isinstance(error, LogUnavailable):
         more = {"absent_log": absent_data(error.absent)}
-    headers = {"retry-after": "5"} if isinstance(error, InboxFull | StoreUnavailable) else None
+    headers = {"retry-after": "5"} if isinstance(error, StoreUnavailable) else None
     return problem(status_of(error), str(error), headers=headers, **more)
 
 

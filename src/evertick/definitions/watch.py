@@ -214,22 +214,6 @@ class FolderWatch:
         self._taken, self._told = dict(jobs), errors
 
 
-def watch_folder(
-    path: str | Path,
-    settings: Settings | None,
-    on_change: Callable[[FolderChanged], None],
-    stop: threading.Event,
-    interval_seconds: float = INTERVAL_SECONDS,
-) -> FolderWatch:
-    """Load a folder and watch it in a thread of its own until `stop` is set; `snapshot` is good at once."""
-    watch = FolderWatch(path, settings)
-    watch.load()
-    threading.Thread(
-        target=watch.run, args=(on_change, stop, interval_seconds), name="definitions", daemon=True
-    ).start()
-    return watch
-
-
 def _in_words(folder: Folder) -> dict[str, list[str]]:
     return {file: [str(error) for error in errors] for file, errors in folder.errors.items()}
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,29 +59,6 @@ class ControlClient:
                 told = _told(line)
                 if told is not None:
                     yield told
-
-    async def astatus(self) -> Mapping[str, Any] | None:
-        return await asyncio.to_thread(self.status)
-
-    async def aevents(self, after: int | None = None, feed: str | None = None) -> AsyncIterator[Mapping[str, Any]]:
-        """As `events`, for asyncio."""
-        try:
-            with address_of(self.path) as address:
-                reader, writer = await asyncio.wait_for(
-                    asyncio.open_unix_connection(address, limit=ANSWER_MAX), self._timeout
-                )
-        except (OSError, TimeoutError):
-            return
-        try:
-            writer.write(_question({"ask": "events", "after": after, "feed": feed}))
-            while line := await asyncio.wait_for(reader.readline(), 60.0):
-                told = _told(line)
-                if told is not None:
-                    yield told
-        except (OSError, TimeoutError, ValueError):
-            return
-        finally:
-            writer.close()
 
     def _connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

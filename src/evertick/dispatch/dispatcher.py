@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -27,12 +26,11 @@ from evertick.loop.effects import (
     Reconcile,
     Record,
     Release,
-    Reply,
     Resync,
     Stop,
     TellStep,
 )
-from evertick.loop.messages import LaunchRefused, Message, ReplySlot, ReportsRead, RunLost, Shutdown, TimePassed
+from evertick.loop.messages import LaunchRefused, Message, ReportsRead, RunLost, Shutdown, TimePassed
 from evertick.loop.state import State
 from evertick.loop.statistics import Histogram
 from evertick.model.instant import SECOND
@@ -81,8 +79,6 @@ class Dispatcher:
         """Why this node must stop at once."""
         self._ends_runs = False
         """Whether runs that have not ended by then are ended, and waited for a while longer."""
-        self._replies: dict[ReplySlot, asyncio.Future[object]] = {}
-        self._next_slot = 1
         self.turns = Histogram()
         """How long each iteration took, carrying out included."""
         self.turned_at_us = clock.monotonic_us()
@@ -118,18 +114,6 @@ class Dispatcher:
             wait = (decision.wake_at - self._clock.now()) / SECOND
             self.turns_at_us = self._clock.monotonic_us() + int(wait * SECOND)
             await self._inbox.wait(min(wait, SLEEP_MAX_SECONDS))
-
-    async def ask(self, build: Callable[[ReplySlot], Message]) -> object:
-        """Send a message with a reply slot and wait for the answer; `InboxFull` when the loop is behind."""
-        slot = self._next_slot
-        self._next_slot += 1
-        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._replies[slot] = future
-        try:
-            self._inbox.ask(build(slot))
-            return await future
-        finally:
-            self._replies.pop(slot, None)
 
     def shut_down(self, patience_seconds: float, *, ends_runs: bool = False) -> None:
         """Start nothing more, and leave when all runs have ended or patience is over; again, with less, hurries."""
@@ -187,10 +171,6 @@ class Dispatcher:
             case Stop(key, attempt, detail):
                 for executor in self._executors.values():
                     executor.stop(key, attempt, detail)
-            case Reply(slot, value):
-                future = self._replies.get(slot)
-                if future is not None and not future.done():
-                    future.set_result(value)
             case Reconcile(runs):
                 self._reconcile(runs)
             case LookUp(keys):

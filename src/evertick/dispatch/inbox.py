@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
-from collections.abc import Iterable
 
-from evertick.errors import InboxFull
 from evertick.loop.messages import Message
 
 
 class Inbox:
-    """Bounded for those who ask, unbounded for those who report.
+    """Unbounded: what arrives here has happened already, or is claimed from the ledger in portions.
 
-    A person's request may be turned away with a clear error and sent again. What an executor or the ledger says has
-    happened already: it is as many messages as there are runs and batches in flight, and is never turned away.
+    It is as many messages as there are runs and batches in flight, and none is turned away.
     """
 
-    def __init__(self, requests_max: int) -> None:
-        self._requests_max = requests_max
+    def __init__(self) -> None:
         self._messages: deque[Message] = deque()
-        self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_some: asyncio.Event | None = None
         self._is_signalled = False
@@ -33,24 +27,9 @@ class Inbox:
         if self._messages:
             self._has_some.set()
 
-    def ask(self, message: Message) -> None:
-        """Take a request, or raise `InboxFull`; from any thread."""
-        with self._lock:
-            if len(self._messages) >= self._requests_max:
-                raise InboxFull(
-                    f"{len(self._messages)} messages are waiting for the loop, which is the limit. "
-                    "Try again in a moment; if this lasts, look at the planner's lag."
-                )
-            self._messages.append(message)
-        self.wake()
-
     def report(self, message: Message) -> None:
         """Take what has happened; from any thread."""
         self._messages.append(message)
-        self.wake()
-
-    def report_all(self, messages: Iterable[Message]) -> None:
-        self._messages.extend(messages)
         self.wake()
 
     def drain(self) -> list[Message]:

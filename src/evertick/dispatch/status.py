@@ -120,7 +120,7 @@ class Status:
                 for name, queue in state.queues.items()
             },
             "ring": len(state.ring),
-            "inbox": {"waiting": len(self._inbox), "limit": state.settings.inbox_max},
+            "inbox": {"waiting": len(self._inbox)},
             "writer": {
                 "backlog": writer.backlog if writer is not None else 0,
                 "batches": len(state.batches),

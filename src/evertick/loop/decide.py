@@ -16,10 +16,6 @@ from evertick.loop.effects import Decision, Resync
 from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed, settle_catchup
 from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due, retry_homeless
 from evertick.loop.messages import (
-    AskActiveRuns,
-    AskJob,
-    AskRun,
-    AskStatistics,
     AttemptSeen,
     BackfillJob,
     BatchCommitted,
@@ -167,14 +163,6 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             requests.resume(state, turn, message)
         case BackfillJob():
             requests.backfill(state, turn, message)
-        case AskActiveRuns():
-            requests.active_runs(state, turn, message)
-        case AskRun():
-            requests.one_run(state, turn, message)
-        case AskJob():
-            requests.one_job(state, turn, message)
-        case AskStatistics():
-            requests.statistics(state, turn, message)
         case Shutdown(ends_runs):
             state.is_stopping = True
             if ends_runs:

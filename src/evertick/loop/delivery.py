@@ -25,7 +25,6 @@ class Identity(Enum):
     STATE = (
         "nothing: it says how things are, as a whole, so that the same again changes nothing and the last one counts"
     )
-    QUESTION = "its reply slot: it changes nothing"
 
 
 IDENTITY: Final[Mapping[type, Identity]] = {
@@ -65,10 +64,6 @@ IDENTITY: Final[Mapping[type, Identity]] = {
     m.BackfillJob: Identity.REQUEST,
     m.ForwardedReport: Identity.REQUEST,
     m.ChainArrived: Identity.REQUEST,
-    m.AskActiveRuns: Identity.QUESTION,
-    m.AskRun: Identity.QUESTION,
-    m.AskJob: Identity.QUESTION,
-    m.AskStatistics: Identity.QUESTION,
 }
 """Of every kind of message; `tests/loop/test_delivery.py` delivers each of them again."""
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from evertick.loop.messages import ReplySlot
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Batch
@@ -117,11 +116,6 @@ class Release(NamedTuple):
     buckets: Sequence[int]
 
 
-class Reply(NamedTuple):
-    slot: ReplySlot
-    value: object
-
-
 class Log(NamedTuple):
     """Something happened: an event in the words of the glossary."""
 
@@ -158,7 +152,6 @@ Effect: TypeAlias = (
     | ReadReports
     | TellStep
     | Release
-    | Reply
     | Log
     | Notify
     | Resync

@@ -28,10 +28,6 @@ from evertick.model.report import (
 from evertick.model.run import LedgerRow, RunKey
 
 __all__ = [
-    "AskActiveRuns",
-    "AskJob",
-    "AskRun",
-    "AskStatistics",
     "AttemptSeen",
     "BackfillJob",
     "BatchCommitted",
@@ -55,7 +51,6 @@ __all__ = [
     "OutcomesSeen",
     "PauseJob",
     "PlacementsRecalled",
-    "ReplySlot",
     "ReportsRead",
     "ResumeJob",
     "RunFinished",
@@ -73,7 +68,6 @@ __all__ = [
     "TriggerJob",
 ]
 
-ReplySlot: TypeAlias = int
 """Names the place where an asker waits; the loop only hands it back."""
 
 
@@ -241,7 +235,6 @@ class TriggerJob(NamedTuple):
     submitted_at: Instant
     trigger: Trigger = Trigger.MANUAL
     params: str = ""
-    slot: ReplySlot | None = None
     detail: str = ""
     """In words, what it is for."""
     parents: tuple[Parent, ...] = ()
@@ -255,14 +248,12 @@ class CancelRun(NamedTuple):
     job_id: str
     key: RunKey | None = None
     by: str = ""
-    slot: ReplySlot | None = None
 
 
 class PauseJob(NamedTuple):
     request_id: str
     job_id: str
     note: str = ""
-    slot: ReplySlot | None = None
     submitted_at: Instant = 0
     """A pause or resume that was asked for before one that is carried out already is out of date."""
 
@@ -272,7 +263,6 @@ class ResumeJob(NamedTuple):
     job_id: str
     keep: Missed | None = None
     """What to do with what was missed; None: what the job's own policy says."""
-    slot: ReplySlot | None = None
     submitted_at: Instant = 0
 
 
@@ -285,7 +275,6 @@ class BackfillJob(NamedTuple):
     overlap: Overlap
     gap_us: int = 0
     """At least this long between two starts."""
-    slot: ReplySlot | None = None
 
 
 class ForwardedReport(NamedTuple):
@@ -306,27 +295,6 @@ class ChainArrived(NamedTuple):
     at: Instant
     run: str = ""
     """The id of the run that succeeded."""
-
-
-# --- questions, answered at once
-
-
-class AskActiveRuns(NamedTuple):
-    slot: ReplySlot
-
-
-class AskRun(NamedTuple):
-    slot: ReplySlot
-    key: RunKey
-
-
-class AskJob(NamedTuple):
-    slot: ReplySlot
-    job_id: str
-
-
-class AskStatistics(NamedTuple):
-    slot: ReplySlot
 
 
 Message: TypeAlias = (
@@ -366,8 +334,4 @@ Message: TypeAlias = (
     | BackfillJob
     | ForwardedReport
     | ChainArrived
-    | AskActiveRuns
-    | AskRun
-    | AskJob
-    | AskStatistics
 )

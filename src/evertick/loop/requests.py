@@ -9,10 +9,6 @@ from evertick.loop.enter import RESUMED
 from evertick.loop.fire import cancel, drop_waiting_retries
 from evertick.loop.jobs import hold, release
 from evertick.loop.messages import (
-    AskActiveRuns,
-    AskJob,
-    AskRun,
-    AskStatistics,
     BackfillJob,
     CancelRun,
     PauseJob,
@@ -20,22 +16,19 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.loop.ownership import backfill_params
-from evertick.loop.rows import row_of
 from evertick.loop.runs import Lane
-from evertick.loop.state import Hold, JobFacts, JobState, State
+from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.facts import Facts, facts_text
 from evertick.model.ids import origin_of
-from evertick.model.lifecycle import PLANNED, JobStatus, Trigger
-from evertick.model.run import Entry, LedgerRow, RunKey
-from evertick.planning.schedules import compile_all, next_of
+from evertick.model.lifecycle import PLANNED, Trigger
+from evertick.model.run import Entry, RunKey
 
 
 def _take(state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob) -> bool:
     """Whether to carry a request out: not a second time, and only for a job of this node."""
     handled = answer_known(state, message.request_id)
     if handled is not None:
-        turn.reply(message.slot, handled.answer)
         return False
     if not state.owns(message.job_id):
         return False  # its owner will claim it
@@ -54,19 +47,17 @@ def _take(state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob |
 def _answer(
     state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob, **answer: object
 ) -> None:
-    _note(state, turn, message, answer)
+    _note(state, message, answer)
     turn.answer(message.request_id, message.job_id, json.dumps(answer))
 
 
 def _note(
     state: State,
-    turn: Turn,
     message: TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob,
     answer: dict[str, object],
 ) -> None:
-    """Tell the asker; the ledger is told when it is done, so that a crash in between lets it be done again."""
+    """Remember the answer; the ledger has it when it is done, so that a crash in between lets it be done again."""
     take(state, message.request_id, message.job_id, answer)
-    turn.reply(message.slot, answer)
 
 
 def trigger(state: State, turn: Turn, message: TriggerJob) -> None:
@@ -119,7 +110,7 @@ def cancel_runs(state: State, turn: Turn, message: CancelRun) -> None:
     answer: dict[str, object] = {"runs": [run.key.run_id for run in chosen]}
     going_on = {run.key for run in chosen if job.active_run(run.key) is run}
     if going_on:
-        _note(state, turn, message, answer)
+        _note(state, message, answer)
         state.cancelling[message.request_id] = (message.job_id, going_on)
     else:
         _answer(state, turn, message, **answer)
@@ -167,69 +158,5 @@ def resume(state: State, turn: Turn, message: ResumeJob) -> None:
         if message.job_id in state.resuming:
             _answer(state, turn, message, resumed=True)  # another has asked for the same already
             return
-        _note(state, turn, message, {"resumed": True})
+        _note(state, message, {"resumed": True})
         state.resuming[message.job_id] = message.request_id
-
-
-# --- questions
-
-
-def active_runs(state: State, turn: Turn, message: AskActiveRuns) -> None:
-    rows = [row for job in state.jobs.values() if job.lanes for row in _active_rows(state, turn, job)]
-    turn.reply(message.slot, rows)
-
-
-def one_run(state: State, turn: Turn, message: AskRun) -> None:
-    job = state.jobs.get(message.key.job_id)
-    run = job.find(message.key) if job else None
-    if run is not None:
-        turn.reply(message.slot, row_of(run, state.node, turn.now))
-        return
-    ended = next((ended for ended in reversed(state.recent) if ended.run.key == message.key), None)
-    turn.reply(message.slot, None if ended is None else row_of(ended.run, state.node, *ended[2:]))
-
-
-def one_job(state: State, turn: Turn, message: AskJob) -> None:
-    job = state.jobs.get(message.job_id)
-    turn.reply(message.slot, None if job is None else facts_of(state, turn, job))
-
-
-def statistics(state: State, turn: Turn, message: AskStatistics) -> None:
-    turn.reply(message.slot, state.statistics)
-
-
-def facts_of(state: State, turn: Turn, job: JobState) -> JobFacts:
-    active = tuple(_active_rows(state, turn, job))
-    is_planned = job.hold is None
-    next_at = next_of(compile_all(job.job.schedules), turn.now) if is_planned and job.job.schedules else None
-    return JobFacts(
-        job.job.id,
-        _status_of(job, has_active=bool(active), has_next=next_at is not None),
-        state.watermark_of(job),
-        next_at,
-        active,
-        sum(len(lane.waiting) for lane in (job.lanes or {}).values()),
-        job.paused_at,
-        job.pause_note,
-        job.last_success_at,
-        job.error,
-    )
-
-
-def _active_rows(state: State, turn: Turn, job: JobState) -> list[LedgerRow]:
-    return [row_of(run, state.node, turn.now) for lane in (job.lanes or {}).values() for run in lane.active.values()]
-
-
-def _status_of(job: JobState, *, has_active: bool, has_next: bool) -> JobStatus:
-    if has_active:
-        return JobStatus.RUNNING
-    match job.hold:
-        case Hold.PAUSED:
-            return JobStatus.PAUSED
-        case Hold.DISABLED | Hold.RETIRED:
-            return JobStatus.DISABLED
-        case Hold.ERROR:
-            return JobStatus.ERROR
-    if job.last_failed:
-        return JobStatus.ERROR
-    return JobStatus.IDLE if has_next or not job.job.schedules else JobStatus.FINISHED

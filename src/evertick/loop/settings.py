@@ -21,7 +21,6 @@ class LoopSettings:
     """With nothing due, how often the ledger learns how far planning has come."""
     retire_grace_us: int = 60 * SECOND
     """How long a job whose definition went away keeps its place, for an editor that deletes and creates."""
-    inbox_max: int = 10_000
     batches_in_flight_max: int = 4
     """Planning pauses while so many commits are unanswered: a slow ledger is met with patience, not with memory."""
     changes_in_flight_max: int = 100_000
@@ -38,7 +37,7 @@ class LoopSettings:
         for name in ("preread_us", "loop_interval_us", "grace_us", "flush_interval_us"):
             if getattr(self, name) <= 0:
                 raise SettingsError(f"{_said(name)} must be longer than zero.")
-        for name in ("inbox_max", "batches_in_flight_max", "changes_in_flight_max"):
+        for name in ("batches_in_flight_max", "changes_in_flight_max"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} must be at least 1.")
         self._require("preread_us", "loop_interval_us", "an occurrence must be entered before it is due")

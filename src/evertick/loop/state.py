@@ -16,10 +16,10 @@ from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Batch, RunsHeld
-from evertick.model.lifecycle import JobStatus, RunState, SkipReason
+from evertick.model.lifecycle import RunState, SkipReason
 from evertick.model.member import Member
 from evertick.model.policy import Missed, Overlap
-from evertick.model.run import Change, LedgerRow, RunKey
+from evertick.model.run import Change, RunKey
 from evertick.model.schedule import ScheduleSpec
 from evertick.planning.occurrences import OccurrenceIndex
 from evertick.routing.placing import Nowhere
@@ -159,21 +159,6 @@ class JobState:
             return run
         lane = lanes.get(key.origin)
         return lane.active.get(key) if lane else None
-
-
-class JobFacts(NamedTuple):
-    """What is told about a job."""
-
-    job_id: str
-    status: JobStatus
-    watermark: Instant
-    next_at: Instant | None
-    active: tuple[LedgerRow, ...]
-    waiting: int
-    paused_at: Instant | None
-    pause_note: str
-    last_success_at: Instant | None
-    error: str
 
 
 class PendingBatch(NamedTuple):

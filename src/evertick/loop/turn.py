@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from evertick.loop.draft import Draft, alone, by, commit_again, record
-from evertick.loop.effects import Effect, Launch, Log, Reply, Stop
-from evertick.loop.messages import ReplySlot
+from evertick.loop.effects import Effect, Launch, Log, Stop
 from evertick.loop.runs import EndedRun, OpenRun
 from evertick.loop.state import JobState, PendingBatch, State
 from evertick.model.definition import definition_text
@@ -288,10 +287,6 @@ class Turn:
         said = request_id_of("report", report.key.run_id, report.attempt, by(self.state, self.state.next_batch))
         request = Request(said, RequestKind.REPORT, report.key.job_id, json.dumps(payload), self.now)
         self._effects.append(alone(self.state, request))
-
-    def reply(self, slot: ReplySlot | None, value: object) -> None:
-        if slot is not None:
-            self._effects.append(Reply(slot, value))
 
     def do(self, effect: Effect) -> None:
         self._effects.append(effect)

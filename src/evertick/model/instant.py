@@ -13,7 +13,6 @@ from typing import TypeAlias
 Instant: TypeAlias = int
 """Microseconds since the epoch, UTC."""
 
-MICROSECOND = 1
 MILLISECOND = 1_000
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

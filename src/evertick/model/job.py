@@ -12,7 +12,7 @@ from evertick.model.constraint import Constraint
 from evertick.model.notify import Route
 from evertick.model.policy import Policy
 from evertick.model.routing import Routing
-from evertick.model.schedule import AtSpec, ScheduleSpec
+from evertick.model.schedule import ScheduleSpec
 from evertick.model.work import NOTHING, Step, Work
 
 # One of each for all the jobs that say nothing else: a node may hold a million of them.
@@ -65,10 +65,6 @@ class Job:
     def fingerprint(self) -> str:
         """Changes exactly when the start schedules do; entries planned under another one are superseded."""
         return fingerprint_of(self.schedules)
-
-    @property
-    def is_one_off(self) -> bool:
-        return bool(self.schedules) and all(isinstance(spec, AtSpec) for spec in self.schedules)
 
 
 def fingerprint_of(schedules: tuple[ScheduleSpec, ...]) -> str:

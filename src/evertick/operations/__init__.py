@@ -21,8 +21,7 @@ from evertick.operations.backfill import (
     read_overlap,
 )
 from evertick.operations.data import as_begun, run_data
-from evertick.operations.jobs import list_standings, specs_of, standing_of, zone_of
-from evertick.operations.pages import history
+from evertick.operations.jobs import specs_of, standing_of, zone_of
 from evertick.operations.preview import fires_until, preview_catchup
 from evertick.operations.proof import verify
 from evertick.operations.reasons import Why, why
@@ -55,8 +54,6 @@ __all__ = [
     "find_run",
     "fires_until",
     "forwarded_reports",
-    "history",
-    "list_standings",
     "live_nodes",
     "message_of",
     "messages_of",

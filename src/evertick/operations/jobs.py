@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -39,32 +38,6 @@ class JobStanding:
     retired_at: Instant | None = None
     error: str = ""
     last_success_at: Instant | None = None
-
-
-def list_standings(store: Store | None, jobs: Mapping[str, Job], now: Instant) -> list[JobStanding]:
-    """Every job by its id; without a ledger, what the definitions alone can tell."""
-    if store is None:
-        return [_standing(job.id, job, None, job.schedules, None, (), None, now) for _, job in sorted(jobs.items())]
-    snapshot = store.load()
-    records = {record.job_id: record for record in snapshot.jobs}
-    specs = current_specs(store.schedules([job_id for job_id in records if job_id not in jobs]))
-    last = store.newest(records)
-    open_runs: dict[str, list[LedgerRow]] = defaultdict(list)
-    for row in snapshot.open_runs:
-        open_runs[row.key.job_id].append(row)
-    return [
-        _standing(
-            job_id,
-            jobs.get(job_id),
-            records.get(job_id),
-            jobs[job_id].schedules if job_id in jobs else specs.get(job_id, ()),
-            watermark_of(records.get(job_id), snapshot.floors),
-            open_runs[job_id],
-            newest_of(last, job_id),
-            now,
-        )
-        for job_id in sorted({*records, *jobs})
-    ]
 
 
 def standing_of(store: Store, job_id: str, jobs: Mapping[str, Job], now: Instant) -> JobStanding:

@@ -120,7 +120,6 @@ def message_of(request: Request) -> RequestMessage:
                 at,
                 Trigger(payload["trigger"]),
                 payload["params"],
-                None,
                 payload.get("detail", ""),
                 tuple(Parent(*parent) for parent in payload.get("parents", ())),
             )

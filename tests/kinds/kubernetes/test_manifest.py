@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evertick.kinds.kubernetes.manifest import job_manifest, main_container, pod_spec
+from evertick.kinds.kubernetes.manifest import CONTAINER, job_manifest, pod_spec
 from evertick.kinds.kubernetes.names import LABEL_MAX, annotations_of, job_name, labels_of
 from evertick.kinds.kubernetes.overlay import laid_over
 from evertick.model.instant import MILLISECOND, SECOND
@@ -35,7 +35,8 @@ def manifest(pod: Pod = BUSYBOX, **known):
 
 
 def container(pod: Pod, **known):
-    return main_container(pod_spec(pod, known.pop("env", {}), **known))
+    spec = pod_spec(pod, known.pop("env", {}), **known)
+    return next(one for one in spec["containers"] if one["name"] == CONTAINER)
 
 
 class TestNames:

@@ -71,10 +71,6 @@ class FleetDesk:
         self._shown: tuple[Member, ...] | None = None
         self.members: Sequence[Member] = ()
 
-    @property
-    def open_tasks(self) -> int:
-        return len(self._tasks)
-
     # What the loop wants
 
     def launch(

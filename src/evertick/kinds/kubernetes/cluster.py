@@ -46,11 +46,6 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
 
-    @property
-    def is_passing(self) -> bool:
-        """Whether the same may be answered otherwise later: too much to do, or not quite up."""
-        return self.status == 429 or self.status >= 500
-
 
 class ApiAway(Exception):
     """The cluster did not answer; unless `is_unsent`, what was asked may have been done. It may be asked again."""

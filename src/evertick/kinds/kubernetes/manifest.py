@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from evertick.kinds.kubernetes.overlay import Json, laid_over
 from evertick.model.instant import SECOND
@@ -103,7 +103,3 @@ def _variables(pod: Pod, env: Mapping[str, str]) -> list[Json]:
 def _literal(value: str) -> str:
     """As the container shall see it: the cluster puts variables in for `$(NAME)`, and a parameter is never a text."""
     return value.replace("$", "$$")
-
-
-def main_container(spec: Mapping[str, Any]) -> Json:
-    return next(one for one in spec["containers"] if one["name"] == CONTAINER)
