@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,8 +21,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+ROOT = Path(__file__).parent.parent
+
 WORKERS_PER_CORE = 2.0
 """Much of the suite waits for processes, leases and browsers: more workers than cores keep the cores busy meanwhile."""
+FAST_WORKERS_PER_CORE = 1.0
+"""The fast tests wait for nothing, and each worker more collects all of them once more."""
 
 # No deadline: a busy machine is not a defect, and timings belong in bench/.
 settings.register_profile("evertick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -51,18 +56,32 @@ class Alarm:
             terminal.write_line(f"\nFAILED {report.nodeid} ({report.when})\n{report.longreprtext[-3_000:]}")
 
 
+def is_fast_only(config: pytest.Config) -> bool:
+    """Whether this is `make check`."""
+    return config.option.markexpr == "not slow"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Alarm(config))
+    gc.disable()  # what is collected stays: there is nothing to be found in it
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    return max(2, int(len(os.sched_getaffinity(0)) * WORKERS_PER_CORE))
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    per_core = FAST_WORKERS_PER_CORE if is_fast_only(config) else WORKERS_PER_CORE
+    return max(2, int(len(os.sched_getaffinity(0)) * per_core))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    # All of their tests would be left out; to import them takes seconds.
+    is_slow = collection_path.relative_to(ROOT).with_suffix("").as_posix() in SLOW
+    return True if is_slow and is_fast_only(config) else None
 
 
 def pytest_collection_finish() -> None:
     # Thousands of tests and all that was imported stay: the collector need not look through them again and again.
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

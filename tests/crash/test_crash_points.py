@@ -15,7 +15,7 @@ from tests.share import share
 
 ROOT = Path(__file__).parent.parent.parent
 MEMORY = Path("/dev/shm")
-TRIED = {"sqlite": 45, "files": 200, "postgres": 20, "mysql": 20}
+TRIED = {"sqlite": 25, "files": 100, "postgres": 12, "mysql": 12}
 """At so many of the calls it dies, at all of them in a soak; at other ones on each store."""
 
 

@@ -373,7 +373,14 @@ def test_every_kind_of_message_says_what_it_is_recognised_by():
     assert set(IDENTITY) == set(get_args(Message))
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [
+        # Hours of a world in which hardly anything happens.
+        pytest.param(way, id=name, marks=[pytest.mark.slow] if name == "again much later" else [])
+        for name, way in WAYS.items()
+    ],
+)
 @pytest.mark.parametrize("kind", get_args(Message), ids=lambda kind: kind.__name__)
 def test_a_message_that_is_delivered_again_changes_nothing(undisturbed, kind, way):
     assert kind in STORIES, f"there is no story in which {kind.__name__} comes to pass: add one"
