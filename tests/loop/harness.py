@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import Any
 
-from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall
+from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall, stops
 from evertick.dispatch.taking import read_gained
 from evertick.dispatch.writer import answered, commit_around
 from evertick.errors import Fenced
@@ -23,6 +23,7 @@ from evertick.loop.effects import (
     Log,
     LookUp,
     LookUpOutcomes,
+    LookUpStops,
     ReadReports,
     Recall,
     Reconcile,
@@ -45,11 +46,12 @@ from evertick.loop.messages import (
 from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
+from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_text, to_datetime
 from evertick.model.job import Job
 from evertick.model.lifecycle import OPEN, SUCCEEDED, RunState, Trigger
 from evertick.model.policy import Missed, Overlap, OverlapKind, Policy, Retry
-from evertick.model.run import LedgerRow
+from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.model.schedule import CronSpec, ScheduleSpec
 from evertick.operations import forwarded_reports
 from evertick.store import RunFilter
@@ -171,7 +173,7 @@ class World:
         self.incarnation = f"start-{next(self._numbers)}"
         self.born_at = self.now
         self.state = State(self.settings, "node", self.incarnation, self.now)
-        self.writes: list[Commit | Record | LookUp | LookUpOutcomes | Audit | ReadReports] = []
+        self.writes: list[Commit | Record | LookUp | LookUpOutcomes | LookUpStops | Audit | ReadReports] = []
         self.turns.clear()
         self.inbox: list[Message] = [
             DefinitionsResynced(list(self.jobs.values()), self.are_whole),
@@ -197,6 +199,12 @@ class World:
     def lost(self, *buckets: int, is_fenced: bool = False) -> BucketsLost:
         """What is said when these buckets go, as far as this node has them."""
         return BucketsLost({one: self.state.epochs[one] for one in buckets if one in self.state.epochs}, is_fenced)
+
+    def want_stop(self, key: RunKey) -> None:
+        """The node that owns the job of a run by now wants it ended."""
+        row = next(row for row in self.rows(key.job_id) if row.key == key)
+        facts = facts_text(Facts(stop="cancelled by its owner"))
+        assert not self.store.record([Change(key, row.state, self.now, row.fence, row.attempt, facts=facts)])
 
     def _give_up(self, names: Sequence[str]) -> None:
         for holder in ("node", "other"):
@@ -313,7 +321,7 @@ class World:
                 self.executor.stop(effect)
             case Reconcile():
                 self.executor.reconcile(effect)
-            case LookUp() | LookUpOutcomes() | Audit() | ReadReports():
+            case LookUp() | LookUpOutcomes() | LookUpStops() | Audit() | ReadReports():
                 self.writes.append(effect)
             case TellStep():
                 self.told.append(effect)
@@ -334,6 +342,8 @@ class World:
                         self.inbox.append(BatchFenced(number, fenced.buckets))
                 case LookUpOutcomes() as asked:
                     self.inbox += outcomes(self.store, asked)
+                case LookUpStops() as asked:
+                    self.inbox += stops(self.store, asked)
                 case Audit() as audit:
                     self.inbox += open_runs(self.store, audit)
                 case ReadReports(number, buckets):

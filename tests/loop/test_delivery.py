@@ -43,6 +43,7 @@ from evertick.loop.messages import (
     RunUnknown,
     Shutdown,
     StepsSeen,
+    StopsSeen,
     SubRunsSeen,
     SubRunUnwanted,
     SubRunWanted,
@@ -261,6 +262,18 @@ def buckets_move(here: Redelivering) -> None:
     here.run_until("11:20")
 
 
+def ended_for_its_owner(here: Redelivering) -> None:
+    here.act("a", Act(lasts_us=None), Act())
+    here.run_until("09:01")
+    here.say(here.lost(bucket_of("a")))
+    here.run_until("09:02")
+    here.want_stop(NINE)
+    here.run_until("10:10")
+    here.say(here.gain([bucket_of("a")]))
+    here.claim()
+    here.run_until("11:20")
+
+
 def taken_behind_its_back(here: Redelivering) -> None:
     here.run_until("09:10")
     here.steal(bucket_of("c"))
@@ -321,6 +334,7 @@ STORIES: dict[type, Callable[[Redelivering], None]] = {
     **dict.fromkeys((MembersSeen, PlacementsRecalled), on_the_fleet),
     **dict.fromkeys((DefinitionsChanged, DefinitionsDoubtful), definitions_change),
     **dict.fromkeys((BucketsGained, BucketsLost, LeaseRenewed, OrphansFound), buckets_move),
+    StopsSeen: ended_for_its_owner,
     BatchFenced: taken_behind_its_back,
     **dict.fromkeys((NodesSeen, ForwardedReport), a_run_of_another_node),
     ReportsRead: a_run_of_a_node_that_is_gone,

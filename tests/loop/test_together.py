@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from evertick.dispatch.lookup import stops
+from evertick.loop.effects import LookUpStops, Stop
 from evertick.loop.messages import (
     CancelRun,
     ForwardedReport,
     LeaseRenewed,
+    NodesSeen,
+    OrphansFound,
     RunFinished,
     RunHeartbeat,
     RunStarted,
@@ -17,13 +21,16 @@ from evertick.loop.messages import (
 )
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.chain import After
+from evertick.model.facts import read_facts
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.ledger import Batch, Request, RequestKind
-from evertick.model.lifecycle import LOST, SUCCEEDED
+from evertick.model.lifecycle import CANCELLED, LOST, SUCCEEDED
 from evertick.model.run import RunKey
+from tests.loop.executor import Act
 from tests.loop.harness import FOREVER, WAIT, World, at, job, world
 from tests.loop.test_chains import after, claim
 from tests.loop.test_fleet import taken_over
+from tests.simulator.desk import Desk
 
 NINE, TEN = RunKey("a", at("09:00")), RunKey("a", at("10:00"))
 
@@ -154,3 +161,48 @@ def test_a_run_of_a_job_that_went_away_may_go_on_as_long_as_it_is_heard_of():
         here.run_for(20 * SECOND)
         here.say(RunHeartbeat(NINE, 1))
     assert reports(here) == []
+
+
+def test_a_run_of_a_job_that_went_away_is_ended_once_when_its_owner_wants_it():
+    """Its handlers would be ended by being asked once more."""
+    here = world(job())
+    here.act("a", Act(lasts_us=None, stop_takes_us=MINUTE))
+    here.run_until("09:00:05")
+    here.say(here.lost(bucket_of("a")))
+    here.run_for(10 * SECOND)
+    assert here.stops == []
+    here.want_stop(NINE)
+    here.run_for(30 * SECOND)
+    assert [(stop.key, stop.detail) for _, stop in here.stops] == [(NINE, "cancelled by its owner")]
+    here.run_for(MINUTE)
+    assert reports(here) == [RequestKind.REPORT]
+    assert len(here.stops) == 1
+
+
+def test_a_run_that_another_node_has_is_wanted_ended_in_the_ledger():
+    here = world(job())
+    here.act("a", FOREVER)
+    here.executor.name = "local@east"
+    here.run_until("09:00:05")
+    here.restart(after=SECOND, told=[NodesSeen(frozenset({"node", "east"}))])
+    here.run_for(SECOND)
+    here.say(CancelRun("r1", "a", NINE, by="anna"))
+    assert read_facts(here.line("09:00").facts).stop == "cancelled by anna"
+    here.say(ForwardedReport("report/1", RunFinished(NINE, 1, here.now, CANCELLED), "east"))
+    assert here.ledger() == ["09:00 cancelled"]
+
+
+def test_the_next_process_of_a_node_ends_what_an_owner_wanted_ended_while_it_was_away():
+    first = Desk(job(), now=at("08:59:50"))
+    first.own()
+    first.run_until(at("09:00:05"))
+    owner = Desk(job(), store=first.store, node="b", now=first.now)
+    owner.say(NodesSeen(frozenset({"a", "b"})))
+    owner.own()
+    owner.say(CancelRun("r1", "a", NINE, by="anna"))
+    owner.write()
+    second = Desk(job(), store=first.store, now=first.now)
+    second.say(OrphansFound(second.store.load().open_runs))
+    (asked,) = [one for one in second.effects if isinstance(one, LookUpStops)]
+    second.say(*stops(second.store, asked), *stops(second.store, asked))
+    assert [one for one in second.effects if isinstance(one, Stop)] == [Stop(NINE, 1, "cancelled by anna")]

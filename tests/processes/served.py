@@ -147,6 +147,9 @@ class ServedCluster:
     def start(self) -> None:
         for node in self.nodes.values():
             node.start()
+        self.wait_until_shared_out()
+
+    def wait_until_shared_out(self) -> None:
         wait_for(self._is_shared_out, "the nodes to share the jobs")
 
     def _owners(self) -> dict[str, str]:

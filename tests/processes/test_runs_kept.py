@@ -12,7 +12,7 @@ import pytest
 from evertick.executors.keeper.procfs import is_alive
 from evertick.model.attempts import read_attempts
 from evertick.model.instant import SECOND, to_text
-from evertick.model.lifecycle import LOST, SKIPPED, SUCCEEDED, SkipReason
+from evertick.model.lifecycle import CANCELLED, LOST, SKIPPED, SUCCEEDED, SkipReason
 from evertick.model.loss import LossReason
 from tests.processes.served import Served, ServedCluster, wait_for
 
@@ -139,6 +139,23 @@ def test_a_node_that_is_stopped_in_order_finds_its_runs_when_it_is_back_and_the_
     cluster.let_go()
     wait_for(lambda: cluster.row().finished_at, "its end")
     assert (cluster.row().state, cluster.row().attempt) == (SUCCEEDED, 1)
+    assert len(cluster.attempts()) == 1
+
+
+def test_a_run_that_another_node_than_the_owner_of_its_job_has_is_cancelled(cluster_of):
+    cluster = cluster_of()
+    node, pid = triggered(cluster)
+    other = next(one for one in cluster.nodes.values() if one is not node)
+    while cluster.owner() is not other:
+        # By another name each time, and so with another share of the jobs.
+        other.stop()
+        other.start()
+        cluster.wait_until_shared_out()
+    assert cluster.holder() is node
+    cluster.command("cancel", cluster.row().key.run_id)
+    wait_for(lambda: cluster.row().finished_at, "its end")
+    assert (cluster.row().state, cluster.row().attempt) == (CANCELLED, 1)
+    assert not is_alive(pid)
     assert len(cluster.attempts()) == 1
 
 

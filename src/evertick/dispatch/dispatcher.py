@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evertick.dispatch.clock import Clock
 from evertick.dispatch.inbox import Inbox
-from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall
+from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall, stops
 from evertick.dispatch.writer import Ask, Writer
 from evertick.executor import Executor, HearsOfSubRuns, PlacedExecutor
 from evertick.loop.decide import decide
@@ -20,6 +20,7 @@ from evertick.loop.effects import (
     Log,
     LookUp,
     LookUpOutcomes,
+    LookUpStops,
     Notify,
     ReadReports,
     Recall,
@@ -181,6 +182,8 @@ class Dispatcher:
                         executor.sub_run_ended(*effect)
             case LookUpOutcomes():
                 self._writer.write(Ask(lambda store: outcomes(store, effect)))
+            case LookUpStops():
+                self._writer.write(Ask(lambda store: stops(store, effect)))
             case Audit():
                 self._writer.write(Ask(lambda store: open_runs(store, effect)))
             case ReadReports(number, buckets):

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evertick.loop.effects import Audit, LookUpOutcomes
-from evertick.loop.messages import Message, OpenRunsSeen, OutcomesSeen, PlacementsRecalled, SubRunFound, SubRunsSeen
-from evertick.model.lifecycle import FAILED, LOST, OPEN, TIMED_OUT
+from evertick.loop.effects import Audit, LookUpOutcomes, LookUpStops
+from evertick.loop.messages import (
+    Message,
+    OpenRunsSeen,
+    OutcomesSeen,
+    PlacementsRecalled,
+    StopsSeen,
+    StopWanted,
+    SubRunFound,
+    SubRunsSeen,
+)
+from evertick.model.facts import read_facts
+from evertick.model.lifecycle import FAILED, LAUNCHING, LOST, OPEN, RUNNING, TIMED_OUT
 from evertick.model.run import LedgerRow, RunKey
 from evertick.routing.strategies import HISTORY
 from evertick.store import RunFilter, Store
@@ -34,6 +44,19 @@ def outcomes(store: Store, asked: LookUpOutcomes) -> list[Message]:
     newest = store.newest(asked.job_ids)
     failed = frozenset(job_id for job_id, rows in newest.items() if rows and rows[0].state in (FAILED, TIMED_OUT, LOST))
     return [OutcomesSeen(asked.key, failed)]
+
+
+def stops(store: Store, asked: LookUpStops) -> list[Message]:
+    """Which of the runs are to be ended by the node that has them."""
+    rows = [row for key in asked.keys if (row := _row(store, key)) is not None]
+    found = [
+        StopWanted(row.key, row.attempt, detail)
+        for row in rows
+        if row.state in (LAUNCHING, RUNNING)
+        and row.executor == asked.executor
+        and (detail := read_facts(row.facts).stop)
+    ]
+    return [StopsSeen(found)]
 
 
 def open_runs(store: Store, audit: Audit) -> list[Message]:

@@ -48,6 +48,7 @@ from evertick.loop.messages import (
     RunUnknown,
     Shutdown,
     StepsSeen,
+    StopsSeen,
     SubRunsSeen,
     SubRunUnwanted,
     SubRunWanted,
@@ -82,6 +83,7 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     report_missed(turn)
     _fire_stops(state, turn)
     orphans.give_up_silent(state, turn)
+    orphans.look_for_stops(state, turn)
     subruns.settle(state, turn)
     subruns.look_up(state, turn)
     audit.ask(state, turn)
@@ -119,6 +121,8 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             subruns.unwanted(state, turn, message)
         case SubRunsSeen():
             subruns.seen(state, turn, message)
+        case StopsSeen():
+            orphans.stops_seen(state, turn, message)
         case AttemptSeen():
             settle.found_running(state, turn, message)
         case MembersSeen():

@@ -43,6 +43,7 @@ IDENTITY: Final[Mapping[type, Identity]] = {
     m.ChangesRecorded: Identity.WRITE,
     m.OpenRunsSeen: Identity.ASKED,
     m.OutcomesSeen: Identity.ASKED,
+    m.StopsSeen: Identity.ATTEMPT,
     m.PlacementsRecalled: Identity.ASKED,
     m.ReportsRead: Identity.ASKED,
     m.MembersSeen: Identity.STATE,

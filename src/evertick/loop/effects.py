@@ -94,6 +94,14 @@ class LookUpOutcomes(NamedTuple):
     job_ids: Sequence[str]
 
 
+class LookUpStops(NamedTuple):
+    """Read which of these runs their owners want ended; answered by `StopsSeen`."""
+
+    keys: Sequence[RunKey]
+    executor: str
+    """Where they are; what the ledger has elsewhere by now is not meant."""
+
+
 class Audit(NamedTuple):
     """Read open entries that were due by `until`, behind every write asked for before; answered by `OpenRunsSeen`."""
 
@@ -148,6 +156,7 @@ Effect: TypeAlias = (
     | Recall
     | LookUp
     | LookUpOutcomes
+    | LookUpStops
     | Audit
     | ReadReports
     | TellStep

@@ -193,6 +193,18 @@ class SubRunsSeen(NamedTuple):
     found: Sequence[SubRunFound]
 
 
+class StopWanted(NamedTuple):
+    key: RunKey
+    attempt: int
+    detail: str
+
+
+class StopsSeen(NamedTuple):
+    """Which runs that this node has for other owners these want ended."""
+
+    wanted: Sequence[StopWanted]
+
+
 class OutcomesSeen(NamedTuple):
     """How the last runs of jobs of other nodes ended, which a run that is due depends on."""
 
@@ -313,6 +325,7 @@ Message: TypeAlias = (
     | ChangesRecorded
     | OpenRunsSeen
     | OutcomesSeen
+    | StopsSeen
     | PlacementsRecalled
     | ReportsRead
     | MembersSeen

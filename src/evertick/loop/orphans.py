@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from evertick.loop.effects import LookUpStops, Stop
 from evertick.loop.messages import (
     LaunchRefused,
     RunFinished,
@@ -12,6 +13,7 @@ from evertick.loop.messages import (
     RunStarted,
     RunUnknown,
     StepsSeen,
+    StopsSeen,
 )
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
@@ -96,6 +98,28 @@ def _hear_of_orphan(state: State, turn: Turn, message: RunStarted | RunHeartbeat
     if run.lease_us is not None:
         run.lease_until = turn.now + run.lease_us
     return True
+
+
+def look_for_stops(state: State, turn: Turn) -> None:
+    """Ask the ledger which of them their owners want ended: the owners cannot reach the executor that has them."""
+    if state.is_looking_for_stops or turn.now < state.next_stops_look_at:
+        return
+    keys = {*state.orphans, *state.looked_up}
+    state.stopped_orphans = {one for one in state.stopped_orphans if one[0] in keys}
+    if keys:
+        state.next_stops_look_at = turn.now + state.settings.loop_interval_us
+        state.is_looking_for_stops = True
+        turn.do(LookUpStops(sorted(keys), state.local_executor))
+
+
+def stops_seen(state: State, turn: Turn, message: StopsSeen) -> None:
+    state.is_looking_for_stops = False
+    for key, attempt, detail in message.wanted:
+        is_here = key in state.orphans or key in state.looked_up
+        if is_here and (key, attempt) not in state.stopped_orphans and not state.owns(key.job_id):
+            state.stopped_orphans.add((key, attempt))
+            turn.log("run.stopped_for_owner", run=key.run_id, attempt=attempt, detail=detail)
+            turn.do(Stop(key, attempt, detail))
 
 
 def give_up_silent(state: State, turn: Turn) -> None:

@@ -174,6 +174,7 @@ def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _To
     run.has_wait_detail = row.state is WAITING and is_plain and bool(row.detail)
     run.has_used_successes = bool(row.definition)  # it was launched once, by whoever had it
     state.orphans.pop(row.key, None)
+    state.looked_up.pop(row.key, None)
     # From now on only this owner's word counts: what the one before still has on its way is refused.
     fence = state.epochs[job.bucket] << FENCE_BITS
     if fence > run.fence:

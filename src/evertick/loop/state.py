@@ -313,6 +313,11 @@ class State:
         """Runs this node started for jobs it no longer owns; it tells the owner how they end."""
         self.looked_up: dict[RunKey, bool] = {}
         """Runs of others that an earlier process of this node had, and whether they may have started."""
+        self.stopped_orphans: set[tuple[RunKey, int]] = set()
+        """Attempts of both that were ended at the wish of their owners: asked again, their handlers would end too."""
+        self.next_stops_look_at: Instant = now
+        self.is_looking_for_stops = False
+        """Whether the ledger was asked for such wishes, and has not answered."""
         self.handled: dict[str, Handled] = {}
         """Requests that were taken up, and whose answer is not known to be in the ledger."""
         self.answered: dict[str, Handled] = {}

@@ -263,6 +263,9 @@ class Turn:
         if run.stop_detail is not None:
             return
         run.stop_detail = detail
+        if run.key in self.state.foreign:
+            # The executors of this node do not have it: the node that does reads it in the ledger.
+            run.facts = run.facts._replace(stop=detail)
         self.note(run, detail)
         if run.state is not RETRYING:
             self.stop(run)

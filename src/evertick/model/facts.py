@@ -68,10 +68,12 @@ class Facts(NamedTuple):
     """For an occurrence that was missed: the rule that kept it or did not, a word of `Missed`."""
     loss: str = ""
     """For a run that ended as lost: why, a word of `LossReason`."""
+    stop: str = ""
+    """For a run that another node than the owner of its job has: in words, why that node has to end it."""
 
 
 NO_FACTS = Facts()
-_WORDS = ("other", "other_state", "missed_by", "loss")
+_WORDS = ("other", "other_state", "missed_by", "loss", "stop")
 
 
 def facts_text(facts: Facts) -> str:

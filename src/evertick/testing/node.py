@@ -7,7 +7,7 @@ from random import Random
 from typing import Protocol
 
 from evertick.dispatch.leadership import RENEWALS_PER_LEASE, Leadership
-from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall
+from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall, stops
 from evertick.dispatch.runs_lease import RunsLease
 from evertick.dispatch.taking import read_gained
 from evertick.errors import Fenced, StoreUnavailable
@@ -21,6 +21,7 @@ from evertick.loop.effects import (
     Log,
     LookUp,
     LookUpOutcomes,
+    LookUpStops,
     ReadReports,
     Recall,
     Reconcile,
@@ -355,6 +356,8 @@ class Node:
                 self._writer.write(lambda: look_up(self._store, keys))
             case LookUpOutcomes():
                 self._writer.write(lambda: self._outcomes(effect))
+            case LookUpStops():
+                self._writer.write(lambda: stops(self._store, effect))
             case Audit():
                 # Without owners a run is written over by nodes that do not have it.
                 if self._scenario.ownership is not Ownership.NONE:
