@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bench.big_ledger import make_folder, make_ledger
 from bench.harness import Report, Table, Target
-from evertick.api.opening import open_office
+from evertick.api.factory import open_app_state
 from evertick.api.server import ApiServer
 from evertick.model.instant import DAY, HOUR, to_text
-from evertick.operations.desk import now_by_the_clock
+from evertick.operations.local import now_by_the_clock
 from evertick.operations.tokens import Role
 from evertick.settings import Settings
 from evertick.stores import open_store
@@ -31,9 +31,9 @@ def run(*, quick: bool) -> Report:
         url = make_ledger(Path(place) / "ledger.db", folder, runs, now)
         store = open_store(url)
         settings = Settings.load(None, {}, {"port": 0})
-        office = open_office(store, url, lambda: folder, settings, Path(place))
-        token = office.tokens.create("bench", Role.ADMIN)[1]
-        server = ApiServer(office)
+        app_state = open_app_state(store, url, lambda: folder, settings, Path(place))
+        token = app_state.tokens.create("bench", Role.ADMIN)[1]
+        server = ApiServer(app_state)
         # As the server's own process does: definitions stay.
         gc.collect()
         gc.freeze()
@@ -41,7 +41,7 @@ def run(*, quick: bool) -> Report:
         server.start(lambda _: None)
         try:
             rows = [
-                _measure(server, token, name, path, rounds, office.desk.forget)
+                _measure(server, token, name, path, rounds, app_state.operations.forget)
                 for name, path in _questions(now).items()
             ]
         finally:

@@ -40,8 +40,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "evertick")
 SLOW = ("tests/executors/test_keeper_faults", "tests/executors/test_local", "tests/executors/test_logs")
 SLOW += ("tests/kinds/test_local_kinds", "tests/kinds/pipeline/test_process", "tests/test_services")
 SLOW += ("tests/executors/test_hooks", "tests/executors/test_sub_jobs", "tests/executors/test_inprocess", "tests/web")
-SLOW += ("tests/library", "tests/api/test_routes", "tests/fleet/test_desk", "tests/dispatch/test_control")
+SLOW += ("tests/library", "tests/api/test_routes", "tests/fleet/test_assignments", "tests/dispatch/test_control")
 SLOW += ("tests/cli/test_forms", "tests/cli/test_ledger_commands", "tests/operations/test_desk")
+SLOW += ("tests/operations/test_local", "tests/operations/test_node_queries")
 
 
 class Alarm:

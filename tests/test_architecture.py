@@ -38,15 +38,15 @@ hardening
 executors    errors model planning executor kinds routing hardening
 dispatch     errors model settings planning routing loop definitions store executor
 operations   errors model settings planning routing loop definitions store dispatch
-parts        errors model settings routing loop executor executors kinds
+wiring       errors model settings routing loop executor executors kinds
 service      errors model settings planning routing loop definitions store stores executor executors kinds \
-             dispatch operations parts
+             dispatch operations wiring
 once         errors model loop dispatch executors service
-library      errors model settings planning loop definitions store stores executor executors dispatch operations parts \
-             service
+library      errors model settings planning loop definitions store stores executor executors dispatch \
+             operations wiring service
 web          errors model settings operations
-api          hardening errors model settings definitions store stores executors dispatch operations parts web
-cli          hardening errors model settings planning routing loop definitions operations parts service once api \
+api          hardening errors model settings definitions store stores executors dispatch operations wiring web
+cli          hardening errors model settings planning routing loop definitions operations wiring service once api \
              stores executors
 testing      errors model settings planning routing loop definitions store stores executor executors dispatch operations
 evertick     errors model settings planning definitions store executor operations service library
@@ -59,14 +59,15 @@ CONCRETE_ROOMS = {"stores", "executors"}
 # `evertick db` looks after a database as such, whatever is kept in it; `evertick logs` reads files that outlive runs.
 MAY_NAME = {
     "service": ("evertick.",),
-    "parts": ("evertick.executors.",),
+    "wiring": ("evertick.executors.",),
     "once": ("evertick.executors.",),
     # The scheduler's side of a fleet, and when what a keeper runs has to end: no connection, no clock, no thread.
     "testing": (
         "evertick.stores.memory.",
-        *("evertick.executors.fleet.desk.", "evertick.executors.fleet.crew.", "evertick.executors.fleet.talk."),
-        *("evertick.executors.fleet.settings.", "evertick.executors.fleet.copying.LogCopies"),
-        *("evertick.executors.keeper.lease.", "evertick.executors.keeper.book.Ticket"),
+        *("evertick.executors.fleet.assignments.", "evertick.executors.fleet.membership."),
+        "evertick.executors.fleet.messages.",
+        *("evertick.executors.fleet.settings.", "evertick.executors.fleet.log_copy.LogCopies"),
+        *("evertick.executors.keeper.lease.", "evertick.executors.keeper.attempt_state.Ticket"),
         "evertick.executors.keeper.unconfirmed.",
         *("evertick.executors.wire.", "evertick.executors.shards."),
     ),
@@ -77,10 +78,10 @@ MAY_NAME = {
         "evertick.stores.open_store.",
         "evertick.stores.lock_path.",
         *("evertick.executors.logs.", "evertick.executors.log_store."),
-        "evertick.executors.fleet.asking.",
+        "evertick.executors.fleet.admin.",
     ),
     "cli": (
-        *("evertick.stores.sql_care.", "evertick.stores.sqlite_place."),
+        *("evertick.stores.sql_admin.", "evertick.stores.sqlite_network_drive."),
         *("evertick.executors.logs.", "evertick.executors.log_store.", "evertick.executors.fleet."),
         "evertick.executors.keeper_answer.",
     ),

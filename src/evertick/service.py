@@ -16,27 +16,27 @@ from pathlib import Path
 from typing import Protocol
 
 from evertick.definitions.watch import FolderChanged, FolderWatch
+from evertick.dispatch.child_service import ChildService, module_command
 from evertick.dispatch.clock import Clock, SystemClock
-from evertick.dispatch.companion import Companion, module_command
 from evertick.dispatch.control import SOCKET as CONTROL_SOCKET
 from evertick.dispatch.control import Control
 from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.feed import SIZE as FEED_SIZE
-from evertick.dispatch.hearing import Hearing, TellsOfRequests
+from evertick.dispatch.folder_owner import folder_identity, own_folder
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.integrity import ChecksItself, IntegrityCheck
 from evertick.dispatch.leadership import LEASE_US, Leadership
+from evertick.dispatch.load_buckets import read_gained
 from evertick.dispatch.log_copier import LogCopier
+from evertick.dispatch.log_retention import LogRetention
 from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
 from evertick.dispatch.nextruns import ShowsNextRuns, next_runs, show
-from evertick.dispatch.notify.telling import NOBODY, Telling, telling_of
-from evertick.dispatch.outlook import Outlook
-from evertick.dispatch.own_folder import folder_identity, own_folder
+from evertick.dispatch.notify.config import NOBODY, NotifyConfig, telling_of
+from evertick.dispatch.observers import Observers
+from evertick.dispatch.request_listener import RequestListener, TellsOfRequests
 from evertick.dispatch.runs_lease import LEASE_US as RUNS_LEASE_US
 from evertick.dispatch.runs_lease import RETURN_US, RunsLease
-from evertick.dispatch.sweeper import Sweeper
 from evertick.dispatch.systemd import ServiceManager
-from evertick.dispatch.taking import read_gained
 from evertick.dispatch.writer import Ask, Writer
 from evertick.errors import SchedulerLockError, SettingsError
 from evertick.executor import Executor, LeasedExecutor
@@ -56,15 +56,15 @@ from evertick.model.job import Job
 from evertick.model.ledger import NODE_PREFIX, bucket_lease
 from evertick.model.run import RunKey
 from evertick.operations import forwarded_reports, messages_of
-from evertick.parts import executors_of, loop_settings
 from evertick.settings import Settings
 from evertick.settings.parts import STATE_FOLDER
 from evertick.settings.state_pointer import FleetPlace, note_place
 from evertick.store import Store
 from evertick.stores import lock_path, open_store
 from evertick.stores.lock import HEARTBEAT_US, FolderLock
+from evertick.wiring import executors_of, loop_settings
 
-__all__ = ["Companion", "FolderService", "Service", "module_command"]
+__all__ = ["ChildService", "FolderService", "Service", "module_command"]
 
 log = logging.getLogger("evertick")
 
@@ -116,7 +116,7 @@ class Service:
         retention_us: int | None = RETENTION_US,
         backups_us: int = BACKUPS_US,
         observe: Callable[[Message | Effect], None] | None = None,
-        telling: Telling = NOBODY,
+        telling: NotifyConfig = NOBODY,
         opener: Callable[[str], Store] = open_store,
         feed_size: int = FEED_SIZE,
         kept_runs: KeptRuns | None = None,
@@ -134,7 +134,7 @@ class Service:
         self.inbox = Inbox()
         self._executors = executors
         self._observe = observe
-        self.outlook = Outlook(self.state, self.inbox, self._clock, executors, telling, feed_size)
+        self.observers = Observers(self.state, self.inbox, self._clock, executors, telling, feed_size)
         self.attachments: list[Attachment] = []
         """Started when the ledger is open and the loop is about to turn, and stopped in the opposite order."""
         self._lock: FolderLock | None = None
@@ -153,12 +153,12 @@ class Service:
             raise
         assert self.dispatcher is not None
         assert self._writer is not None
-        self.outlook.start(self.dispatcher, self._writer)
+        self.observers.start(self.dispatcher, self._writer)
         if isinstance(self.store, TellsOfRequests):
-            self.attachments.insert(0, Hearing(self.store, self.claim_now))
+            self.attachments.insert(0, RequestListener(self.store, self.claim_now))
         if isinstance(self.store, ChecksItself):
-            integrity = IntegrityCheck(self.store, self._clock, self.outlook.tell_of_damage)
-            self.outlook.status.extra["integrity"] = integrity.status
+            integrity = IntegrityCheck(self.store, self._clock, self.observers.tell_of_damage)
+            self.observers.status.extra["integrity"] = integrity.status
             self.attachments.insert(0, integrity)
         tasks = (self._claim, self._keep_lock, self._maintain, self._show_next)
         helpers = [asyncio.create_task(task()) for task in tasks]
@@ -247,7 +247,7 @@ class Service:
         return store
 
     def _look_on(self, seen: Message | Effect) -> None:
-        self.outlook(seen)
+        self.observers(seen)
         if self._observe is not None:
             self._observe(seen)
 
@@ -332,12 +332,12 @@ class Service:
         finally:
             # What the ledger took last is told too, though the loop no longer asks.
             for message in self.inbox.drain():
-                self.outlook(message)
+                self.observers(message)
             for attachment in reversed(self.attachments):
                 attachment.stop()
             # Only now: an attachment may have used the ledger.
             self._let_go()
-            self.outlook.stop()
+            self.observers.stop()
 
     def _let_go(self) -> None:
         """Also of what a start that failed half-way had taken: the process may live on, and would seem to own it."""
@@ -390,16 +390,16 @@ class FolderService:
             feed_size=settings.limits.feed,
             kept_runs=kept_runs(settings, self.state_folder, executors),
         )
-        outlook = self.service.outlook
+        observers = self.service.observers
         self.control = Control(
             self.state_folder / CONTROL_SOCKET,
-            outlook.status,
-            outlook.feed,
+            observers.status,
+            observers.feed,
             settings.limits.clients,
             self.service.claim_now,
         )
-        outlook.status.extra["control"] = lambda: self.control.counts
-        sweeper = Sweeper(
+        observers.status.extra["control"] = lambda: self.control.counts
+        log_retention = LogRetention(
             Logs(self.state_folder).prune_logs,
             lambda: self.watch.snapshot().jobs.values(),
             SystemClock(),
@@ -407,10 +407,10 @@ class FolderService:
         )
         if settings.logs.store:
             copier = LogCopier(FolderCopies(self.state_folder, LogStore(settings.logs.store).check()))
-            self.service.outlook.listen(copier)
+            self.service.observers.listen(copier)
             self.service.attachments.append(copier)
         self.manager = ServiceManager(self.service.seconds_since_turn)
-        self.service.attachments += [self.control, sweeper, self.manager]
+        self.service.attachments += [self.control, log_retention, self.manager]
 
     async def run(self) -> None:
         with own_folder(state_folder(self.state_folder)):
@@ -441,10 +441,10 @@ class FolderService:
             self._stopping.set()
             watching.join()
 
-    def accompany(self, companion: Companion) -> None:
+    def accompany(self, child: ChildService) -> None:
         """Let a process live beside the scheduler, from when it is up until it has stopped."""
-        self.service.outlook.status.extra[companion.name] = lambda: companion.state
-        self.attach(companion)
+        self.service.observers.status.extra[child.name] = lambda: child.state
+        self.attach(child)
 
     def attach(self, attachment: Attachment) -> None:
         # Before the manager, who is told last that everything is there.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evertick.api.app import make_app
-from evertick.api.opening import open_office
+from evertick.api.factory import open_app_state
 from evertick.definitions.source import Folder
 from evertick.model.definition import definition_text
 from evertick.model.instant import MINUTE, SECOND
@@ -102,29 +102,29 @@ def make_office(store, tmp_path, control):
     def make(environ=None, **settings):
         folder = Folder(jobs={"etl": job(JOB_TEXT)})
         chosen = Settings.load(None, environ or {}, settings)
-        office = open_office(
+        app_state = open_app_state(
             store, "sqlite:///x", lambda: folder, chosen, tmp_path, folder=tmp_path, control=control, node="a1"
         )
-        office.desk.now = lambda: at(4.5)
-        return replace(office, now=lambda: at(4.5))
+        app_state.operations.now = lambda: at(4.5)
+        return replace(app_state, now=lambda: at(4.5))
 
     return make
 
 
 @pytest.fixture
-def office(make_office):
+def app_state(make_office):
     return make_office()
 
 
 @pytest.fixture
-def tokens(office):
-    return {role: office.tokens.create(str(role), role)[1] for role in Role}
+def tokens(app_state):
+    return {role: app_state.tokens.create(str(role), role)[1] for role in Role}
 
 
 @pytest.fixture
-def anyone(office):
+def anyone(app_state):
     """Somebody who has proved nothing."""
-    with TestClient(make_app(office), base_url=ORIGIN) as client:
+    with TestClient(make_app(app_state), base_url=ORIGIN) as client:
         yield client
 
 

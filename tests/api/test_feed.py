@@ -9,8 +9,8 @@ import threading
 
 from evertick.api import feed as feed_module
 from evertick.api.__main__ import follow_folder
+from evertick.api.factory import following
 from evertick.api.feed import JOBS_MAX, QUEUE_MAX, RESET, Feed
-from evertick.api.opening import following
 from evertick.definitions.watch import FolderWatch
 from evertick.model.definition import definition_text
 

@@ -34,14 +34,14 @@ def test_every_operation_has_a_name_a_role_and_says_what_it_does():
 
 
 @pytest.mark.slow
-def test_whatever_is_sent_the_answer_is_one_of_those_described(office, tokens, control):
+def test_whatever_is_sent_the_answer_is_one_of_those_described(app_state, tokens, control):
     control.told = None  # nobody is there to answer, so nothing is waited for
     schema = schemathesis.openapi.from_dict(describe(make_routes()))
-    with TestClient(make_app(office), base_url=ORIGIN, raise_server_exceptions=False) as client:
+    with TestClient(make_app(app_state), base_url=ORIGIN, raise_server_exceptions=False) as client:
         client.headers["authorization"] = f"Bearer {tokens[Role.ADMIN]}"
         seen = [_send(client, found.ok()) for found in schema.get_all_operations()]
     assert sum(seen) > 500
-    assert office.audit.verify().is_whole
+    assert app_state.audit.verify().is_whole
 
 
 def _send(client, operation):

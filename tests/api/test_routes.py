@@ -277,9 +277,9 @@ def test_no_name_from_outside_becomes_a_path(client, text):
         assert "root:" not in answer.text
 
 
-def test_a_log_is_read_by_parts_and_as_a_file(client, office, tmp_path):
+def test_a_log_is_read_by_parts_and_as_a_file(client, app_state, tmp_path):
     folder = tmp_path / "logs"
-    from evertick.executors.names import file_name, run_folder
+    from evertick.executors.log_paths import file_name, run_folder
     from evertick.model.run import RunKey
 
     place = folder.joinpath(*run_folder(RunKey.from_run_id(RUN)), "1")
@@ -309,8 +309,8 @@ def test_a_log_is_read_by_parts_and_as_a_file(client, office, tmp_path):
         pytest.param("lines=1-2", 200, b"ab\xff\xfe\x00c", None, id="so is a unit"),
     ],
 )
-def test_a_part_of_a_log_is_byte_for_byte_what_was_printed(client, office, tmp_path, asked, status, content, told):
-    from evertick.executors.names import file_name, run_folder
+def test_a_part_of_a_log_is_byte_for_byte_what_was_printed(client, app_state, tmp_path, asked, status, content, told):
+    from evertick.executors.log_paths import file_name, run_folder
     from evertick.model.run import RunKey
 
     place = tmp_path.joinpath("logs", *run_folder(RunKey.from_run_id(RUN)), "1")
@@ -327,8 +327,8 @@ class TestHooks:
     def hook(self, make_office, monkeypatch):
         monkeypatch.setenv("ETL_HOOK", self.SECRET)
         monkeypatch.delenv("NOT_THERE", raising=False)
-        office = make_office(**{"api.hooks": "etl=env:ETL_HOOK,lost=env:NOT_THERE"})
-        with TestClient(make_app(office), base_url=ORIGIN) as client:
+        app_state = make_office(**{"api.hooks": "etl=env:ETL_HOOK,lost=env:NOT_THERE"})
+        with TestClient(make_app(app_state), base_url=ORIGIN) as client:
             yield client
 
     def test_a_signed_call_starts_the_job_and_a_second_copy_of_it_nothing(self, hook, store):
@@ -380,8 +380,8 @@ class TestHooks:
 
     def test_a_secret_that_can_be_guessed_opens_nothing(self, make_office, monkeypatch):
         monkeypatch.setenv("SHORT", "fifteen letters")
-        office = make_office(**{"api.hooks": "etl=env:SHORT"})
-        with TestClient(make_app(office), base_url=ORIGIN) as client:
+        app_state = make_office(**{"api.hooks": "etl=env:SHORT"})
+        with TestClient(make_app(app_state), base_url=ORIGIN) as client:
             answer = client.post(f"{V1}/hooks/etl", headers={"x-evertick-token": "fifteen letters"})
         assert answer.status_code == 401
 
@@ -401,28 +401,28 @@ def test_a_badge_is_shown_to_whoever_knows_its_address(client):
     assert client.get(path.replace("etl", "other")).status_code == 401
 
 
-def test_readiness_is_the_schedulers(client, control, office):
+def test_readiness_is_the_schedulers(client, control, app_state):
     assert client.get("/readyz").status_code == 200
     control.told = {**control.told, "planner": {"lag_seconds": 99.0}}
-    office.desk.live._ask._known = None
+    app_state.operations.live._ask._known = None
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()["reasons"]) == (503, ["the planner is 99 s behind"])
     control.told = {**control.told, "planner": {}, "stuck": {"now": 2, "repaired": 5}}
-    office.desk.live._ask._known = None
+    app_state.operations.live._ask._known = None
     assert client.get("/readyz").json()["reasons"] == ["2 entries are stuck: evertick verify"]
     told = client.get("/metrics").text.splitlines()
     assert {"evertick_stuck_runs 2.0", "evertick_runs_repaired_total 5.0"} <= set(told)
     control.told = {**control.told, "stuck": {}, "integrity": {"state": "damaged", "finding": "row 3"}}
-    office.desk.live._ask._known = None
+    app_state.operations.live._ask._known = None
     assert client.get("/readyz").json()["reasons"] == ["the ledger is damaged: evertick db check"]
     assert "evertick_ledger_damaged 1.0" in client.get("/metrics").text.splitlines()
     keepers = [{"is_silent": True, "silent_seconds": 7.0, "replaced": 2}, {"is_silent": False, "replaced": 1}]
     control.told = {**control.told, "integrity": {}, "executors": {"local@a": {"keepers": keepers}, "local@b": {}}}
-    office.desk.live._ask._known = None
+    app_state.operations.live._ask._known = None
     assert "1 of its keepers have not answered for 7 s" in client.get("/readyz").json()["reasons"][0]
     told = client.get("/metrics").text.splitlines()
     assert {"evertick_keepers_silent 1.0", "evertick_keepers_replaced_total 3.0"} <= set(told)
-    control.told, office.desk.live._ask._known = None, None
+    control.told, app_state.operations.live._ask._known = None, None
     assert client.get("/readyz").json()["reasons"] == ["the scheduler does not answer"]
     assert client.head("/readyz").status_code == 503, "a probe that asks for the headers alone believes the status"
     assert client.get("/healthz").status_code == 200
@@ -460,9 +460,9 @@ class TestDefinitions:
     def test_where_the_settings_say_so_a_good_one_is(self, make_office, tokens, tmp_path):
         from evertick.api.app import make_app
 
-        office = make_office(**{"api.allow_definitions": "true"})
+        app_state = make_office(**{"api.allow_definitions": "true"})
         headers = {"authorization": f"Bearer {tokens[Role.EDITOR]}"}
-        with TestClient(make_app(office), base_url=ORIGIN, headers=headers) as client:
+        with TestClient(make_app(app_state), base_url=ORIGIN, headers=headers) as client:
             assert client.put(f"{V1}/definitions/new", json={"text": TEXT}).status_code == 200
             assert (tmp_path / "new.yaml").read_text() == TEXT
             assert client.put(f"{V1}/definitions/bad", json={"text": "schedule: x\n"}).status_code == 422
@@ -482,10 +482,10 @@ def test_settings_and_tokens_show_no_secret(client, tokens):
     assert client.delete(f"{V1}/tokens/ci").status_code == 404
 
 
-def test_without_a_build_the_server_runs_and_says_how_to_make_one(office):
+def test_without_a_build_the_server_runs_and_says_how_to_make_one(app_state):
     from evertick.api.app import make_app
 
-    with TestClient(make_app(replace(office, site=None)), base_url=ORIGIN) as client:
+    with TestClient(make_app(replace(app_state, site=None)), base_url=ORIGIN) as client:
         answer = client.get("/")
         assert (answer.status_code, "make web" in answer.text) == (200, True)
         assert client.get("/jobs/etl").status_code == 503
@@ -493,17 +493,17 @@ def test_without_a_build_the_server_runs_and_says_how_to_make_one(office):
 
 def test_a_member_of_the_fleet_is_given_nothing_more(make_office, tokens, monkeypatch):
     from evertick.api.app import make_app
-    from evertick.executors.fleet import asking
+    from evertick.executors.fleet import admin
     from evertick.model.member import Member
 
     def set_cordon(settings, name, *, is_closed):
         assert settings.url == "tcp://127.0.0.1:8786"
         return Member(name, True, 3, is_open=not is_closed)
 
-    monkeypatch.setattr(asking, "set_cordon", set_cordon)
-    office = make_office(**{"fleet.url": "tcp://127.0.0.1:8786"})
+    monkeypatch.setattr(admin, "set_cordon", set_cordon)
+    app_state = make_office(**{"fleet.url": "tcp://127.0.0.1:8786"})
     headers = {"authorization": f"Bearer {tokens[Role.OPERATOR]}"}
-    with TestClient(make_app(office), base_url=ORIGIN, headers=headers) as client:
+    with TestClient(make_app(app_state), base_url=ORIGIN, headers=headers) as client:
         for verb, is_open in (("drain", False), ("undrain", True)):
             answer = client.post(f"{V1}/executors/fleet/members/ex-a/{verb}")
             assert answer.json()["status"] == {"member": "ex-a", "is_open": is_open, "running": 3}
@@ -514,14 +514,14 @@ def test_a_member_of_the_fleet_is_given_nothing_more(make_office, tokens, monkey
 
 def test_a_member_of_the_fleet_is_let_go_by_an_admin(make_office, tokens, monkeypatch):
     from evertick.api.app import make_app
-    from evertick.executors.fleet import asking
+    from evertick.executors.fleet import admin
 
     gone = []
-    monkeypatch.setattr(asking, "remove", lambda _, name, *, by_force: gone.append((name, by_force)))
-    monkeypatch.setattr(asking, "forget", lambda _, name: gone.append((name, None)))
-    office = make_office(**{"fleet.url": "tcp://127.0.0.1:8786"})
+    monkeypatch.setattr(admin, "remove", lambda _, name, *, by_force: gone.append((name, by_force)))
+    monkeypatch.setattr(admin, "forget", lambda _, name: gone.append((name, None)))
+    app_state = make_office(**{"fleet.url": "tcp://127.0.0.1:8786"})
     headers = {"authorization": f"Bearer {tokens[Role.ADMIN]}"}
-    with TestClient(make_app(office), base_url=ORIGIN, headers=headers) as client:
+    with TestClient(make_app(app_state), base_url=ORIGIN, headers=headers) as client:
         assert client.post(f"{V1}/executors/fleet/members/ex-a/remove").status_code == 200
         assert client.post(f"{V1}/executors/fleet/members/ex-b/remove", json={"force": True}).status_code == 200
         assert client.post(f"{V1}/executors/local/members/x/remove").status_code == 404
@@ -533,16 +533,18 @@ def test_a_member_of_the_fleet_is_let_go_by_an_admin(make_office, tokens, monkey
 def test_a_node_is_forgotten_by_an_admin_and_the_audit_log_has_a_line(make_office, tokens):
     from evertick.api.app import make_app
 
-    office = make_office()
-    now = office.desk.now()
-    with TestClient(make_app(office), base_url=ORIGIN) as client:
+    app_state = make_office()
+    now = app_state.operations.now()
+    with TestClient(make_app(app_state), base_url=ORIGIN) as client:
         for role, node, status in (
             (Role.OPERATOR, "east", 403),
             (Role.ADMIN, "east", 404),
             (Role.ADMIN, "west", 200),
             (Role.ADMIN, "west", 404),
         ):
-            office.desk.store.lease([runs_lease("west", "f1")], "west/f1", 60_000_000 if status == 200 else 0, now)
+            app_state.operations.store.lease(
+                [runs_lease("west", "f1")], "west/f1", 60_000_000 if status == 200 else 0, now
+            )
             headers = {"authorization": f"Bearer {tokens[role]}"}
             answer = client.post(f"{V1}/nodes/{node}/forget", json={"force": False}, headers=headers)
             assert answer.status_code == status, answer.text

@@ -14,12 +14,12 @@ from tests.api.door import TestClient
 
 
 @pytest.fixture
-def page(office, tmp_path):
+def page(app_state, tmp_path):
     built = tmp_path / "static"
     (built / "assets").mkdir(parents=True)
     (built / "index.html").write_text("<!doctype html><title>Evertick</title>")
     (built / "assets" / "main-4f2a.js").write_text("export {}")
-    with TestClient(make_app(replace(office, site=read_site(built))), base_url=ORIGIN) as client:
+    with TestClient(make_app(replace(app_state, site=read_site(built))), base_url=ORIGIN) as client:
         yield client
 
 

@@ -29,10 +29,10 @@ def certificates(tmp_path):
 
 @pytest.fixture
 def server(make_office, certificates):
-    office = make_office(**{"api.tls_cert": certificates.cert, "api.tls_key": certificates.key, "port": "0"})
-    server = ApiServer(office)
+    app_state = make_office(**{"api.tls_cert": certificates.cert, "api.tls_key": certificates.key, "port": "0"})
+    server = ApiServer(app_state)
     server.start(lambda _: None)
-    yield server.url.removeprefix("https://"), office
+    yield server.url.removeprefix("https://"), app_state
     server.stop()
 
 
@@ -41,8 +41,8 @@ def serve_tls(make_office, certificates):
     started: list[ApiServer] = []
 
     def serve(limits: ConnectionLimits) -> tuple[str, int]:
-        office = make_office(**{"api.tls_cert": certificates.cert, "api.tls_key": certificates.key, "port": "0"})
-        started.append(ApiServer(office, limits))
+        app_state = make_office(**{"api.tls_cert": certificates.cert, "api.tls_key": certificates.key, "port": "0"})
+        started.append(ApiServer(app_state, limits))
         started[-1].start(lambda _: None)
         host, _, port = started[-1].url.removeprefix("https://").partition(":")
         return host, int(port)
@@ -63,8 +63,8 @@ def ask(server, certificates, method, path, body=None, **headers):
 
 
 def test_a_page_signs_in_over_tls_with_a_cookie_that_never_leaves_it(server, certificates):
-    place, office = server
-    token = office.tokens.create("ann", Role.VIEWER)[1]
+    place, app_state = server
+    token = app_state.tokens.create("ann", Role.VIEWER)[1]
     kind = {"content-type": "application/json"}
     answer = ask(place, certificates, "POST", "/api/v1/session", json.dumps({"token": token}), **kind)
     assert answer.status == 200
@@ -101,6 +101,8 @@ def test_handshakes_that_stall_make_room(serve_tls, certificates):
 
 def test_a_certificate_that_cannot_be_used_is_refused_at_once(make_office, certificates, tmp_path):
     (tmp_path / "key.pem").write_text("no key")
-    office = make_office(**{"api.tls_cert": certificates.cert, "api.tls_key": str(tmp_path / "key.pem"), "port": "0"})
+    app_state = make_office(
+        **{"api.tls_cert": certificates.cert, "api.tls_key": str(tmp_path / "key.pem"), "port": "0"}
+    )
     with pytest.raises(SettingsError, match="cannot be used"):
-        ApiServer(office)
+        ApiServer(app_state)

@@ -13,7 +13,7 @@ from evertick.model.instant import MINUTE, SECOND
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, RETRYING, SKIPPED, SUCCEEDED, SkipReason
 from evertick.model.steps import StepRecord, steps_text
-from evertick.operations.desk import Desk, folder_of
+from evertick.operations.local import LocalOperations, folder_of
 from evertick.stores import open_store
 from tests.operations.ledger import at, change, entry, fill, job, key, ran
 
@@ -43,7 +43,7 @@ def desk(tmp_path):
         detail="step 'load'",
         steps=steps_text(steps),
     )
-    yield Desk(store, lambda: folder_of({"etl": job()}), now=lambda: at(4.5))
+    yield LocalOperations(store, lambda: folder_of({"etl": job()}), now=lambda: at(4.5))
     store.close()
 
 

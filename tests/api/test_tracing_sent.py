@@ -8,7 +8,7 @@ from evertick.api.tracing import traces_of
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.lifecycle import FAILED
 from evertick.model.steps import StepRecord, steps_text
-from evertick.operations.desk import Desk, folder_of
+from evertick.operations.local import LocalOperations, folder_of
 from evertick.stores import open_store
 from tests.api.collector import Collector
 from tests.operations.ledger import at, entry, fill, job, key, ran
@@ -23,7 +23,7 @@ def desk(tmp_path):
     fill(store, entry(1), watermark=4)
     steps = [StepRecord("load", "failed", started_at=at(1) + SECOND, finished_at=at(1) + MINUTE, exit_code=3)]
     ran(store, key(1), at(1) + SECOND, at(1) + MINUTE, FAILED, exit_code=3, detail="no", steps=steps_text(steps))
-    yield Desk(store, lambda: folder_of({"etl": job()}), now=lambda: at(4.5))
+    yield LocalOperations(store, lambda: folder_of({"etl": job()}), now=lambda: at(4.5))
     store.close()
 
 

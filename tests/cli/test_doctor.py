@@ -13,7 +13,7 @@ import pytest
 from evertick.cli import times
 from evertick.cli.health import disk, ledger, machine
 from evertick.cli.health.finding import FAIL, OK, WARN, Finding, carry_out
-from evertick.cli.place import Place
+from evertick.cli.target import Target
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, to_text
 from evertick.model.ledger import Batch, JobRecord
@@ -199,7 +199,7 @@ def test_a_port_in_use_is_told_unless_it_is_ours():
 
 
 def test_without_a_scheduler_that_is_told(folder):
-    found = told(ledger.check_scheduler(Place(folder, f"sqlite:///{folder}/.evertick/ledger.db")))
+    found = told(ledger.check_scheduler(Target(folder, f"sqlite:///{folder}/.evertick/ledger.db")))
     assert found == [(WARN, "nobody is running on this ledger")]
 
 
@@ -208,7 +208,7 @@ def test_a_ledger_that_a_clock_ahead_has_planned_into_the_future_is_a_failure(fo
     ahead = times.now() + 365 * DAY
     with closing(open_store(url)) as store:
         store.commit(Batch(by="a", floors=dict.fromkeys(range(BUCKETS), ahead)))
-    (found,) = [words for level, words in told(ledger.check_scheduler(Place(folder, url))) if level == FAIL]
+    (found,) = [words for level, words in told(ledger.check_scheduler(Target(folder, url))) if level == FAIL]
     assert to_text(ahead) in found
 
 
@@ -220,8 +220,8 @@ def test_entries_that_are_stuck_are_a_failure(folder, monkeypatch):
         entry = Entry(key, PLANNED, Trigger.SCHEDULER, now - DAY)
         floors = dict.fromkeys(range(BUCKETS), now)
         store.commit(Batch(by="a", entries=[entry], jobs=[JobRecord("stuck", now)], floors=floors))
-    monkeypatch.setattr(Place, "is_anyone_running", lambda *_: True)
-    (failure,) = [words for level, words in told(ledger.check_scheduler(Place(folder, url))) if level == FAIL]
+    monkeypatch.setattr(Target, "is_anyone_running", lambda *_: True)
+    (failure,) = [words for level, words in told(ledger.check_scheduler(Target(folder, url))) if level == FAIL]
     assert failure.endswith(f"entries are stuck: overdue, waiting for nothing; the oldest is {key.run_id}")
 
 
@@ -234,7 +234,7 @@ def test_what_the_quick_check_misses_is_found_by_a_full_one_or_by_the_scheduler(
     assert (quick[0]["level"], "quick integrity check" in quick[0]["finding"]) == (OK, True)
     assert (whole[0]["level"], "missing from index" in whole[0]["finding"]) == (FAIL, True)
     status = {"integrity": {"state": "damaged", "finding": "row 3 missing", "checked_at": "x"}}
-    monkeypatch.setattr(Place, "scheduler_status", lambda _: status)
+    monkeypatch.setattr(Target, "scheduler_status", lambda _: status)
     last = findings(folder)["ledger"][-1]
     assert (last["level"], "row 3 missing" in last["finding"]) == (FAIL, True)
     status["integrity"]["state"] = "ok"

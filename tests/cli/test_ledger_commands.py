@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from evertick.definitions.source import load_folder
+from evertick.executors.log_paths import run_folder
 from evertick.executors.logs import FOLDER
-from evertick.executors.names import run_folder
 from evertick.model.definition import definition_text
 from evertick.model.instant import HOUR
 from evertick.model.ledger import Batch, DefinitionLine, RequestKind
@@ -367,7 +367,7 @@ def test_a_step_that_printed_nothing_names_those_that_did(logs):
 
 
 def test_a_terminal_gets_colours_and_nothing_else_that_it_would_obey(logs, monkeypatch):
-    monkeypatch.setattr("evertick.cli.live.is_terminal", lambda _: True)
+    monkeypatch.setattr("evertick.cli.live_view.is_terminal", lambda _: True)
     place = logs.joinpath(".evertick", FOLDER, *run_folder(RunKey("etl", hour(2))), "3")
     place.mkdir()
     (place / "x.log").write_bytes(b"\x1b[31mred\x1b[0m\r\n\x1b]0;title\x07 \rover \xc2\x9b2J \xc3\xa4\n")

@@ -16,7 +16,7 @@ import pytest
 from evertick import errors
 from evertick.cli.connection import Http
 from evertick.cli.exits import exit_code
-from evertick.cli.remote import RemoteDesk, find_neighbour, find_token
+from evertick.cli.remote import RemoteOperations, find_neighbour, find_token
 from evertick.settings.exposure import is_loopback
 from tests.cli.desk import code_of, run
 
@@ -83,9 +83,9 @@ def server() -> Iterator[Scripted]:
 
 
 @pytest.fixture
-def desk(server) -> Iterator[RemoteDesk]:
+def desk(server) -> Iterator[RemoteOperations]:
     http = Http(server.url, "evt_secret")
-    yield RemoteDesk(http)
+    yield RemoteOperations(http)
     http.close()
 
 

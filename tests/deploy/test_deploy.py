@@ -13,7 +13,7 @@ import click
 import pytest
 import yaml
 
-from evertick.api.opening import names_of
+from evertick.api.factory import names_of
 from evertick.cli.app import evertick
 from evertick.dispatch.dispatcher import ENDING_SECONDS
 from evertick.model.duration import parse_duration

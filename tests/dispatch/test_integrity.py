@@ -6,8 +6,8 @@ import threading
 
 from evertick.dispatch.clock import SystemClock
 from evertick.dispatch.integrity import IntegrityCheck
-from evertick.dispatch.notify.telling import Telling
-from evertick.dispatch.outlook import DAMAGED, Outlook
+from evertick.dispatch.notify.config import NotifyConfig
+from evertick.dispatch.observers import DAMAGED, Observers
 from evertick.errors import StoreUnavailable
 from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
@@ -84,10 +84,10 @@ def test_one_that_never_started_can_be_stopped():
 def test_a_message_goes_to_the_channels_that_the_settings_name(monkeypatch):
     clock = SystemClock()
     state = State(LoopSettings(), "node-a", "x", clock.now())
-    outlook = Outlook(state, None, clock, {}, Telling(ledger_channels=(Slack("https://hooks.example/x"),)))
+    outlook = Observers(state, None, clock, {}, NotifyConfig(ledger_channels=(Slack("https://hooks.example/x"),)))
     sent = []
     monkeypatch.setattr(outlook.announcer, "tell", sent.append)
     outlook.tell_of_damage("row 3 missing")
     ((message),) = sent
     assert (message.event, message.detail, "node-a is damaged" in message.text) == (DAMAGED, "row 3 missing", True)
-    Outlook(state, None, clock, {}).tell_of_damage("nobody wants to hear it")
+    Observers(state, None, clock, {}).tell_of_damage("nobody wants to hear it")

@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
+from evertick.dispatch.folder_owner import folder_identity
 from evertick.dispatch.leadership import Leadership
-from evertick.dispatch.own_folder import folder_identity
 from evertick.dispatch.runs_lease import RunsLease
 from evertick.errors import SettingsError, StoreUnavailable
 from evertick.loop.messages import NodesSeen, OrphansFound

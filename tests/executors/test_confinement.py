@@ -15,10 +15,10 @@ import pytest
 
 from evertick.executors.keeper import sandbox as sandbox_words
 from evertick.executors.keeper.account import Account, find_account
+from evertick.executors.keeper.process import NO_SANDBOX
 from evertick.executors.keeper.processes import Limits
 from evertick.executors.keeper.procfs import is_alive
 from evertick.executors.keeper.sandbox import Confinement, bwrap_words, systemd_words
-from evertick.executors.keeper.trying import NO_SANDBOX
 from evertick.executors.settings import KeeperSettings
 from evertick.kinds import Program, Unready
 from evertick.model.instant import SECOND

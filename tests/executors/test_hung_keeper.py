@@ -11,11 +11,11 @@ import pytest
 from evertick.cli.health.finding import FAIL, OK
 from evertick.cli.health.machine import check_keepers
 from evertick.errors import SettingsError
-from evertick.executors import keeper_process, link, wire
+from evertick.executors import keeper_client, keeper_process, wire
 from evertick.executors.keeper.procfs import boottime_us, is_alive
 from evertick.executors.keeper_answer import ask_keepers
 from evertick.executors.keeper_process import KeeperProcess
-from evertick.executors.pulse import Pulse
+from evertick.executors.liveness import Liveness
 from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import SUCCEEDED
@@ -27,7 +27,7 @@ SHORT = LocalSettings(keeper=SOON.keeper, keeper_timeout_us=4 * SECOND)
 
 
 def test_a_pulse_asks_and_waits_for_an_answer_before_it_is_over():
-    pulse = Pulse(30.0, 100.0)
+    pulse = Liveness(30.0, 100.0)
     assert not pulse.is_over(129.0), "it was greeted, and has not answered yet"
     assert pulse.is_over(130.0)
     pulse.heard(129.0)
@@ -110,7 +110,7 @@ def test_a_keeper_that_computes_for_ever_is_replaced_and_its_runs_go_on(place, t
 
 @pytest.mark.slow
 def test_a_keeper_without_a_socket_is_replaced_when_it_is_needed(place, monkeypatch):
-    monkeypatch.setattr(link, "DEAF_SECONDS", 1.0)
+    monkeypatch.setattr(keeper_client, "DEAF_SECONDS", 1.0)
     first = place.open(SHORT)
     first.launch(launch(job_of(sh("sleep 600"))))
     place.start_of(KEY)

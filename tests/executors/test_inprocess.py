@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from evertick.errors import DefinitionError
+from evertick.executors.attempt_journal import FileAttemptJournal
 from evertick.executors.context import RunContext, StopRequested
 from evertick.executors.function import describe, error_text, result_text
 from evertick.executors.function_log import FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
 from evertick.executors.logs import Logs
-from evertick.executors.memory import FileMemory
 from evertick.model.instant import SECOND
 from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
@@ -404,7 +404,7 @@ class TestLogs:
 
 class TestMemory:
     def test_the_next_process_knows_what_had_begun_and_what_had_ended(self, tmp_path):
-        before = FileMemory(tmp_path / "memory")
+        before = FileAttemptJournal(tmp_path / "memory")
         before.open()
         begun, ended, never = (launch_of(attempt=attempt) for attempt in (1, 2, 3))
         before.started(begun)
@@ -412,7 +412,7 @@ class TestMemory:
         before.ended(ended, 5, "succeeded", "all of it")
         before.close()
         reports = Reports()
-        executor = InProcessExecutor(lambda _job_id: None, memory=FileMemory(tmp_path / "memory"))
+        executor = InProcessExecutor(lambda _job_id: None, memory=FileAttemptJournal(tmp_path / "memory"))
         executor.open(reports)
         executor.reconcile([(KEY, 1), (KEY, 2), (KEY, 3)])
         executor.close()
@@ -424,7 +424,7 @@ class TestMemory:
 
     def test_after_a_restart_of_the_machine_what_is_not_there_may_have_begun(self, tmp_path):
         (tmp_path / "memory").write_text('{"boot": "another"}\n')
-        memory = FileMemory(tmp_path / "memory")
+        memory = FileAttemptJournal(tmp_path / "memory")
         memory.open()
         assert memory.recall(launch_of()) is not None
         memory.close()
@@ -432,17 +432,17 @@ class TestMemory:
     @pytest.mark.parametrize("garbage", ["\n", "{", "[1]\n[2", "\x00\xff", '{"boot": 1}\n["a", "b"]\n'])
     def test_half_a_file_is_doubted_and_never_raises(self, tmp_path, garbage):
         (tmp_path / "memory").write_text(garbage)
-        memory = FileMemory(tmp_path / "memory")
+        memory = FileAttemptJournal(tmp_path / "memory")
         memory.open()
         memory.started(launch_of())
         memory.close()
-        again = FileMemory(tmp_path / "memory")
+        again = FileAttemptJournal(tmp_path / "memory")
         again.open()
         assert again.recall(launch_of()) is not None
         again.close()
 
     def test_a_start_that_cannot_be_written_down_is_refused(self, reports):
-        class Full(FileMemory):
+        class Full(FileAttemptJournal):
             def started(self, _ticket):
                 raise OSError(28, "No space left on device")
 

@@ -8,9 +8,9 @@ from contextlib import closing
 
 import pytest
 
-from evertick.executors.keeper.desk import LEASE_OVER, NOT_CONFIRMED
 from evertick.executors.keeper.lease import FILE, UNLIMITED, Lease, LeaseFile, lease_from, read_lease
 from evertick.executors.keeper.procfs import boottime_us, is_alive
+from evertick.executors.keeper.supervisor import LEASE_OVER, NOT_CONFIRMED
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.report import RunLost

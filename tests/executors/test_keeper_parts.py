@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evertick.executors.keeper.book import (
+from evertick.executors.keeper.attempt_state import (
     ACCEPTED,
     DELIVERED,
     FINISHED,
     REFUSED,
     SPAWNED,
     STARTED,
-    Book,
+    AttemptStates,
     Ticket,
     book_of,
 )
@@ -192,7 +192,7 @@ def test_a_link_in_the_place_of_a_log_is_not_followed(logs, tmp_path):
 # The journal and the book
 
 
-def lines(*rows: tuple[object, ...]) -> Book:
+def lines(*rows: tuple[object, ...]) -> AttemptStates:
     return book_of(rows)
 
 
@@ -277,7 +277,7 @@ def test_a_scheduler_that_comes_while_there_is_news_is_greeted_first():
         names_itself = True
         send = staticmethod(sent.append)
 
-    server.desk = Desk()
+    server.supervisor = Desk()
     server.add(Newcomer())
     (greeting,) = sent
     assert greeting.startswith(b'["hello"')

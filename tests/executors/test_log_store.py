@@ -13,9 +13,9 @@ from s3fs import S3FileSystem
 from evertick.dispatch.log_copier import LogCopier
 from evertick.errors import SettingsError
 from evertick.executors.log_copies import MARK, FolderCopies
+from evertick.executors.log_paths import run_folder
 from evertick.executors.log_store import LogStore
 from evertick.executors.logs import LogChunk, LogFile
-from evertick.executors.names import run_folder
 from evertick.model.instant import from_text
 from evertick.model.lifecycle import RUNNING, SUCCEEDED
 from evertick.model.run import Change, RunKey

@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from evertick.executors.keeper.book import Book, book_of
-from evertick.executors.keeper.desk import NOT_CONFIRMED
+from evertick.executors.keeper.attempt_state import AttemptStates, book_of
 from evertick.executors.keeper.journal import CURRENT, Journal, JournalTail
 from evertick.executors.keeper.lease import lease_from
 from evertick.executors.keeper.procfs import boottime_us, is_alive
+from evertick.executors.keeper.supervisor import NOT_CONFIRMED
 from evertick.executors.keeper.unconfirmed import (
     FILE,
     NEVER,
@@ -286,7 +286,7 @@ def test_the_book_keeps_the_deadline_until_the_run_is_confirmed():
         ("confirmed", 1),
     ]
     book = book_of(lines)
-    again: Book = book_of(book.opening())
+    again: AttemptStates = book_of(book.opening())
     for one in (book, again):
         assert [known.unconfirmed for known in one.open.values()] == [None, Deadline("one", 6)]
 

@@ -13,7 +13,7 @@ from distributed.comm.core import connect
 from distributed.protocol.serialize import Serialize, ToPickle
 from distributed.security import Security
 
-from evertick.executors.fleet import talk
+from evertick.executors.fleet import messages
 from evertick.executors.fleet.servers import MEMBER_ID
 
 PORTS = count(1)
@@ -91,7 +91,7 @@ class Intruder:
         await self.comm.write(list(messages))
 
     def card(self, **more: Any) -> dict[str, Any]:
-        card = talk.Card(self._name, (), True, 0, 0, "0", "bad", 0.0, 0, time.time_ns() // 1_000)
+        card = messages.Heartbeat(self._name, (), True, 0, 0, "0", "bad", 0.0, 0, time.time_ns() // 1_000)
         return {**card.to_plain(), **more}
 
 

@@ -12,7 +12,7 @@ import cloudpickle
 import psutil
 import pytest
 
-from evertick.executors.fleet import talk
+from evertick.executors.fleet import messages
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.intruder import OBJECTS, Bomb, Intruder, call, victims
@@ -67,12 +67,12 @@ def test_an_object_that_a_member_sends_is_rebuilt_by_nobody(crowd, executor, rep
     async def attack() -> str:
         intruder = Intruder(crowd.url, name)
         assert (await intruder.register())["status"] == "OK"
-        await intruder.say({"op": talk.CARD, "card": intruder.card(running=7)})
+        await intruder.say({"op": messages.CARD, "card": intruder.card(running=7)})
         await asyncio.to_thread(wait_for, lambda: sees(executor, name, 7), "it to be known")
         if where == "in a card":
-            await intruder.say({"op": talk.CARD, "card": intruder.card(running=8, more=something)})
+            await intruder.say({"op": messages.CARD, "card": intruder.card(running=8, more=something)})
         else:
-            await intruder.say({"op": talk.SAY, "lines": something})
+            await intruder.say({"op": messages.SAY, "lines": something})
         # The hub ends the stream of one that sends such a thing; the scheduler has seen all of it by then.
         with pytest.raises(OSError):
             await asyncio.wait_for(intruder.comm.read(), 20)
@@ -120,10 +120,10 @@ def test_nobody_speaks_for_another_member(crowd, executor, reports):
         intruder = Intruder(crowd.url, "bad-tongue")
         await intruder.register()
         await intruder.say(
-            {"op": talk.CARD, "card": intruder.card(running=7)},
-            {"op": talk.SAY, "lines": f"{end}\n".encode(), "worker": real},
-            {"op": talk.CARD, "card": intruder.card(name="ex-a", slots=7), "worker": real},
-            {"op": talk.CARD, "card": intruder.card(running=8)},
+            {"op": messages.CARD, "card": intruder.card(running=7)},
+            {"op": messages.SAY, "lines": f"{end}\n".encode(), "worker": real},
+            {"op": messages.CARD, "card": intruder.card(name="ex-a", slots=7), "worker": real},
+            {"op": messages.CARD, "card": intruder.card(running=8)},
         )
         await asyncio.to_thread(wait_for, lambda: sees(executor, "bad-tongue", 8), "its last word")
         intruder.comm.abort()
@@ -137,7 +137,7 @@ def test_nobody_speaks_for_another_member(crowd, executor, reports):
 def test_a_process_that_is_connected_to_a_fleet_has_nothing_of_dask(crowd):
     look = (
         "import sys, tempfile, threading\n"
-        "from evertick.executors.fleet.asking import list_members\n"
+        "from evertick.executors.fleet.admin import list_members\n"
         "from evertick.executors.fleet.executor import FleetExecutor\n"
         "from evertick.executors.fleet.settings import FleetSettings\n"
         f"settings, seen = FleetSettings({crowd.url!r}), threading.Event()\n"

@@ -13,7 +13,7 @@ from evertick.executors.fleet.certs import Place, new_request, place_of
 from evertick.executors.fleet.enrolment import Token
 from evertick.executors.fleet.hub_folder import place_in, provide
 from evertick.executors.fleet.identity import Peer, Role
-from evertick.executors.fleet.names import RECORD_FILE, Names, Revocations, lock, member_id
+from evertick.executors.fleet.registry import RECORD_FILE, MemberRegistry, Revocations, lock, member_id
 from evertick.model.instant import HOUR
 
 PLACE = Place("tls://127.0.0.1:8786", 8787)
@@ -137,17 +137,17 @@ class TestNames:
     def test_a_name_belongs_to_the_folder_that_had_it_first(self, tmp_path):
         mine, other = member_id(tmp_path), "another"
         assert member_id(tmp_path) == mine
-        assert Names(tmp_path).claim("ex-a", mine)
+        assert MemberRegistry(tmp_path).claim("ex-a", mine)
         # Another hub, on the same folder.
-        again = Names(tmp_path)
+        again = MemberRegistry(tmp_path)
         assert not again.claim("ex-a", other)
         assert again.claim("ex-a", mine)
         again.release("ex-a")
-        assert Names(tmp_path).claim("ex-a", other)
+        assert MemberRegistry(tmp_path).claim("ex-a", other)
 
     @pytest.mark.parametrize("owner", ["", "x" * 101])
     def test_one_that_does_not_say_who_it_is_has_no_name(self, tmp_path, owner):
-        assert not Names(tmp_path).claim("ex-a", owner)
+        assert not MemberRegistry(tmp_path).claim("ex-a", owner)
 
 
 def test_the_hub_learns_what_was_revoked(authority):

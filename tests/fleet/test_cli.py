@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from evertick.cli.commands import fleet as commands
-from evertick.executors.fleet import asking
+from evertick.executors.fleet import admin
 from evertick.model.member import Member
 
 HERE = "tcp://127.0.0.1:8786"
@@ -22,8 +22,8 @@ def asked(monkeypatch):
         found.append(settings.url)
         return [Member("ex-a", True, 0)]
 
-    monkeypatch.setattr(asking, "list_members", answer)
-    monkeypatch.setattr(asking, "set_cordon", lambda *args, **known: answer(*args, **known)[0])
+    monkeypatch.setattr(admin, "list_members", answer)
+    monkeypatch.setattr(admin, "set_cordon", lambda *args, **known: answer(*args, **known)[0])
     return found
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from evertick.executors.fleet.asking import remove
+from evertick.executors.fleet.admin import remove
 from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.keeper.procfs import is_alive
 from evertick.model.lifecycle import SUCCEEDED

@@ -13,11 +13,11 @@ from urllib.parse import quote
 import pytest
 
 from evertick.errors import MemberUnavailable, MemberUnavailableReason
-from evertick.executors.fleet import talk
+from evertick.executors.fleet import messages
 from evertick.executors.fleet.member_logs import MemberLogs, answer_about_logs
 from evertick.executors.fleet.settings import LEASE_US, FleetSettings
+from evertick.executors.log_paths import file_name, run_folder
 from evertick.executors.logs import Logs
-from evertick.executors.names import file_name, run_folder
 from evertick.model.lifecycle import LOST, RUNNING, SUCCEEDED, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.steps import StepRecord, steps_text
@@ -159,12 +159,12 @@ class TestWhatAMemberAnswers:
     @pytest.mark.parametrize(
         "words",
         [
-            pytest.param([talk.LIST_LOGS], id="about nothing"),
-            pytest.param([talk.LIST_LOGS, *KEY, 1], id="to nobody"),
-            pytest.param([talk.LIST_LOGS, *KEY, 1, "x" * 65], id="to a long name"),
-            pytest.param([talk.LIST_LOGS, *KEY, "1", "me"], id="a text for a number"),
-            pytest.param([talk.READ_LOG, *KEY, 1, "me", "main", -1, 10], id="before the beginning"),
-            pytest.param([talk.READ_LOG, *KEY, 1, "me", "main"], id="of no size"),
+            pytest.param([messages.LIST_LOGS], id="about nothing"),
+            pytest.param([messages.LIST_LOGS, *KEY, 1], id="to nobody"),
+            pytest.param([messages.LIST_LOGS, *KEY, 1, "x" * 65], id="to a long name"),
+            pytest.param([messages.LIST_LOGS, *KEY, "1", "me"], id="a text for a number"),
+            pytest.param([messages.READ_LOG, *KEY, 1, "me", "main", -1, 10], id="before the beginning"),
+            pytest.param([messages.READ_LOG, *KEY, 1, "me", "main"], id="of no size"),
         ],
     )
     def test_what_is_no_question_is_not_answered(self, tmp_path, words):
@@ -175,8 +175,8 @@ class TestWhatAMemberAnswers:
     @pytest.mark.parametrize("step", ["../main", "nothing", 7, None])
     def test_only_logs_that_are_there_are_read(self, tmp_path, step):
         write_log(tmp_path, KEY, b"text")
-        asker, line = answer_about_logs(Logs(tmp_path), [talk.READ_LOG, *KEY, 1, "me", step, 0, 10])
-        assert (asker, json.loads(line)) == ("me", [talk.READ, "", True])
+        asker, line = answer_about_logs(Logs(tmp_path), [messages.READ_LOG, *KEY, 1, "me", step, 0, 10])
+        assert (asker, json.loads(line)) == ("me", [messages.READ, "", True])
 
 
 @pytest.mark.slow

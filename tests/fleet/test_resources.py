@@ -13,7 +13,7 @@ import pytest
 from evertick import DefinitionError, RunContext, Scheduler
 from evertick.executors.fleet.settings import LEASE_US
 from evertick.executors.logs import Logs
-from evertick.operations.asking import read_run_id
+from evertick.operations.submission import read_run_id
 from evertick.settings import Settings
 from tests.fleet.yard import ROOT, Process, Yard, wait_for
 from tests.library.programs import run

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from evertick.executors.fleet.asking import list_members
+from evertick.executors.fleet.admin import list_members
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.settings import Certificates, FleetSettings
 from evertick.executors.keeper.procfs import is_alive

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from evertick.kinds.kubernetes.judging import is_over
 from evertick.kinds.kubernetes.names import JOB_NAME
+from evertick.kinds.kubernetes.status import is_over
 from tests.executors.running import until
 from tests.kubernetes.cluster import RealCluster
 

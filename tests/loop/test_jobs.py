@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evertick.loop import enter
+from evertick.loop import plan
 from evertick.loop.effects import Resync
 from evertick.loop.messages import DefinitionsChanged, DefinitionsDoubtful, PauseJob, ResumeJob, TriggerJob
 from evertick.loop.state import Hold
@@ -360,21 +360,21 @@ def test_a_job_with_a_bad_schedule_is_in_error_and_the_others_go_on():
 
 
 def test_a_job_whose_planning_raises_is_in_error_and_the_others_go_on(monkeypatch):
-    def plan(view, now, preread_us):
+    def fails(view, now, preread_us):
         if view.job.id == "bad":
             raise RuntimeError("no more")
         return planned(view, now, preread_us)
 
-    planned = enter.plan
+    planned = plan.plan
     here = world(job("bad", MINUTELY, **ALL), job("good", MINUTELY, **ALL))
-    monkeypatch.setattr(enter, "plan", plan)
+    monkeypatch.setattr(plan, "plan", fails)
     here.stall(2 * MINUTE + 10 * SECOND)
     here.run_for(50 * SECOND)
     assert here.state.jobs["bad"].error == "RuntimeError: no more"
     assert here.events("job.error") == ["job.error"]
     assert here.started("good") == ["08:31", "08:32", "08:33"]
     assert here.ledger("bad") == []
-    monkeypatch.setattr(enter, "plan", planned)
+    monkeypatch.setattr(plan, "plan", planned)
     here.define(job("bad", MINUTELY, priority=1, **ALL))
     here.run_for(10 * SECOND)
     assert here.started("bad") == ["08:31", "08:32", "08:33"], "once mended, nothing of the stretch is lost"

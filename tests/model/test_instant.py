@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from evertick.model.instant import (
     DAY,
     HOUR,
-    MICROSECOND,
     MILLISECOND,
     MINUTE,
     SECOND,
@@ -69,7 +68,7 @@ def test_adding_a_day_adds_a_day(instant):
         pytest.param(-1, "1969-12-31T23:59:59.999999Z", id="one microsecond before it"),
         pytest.param(1_772_442_000 * SECOND, "2026-03-02T09:00:00Z", id="no fraction where there is none"),
         pytest.param(250 * MILLISECOND, "1970-01-01T00:00:00.25Z", id="a fraction as short as it can be"),
-        pytest.param(SECOND + MICROSECOND, "1970-01-01T00:00:01.000001Z", id="a microsecond"),
+        pytest.param(SECOND + 1, "1970-01-01T00:00:01.000001Z", id="a microsecond"),
     ],
 )
 def test_an_instant_is_written_in_utc(instant, text):

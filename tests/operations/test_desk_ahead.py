@@ -9,8 +9,8 @@ from evertick.errors import DefinitionError, NotFound
 from evertick.model.instant import to_text
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import CANCELLED, RUNNING, SUCCEEDED, Trigger
-from evertick.operations import desk_time
-from evertick.operations.desk import Desk
+from evertick.operations import time_queries
+from evertick.operations.local import LocalOperations
 from evertick.operations.requests import backfill_request
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key
 
@@ -24,7 +24,7 @@ def make(store):
 
     def make(*jobs):
         folder = Folder(jobs={one.id: one for one in jobs})
-        return Desk(store, lambda: folder, now=lambda: at(4.5))
+        return LocalOperations(store, lambda: folder, now=lambda: at(4.5))
 
     return make
 
@@ -44,7 +44,7 @@ def test_what_is_paused_or_disabled_does_not_count(store, make):
 
 
 def test_of_too_much_the_nearest_days_are_counted(make, monkeypatch):
-    monkeypatch.setattr(desk_time, "AHEAD_MAX", 4)
+    monkeypatch.setattr(time_queries, "AHEAD_MAX", 4)
     assert planned(make(job(), job(NIGHTLY, "c"))) == [0, 19, 25, None]
 
 

@@ -14,7 +14,7 @@ from evertick.model.instant import MINUTE, SECOND, to_text
 from evertick.model.ledger import Batch, DefinitionLine
 from evertick.model.lifecycle import LAUNCHING, RETRYING, RUNNING, SKIPPED, SUCCEEDED, SkipReason
 from evertick.model.steps import StepRecord, steps_text
-from evertick.operations.desk import Desk
+from evertick.operations.local import LocalOperations
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
 
@@ -24,7 +24,7 @@ def make(store):
 
     def make(one):
         folder = Folder(jobs={one.id: one})
-        return Desk(store, lambda: folder, now=lambda: at(4.5))
+        return LocalOperations(store, lambda: folder, now=lambda: at(4.5))
 
     return make
 
@@ -74,7 +74,7 @@ def test_a_run_of_the_definition_of_today_says_so(make, store):
 
 
 def test_the_run_of_a_job_that_is_gone_still_tells_what_it_was(edited, store):
-    gone = Desk(store, Folder, now=lambda: at(4.5))
+    gone = LocalOperations(store, Folder, now=lambda: at(4.5))
     assert gone.run(key(1).run_id)["is_definition_current"] is None
     told = gone.run_definition(key(1).run_id)
     assert (told["is_current"], told["changes"], "echo second" in told["text"]) == (None, [], True)

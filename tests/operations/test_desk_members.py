@@ -6,7 +6,7 @@ import pytest
 
 from evertick.definitions.source import Folder
 from evertick.model.lifecycle import RUNNING
-from evertick.operations.desk import Desk
+from evertick.operations.local import LocalOperations
 from tests.operations.ledger import at, change, entry, fill, job, key
 
 
@@ -39,7 +39,7 @@ def places(store):
         fill(store, *(entry(hour) for hour in range(len(executors))), watermark=4)
         for hour, executor in enumerate(executors):
             change(store, key(hour), RUNNING, at(hour), attempt=1, executor=executor, started_at=at(hour))
-        desk = Desk(store, lambda: Folder(jobs={"etl": job()}), now=lambda: at(4.5), live=Scheduler(told))
+        desk = LocalOperations(store, lambda: Folder(jobs={"etl": job()}), now=lambda: at(4.5), live=Scheduler(told))
         return {one["executor"]: one for one in desk.executors()["items"]}
 
     return places

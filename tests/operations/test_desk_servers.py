@@ -6,7 +6,7 @@ import pytest
 
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.lifecycle import FAILED, SKIPPED, SkipReason
-from evertick.operations.desk import Desk, folder_of
+from evertick.operations.local import LocalOperations, folder_of
 from evertick.stores import open_store
 from tests.operations.ledger import at, entry, fill, job, key, ran
 
@@ -36,7 +36,9 @@ def answers(url):
         ran(store, key(hour), at(hour) + SECOND, at(hour) + MINUTE)
     ran(store, key(2), at(2), at(2) + 2 * MINUTE, FAILED, exit_code=3)
     ran(store, key(4), at(4), None)
-    desk = Desk(store, lambda: folder_of({"etl": job()}), now=lambda: at(4.5), is_scheduler_running=lambda: False)
+    desk = LocalOperations(
+        store, lambda: folder_of({"etl": job()}), now=lambda: at(4.5), is_scheduler_running=lambda: False
+    )
     found = {name: ask(desk) for name, ask in QUESTIONS.items()}
     store.close()
     return found

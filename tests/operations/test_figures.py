@@ -19,8 +19,8 @@ from evertick.model.lifecycle import (
     SkipReason,
     Trigger,
 )
-from evertick.operations.desk import Desk
-from evertick.operations.desk_shapes import success_rate
+from evertick.operations.local import LocalOperations
+from evertick.operations.shapes import success_rate
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
 
@@ -28,7 +28,7 @@ from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 def make(store):
     def make(*jobs, hour=8.5):
         folder = Folder(jobs={one.id: one for one in jobs or (job(),)})
-        return Desk(store, lambda: folder, now=lambda: at(hour))
+        return LocalOperations(store, lambda: folder, now=lambda: at(hour))
 
     return make
 

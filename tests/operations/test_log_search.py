@@ -10,7 +10,7 @@ from evertick.definitions.source import Folder
 from evertick.errors import DefinitionError
 from evertick.executors.logs import LogChunk, LogFile
 from evertick.model.instant import MINUTE
-from evertick.operations.desk import Desk
+from evertick.operations.local import LocalOperations
 from evertick.operations.log_search import HITS_MAX, search_lines
 from evertick.operations.run_logs import RunLogs
 from tests.operations.ledger import at, entry, fill, job, key, ran
@@ -66,7 +66,7 @@ def desk(store):
     fill(store, entry(1), watermark=4)
     ran(store, key(1), at(1), at(1) + MINUTE)
     data = b"".join(b"line %d\n" % number for number in range(1, 1_001))
-    return Desk(store, lambda: Folder(jobs={"etl": job()}), now=lambda: at(4.5), logs=RunLogs(OneLog(data)))
+    return LocalOperations(store, lambda: Folder(jobs={"etl": job()}), now=lambda: at(4.5), logs=RunLogs(OneLog(data)))
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from evertick.definitions.source import Folder
 from evertick.model.instant import SECOND, to_text
 from evertick.model.ledger import Snapshot
-from evertick.operations.desk import Desk
-from evertick.operations.desk_ribbon import KEPT_MAX
-from evertick.operations.desk_scene import CHANGED_US, REST, View
+from evertick.operations.context import CHANGED_US, REST, View
+from evertick.operations.local import LocalOperations
+from evertick.operations.timeline import KEPT_MAX
 from tests.operations.ledger import at, entry, fill, job, key, ran
 
 
@@ -17,7 +17,7 @@ def test_what_many_ask_of_all_jobs_is_worked_out_once(store):
     clock = [at(4.5)]
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})
-    desk = Desk(store, lambda: folder, now=lambda: clock[0], keep_us=SECOND)
+    desk = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=SECOND)
     assert desk.list_jobs() is desk.list_jobs()
     assert desk.list_jobs(search="etl") is not desk.list_jobs(search="e")
     overview = desk.overview()
@@ -31,7 +31,7 @@ def test_pages_that_look_at_the_same_stretch_of_time_share_an_answer_and_each_is
     clock = [at(4.5)]
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})
-    desk = Desk(store, lambda: folder, now=lambda: clock[0], keep_us=SECOND)
+    desk = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=SECOND)
     window = ("2026-03-02T00:00Z", "2026-03-02T08:00Z")
     first = desk.ribbon(*window)
     clock[0] += SECOND // 2
@@ -49,7 +49,7 @@ def test_pages_that_look_at_the_same_stretch_of_time_share_an_answer_and_each_is
 def test_many_long_answers_are_not_kept_at_once(store):
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})
-    desk = Desk(store, lambda: folder, now=lambda: at(4.5), keep_us=SECOND)
+    desk = LocalOperations(store, lambda: folder, now=lambda: at(4.5), keep_us=SECOND)
     window = ("2026-03-02T00:00Z", "2026-03-02T08:00Z")
     kept = [cells for cells in range(1, 30) if desk.ribbon(*window, cells=cells) == desk.ribbon(*window, cells=cells)]
     shared = [
@@ -62,7 +62,7 @@ def test_what_is_kept_is_kept_for_less_once_something_has_happened(store):
     clock = [at(4.5)]
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})
-    desk = Desk(store, lambda: folder, now=lambda: clock[0], keep_us=60 * SECOND)
+    desk = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=60 * SECOND)
     view = desk.view()
     view.took_us = 1
     desk.stir()
@@ -76,7 +76,7 @@ def test_what_was_dear_to_make_rests_for_longer(store):
     clock = [at(4.5)]
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})
-    desk = Desk(store, lambda: folder, now=lambda: clock[0], keep_us=60 * SECOND)
+    desk = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=60 * SECOND)
     view = desk.view()
     view.took_us = SECOND
     desk.stir()
@@ -96,12 +96,12 @@ def test_an_answer_that_failed_is_worked_out_anew():
 def test_a_lane_is_drawn_as_long_as_it_has_no_more_lines_than_cells(store):
     folder = Folder(jobs={"etl": job()})
     fill(store, *(entry(minute / 60) for minute in range(120)), watermark=4)
-    lanes = Desk(store, lambda: folder, now=lambda: at(4.5)).ribbon("2026-03-02T00:00Z", "2026-03-02T02:00Z", cells=50)[
-        "lanes"
-    ]
+    lanes = LocalOperations(store, lambda: folder, now=lambda: at(4.5)).ribbon(
+        "2026-03-02T00:00Z", "2026-03-02T02:00Z", cells=50
+    )["lanes"]
     assert [len(lane["marks"]) for lane in lanes] == [0]
     assert sum(cell["count"] for cell in lanes[0]["cells"]) == 120
-    lanes = Desk(store, lambda: folder, now=lambda: at(4.5)).ribbon(
+    lanes = LocalOperations(store, lambda: folder, now=lambda: at(4.5)).ribbon(
         "2026-03-02T00:00Z", "2026-03-02T02:00Z", cells=120
     )["lanes"]
     assert [(len(lane["marks"]), lane["cells"]) for lane in lanes] == [(120, [])]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evertick.model.member import Member
 from evertick.model.routing import Routing, Strategy
 from evertick.routing.placement import Placement, Shard, parse_placement
-from evertick.routing.placing import Asked, Nowhere, place
+from evertick.routing.selection import Asked, Nowhere, place
 from evertick.routing.strategies import HISTORY, STRATEGIES, Situation
 
 NAMES = st.lists(st.sampled_from([f"ex-{letter}" for letter in "abcdefghij"]), min_size=1, unique=True).map(sorted)

@@ -18,12 +18,12 @@ from evertick.errors import SettingsError
 from evertick.model.instant import DAY, SECOND
 from evertick.model.notify import Mail, NotifyEvent, Route, Slack, Webhook
 from evertick.model.work import Secret
-from evertick.parts import local_settings, loop_settings
 from evertick.settings import Settings
 from evertick.settings.catalogue import catalogue, parts
 from evertick.settings.kinds import mask_url
 from evertick.settings.listing import lines
 from evertick.settings.secrets import reveal
+from evertick.wiring import local_settings, loop_settings
 
 UTC = {"EVERTICK_TIMEZONE": "UTC"}
 

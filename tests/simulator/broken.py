@@ -7,11 +7,11 @@ from dataclasses import replace
 from unittest import mock
 
 from evertick.errors import StoreUnavailable
-from evertick.executors.fleet.crew import Crew
-from evertick.executors.fleet.desk import FleetDesk
-from evertick.executors.fleet.joining import NotEnded, PartEnd
+from evertick.executors.fleet.assignments import Assignments
+from evertick.executors.fleet.membership import Membership
+from evertick.executors.fleet.merge_results import NotEnded, PartEnd
 from evertick.executors.fleet.parts import Part, Task
-from evertick.loop import fire, settle
+from evertick.loop import fire, reports
 from evertick.loop.decide import decide
 from evertick.loop.effects import Audit, Commit, Decision, Launch, Log, Record, TellStep
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, NodesSeen, TimePassed
@@ -166,7 +166,7 @@ def launches_without_a_lease(state: State, messages: Sequence[Message], now: Ins
     def launch(_state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
         turn.launch(run, job)
 
-    with mock.patch.object(settle, "launch_written", launch):
+    with mock.patch.object(reports, "launch_written", launch):
         return decide(state, messages, now)
 
 
@@ -241,12 +241,12 @@ def tells_steps_that_all_is_well(state: State, messages: Sequence[Message], now:
 # The scheduler's side of a fleet
 
 
-def takes_the_first_refusal(self: FleetDesk, task: Task, part: Part) -> None:
+def takes_the_first_refusal(self: Assignments, task: Task, part: Part) -> None:
     """Of an order that was said twice, the second one may be taken."""
     self._ended(task, part, PartEnd(part.member, NotEnded.REFUSED, 0, None, part.refusal))
 
 
-def gives_up_the_silent(self: Crew, name: str, now: float) -> bool:
+def gives_up_the_silent(self: Membership, name: str, now: float) -> bool:
     """As soon as a member is silent, without waiting for its lease."""
     silence = self.silence_of(name, now)
     return silence is not None and silence > self._silence

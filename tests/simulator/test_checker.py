@@ -11,8 +11,8 @@ from unittest import mock
 import pytest
 
 from evertick.dispatch.runs_lease import RunsLease
-from evertick.executors.fleet.crew import Crew
-from evertick.executors.fleet.desk import FleetDesk
+from evertick.executors.fleet.assignments import Assignments
+from evertick.executors.fleet.membership import Membership
 from evertick.model.instant import MINUTE, SECOND
 from evertick.testing import Faults, Outcome, simulate
 from evertick.testing.keepers import SimulatedKeeper
@@ -163,8 +163,8 @@ def test_runs_that_are_not_kept_to_their_lease_are_noticed(owner, verb, faults, 
     ("owner", "verb", "instead", "first"),
     [
         pytest.param(SimulatedMember, "_enforce", nothing, 3, id="a keeper goes on without an acknowledged card"),
-        pytest.param(FleetDesk, "_refused", broken.takes_the_first_refusal, 24, id="an order that was said twice"),
-        pytest.param(Crew, "is_given_up", broken.gives_up_the_silent, 3, id="silence is taken for the end"),
+        pytest.param(Assignments, "_refused", broken.takes_the_first_refusal, 24, id="an order that was said twice"),
+        pytest.param(Membership, "is_given_up", broken.gives_up_the_silent, 3, id="silence is taken for the end"),
     ],
 )
 def test_members_that_freeze_and_are_cut_off_never_run_two_copies_unnoticed(owner, verb, instead, first):

@@ -29,7 +29,7 @@ from evertick.model.lifecycle import (
     SkipReason,
     Trigger,
 )
-from evertick.routing.placing import PLACES_MAX
+from evertick.routing.selection import PLACES_MAX
 from evertick.store import Batch, DefinitionLine, JobRecord, Lease, ScheduleLine, Store
 from tests.stores.building import (
     DAY,

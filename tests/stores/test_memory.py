@@ -16,7 +16,7 @@ from evertick.stores import memory_index
 from evertick.stores.memory import HANDFUL, MemoryStore
 from evertick.stores.memory_index import TimeIndex
 from evertick.stores.memory_lines import matches
-from evertick.stores.memory_places import place_of
+from evertick.stores.memory_order import place_of
 from tests.stores.building import EVERYTHING, NINE, SECOND, became, enter, occurrence, planned, rows
 
 JOBS = st.sampled_from(["a", "b"])

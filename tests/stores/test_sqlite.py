@@ -16,7 +16,7 @@ from evertick.model.lifecycle import SUCCEEDED
 from evertick.store import Batch, JobRecord
 from evertick.stores import open_store, sqlite, sqlite_backup
 from evertick.stores.sqlite import SqliteStore
-from evertick.stores.sqlite_place import file_system_of
+from evertick.stores.sqlite_network_drive import file_system_of
 from tests.stores.building import DAY, HOUR, NINE, SECOND, became, enter, keys, occurrence, planned
 
 

@@ -1,1 +1,1 @@
-"""The desk over HTTP: routes that parse, ask the desk once, and answer; and the guard in front of all of them."""
+"""The operations over HTTP: routes that parse, call one operation and respond, behind authentication."""

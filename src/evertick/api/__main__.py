@@ -48,7 +48,7 @@ def main() -> int:
 
 def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[str], None]) -> None:
     """Serve a folder until somebody ends this process."""
-    from evertick.api.opening import open_office
+    from evertick.api.factory import open_app_state
     from evertick.api.server import ApiServer
 
     url = settings.store or f"sqlite:///{(state_folder / 'ledger.db').absolute()}"
@@ -57,10 +57,10 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
     store = open_store(url)
     try:
         control = ControlClient(state_folder, timeout=1.0)
-        office = open_office(store, url, watch.snapshot, settings, state_folder, folder=folder, control=control)
-        server = ApiServer(office)
+        app_state = open_app_state(store, url, watch.snapshot, settings, state_folder, folder=folder, control=control)
+        server = ApiServer(app_state)
         # Beside the start: ten thousand files take a while, and what the ledger knows can be looked at meanwhile.
-        told = (watch, office.feed, stopping)
+        told = (watch, app_state.feed, stopping)
         threading.Thread(target=follow_folder, args=told, name="evertick-watch", daemon=True).start()
         gc.set_threshold(50_000, 20, 50)
         server.run(tell, shows_life=True)

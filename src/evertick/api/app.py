@@ -20,11 +20,11 @@ from evertick.api import (
     routes_runs,
     routes_time,
 )
+from evertick.api.app_state import AppState
+from evertick.api.auth import App, AuthMiddleware
 from evertick.api.compression import Compressing
-from evertick.api.guard import App, Guard
-from evertick.api.office import Office
 from evertick.api.openapi import describe
-from evertick.api.routing import Routes
+from evertick.api.route_decorators import Routes
 from evertick.api.site import serve_page
 from evertick.operations.tokens import Role
 
@@ -62,7 +62,7 @@ def make_routes() -> FastAPI:
     return app
 
 
-def make_app(office: Office) -> App:
-    """The whole application for an office."""
+def make_app(app_state: AppState) -> App:
+    """The whole application for an app_state."""
     app = make_routes()
-    return Guard(Compressing(app), office, app.router.routes)
+    return AuthMiddleware(Compressing(app), app_state, app.router.routes)

@@ -9,9 +9,9 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from evertick.api import models_jobs
-from evertick.api.office import Office
+from evertick.api.app_state import AppState
 from evertick.api.problems import problem
-from evertick.api.routing import At, JobId, Routes
+from evertick.api.route_decorators import At, JobId, Routes
 from evertick.api.sessions import is_same
 from evertick.errors import NotFound
 from evertick.operations.tokens import Role
@@ -37,7 +37,7 @@ NAME_MAX = 40
 @routes.get("/jobs/{job}/badge", Role.VIEWER, models_jobs.Badge)
 def get_badge(at: At, job: JobId) -> Any:
     """Where the badge of a job is: an address that shows this and nothing else, to whoever knows it."""
-    at.desk.require(job)
+    at.operations.require(job)
     return {"path": f"/badges/{job}.svg?token={at.sign(f'badge:{job}')}"}
 
 
@@ -71,9 +71,9 @@ def svg(name: str, word: str) -> str:
     )
 
 
-def _word(at: Office, job: str) -> str:
+def _word(at: AppState, job: str) -> str:
     try:
-        found = at.desk.job(job)
+        found = at.operations.job(job)
     except NotFound:
         return "unknown"
     if found["status"] in ("paused", "disabled", "running"):

@@ -14,16 +14,16 @@ from fastapi import Path, Request
 from pydantic import Field
 
 from evertick.api import models_definitions
+from evertick.api.app_state import AppState
 from evertick.api.models_base import Shape
-from evertick.api.office import Office
-from evertick.api.routing import At, JobId, Routes, items
+from evertick.api.route_decorators import At, JobId, Routes, items
 from evertick.definitions.fields.identity import job_id_of
 from evertick.definitions.one_offs import past_one_offs
 from evertick.definitions.parser import parse_definition
 from evertick.definitions.source import read_source
 from evertick.errors import Conflict, DefinitionError, NotFound
 from evertick.model.job import Job
-from evertick.operations.desk_shapes import problem_data
+from evertick.operations.shapes import problem_data
 from evertick.operations.tokens import Role
 
 routes = Routes("definitions")
@@ -48,7 +48,7 @@ def text_of(job: Job) -> str | None:
 @routes.get("/definitions", Role.EDITOR, models_definitions.DefinitionFiles)
 def export_definitions(at: At) -> Any:
     """The files of all jobs, as they are."""
-    found = [(job, text_of(job)) for _, job in sorted(at.desk.jobs.items())]
+    found = [(job, text_of(job)) for _, job in sorted(at.operations.jobs.items())]
     return items([{"job": job.id, "file": job.file, "text": text} for job, text in found if text is not None])
 
 
@@ -56,7 +56,7 @@ def export_definitions(at: At) -> Any:
 def validate_definition(at: At, body: DefinitionBody) -> Any:
     """Whether a job file is good; nothing is written or run."""
     parsed = parse_definition(_clean(body.text), "definition.yaml", at.settings)
-    past = past_one_offs(parsed.job, at.desk.now()) if parsed.job else []
+    past = past_one_offs(parsed.job, at.operations.now()) if parsed.job else []
     return {
         "job": parsed.job.id if parsed.job else None,
         "errors": [problem_data(error) for error in parsed.errors],
@@ -101,7 +101,7 @@ def write_definition(at: At, request: Request, job: JobId, body: DefinitionBody)
 def delete_definition(at: At, job: JobId) -> Any:
     """Remove the file of a job; its history stays."""
     folder = _writable(at)
-    known = at.desk.definition_of(job)
+    known = at.operations.definition_of(job)
     if not known.file or FilePath(known.file).parent.resolve() != folder.resolve():
         raise Conflict(f"job '{job}' is not defined in a file of its own in the folder.")
     FilePath(known.file).unlink(missing_ok=True)
@@ -117,7 +117,7 @@ def _clean(text: str) -> str:
     return text
 
 
-def _writable(at: Office) -> FilePath:
+def _writable(at: AppState) -> FilePath:
     if not at.settings.api.allow_definitions:
         raise Conflict("job files cannot be written over the API. Next: the setting api.allow_definitions.")
     if at.folder is None:
@@ -125,11 +125,11 @@ def _writable(at: Office) -> FilePath:
     return at.folder
 
 
-def _file_of(at: Office, job: str, folder: FilePath) -> str:
+def _file_of(at: AppState, job: str, folder: FilePath) -> str:
     """The name of the file, made here: what somebody sends never becomes a path."""
     if job_id_of(job) != job or not job:
         raise DefinitionError(f"'{job}' is no id of a job.", hint=f"Write it as '{job_id_of(job) or 'report'}'.")
-    known = at.desk.jobs.get(job)
+    known = at.operations.jobs.get(job)
     if known is None or known.file is None:
         return f"{job}.yaml"
     if FilePath(known.file).parent.resolve() != folder.resolve():

@@ -11,9 +11,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
 from evertick.api import models_machinery
-from evertick.api.office import Office
+from evertick.api.app_state import AppState
 from evertick.api.problems import problem
-from evertick.api.routing import At, Routes
+from evertick.api.route_decorators import At, Routes
 from evertick.dispatch.integrity import CheckState
 from evertick.errors import StoreError
 from evertick.operations.tokens import Role
@@ -52,13 +52,13 @@ def get_metrics(at: At) -> Response:
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def unready(at: Office) -> list[str]:
+def unready(at: AppState) -> list[str]:
     """Why nothing should be sent here, in sentences; empty: all is well."""
     try:
-        at.desk.store.counters()
+        at.operations.store.counters()
     except StoreError:
         return ["the ledger does not answer"]
-    status = at.desk.status()
+    status = at.operations.status()
     if status is None:
         return ["the scheduler does not answer"]
     planner = status.get("planner") or {}
@@ -89,19 +89,19 @@ def _keepers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 class _Collector:
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, app_state: AppState) -> None:
+        self._app_state = app_state
 
     def collect(self) -> Iterable[Metric]:
-        status: Mapping[str, Any] = self._office.desk.status() or {}
+        status: Mapping[str, Any] = self._app_state.operations.status() or {}
         yield _gauge("evertick_up", "Whether the scheduler answers.", int(bool(status)))
         try:
-            yield from _from_counters(self._office.desk.store.counters())
+            yield from _from_counters(self._app_state.operations.store.counters())
         except StoreError:
             yield _gauge("evertick_ledger_up", "Whether the ledger answers.", 0)
         else:
             yield _gauge("evertick_ledger_up", "Whether the ledger answers.", 1)
-        yield _gauge("evertick_api_listeners", "Pages that listen to events.", self._office.feed.listeners)
+        yield _gauge("evertick_api_listeners", "Pages that listen to events.", self._app_state.feed.listeners)
         if status:
             yield from _from_status(status)
 

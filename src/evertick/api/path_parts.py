@@ -1,4 +1,4 @@
-"""How a name with a slash stays one part of a path: ids of runs from before 0.2 may hold one."""
+"""Keeps a name with a slash as one path segment: run ids from before 0.2 may contain one."""
 
 from __future__ import annotations
 

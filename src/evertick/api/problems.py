@@ -25,8 +25,8 @@ from evertick.errors import (
     StoreError,
     StoreUnavailable,
 )
-from evertick.operations.desk_runs import absent_data
 from evertick.operations.run_logs import LogUnavailable
+from evertick.operations.run_queries import absent_data
 
 MEDIA_TYPE = "application/problem+json"
 

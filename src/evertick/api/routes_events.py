@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from evertick.api.feed import LISTENERS_MAX, Feed
 from evertick.api.problems import problem
-from evertick.api.routing import At, Routes
+from evertick.api.route_decorators import At, Routes
 from evertick.operations.tokens import Role
 
 routes = Routes("events")

@@ -17,10 +17,10 @@ from fastapi import Header, Request
 from starlette.concurrency import run_in_threadpool
 
 from evertick.api import models_asked
-from evertick.api.guard import too_often
-from evertick.api.office import Caller, Office
+from evertick.api.app_state import AppState, Caller
+from evertick.api.auth import too_often
 from evertick.api.problems import problem
-from evertick.api.routing import At, JobId, RequestId, Routes
+from evertick.api.route_decorators import At, JobId, RequestId, Routes
 from evertick.api.sessions import is_same
 from evertick.errors import DefinitionError, SettingsError
 from evertick.model.ids import digest
@@ -82,11 +82,11 @@ def is_signed(secret: str, written: str, body: bytes, now: int) -> bool:
     return is_same(signature(secret, int(found[1]), body), written.strip())
 
 
-def _trigger(at: Office, job: str, params: dict[str, str], request_id: str) -> dict[str, Any]:
-    return at.desk.trigger(job, params, "webhook", request_id=request_id, by=f"hook of {job}")
+def _trigger(at: AppState, job: str, params: dict[str, str], request_id: str) -> dict[str, Any]:
+    return at.operations.trigger(job, params, "webhook", request_id=request_id, by=f"hook of {job}")
 
 
-def _secret_of(at: Office, job: str) -> str | None:
+def _secret_of(at: AppState, job: str) -> str | None:
     known = dict(at.settings.api.hooks).get(job)
     try:
         secret = reveal(known, os.environ, f"the secret of the hook of '{job}'") if known else None

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from evertick.api import models_asked, models_jobs, models_time
 from evertick.api.models_base import Shape
-from evertick.api.routing import At, JobId, Moment, RequestId, Routes, Text, Wait, Who, Words, items
+from evertick.api.route_decorators import At, JobId, Moment, RequestId, Routes, Text, Wait, Who, Words, items
 from evertick.errors import NotFound
 from evertick.operations.tokens import Role
 
@@ -54,31 +54,31 @@ def list_jobs(
     gone: Annotated[bool, Query(description="Also jobs whose definition is gone.")] = False,
 ) -> Any:
     """A page of jobs by their ids, and how many stand how."""
-    return at.desk.list_jobs(search, tag, state, limit, cursor, with_gone=gone, recent=sparkline)
+    return at.operations.list_jobs(search, tag, state, limit, cursor, with_gone=gone, recent=sparkline)
 
 
 @routes.get("/jobs/{job}", Role.VIEWER, models_jobs.JobDetail)
 def get_job(at: At, job: JobId) -> Any:
     """How one job stands, and what its definition says."""
-    return at.desk.job(job)
+    return at.operations.job(job)
 
 
 @routes.get("/jobs/{job}/explain", Role.VIEWER, models_jobs.Rules)
 def explain_job(at: At, job: JobId) -> Any:
     """Every rule the job runs under, and where each was written."""
-    return items(at.desk.explain(job))
+    return items(at.operations.explain(job))
 
 
 @routes.get("/jobs/{job}/graph", Role.VIEWER, models_jobs.Graph)
 def get_graph(at: At, job: JobId) -> Any:
     """The steps of a job and what they wait for."""
-    return at.desk.graph(job)
+    return at.operations.graph(job)
 
 
 @routes.get("/jobs/{job}/upcoming", Role.VIEWER, models_time.JobUpcoming)
 def list_job_upcoming(at: At, job: JobId, count: Annotated[int, Query(ge=1, le=1_000)] = 20, to: Moment = None) -> Any:
     """When a job is due next, and what changes of the clock do to it."""
-    return at.desk.upcoming(job, count, to)
+    return at.operations.upcoming(job, count, to)
 
 
 @routes.get("/jobs/{job}/why", Role.VIEWER, models_asked.Why)
@@ -88,7 +88,7 @@ def explain_occurrence(
     when: Annotated[str | None, Query(alias="at", max_length=64, description="Without it: the newest.")] = None,
 ) -> Any:
     """What became of an occurrence, and why."""
-    return at.desk.why(job, when)
+    return at.operations.why(job, when)
 
 
 @routes.get("/jobs/{job}/calendar", Role.VIEWER, models_time.Calendar)
@@ -100,19 +100,19 @@ def get_job_calendar(
     zone: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Any:
     """How each day of a job was, and how often it is still to come."""
-    return at.desk.calendar(job, start, end, zone)
+    return at.operations.calendar(job, start, end, zone)
 
 
 @routes.get("/jobs/{job}/durations", Role.VIEWER, models_jobs.Durations)
 def get_durations(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=1_000)] = 200) -> Any:
     """How long its last runs took, and what is usual."""
-    return at.desk.durations(job, limit)
+    return at.operations.durations(job, limit)
 
 
 @routes.get("/jobs/{job}/catchup", Role.VIEWER, models_asked.Catchup)
 def preview_catchup(at: At, job: JobId, keep: Annotated[str | None, Query(max_length=20)] = None) -> Any:
     """What a start now, or a resume, would catch up."""
-    return at.desk.catchup(job, keep)
+    return at.operations.catchup(job, keep)
 
 
 @routes.get(
@@ -125,7 +125,7 @@ def get_definition(at: At, job: JobId) -> Response:
     """The text of the file that defines a job."""
     from evertick.api.definitions import text_of
 
-    text = text_of(at.desk.definition_of(job))
+    text = text_of(at.operations.definition_of(job))
     if text is None:
         raise NotFound(f"job '{job}' is not defined in a file.")
     return PlainTextResponse(text)
@@ -145,14 +145,14 @@ def trigger_job(
     params = body.params if body else {}
     request.state.noted = {"params": sorted(params)}
     trigger = "manual" if who.is_page else body.trigger if body else "api"
-    return at.desk.trigger(job, params, trigger, request_id=request_id, by=who.name, wait_seconds=wait)
+    return at.operations.trigger(job, params, trigger, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
 @routes.post("/jobs/{job}/cancel", Role.OPERATOR, models_asked.Asked)
 def cancel_job(at: At, who: Who, request_id: RequestId, job: JobId, wait: Wait = 0) -> Any:
     """End every run of a job that has not ended."""
-    at.desk.require(job)
-    return at.desk.cancel(job, request_id=request_id, by=who.name, wait_seconds=wait)
+    at.operations.require(job)
+    return at.operations.cancel(job, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
 @routes.post("/jobs/{job}/pause", Role.OPERATOR, models_asked.Asked)
@@ -161,7 +161,7 @@ def pause_job(
 ) -> Any:
     """Plan nothing more for a job until it is resumed."""
     note = body.note if body else ""
-    return at.desk.pause(job, note, request_id=request_id, by=who.name, wait_seconds=wait)
+    return at.operations.pause(job, note, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
 @routes.post("/jobs/{job}/resume", Role.OPERATOR, models_asked.Asked)
@@ -170,7 +170,7 @@ def resume_job(
 ) -> Any:
     """Plan a paused job again, and say what becomes of what was due meanwhile."""
     keep = body.catchup if body else None
-    return at.desk.resume(job, keep, request_id=request_id, by=who.name, wait_seconds=wait)
+    return at.operations.resume(job, keep, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
 @routes.post("/jobs/{job}/backfill", Role.OPERATOR, models_asked.Backfill, response_model_exclude_unset=True)
@@ -180,7 +180,7 @@ def backfill_job(
     """Run past occurrences of a job, or show which they would be."""
     request.state.noted = {"from": body.start, "to": body.end, "preview": body.preview}
     request.state.is_preview = body.preview
-    return at.desk.backfill(
+    return at.operations.backfill(
         job,
         body.start,
         body.end,
@@ -197,22 +197,22 @@ def backfill_job(
 @routes.get("/jobs/{job}/backfill", Role.VIEWER, models_asked.Backfills)
 def list_backfills(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=50)] = 10) -> Any:
     """The backfills of a job: those that go on, then the newest."""
-    return items(at.desk.backfills(job, limit))
+    return items(at.operations.backfills(job, limit))
 
 
 @routes.get("/jobs/{job}/backfill/{request}", Role.VIEWER, models_asked.BackfillProgress)
 def get_backfill(at: At, job: JobId, request: str) -> Any:
     """How far a backfill has come."""
-    return at.desk.backfill_progress(job, request)
+    return at.operations.backfill_progress(job, request)
 
 
 @routes.delete("/jobs/{job}/backfill/{request}", Role.OPERATOR, models_asked.CancelledBackfill)
 def cancel_backfill(at: At, who: Who, request_id: RequestId, job: JobId, request: str, wait: Wait = 0) -> Any:
     """Cancel what is left of a backfill."""
-    return at.desk.cancel_backfill(job, request, request_id=request_id, by=who.name, wait_seconds=wait)
+    return at.operations.cancel_backfill(job, request, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
 @routes.get("/requests/{request}", Role.VIEWER, models_asked.Asked)
 def get_request(at: At, request: str, wait: Wait = 0) -> Any:
     """What became of something that was asked for."""
-    return at.desk.answer(request, wait)
+    return at.operations.answer(request, wait)

@@ -9,14 +9,14 @@ from pydantic import Field
 from starlette.responses import Response
 
 from evertick.api import models_people
-from evertick.api.guard import too_often
+from evertick.api.app_state import AppState, Caller
+from evertick.api.auth import too_often
 from evertick.api.models_base import Shape
-from evertick.api.office import Caller, Office
 from evertick.api.problems import problem
-from evertick.api.routing import At, Routes, Who, items, written
+from evertick.api.route_decorators import At, Routes, Who, items, written
 from evertick.api.sessions import COOKIE
+from evertick.operations.time_text import read_moment
 from evertick.operations.tokens import Role, read_role
-from evertick.operations.words import read_moment
 
 routes = Routes("people")
 
@@ -122,7 +122,7 @@ def list_audit(
     }
 
 
-def _state(at: Office, name: str, role: Role, csrf: str | None) -> dict[str, Any]:
+def _state(at: AppState, name: str, role: Role, csrf: str | None) -> dict[str, Any]:
     return {
         "user": name,
         "role": str(role),

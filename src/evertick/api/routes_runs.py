@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from evertick.api import models_asked, models_runs
 from evertick.api.models_base import Shape
-from evertick.api.routing import At, RequestId, Routes, RunId, Wait, Who, Words, items
+from evertick.api.route_decorators import At, RequestId, Routes, RunId, Wait, Who, Words, items
 from evertick.operations.tokens import Role
 
 routes = Routes("runs")
@@ -50,7 +50,7 @@ def list_runs(
 ) -> Any:
     """A page of the ledger, newest first: runs, skips and gaps. `triggerType` is another name of `trigger`."""
     triggers = [*trigger, *trigger_type]
-    return at.desk.list_runs(job, state, triggers, reason, tag, since, until, executor, limit, cursor)
+    return at.operations.list_runs(job, state, triggers, reason, tag, since, until, executor, limit, cursor)
 
 
 @routes.get("/ledger/gaps", Role.VIEWER, models_runs.GapPage)
@@ -58,13 +58,13 @@ def list_gaps(
     at: At, job: JobName = None, since: Since = None, until: Until = None, limit: Limit = 100, cursor: Cursor = None
 ) -> Any:
     """Stretches that were skipped as one, newest first."""
-    return at.desk.gaps(job, since, until, limit, cursor)
+    return at.operations.gaps(job, since, until, limit, cursor)
 
 
 @routes.get("/runs/{run}", Role.VIEWER, models_runs.RunDetail)
 def get_run(at: At, run: RunId) -> Any:
     """One run: its attempts with their steps and logs, and what can still be done."""
-    return at.desk.run(run)
+    return at.operations.run(run)
 
 
 @routes.get("/runs/{run}/definition", Role.VIEWER, models_runs.RunDefinition)
@@ -72,19 +72,19 @@ def get_run_definition(
     at: At, run: RunId, attempt: Annotated[int | None, Query(ge=1, le=1_000_000, description="The newest.")] = None
 ) -> Any:
     """What the job was when the run was launched, and how that differs from now."""
-    return at.desk.run_definition(run, attempt)
+    return at.operations.run_definition(run, attempt)
 
 
 @routes.get("/runs/{run}/why", Role.VIEWER, models_asked.Why)
 def explain_run(at: At, run: RunId) -> Any:
     """What became of a run, and why."""
-    return at.desk.why_run(run)
+    return at.operations.why_run(run)
 
 
 @routes.get("/runs/{run}/logs", Role.VIEWER, models_runs.LogFiles)
 def list_logs(at: At, run: RunId, here: Here = False) -> Any:
     """Which logs a run has, by attempt and step."""
-    return items(at.desk.list_logs(run, here_only=here))
+    return items(at.operations.list_logs(run, here_only=here))
 
 
 @routes.get("/runs/{run}/logs/{attempt}/{step}", Role.VIEWER, models_runs.LogText)
@@ -105,7 +105,7 @@ def read_log(
     """A part of a log as text, from a byte on."""
     if download:
         return _download(at, run, attempt, step, request.headers.get("range", ""), here_only=here)
-    return at.desk.read_log(run, attempt, step, offset, limit, is_lined=lines, here_only=here)
+    return at.operations.read_log(run, attempt, step, offset, limit, is_lined=lines, here_only=here)
 
 
 @routes.get("/runs/{run}/logs/{attempt}/{step}/search", Role.VIEWER, models_runs.LogHits)
@@ -118,13 +118,13 @@ def search_log(
     here: Here = False,
 ) -> Any:
     """The lines of a log that hold a text, whatever its case and colours."""
-    return at.desk.search_log(run, attempt, step, text, here_only=here)
+    return at.operations.search_log(run, attempt, step, text, here_only=here)
 
 
 @routes.post("/runs/{run}/cancel", Role.OPERATOR, models_asked.Asked)
 def cancel_run(at: At, who: Who, request_id: RequestId, run: RunId, wait: Wait = 0) -> Any:
     """End a run: at once where it has not started, else its processes are asked to and then killed."""
-    return at.desk.cancel_run(run, request_id=request_id, by=who.name, wait_seconds=wait)
+    return at.operations.cancel_run(run, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
 @routes.post("/runs/{run}/retry", Role.OPERATOR, models_asked.Asked)
@@ -133,18 +133,18 @@ def retry_run(
 ) -> Any:
     """A new run for the same time, with the same parameters; whole, or from the failed step on."""
     from_failed = body.from_failed if body else False
-    return at.desk.retry(run, from_failed, request_id=request_id, by=who.name, wait_seconds=wait)
+    return at.operations.retry(run, from_failed, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
 def _download(at: At, run: str, attempt: int, step: str, wanted: str, *, here_only: bool) -> Response:
     """All that is there now, or the part that a `Range` asks for; one in another form may be answered with all."""
-    run = at.desk.find_run(run).key.run_id  # once: a job's latest run may be another one a moment later
-    logs = at.desk.list_logs(run, here_only=here_only)
+    run = at.operations.find_run(run).key.run_id  # once: a job's latest run may be another one a moment later
+    logs = at.operations.list_logs(run, here_only=here_only)
     size = next((log["size"] for log in logs if (log["attempt"], log["step"]) == (attempt, step)), 0)
     part = _RANGE.fullmatch(wanted)
     begin, end = (int(part[1]), min(int(part[2] or size), size - 1) + 1) if part else (0, size)
     # Before anything is sent: it may not be there.
-    first = at.desk.log_bytes(run, attempt, step, min(begin, size), PIECE_BYTES, here_only=here_only)
+    first = at.operations.log_bytes(run, attempt, step, min(begin, size), PIECE_BYTES, here_only=here_only)
     if part and begin >= end:
         return Response(status_code=416, headers={"content-range": f"bytes */{size}"})
 
@@ -154,7 +154,7 @@ def _download(at: At, run: str, attempt: int, step: str, wanted: str, *, here_on
             yield data[: end - (offset - len(data))]
             if offset >= end:
                 return
-            data, offset, _ = at.desk.log_bytes(run, attempt, step, offset, PIECE_BYTES, here_only=here_only)
+            data, offset, _ = at.operations.log_bytes(run, attempt, step, offset, PIECE_BYTES, here_only=here_only)
 
     name = quote(f"{run}.{attempt}.{step}.log", safe="")
     headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}", "accept-ranges": "bytes"}

@@ -10,9 +10,9 @@ from fastapi import Path, Query
 from pydantic import Field
 
 from evertick.api import models_machinery, models_time
+from evertick.api.app_state import Members
 from evertick.api.models_base import Shape
-from evertick.api.office import Members
-from evertick.api.routing import At, Moment, Routes, Text, Who, Words, items
+from evertick.api.route_decorators import At, Moment, Routes, Text, Who, Words, items
 from evertick.errors import Conflict
 from evertick.operations.tokens import Role
 from evertick.settings import is_zone
@@ -25,7 +25,7 @@ machinery = Routes("machinery")
 def get_overview(at: At) -> Any:
     """What runs, what failed, what is next, what was missed: the last day at a glance."""
     known = {"timezone": at.settings.timezone, "node": at.node, "version": at.version}
-    return at.desk.overview().told_with(known)
+    return at.operations.overview().told_with(known)
 
 
 @routes.get("/ribbon", Role.VIEWER, models_time.Ribbon)
@@ -41,7 +41,7 @@ def get_ribbon(
     cells: Annotated[int, Query(ge=1, le=2_000, description="How many columns of time a screen can tell apart.")] = 240,
 ) -> Any:
     """Lanes of jobs in time: what was, what was left out, what is to come."""
-    return at.desk.ribbon(start, end, offset, limit, search, tag, state, cells)
+    return at.operations.ribbon(start, end, offset, limit, search, tag, state, cells)
 
 
 @routes.get("/calendar", Role.VIEWER, models_time.Calendar)
@@ -52,7 +52,7 @@ def get_calendar(
     zone: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Any:
     """How each day was, over all jobs."""
-    return at.desk.calendar(None, start, end, zone or at.settings.timezone)
+    return at.operations.calendar(None, start, end, zone or at.settings.timezone)
 
 
 @routes.get("/upcoming", Role.VIEWER, models_time.Upcoming)
@@ -63,7 +63,7 @@ def list_upcoming(
     once: Annotated[bool, Query(description="Each job once, when it is due first.")] = False,
 ) -> Any:
     """What runs next, over all jobs."""
-    return at.desk.upcoming(None, limit, to, is_once=once)
+    return at.operations.upcoming(None, limit, to, is_once=once)
 
 
 @routes.get("/plan", Role.VIEWER, models_time.Plan)
@@ -74,13 +74,13 @@ def get_plan(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
 ) -> Any:
     """What would fire until a time, with what would be skipped as things are now."""
-    return at.desk.plan(to, job, limit)
+    return at.operations.plan(to, job, limit)
 
 
 @routes.get("/load", Role.VIEWER, models_time.Load)
 def get_load(at: At, to: Annotated[str, Query(max_length=64)]) -> Any:
     """How many starts each minute up to a time has."""
-    return at.desk.load(to)
+    return at.operations.load(to)
 
 
 @routes.get("/cron", Role.VIEWER, models_time.CronAnswer)
@@ -93,7 +93,7 @@ def explain_cron(
     name: Annotated[str, Query(max_length=255, description="The job's id, which 'H' is computed from.")] = "",
 ) -> Any:
     """What an expression means, when it fires, and what daylight saving does to it."""
-    return at.desk.cron(expression, timezone or at.settings.timezone, count, after, name)
+    return at.operations.cron(expression, timezone or at.settings.timezone, count, after, name)
 
 
 @routes.get("/zones", Role.VIEWER, models_time.Zones)
@@ -105,7 +105,7 @@ def list_zones() -> Any:
 @machinery.get("/executors", Role.VIEWER, models_machinery.Executors)
 def list_executors(at: At) -> Any:
     """The places that run attempts, their health and what runs there."""
-    return at.desk.executors()
+    return at.operations.executors()
 
 
 @machinery.post("/executors/{executor}/members/{member}/drain", Role.OPERATOR, models_machinery.Status)
@@ -154,13 +154,13 @@ def forget_member(
 @machinery.get("/queues", Role.VIEWER, models_machinery.Queues)
 def list_queues(at: At) -> Any:
     """The named limits that jobs share: who is in, who waits and for what."""
-    return at.desk.queues()
+    return at.operations.queues()
 
 
 @machinery.get("/nodes", Role.VIEWER, models_machinery.Nodes)
 def list_nodes(at: At) -> Any:
     """The nodes that schedule, and how many buckets of jobs each has."""
-    return at.desk.nodes()
+    return at.operations.nodes()
 
 
 class ForgetBody(Shape):
@@ -170,20 +170,20 @@ class ForgetBody(Shape):
 @machinery.post("/nodes/{node}/forget", Role.ADMIN, models_machinery.ForgottenNode)
 def forget_node(at: At, who: Who, node: Annotated[str, Path(max_length=255)], body: ForgetBody | None = None) -> Any:
     """Say that a node does not come back: its runs are retried or lost now, and not when its lease is over."""
-    return at.desk.forget_node(node, body.force if body else False, by=who.name)
+    return at.operations.forget_node(node, body.force if body else False, by=who.name)
 
 
 @machinery.get("/status", Role.VIEWER, models_machinery.Status)
 def get_status(at: At) -> Any:
     """What the scheduler of this node tells about itself."""
-    status = at.desk.status()
-    return {"is_scheduler_running": status is not None or at.desk.is_scheduler_running(), "status": status}
+    status = at.operations.status()
+    return {"is_scheduler_running": status is not None or at.operations.is_scheduler_running(), "status": status}
 
 
 @machinery.get("/ledger/verify", Role.OPERATOR, models_machinery.Proof)
 def verify_ledger(at: At) -> Any:
     """Whether the ledger holds every occurrence, once. It reads all of it, and may take a while."""
-    return at.desk.verify()
+    return at.operations.verify()
 
 
 def _members(at: At, executor: str) -> Members:

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import uvicorn
 
-from evertick.api.announcer import Announcer
 from evertick.api.app import make_app
+from evertick.api.app_state import AppState
 from evertick.api.connections import ConnectionLimits, Connections, bounded
-from evertick.api.office import Office
+from evertick.api.log_endpoint import LogEndpoint
 from evertick.api.site import how_to_build
 from evertick.api.tls_door import TlsDoor, tls_context
 from evertick.api.tracing import traces_of
@@ -77,14 +77,14 @@ class _Server(uvicorn.Server):
 class ApiServer:
     """Listens from the moment it is made; serves while `run` runs, in whichever thread that is."""
 
-    def __init__(self, office: Office, limits: ConnectionLimits | None = None) -> None:
-        settings = office.settings
-        self._office = office
+    def __init__(self, app_state: AppState, limits: ConnectionLimits | None = None) -> None:
+        settings = app_state.settings
+        self._app_state = app_state
         connections = Connections(limits or fitting_limits(), callers_of(settings))
         cert, key = settings.api.tls_cert, settings.api.tls_key
         door = None if cert is None else TlsDoor(connections, tls_context(cert, key))
         self._config = uvicorn.Config(
-            connections.admit(make_app(office)),
+            connections.admit(make_app(app_state)),
             host=settings.host,
             port=settings.port,
             loop="uvloop",
@@ -117,20 +117,20 @@ class ApiServer:
         if shows_life:
             os.set_blocking(1, False)
         self._server.shows_life = shows_life
-        first = self._office.tokens.ensure_first()
-        place = self._office.state_folder / PLACE_FILE
-        write_private(place, json.dumps({"url": self.url, "pid": os.getpid(), "node": self._office.node}).encode())
-        for line in greeting(self.url, first, has_page=self._office.site is not None):
+        first = self._app_state.tokens.ensure_first()
+        place = self._app_state.state_folder / PLACE_FILE
+        write_private(place, json.dumps({"url": self.url, "pid": os.getpid(), "node": self._app_state.node}).encode())
+        for line in greeting(self.url, first, has_page=self._app_state.site is not None):
             tell(line)
         if threading.current_thread() is threading.main_thread():
             for wanted in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(wanted, lambda *_: self.stop())
-        traces = traces_of(self._office.desk.run, self._office.node)
+        traces = traces_of(self._app_state.operations.run, self._app_state.node)
         if traces is not None:
-            self._office.feed.watchers.append(traces.heard)
+            self._app_state.feed.watchers.append(traces.heard)
             traces.start()
-        address = self._office.address(self.url)
-        announcer = address and Announcer(self._office.desk.store, address, self._office.now)
+        address = self._app_state.address(self.url)
+        announcer = address and LogEndpoint(self._app_state.operations.store, address, self._app_state.now)
         if announcer is not None:
             announcer.start()
         try:

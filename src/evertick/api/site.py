@@ -1,4 +1,4 @@
-"""The page's files, served as they are; they hold no data, so anybody may have them."""
+"""Serves the page's static files. They hold no data, so they need no token."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from evertick.api.office import Office
+from evertick.api.app_state import AppState
 from evertick.api.problems import problem
 
 FOR_EVER = "public, max-age=31536000, immutable"
@@ -17,18 +17,18 @@ FOR_EVER = "public, max-age=31536000, immutable"
 
 async def serve_page(request: Request) -> Response:
     """A file of the page, or its shell for every address that is the page's own."""
-    office: Office = request.state.office
+    app_state: AppState = request.state.app_state
     path = request.url.path
     if path.startswith("/api"):
         return problem(404, f"there is nothing at {path}. Next: /api/v1/openapi.json lists what there is.")
     if request.method not in ("GET", "HEAD"):
         return problem(405, f"{request.method} is not for {path}.", headers={"allow": "GET, HEAD"})
-    if office.site is None:
+    if app_state.site is None:
         return HTMLResponse(_unbuilt(), 503 if path != "/" else 200)
-    file = office.site.read(path.lstrip("/"))
+    file = app_state.site.read(path.lstrip("/"))
     if file is None and path.startswith("/assets/"):
         return problem(404, f"there is no file {path}.")
-    return _file(request, file or office.site.index)
+    return _file(request, file or app_state.site.index)
 
 
 def _file(request: Request, file: Any) -> Response:

@@ -15,15 +15,15 @@ from evertick.cli.times import local_text, wait_text
 from evertick.model.instant import from_text
 
 if TYPE_CHECKING:
-    from evertick.operations.desk import Desk
+    from evertick.operations.local import LocalOperations
 
 ROWS_MAX = 8
 """Of each table; a screen has room for a few."""
 
 
-def show_overview(desk: Desk, output: str) -> None:
+def show_overview(operations: LocalOperations, output: str) -> None:
     """All of it, once."""
-    found = desk.overview()
+    found = operations.overview()
     show(output, found, lambda: _print(found), rows=found["running"], name="run")
     if not found["scheduler"]["alive"]:
         note("Nobody is running on this ledger. Next: evertick serve")

@@ -1,4 +1,4 @@
-"""A desk that is a server's: the same questions and the same answers as on a ledger here."""
+"""The operations of a server, over HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNT_MAX: Final = 1_000
 LOG_BYTES: Final = 1 << 20
 
 
-class Neighbour(NamedTuple):
+class FolderServer(NamedTuple):
     """The server of a folder on this machine, as it has noted where it is."""
 
     url: str
@@ -30,26 +30,26 @@ class Neighbour(NamedTuple):
 
 
 @contextmanager
-def open_remote(url: str, token_file: Path | None) -> Iterator[RemoteDesk]:
+def open_remote(url: str, token_file: Path | None) -> Iterator[RemoteOperations]:
     http = Http(url, find_token(token_file))
     try:
-        yield RemoteDesk(http)
+        yield RemoteOperations(http)
     finally:
         http.close()
 
 
 @contextmanager
-def open_neighbour(found: Neighbour | None) -> Iterator[RemoteDesk | None]:
+def open_neighbour(found: FolderServer | None) -> Iterator[RemoteOperations | None]:
     """The server of this folder, if it answers; None: the ledger is as good."""
     http = None if found is None else _http_of(found)
     try:
-        yield RemoteDesk(http) if http is not None and _answers(http) else None
+        yield RemoteOperations(http) if http is not None and _answers(http) else None
     finally:
         if http is not None:
             http.close()
 
 
-def _http_of(found: Neighbour) -> Http | None:
+def _http_of(found: FolderServer) -> Http | None:
     try:
         return Http(found.url, found.token)
     except SettingsError:
@@ -64,12 +64,12 @@ def _answers(http: Http) -> bool:
     return True
 
 
-def find_neighbour(state_folder: Path) -> Neighbour | None:
+def find_neighbour(state_folder: Path) -> FolderServer | None:
     try:
         place = json.loads((state_folder / PLACE_FILE).read_bytes())
         token = (state_folder / TOKEN_FILE).read_text(encoding="ascii").strip()
         os.kill(int(place["pid"]), 0)
-        return Neighbour(str(place["url"]), token)
+        return FolderServer(str(place["url"]), token)
     except PermissionError:
         return None  # somebody else's
     except (OSError, ValueError, KeyError, TypeError):
@@ -91,7 +91,7 @@ def find_token(file: Path | None) -> str | None:
     return text or None
 
 
-class RemoteDesk:
+class RemoteOperations:
     """Its methods are those of `operations.Desk`, as far as commands use them."""
 
     def __init__(self, http: Http) -> None:

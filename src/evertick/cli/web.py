@@ -18,7 +18,7 @@ def add_web(service: FolderService, options: Mapping[str, str | int | None]) -> 
     if service.store_url.startswith(("memory:", "files:")):
         service.attach(WebThread(service))
         return
-    from evertick.service import Companion, module_command
+    from evertick.service import ChildService, module_command
     from evertick.settings.parts import variable_of
 
     # Options travel as variables: a password in a URL must not stand where everybody can list it. Their names do not,
@@ -27,7 +27,7 @@ def add_web(service: FolderService, options: Mapping[str, str | int | None]) -> 
     chosen = {variable_of(key): value for key, value in given.items()}
     names = [part for key in given for part in ("--option", key)]
     command = module_command("evertick.api", str(service.folder), "--state-folder", str(service.state_folder), *names)
-    service.accompany(Companion("web", command, {**os.environ, **chosen}, shows_life=True))
+    service.accompany(ChildService("web", command, {**os.environ, **chosen}, shows_life=True))
 
 
 class WebThread:
@@ -38,14 +38,14 @@ class WebThread:
         self._server: ApiServer | None = None
 
     def start(self) -> None:
-        from evertick.api.opening import open_office
+        from evertick.api.factory import open_app_state
         from evertick.api.server import ApiServer
         from evertick.errors import EvertickError
         from evertick.operations.live import scheduler_of
 
         service = self._service
         try:
-            office = open_office(
+            app_state = open_app_state(
                 service.service.store,
                 service.store_url,
                 service.watch.snapshot,
@@ -55,7 +55,7 @@ class WebThread:
                 control=scheduler_of(service.folder, service.settings),
                 is_firing=service.service.is_firing,
             )
-            self._server = ApiServer(office)
+            self._server = ApiServer(app_state)
         except EvertickError as error:
             note(f"No pages and no API: {error}")
             return

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from evertick.dispatch.clock import Clock
+from evertick.dispatch.load_buckets import read_gained
 from evertick.dispatch.runs_lease import RunsLease
-from evertick.dispatch.taking import read_gained
 from evertick.errors import StoreError, StoreUnavailable
 from evertick.loop.balance import share_of
 from evertick.loop.messages import BucketsLost, LeaseRenewed, Message, NodesSeen, OrphansFound

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 
-from evertick.dispatch.census import Census
 from evertick.dispatch.clock import Clock
 from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.feed import Feed
 from evertick.dispatch.inbox import Inbox
+from evertick.dispatch.run_counters import RunCounters
 from evertick.dispatch.writer import Writer
 from evertick.executor import Executor, HasKeepers, KeeperHealth
 from evertick.loop.state import State
@@ -53,7 +53,7 @@ class Status:
         state: State,
         inbox: Inbox,
         clock: Clock,
-        census: Census,
+        run_counters: RunCounters,
         feed: Feed,
         executors: Mapping[str, Executor],
         notifications: Callable[[], Mapping[str, int]],
@@ -61,7 +61,7 @@ class Status:
         self._state = state
         self._inbox = inbox
         self._clock = clock
-        self._census = census
+        self._run_counters = run_counters
         self._feed = feed
         self._executors = executors
         self._notifications = notifications
@@ -103,13 +103,13 @@ class Status:
                 "launched": numbers.launched,
                 "ended": _counts(numbers.ended),
                 "skipped": _counts(numbers.skipped),
-                "gaps": self._census.gaps,
+                "gaps": self._run_counters.gaps,
             },
-            "runs": self._census.open_runs,
+            "runs": self._run_counters.open_runs,
             "jobs": {"owned": len(state.jobs), "defined": len(state.definitions)},
             "ownership": {
                 "buckets": len(state.epochs),
-                "buckets_lost": self._census.buckets_lost,
+                "buckets_lost": self._run_counters.buckets_lost,
                 "batches_fenced": numbers.fenced,
                 "lease_until": None if state.lease_until is None else to_text(state.lease_until),
                 "nodes": sorted(state.live_nodes or ()),

@@ -8,8 +8,8 @@ from pathlib import Path
 from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import LogWriter
 from evertick.executors.local import private_folder
+from evertick.executors.log_paths import file_name, run_folder
 from evertick.executors.logs import FOLDER, SUFFIX
-from evertick.executors.names import file_name, run_folder
 from evertick.model.run import RunKey
 
 

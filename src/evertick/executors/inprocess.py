@@ -19,12 +19,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from evertick.executor import Attempt, Member
+from evertick.executors.attempt_journal import NO_MEMORY, AttemptJournal
 from evertick.executors.child import ChildProcess
 from evertick.executors.context import LOGGER, RunContext, StopRequested
 from evertick.executors.function import Function, Isolation, error_text, result_text
 from evertick.executors.function_log import FunctionLogs
 from evertick.executors.function_run import FunctionRun, Outcome, Ticket
-from evertick.executors.memory import NO_MEMORY, Memory
 from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT, RunState
 from evertick.model.loss import LossReason
@@ -54,7 +54,7 @@ class InProcessExecutor:
         *,
         running_max: int = RUNNING_MAX,
         grace_seconds: float = GRACE_SECONDS,
-        memory: Memory = NO_MEMORY,
+        memory: AttemptJournal = NO_MEMORY,
         logs: FunctionLogs | None = None,
     ) -> None:
         self._find, self._home = find, home

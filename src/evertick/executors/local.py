@@ -15,11 +15,11 @@ from zlib import crc32
 from evertick.errors import SettingsError
 from evertick.executor import Attempt, KeeperHealth, Member
 from evertick.executors import wire
-from evertick.executors.keeper.book import Ticket
+from evertick.executors.keeper.attempt_state import Ticket
 from evertick.executors.keeper.environment import inherited
 from evertick.executors.keeper.lease import UNLIMITED, lease_from
 from evertick.executors.keeper.procfs import boottime_us
-from evertick.executors.link import Link
+from evertick.executors.keeper_client import KeeperClient
 from evertick.executors.orders import Orders
 from evertick.executors.settings import LocalSettings
 from evertick.model.lifecycle import CANCELLED, LOST, RunState
@@ -65,16 +65,16 @@ class LocalExecutor:
         self._report: Callable[[Report], None] = _nowhere
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._links: list[Link] = []
-        self._incarnations: dict[Link, str] = {}
+        self._links: list[KeeperClient] = []
+        self._incarnations: dict[KeeperClient, str] = {}
         self._lanes: Lanes[Ticket] = Lanes(self._settings.lanes)
         self._launches: dict[Ticket, bytes] = {}
         """Not answered yet; sent again when the connection was lost."""
         self._sent: set[Ticket] = set()
         """Those of them that a keeper may have taken: they cannot be refused any more."""
-        self._running: dict[Ticket, Link] = {}
+        self._running: dict[Ticket, KeeperClient] = {}
         self._stops: dict[Ticket, bytes] = {}
-        self._questions: dict[Ticket, set[Link]] = {}
+        self._questions: dict[Ticket, set[KeeperClient]] = {}
         """Asked of these keepers, and not answered."""
         self._confirmed: set[Ticket] = set()
         """The ledger knows of them; said again to a keeper that may not have heard it."""
@@ -97,7 +97,7 @@ class LocalExecutor:
             folder = private_folder(self._state / f"keeper-{number}")
             told = (self._connected, self._heard, self._failed, self._tick, self._is_needed)
             timeout_us = self._settings.keeper_timeout_us
-            link = Link(folder, logs, self._settings.keeper, environ, *told, keeper_timeout_us=timeout_us)
+            link = KeeperClient(folder, logs, self._settings.keeper, environ, *told, keeper_timeout_us=timeout_us)
             self._links.append(link)
             link.start()
             if (folder / wire.SOCKET).exists():
@@ -236,7 +236,7 @@ class LocalExecutor:
 
     # What keepers say
 
-    def _connected(self, link: Link, incarnation: str) -> None:
+    def _connected(self, link: KeeperClient, incarnation: str) -> None:
         """Say again whatever was not answered: it may have been lost with the connection, and is never done twice."""
         with self._lock:
             self._trouble = ""
@@ -266,14 +266,14 @@ class LocalExecutor:
         for line in (*lines, *_in_portions(wire.RECONCILE, asked)):
             link.send(line)
 
-    def _is_needed(self, link: Link) -> bool:
+    def _is_needed(self, link: KeeperClient) -> bool:
         """Whether something is to be heard from it."""
         with self._lock:
             has_launches = any(self._link_of(ticket) is link for ticket in self._launches)
             is_asked = any(link in links for links in self._questions.values())
             return has_launches or is_asked or link in self._running.values()
 
-    def _failed(self, link: Link, reason: str) -> None:
+    def _failed(self, link: KeeperClient, reason: str) -> None:
         """There is no keeper to be had: whoever waits for it is told, and may offer the attempt again."""
         with self._lock:
             self._trouble = reason
@@ -288,7 +288,7 @@ class LocalExecutor:
         for key, attempt in refused:
             self._report(LaunchRefused(key, attempt, reason))
 
-    def _heard(self, link: Link, messages: list[list[Any]]) -> None:
+    def _heard(self, link: KeeperClient, messages: list[list[Any]]) -> None:
         serial = 0
         reports: list[Report] = []
         following: list[Ticket] = []
@@ -329,7 +329,7 @@ class LocalExecutor:
             # Only now: what was delivered is not said again.
             link.send(wire.line(wire.DELIVERED, serial))
 
-    def _settled(self, verb: str, ticket: Ticket, link: Link, rest: list[Any]) -> Report:
+    def _settled(self, verb: str, ticket: Ticket, link: KeeperClient, rest: list[Any]) -> Report:
         key, attempt = ticket
         self._launches.pop(ticket, None)
         self._sent.discard(ticket)
@@ -352,7 +352,7 @@ class LocalExecutor:
             return RunLost(key, attempt, detail, reason=LossReason.PROCESS_GONE)
         return RunUnknown(key, attempt)
 
-    def _is_known_elsewhere(self, ticket: Ticket, link: Link) -> bool:
+    def _is_known_elsewhere(self, ticket: Ticket, link: KeeperClient) -> bool:
         """Whether another keeper may still say that it has it: unknown is only what is unknown to all."""
         waiting = self._questions.get(ticket)
         if waiting is None:
@@ -379,7 +379,7 @@ class LocalExecutor:
             self._sent.add(ticket)
         link.send(line)
 
-    def _link_of(self, ticket: Ticket) -> Link:
+    def _link_of(self, ticket: Ticket) -> KeeperClient:
         return self._links[crc32(ticket.key.job_id.encode("utf-8", "surrogatepass")) % self._settings.keepers]
 
 

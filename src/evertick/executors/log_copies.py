@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from evertick.executors.log_paths import run_folder
 from evertick.executors.log_store import LogStore
 from evertick.executors.logs import FOLDER, OPEN_SUFFIX, SUFFIX
-from evertick.executors.names import run_folder
 from evertick.model.run import RunKey
 
 MARK: Final = ".copied"

@@ -12,8 +12,8 @@ from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import unquote
 
 from evertick.errors import SettingsError
+from evertick.executors.log_paths import file_name, run_folder
 from evertick.executors.logs import LIMIT_MAX, SUFFIX, LogChunk, LogFile
-from evertick.executors.names import file_name, run_folder
 from evertick.model.run import RunKey
 
 _LOCAL: Final = ("file", "local")

@@ -1,4 +1,4 @@
-"""What a program asks of the ledger, and how it is answered: the desk of every surface, with typed values around it."""
+"""The library's queries and commands on the ledger, with typed values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evertick.model.instant import from_datetime, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.run import RunKey
 from evertick.operations import moment_text
-from evertick.operations.desk import Desk, folder_of
+from evertick.operations.local import LocalOperations, folder_of
 from evertick.store import Store
 
 PAGE = 1_000
@@ -34,7 +34,7 @@ class Ledger:
         poke: Callable[[], None],
     ) -> None:
         self._store, self._poke = store, poke
-        self._desk = Desk(
+        self._operations = LocalOperations(
             store, lambda: folder_of(jobs()), by=by, is_scheduler_running=lambda: is_anyone_running(store)
         )
         self._lock = threading.RLock()
@@ -46,7 +46,7 @@ class Ledger:
         after = None
         while True:
             with self._lock:
-                page = self._desk.list_jobs(limit=PAGE, after=after)
+                page = self._operations.list_jobs(limit=PAGE, after=after)
             found += [made_of(Schedule, one) for one in page["items"]]
             after = page["next"]
             if after is None:
@@ -55,13 +55,13 @@ class Ledger:
     def get_schedule(self, job_id: str) -> Schedule | None:
         try:
             with self._lock:
-                return made_of(Schedule, self._desk.job(job_id))
+                return made_of(Schedule, self._operations.job(job_id))
         except NotFound:
             return None
 
     def upcoming(self, job_id: str | None, limit: int, until: datetime | None) -> list[Upcoming]:
         with self._lock:
-            found = self._desk.upcoming(job_id, limit, _written(until))
+            found = self._operations.upcoming(job_id, limit, _written(until))
         return [made_of(Upcoming, fire) for fire in found["items"] if fire["action"] == "start"]
 
     def history(
@@ -75,18 +75,18 @@ class Ledger:
         until: datetime | None,
     ) -> list[Run]:
         # What is entered ahead of its time has no history yet.
-        end = _written(until) or to_text(self._desk.now() + 1)
+        end = _written(until) or to_text(self._operations.now() + 1)
         with self._lock:
-            page = self._desk.list_runs(job_id, states, triggers, since=_written(since), until=end, limit=limit)
+            page = self._operations.list_runs(job_id, states, triggers, since=_written(since), until=end, limit=limit)
         return [run_of(one) for one in page["items"]]
 
     def run(self, run_id: str) -> Run:
         with self._lock:
-            return run_of(self._desk.run(run_id))
+            return run_of(self._operations.run(run_id))
 
     def why(self, target: str, at: datetime | str | None) -> Explanation:
         with self._lock:
-            answer = self._desk.why(target, _written(at) if isinstance(at, datetime) else at)
+            answer = self._operations.why(target, _written(at) if isinstance(at, datetime) else at)
         shown = moment_text(from_text(answer["scheduled_for"]), answer["timezone"])
         head = f"{answer['job']}  {shown} {answer['timezone']}   {answer['verdict']}"
         text = "\n".join([head, *(f"  {sentence}" for sentence in answer["sentences"])])
@@ -94,31 +94,33 @@ class Ledger:
 
     def verify(self) -> Proof:
         with self._lock:
-            return made_of(Proof, self._desk.verify())
+            return made_of(Proof, self._operations.verify())
 
     @property
     def is_anyone_running(self) -> bool:
         with self._lock:
-            return self._desk.is_scheduler_running()
+            return self._operations.is_scheduler_running()
 
     # Asking
 
     def trigger(self, job_id: str, params: Mapping[str, Any], trigger: str) -> str:
         """Ask for a run; answers its id."""
         given = {name: _text(value) for name, value in params.items()}
-        request = self._asked(lambda desk, request_id: desk.trigger(job_id, given, trigger, request_id=request_id))
+        request = self._asked(
+            lambda operations, request_id: operations.trigger(job_id, given, trigger, request_id=request_id)
+        )
         with self._lock:
             (found,) = self._store.requests([request])
         return RunKey(job_id, found.submitted_at, origin_of(request)).run_id
 
     def pause(self, job_id: str, note: str) -> str:
-        return self._asked(lambda desk, request_id: desk.pause(job_id, note, request_id=request_id))
+        return self._asked(lambda operations, request_id: operations.pause(job_id, note, request_id=request_id))
 
     def resume(self, job_id: str, keep: str | None) -> str:
-        return self._asked(lambda desk, request_id: desk.resume(job_id, keep, request_id=request_id))
+        return self._asked(lambda operations, request_id: operations.resume(job_id, keep, request_id=request_id))
 
     def cancel(self, target: str) -> str:
-        return self._asked(lambda desk, request_id: desk.cancel(target, request_id=request_id))
+        return self._asked(lambda operations, request_id: operations.cancel(target, request_id=request_id))
 
     def backfill(
         self,
@@ -133,7 +135,9 @@ class Ledger:
     ) -> Backfill:
         first, last = to_text(from_datetime(start)), to_text(from_datetime(end))
         with self._lock:
-            told = self._desk.backfill(job_id, first, last, only_missing, overlap, rate, preview, request_id=_id())
+            told = self._operations.backfill(
+                job_id, first, last, only_missing, overlap, rate, preview, request_id=_id()
+            )
         self._poke()
         chosen = [datetime.fromisoformat(one["scheduled_for"]) for one in told["candidates"] if one["is_chosen"]]
         left = [
@@ -148,7 +152,7 @@ class Ledger:
     def answer(self, request_id: str) -> dict[str, Any] | None:
         """What a request was answered; None until it is. A refusal is raised."""
         with self._lock:
-            told = self._desk.answer(request_id)
+            told = self._operations.answer(request_id)
         found: dict[str, Any] | None = told["answer"]
         return found
 
@@ -164,7 +168,7 @@ class Ledger:
     def ended_backfill(self, backfill: Backfill) -> tuple[Run, ...] | None:
         assert backfill.request is not None
         with self._lock:
-            progress = self._desk.backfill_progress(backfill.job, backfill.request)
+            progress = self._operations.backfill_progress(backfill.job, backfill.request)
         if not progress["is_answered"]:
             self.answer(backfill.request)
             return None
@@ -177,10 +181,10 @@ class Ledger:
         with self._lock:
             self._store.close()
 
-    def _asked(self, ask: Callable[[Desk, str], Mapping[str, Any]]) -> str:
+    def _asked(self, ask: Callable[[LocalOperations, str], Mapping[str, Any]]) -> str:
         request_id = _id()
         with self._lock:
-            ask(self._desk, request_id)
+            ask(self._operations, request_id)
         self._poke()
         return request_id
 

@@ -15,28 +15,28 @@ from evertick.dispatch.control import SOCKET as CONTROL_SOCKET
 from evertick.dispatch.control import Control
 from evertick.dispatch.facts import Fact
 from evertick.dispatch.feed import Feed
-from evertick.dispatch.notify.telling import telling_of
-from evertick.dispatch.sweeper import Sweeper
+from evertick.dispatch.log_retention import LogRetention
+from evertick.dispatch.notify.config import telling_of
 from evertick.errors import DefinitionError, SchedulerLockError
 from evertick.executor import Executor
+from evertick.executors.attempt_journal import NO_MEMORY, FileAttemptJournal
 from evertick.executors.function import Function
 from evertick.executors.function_log import FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
 from evertick.executors.local import state_folder
 from evertick.executors.logs import Logs
-from evertick.executors.memory import NO_MEMORY, FileMemory
-from evertick.library.place import Place, Seat
-from evertick.library.switch import Switch
+from evertick.library.composite_executor import CompositeExecutor
+from evertick.library.location import InstanceSlot, Location
 from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsChanged, Message
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.routing import FLEET, LOCAL
-from evertick.parts import executors_of, loop_settings
 from evertick.service import Service, kept_runs
 from evertick.settings import Settings
 from evertick.store import Store
 from evertick.stores import lock_path
+from evertick.wiring import executors_of, loop_settings
 
 log = logging.getLogger("evertick.library")
 
@@ -52,7 +52,7 @@ class Node:
 
     def __init__(
         self,
-        place: Place,
+        place: Location,
         jobs: Callable[[], Mapping[str, Job]],
         find: Callable[[str], Function | None],
         home: Callable[[], asyncio.AbstractEventLoop | None],
@@ -69,7 +69,7 @@ class Node:
         self._place, self._code_jobs, self._settings = place, jobs, settings
         self._opener, self._on_fact, self._on_status = opener, on_fact, on_status
         self._is_standby_welcome = is_standby_welcome
-        self._seat = Seat.take(place, name)
+        self._seat = InstanceSlot.take(place, name)
         self._find = find
         self._home, self._running_max = home, running_max
         self._functions: InProcessExecutor | None = None
@@ -169,14 +169,16 @@ class Node:
         folder = self._seat.folder
         if folder is not None:
             state_folder(folder)
-        memory = NO_MEMORY if folder is None else FileMemory(folder / "functions.jsonl")
+        memory = NO_MEMORY if folder is None else FileAttemptJournal(folder / "functions.jsonl")
         self._functions = InProcessExecutor(
             self._find, self._home, running_max=self._running_max, memory=memory, logs=FunctionLogs(folder)
         )
         settings = self._settings
         executors = self._executors(folder)
         kept = kept_runs(settings, folder, executors) if folder is not None and executors else None
-        executors[LOCAL] = Switch(self._functions, executors.get(LOCAL), lambda job_id: self._find(job_id) is not None)
+        executors[LOCAL] = CompositeExecutor(
+            self._functions, executors.get(LOCAL), lambda job_id: self._find(job_id) is not None
+        )
         service = Service(
             self._place.store_url,
             lambda: tuple(self.jobs().values()),
@@ -193,14 +195,18 @@ class Node:
             feed_size=settings.limits.feed,
             kept_runs=kept,
         )
-        self._listen(service.outlook.feed)
+        self._listen(service.observers.feed)
         if folder is not None:
-            outlook, kept_us = service.outlook, settings.retention.logs_us
+            observers, kept_us = service.observers, settings.retention.logs_us
             service.attachments += [
                 Control(
-                    folder / CONTROL_SOCKET, outlook.status, outlook.feed, settings.limits.clients, service.claim_now
+                    folder / CONTROL_SOCKET,
+                    observers.status,
+                    observers.feed,
+                    settings.limits.clients,
+                    service.claim_now,
                 ),
-                Sweeper(Logs(folder).prune_logs, lambda: self.jobs().values(), SystemClock(), kept_us),
+                LogRetention(Logs(folder).prune_logs, lambda: self.jobs().values(), SystemClock(), kept_us),
             ]
         self._service = service
         if self._stopping.is_set():

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from evertick.errors import Conflict
-from evertick.library.patience import waits
+from evertick.library.backoff import waits
 from evertick.library.results import Backfill, Explanation, Proof, Run, Schedule, Upcoming
 
 if TYPE_CHECKING:

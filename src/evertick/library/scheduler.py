@@ -18,8 +18,8 @@ from evertick.errors import Conflict
 from evertick.executors.child import CHILD
 from evertick.library.decorator import JobDecorator, JobRegistry
 from evertick.library.events import Callback, EventStream, Listeners, event_of, status_event
+from evertick.library.location import Location, find_place, open_store
 from evertick.library.loops import OwnLoop
-from evertick.library.place import Place, find_place, open_store
 from evertick.library.questions import Questions
 from evertick.model.instant import Instant
 from evertick.model.job import Job
@@ -60,7 +60,7 @@ class Scheduler(JobDecorator, Questions):
     ) -> None:
         """`standby`: where another process has the ledger, wait in its shadow instead of raising."""
         self._settings = settings or Settings.load(directory)
-        self._place: Place = find_place(directory, store or self._settings.store or None, self._settings.state)
+        self._place: Location = find_place(directory, store or self._settings.store or None, self._settings.state)
         self._name, self._standby, self._max_running = node or self._settings.node or None, standby, max_running
         self._registry = JobRegistry(self._settings, self._defined)
         self._listeners = Listeners(self._home)

@@ -14,7 +14,7 @@ from evertick.loop.effects import Audit, Reconcile
 from evertick.loop.fire import drain, is_frozen
 from evertick.loop.messages import OpenRunsSeen
 from evertick.loop.ownership import ask_again, restore
-from evertick.loop.placing import neighbours, next_to_go
+from evertick.loop.placement import neighbours, next_to_go
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import STRIKES, Hold, JobState, State, Suspect
 from evertick.loop.turn import Turn

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from evertick.loop import audit, chain, clocks, jobs, orphans, ownership, peers, placing, requests, settle, subruns
+from evertick.loop import audit, chain, clocks, jobs, orphans, ownership, peers, placement, reports, requests, subruns
 from evertick.loop.constraints import outcomes_seen
 from evertick.loop.delivery import note_answered
 from evertick.loop.effects import Decision, Resync
-from evertick.loop.enter import drop, is_ledger_behind, plan_ahead, report_missed, settle_catchup
 from evertick.loop.fire import RESTART, drain_queues, drop_waiting_retries, fire_due, retry_homeless
 from evertick.loop.messages import (
     AttemptSeen,
@@ -55,6 +54,7 @@ from evertick.loop.messages import (
     TimePassed,
     TriggerJob,
 )
+from evertick.loop.plan import drop, is_ledger_behind, plan_ahead, report_missed, settle_catchup
 from evertick.loop.state import PendingBatch, State
 from evertick.loop.turn import Turn
 from evertick.model.bucket import bucket_of
@@ -78,7 +78,7 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     for run in fire_due(state, turn):
         if run.state is RUNNING:  # a run may have several places in the ring, all for the end of one lease
             detail = "its executor sent no sign of life in time"
-            settle.lose(state, turn, state.jobs[run.key.job_id], run, LossReason.NO_HEARTBEAT, detail)
+            reports.lose(state, turn, state.jobs[run.key.job_id], run, LossReason.NO_HEARTBEAT, detail)
     drain_queues(state, turn)
     report_missed(turn)
     _fire_stops(state, turn)
@@ -94,13 +94,13 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
 def _take(state: State, turn: Turn, message: Message) -> None:
     match message:
         case RunStarted():
-            settle.started(state, turn, message)
+            reports.started(state, turn, message)
         case RunFinished():
-            settle.finished(state, turn, message)
+            reports.finished(state, turn, message)
         case StepsSeen():
-            settle.steps_seen(state, turn, message)
+            reports.steps_seen(state, turn, message)
         case RunHeartbeat():
-            settle.heartbeat(state, turn, message)
+            reports.heartbeat(state, turn, message)
         case ChangesRecorded():
             _recorded(state, turn, message)
         case BatchCommitted():
@@ -110,11 +110,11 @@ def _take(state: State, turn: Turn, message: Message) -> None:
         case TimePassed(monotonic_us):
             clocks.compare_clocks(state, turn, monotonic_us)
         case RunLost():
-            settle.lost(state, turn, message)
+            reports.lost(state, turn, message)
         case RunUnknown():
-            settle.unknown(state, turn, message)
+            reports.unknown(state, turn, message)
         case LaunchRefused():
-            settle.refused(state, turn, message)
+            reports.refused(state, turn, message)
         case SubRunWanted():
             subruns.wanted(state, turn, message)
         case SubRunUnwanted():
@@ -124,9 +124,9 @@ def _take(state: State, turn: Turn, message: Message) -> None:
         case StopsSeen():
             orphans.stops_seen(state, turn, message)
         case AttemptSeen():
-            settle.found_running(state, turn, message)
+            reports.found_running(state, turn, message)
         case MembersSeen():
-            _go_on(state, turn, placing.members_seen(state, message))
+            _go_on(state, turn, placement.members_seen(state, message))
         case OutcomesSeen():
             run = outcomes_seen(state, message)
             if run is not None:
@@ -134,7 +134,7 @@ def _take(state: State, turn: Turn, message: Message) -> None:
         case OpenRunsSeen():
             audit.seen(state, turn, message)
         case PlacementsRecalled():
-            _go_on(state, turn, placing.recalled(state, message))
+            _go_on(state, turn, placement.recalled(state, message))
         case DefinitionsChanged():
             jobs.changed(state, turn, message)
         case DefinitionsResynced():
@@ -187,12 +187,12 @@ def _committed(state: State, turn: Turn, message: BatchCommitted) -> None:
         job = state.jobs.get(run.key.job_id)
         run.awaits_ledger = run.is_inherited = False
         if run.key in message.crowded:
-            settle.crowded(state, turn, run, is_outranked=run.key in message.outranked)
+            reports.crowded(state, turn, run, is_outranked=run.key in message.outranked)
         elif run.key in message.overruled:
             state.orphans.pop(run.key, None)
-            settle.disowned(state, turn, run.key, run.fence)
+            reports.disowned(state, turn, run.key, run.fence)
         elif job is not None and job.active_run(run.key) is run:
-            settle.launch_written(state, turn, job, run)
+            reports.launch_written(state, turn, job, run)
         elif state.orphans.pop(run.key, None) is run:
             # Its job went to another node before this answer came: nobody will start it, and its owner must know.
             turn.forward(ownership.never_started(run, turn.now))
@@ -263,14 +263,14 @@ def _overruled(state: State, turn: Turn, key: RunKey, changes: Iterable[Change])
         run = ended.run
         known = (ended.finished_at, run.state, ended.exit_code, ended.detail, run.steps or None)
         turn.forward(RunFinished(key, run.attempt, *known))
-    settle.disowned(state, turn, key, max((change.fence for change in changes if change.key == key), default=0))
+    reports.disowned(state, turn, key, max((change.fence for change in changes if change.key == key), default=0))
 
 
 def _renewed(state: State, turn: Turn, until: Instant) -> None:
     was_over = state.is_lease_over(turn.now)
     state.lease_until = until
     if was_over and not state.is_lease_over(turn.now):
-        settle.launch_held(state, turn)
+        reports.launch_held(state, turn)
         # What could have gone on meanwhile was not started, and nothing else wakes it.
         _go_on(state, turn, [job_id for job_id, job in state.jobs.items() if job.lanes])
 

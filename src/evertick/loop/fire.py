@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from evertick.loop.chain import is_held_back, missing, parents_of, use
 from evertick.loop.claims import needs_claim
 from evertick.loop.constraints import check_behind, missing_success, must_ask, too_many
-from evertick.loop.enter import drop, settle_catchup, settle_job
-from evertick.loop.placing import find_place, neighbours, next_to_go, note_placed, whom_it_meets
+from evertick.loop.placement import find_place, neighbours, next_to_go, note_placed, whom_it_meets
+from evertick.loop.plan import drop, settle_catchup, settle_job
 from evertick.loop.runs import Lane, OpenRun, Queue
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from evertick.loop.chain import link, start_chained
-from evertick.loop.enter import drop, hold_in_error
 from evertick.loop.fire import cancel, drain, is_of_schedule
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced
-from evertick.loop.placing import neighbours
+from evertick.loop.placement import neighbours
+from evertick.loop.plan import drop, hold_in_error
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from evertick.loop.delivery import answer_known, take
-from evertick.loop.enter import RESUMED
 from evertick.loop.fire import cancel, drop_waiting_retries
 from evertick.loop.jobs import hold, release
 from evertick.loop.messages import (
@@ -16,6 +15,7 @@ from evertick.loop.messages import (
     TriggerJob,
 )
 from evertick.loop.ownership import backfill_params
+from evertick.loop.plan import RESUMED
 from evertick.loop.runs import Lane
 from evertick.loop.state import Hold, JobState, State
 from evertick.loop.turn import Turn

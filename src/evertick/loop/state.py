@@ -22,7 +22,7 @@ from evertick.model.policy import Missed, Overlap
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import ScheduleSpec
 from evertick.planning.occurrences import OccurrenceIndex
-from evertick.routing.placing import Nowhere
+from evertick.routing.selection import Nowhere
 
 
 class Arrival(NamedTuple):

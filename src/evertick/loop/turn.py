@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from evertick.loop.draft import Draft, alone, by, commit_again, record
+from evertick.loop.batch_builder import BatchBuilder, alone, by, commit_again, record
 from evertick.loop.effects import Effect, Launch, Log, Stop
 from evertick.loop.runs import EndedRun, OpenRun
 from evertick.loop.state import JobState, PendingBatch, State
@@ -64,7 +64,7 @@ class Turn:
         """Runs of which an attempt ended in this turn, and what was said of it."""
         self.planned: list[JobState] = []
         """Jobs that were planned by themselves: what of them waits may be free to go now."""
-        self._draft = Draft()
+        self._draft = BatchBuilder()
         self._changes: list[Change] = []
         """What became of runs, for the write after the transaction."""
         self._effects: list[Effect] = []

@@ -1,18 +1,5 @@
 """What people can do, whichever surface they use: each is a durable request, or a question to the ledger."""
 
-from evertick.operations.asking import (
-    answer_to,
-    find_record,
-    find_run,
-    forwarded_reports,
-    live_nodes,
-    messages_of,
-    no_such_job,
-    params_text,
-    read_run_id,
-    require_run,
-    submit,
-)
 from evertick.operations.backfill import (
     cancel_backfill,
     find_backfill,
@@ -23,7 +10,6 @@ from evertick.operations.backfill import (
 from evertick.operations.data import as_begun, run_data
 from evertick.operations.jobs import specs_of, standing_of, zone_of
 from evertick.operations.preview import fires_until, preview_catchup
-from evertick.operations.proof import verify
 from evertick.operations.reasons import Why, why
 from evertick.operations.requests import (
     RequestMessage,
@@ -36,7 +22,21 @@ from evertick.operations.requests import (
     trigger_request,
 )
 from evertick.operations.rules import explain
-from evertick.operations.words import moment_text, read_moment, span_text
+from evertick.operations.submission import (
+    answer_to,
+    find_record,
+    find_run,
+    forwarded_reports,
+    live_nodes,
+    messages_of,
+    no_such_job,
+    params_text,
+    read_run_id,
+    require_run,
+    submit,
+)
+from evertick.operations.time_text import moment_text, read_moment, span_text
+from evertick.operations.verification import verify
 from evertick.store import Store
 
 __all__ = [

@@ -31,7 +31,7 @@ from typing import Any, Final, NamedTuple
 from evertick.errors import AuditUnavailable
 from evertick.model.instant import Instant, to_text
 from evertick.operations.audit_head import Head, LedgerHead
-from evertick.operations.desk_scene import now_by_the_clock
+from evertick.operations.context import now_by_the_clock
 from evertick.operations.private_file import locked, read_private, write_private
 
 FILE: Final = "audit.log"

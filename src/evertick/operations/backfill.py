@@ -17,10 +17,10 @@ from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import OPEN, SKIPPED, SUCCEEDED, TERMINAL, RunState, Trigger
 from evertick.model.policy import Overlap, OverlapKind
 from evertick.model.run import LedgerRow, RunKey
-from evertick.operations.asking import find_record
 from evertick.operations.jobs import specs_of, watermark_of
-from evertick.operations.proof import every_line
 from evertick.operations.requests import cancel_request
+from evertick.operations.submission import find_record
+from evertick.operations.verification import every_line
 from evertick.planning.schedules import compile_all, count_of, occurrences
 from evertick.store import RunFilter, Store
 

@@ -1,4 +1,4 @@
-"""How lines of the ledger are given to programs: the same names on every surface."""
+"""The fields in which rows of the ledger are returned: the same names on every surface."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evertick.model.loss import LossReason, read_loss
 from evertick.model.run import LedgerRow
 from evertick.model.steps import RUNNING as STEP_RUNNING
 from evertick.model.steps import StepRecord, read_steps
-from evertick.operations.resuming import given_params, resumed_from
+from evertick.operations.resume_point import given_params, resumed_from
 
 _NEVER = sys.maxsize
 

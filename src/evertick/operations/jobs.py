@@ -13,7 +13,7 @@ from evertick.model.ledger import JobRecord, ScheduleLine
 from evertick.model.lifecycle import ACTIVE, SUCCEEDED, WAITING, JobStatus
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import AtSpec, CronSpec, ScheduleSpec, specs_from_text
-from evertick.operations.asking import find_record
+from evertick.operations.submission import find_record
 from evertick.planning.schedules import compile_all, next_of
 from evertick.store import Store
 

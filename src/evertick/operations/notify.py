@@ -8,8 +8,8 @@ from difflib import get_close_matches
 
 from evertick.dispatch.notify.announcer import trial_of
 from evertick.dispatch.notify.channels import Outcome, deliver, receiver_of
-from evertick.dispatch.notify.guard import Guard
-from evertick.dispatch.notify.telling import notify_settings
+from evertick.dispatch.notify.config import notify_settings
+from evertick.dispatch.notify.egress import EgressGuard
 from evertick.errors import NotFound
 from evertick.model.instant import Instant
 from evertick.settings import Settings
@@ -23,5 +23,5 @@ def send_trial(settings: Settings, name: str, now: Instant, environ: Mapping[str
         raise NotFound(f"the settings name no channel '{name}'. Add it to [notifications.channels].", near)
     told = notify_settings(settings, environ)
     message = trial_of(channels[name], settings.node or os.uname().nodename, now)
-    outcome = deliver(message, channels[name], told, Guard.allowing(told.allowed_targets), environ)
+    outcome = deliver(message, channels[name], told, EgressGuard.allowing(told.allowed_targets), environ)
     return outcome._replace(detail=f"{receiver_of(channels[name])}: {outcome.detail}")

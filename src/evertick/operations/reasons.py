@@ -28,12 +28,12 @@ from evertick.model.policy import Missed
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_from_text
 from evertick.operations.advice import NO_RULING, Ruling, ruling_on
-from evertick.operations.asking import find_record, find_run, lines_at
 from evertick.operations.data import loss_of, node_of
 from evertick.operations.jobs import specs_of, watermark_of, zone_of
 from evertick.operations.rules import missed_words, origin_of
+from evertick.operations.submission import find_record, find_run, lines_at
+from evertick.operations.time_text import clock_text, is_due, moment_text, read_moment, span_text, time_text
 from evertick.operations.waits import find_waits, parent_sentences, waited_sentences
-from evertick.operations.words import clock_text, is_due, moment_text, read_moment, span_text, time_text
 from evertick.planning.schedules import Schedule, compile_all, next_of, previous_of
 from evertick.planning.stuck import is_stuck
 from evertick.store import RunFilter, Store

@@ -23,7 +23,7 @@ from evertick.model.lifecycle import RunState, Trigger
 from evertick.model.loss import read_loss
 from evertick.model.policy import Missed, Overlap, OverlapKind
 from evertick.model.run import LedgerRow, RunKey
-from evertick.operations.resuming import given_params, resume_params
+from evertick.operations.resume_point import given_params, resume_params
 
 RequestMessage = TriggerJob | CancelRun | PauseJob | ResumeJob | BackfillJob | ChainArrived | ForwardedReport
 

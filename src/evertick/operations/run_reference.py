@@ -14,7 +14,7 @@ from evertick.model.instant import SECOND, Instant, from_datetime
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, SKIPPED, WAITING, RunState
 from evertick.model.run import LedgerRow
-from evertick.operations.asking import find_run, no_such_job, read_run_id
+from evertick.operations.submission import find_run, no_such_job, read_run_id
 from evertick.store import RunFilter, Store
 
 CANDIDATES_MAX = 5

@@ -33,7 +33,7 @@ from evertick.store import (
 )
 from evertick.stores.memory_index import TimeIndex
 from evertick.stores.memory_lines import changed, ends_at, line_of, matches, stands
-from evertick.stores.memory_places import Place, place_of
+from evertick.stores.memory_order import Place, place_of
 from evertick.stores.memory_tally import tally
 
 _bucket_of = lru_cache(maxsize=1 << 17)(bucket_of)

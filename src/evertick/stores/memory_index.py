@@ -11,7 +11,7 @@ from evertick.model.instant import Instant
 from evertick.model.lifecycle import SUCCEEDED, TERMINAL, RunState
 from evertick.model.run import Entry, RunKey
 from evertick.store import RunFilter
-from evertick.stores.memory_places import Place, Places, next_place, place_of
+from evertick.stores.memory_order import Place, TimeOrder, next_place, place_of
 
 Stretch: TypeAlias = tuple[Instant, Instant]
 Read: TypeAlias = Callable[[Place | None, Place | None, int], list[Place]]
@@ -24,11 +24,11 @@ QUOTA_MIN = 16
 
 class TimeIndex:
     def __init__(self) -> None:
-        self._all = Places()
-        self._ended = {state: Places() for state in RARE}
+        self._all = TimeOrder()
+        self._ended = {state: TimeOrder() for state in RARE}
         self._instants: dict[str, list[Instant]] = {}
         """Per job: where its schedule has a line, in order."""
-        self._requested: dict[str, Places] = {}
+        self._requested: dict[str, TimeOrder] = {}
         """Per job: the lines that somebody asked for."""
         self._gaps: dict[str, list[Stretch]] = {}
         """Per job: its gaps, in order; they never overlap."""
@@ -40,7 +40,7 @@ class TimeIndex:
         if state in RARE:
             self._ended[state].add(place)
         if origin:
-            self._requested.setdefault(job_id, Places()).add(place)
+            self._requested.setdefault(job_id, TimeOrder()).add(place)
             return
         instants = self._instants.setdefault(job_id, [])
         if not instants or instants[-1] < at:
@@ -123,7 +123,7 @@ class TimeIndex:
         """Where to look: wherever the fewest lines are."""
         is_forward = where.oldest_first
 
-        def of_places(places: Places) -> Read:
+        def of_places(places: TimeOrder) -> Read:
             return lambda low, high, count: places.stretch(low, high, count, oldest_first=is_forward)
 
         def of_job(job_id: str) -> Read:

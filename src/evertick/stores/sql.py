@@ -34,7 +34,7 @@ from evertick.stores import (
     sql_reads,
 )
 from evertick.stores.sql_rows import Params, entry_row, job_row, key_row, request_row, storable
-from evertick.stores.sql_statements import Statements, Tongue
+from evertick.stores.sql_statements import Dialect, Statements
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ SHARES: Final = 16
 
 
 class SqlStore(ABC):
-    tongue: ClassVar[Tongue]
+    tongue: ClassVar[Dialect]
     conflict_errors: ClassVar[tuple[type[Exception], ...]] = (exc.IntegrityError,)
     """What an insert raises that meets a row; the driver's own where a statement bypasses SQLAlchemy."""
 

@@ -43,7 +43,7 @@ when it counts them, and look through all of them for each change. The key finds
 
 
 @dataclass(frozen=True, slots=True)
-class Tongue:
+class Dialect:
     """Where the databases' SQL differs."""
 
     mark: str
@@ -95,14 +95,14 @@ class Tongue:
         return "(SELECT " + first + f" UNION ALL SELECT {other}" * (count - 1) + f") AS {alias}"
 
 
-SQLITE: Final = Tongue(
+SQLITE: Final = Dialect(
     mark="?",
     greatest="max",
     upsert="ON CONFLICT ({keys}) DO UPDATE SET {sets}",
     proposed="excluded.{column}",
     keep="ON CONFLICT ({keys}) DO NOTHING",
 )
-POSTGRES: Final = Tongue(
+POSTGRES: Final = Dialect(
     mark="%s",
     greatest="greatest",
     upsert="ON CONFLICT ({keys}) DO UPDATE SET {sets}",
@@ -114,7 +114,7 @@ POSTGRES: Final = Tongue(
     share_lock=" FOR SHARE",
     row_lock=" FOR UPDATE OF {alias}",
 )
-MYSQL: Final = Tongue(
+MYSQL: Final = Dialect(
     mark="%s",
     greatest="greatest",
     # VALUES() is the form that MySQL and MariaDB share.
@@ -130,7 +130,7 @@ MYSQL: Final = Tongue(
 class Statements:
     """The statements whose text does not depend on the call, and those that depend only on a number of rows."""
 
-    def __init__(self, tongue: Tongue) -> None:
+    def __init__(self, tongue: Dialect) -> None:
         self.tongue = tongue
         mark = tongue.mark
         key = " AND ".join(f"{column} = {mark}" for column in KEY_COLUMNS)

@@ -24,7 +24,7 @@ from evertick.stores import sqlite_backup
 from evertick.stores.sql import SqlStore, unavailable
 from evertick.stores.sql_rows import Params
 from evertick.stores.sql_statements import SQLITE
-from evertick.stores.sqlite_place import network_file_system
+from evertick.stores.sqlite_network_drive import network_file_system
 
 BUSY_SECONDS: Final = 30
 CHECK_STEPS: Final = 50_000

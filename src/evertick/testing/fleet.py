@@ -1,6 +1,6 @@
 """A fleet whose members freeze, go and are cut off: the scheduler's side is production's, the rest is simulated.
 
-Each process of a node has the desk by which a real scheduler speaks to members. The hub only passes on what is said.
+Each process of a node has a real scheduler's assignments. The hub only passes on what is said.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from enum import StrEnum
 from random import Random
 from typing import Any, Final, Protocol
 
-from evertick.executors.fleet.copying import LogCopies
-from evertick.executors.fleet.crew import Crew
-from evertick.executors.fleet.desk import FleetDesk
+from evertick.executors.fleet.assignments import Assignments
+from evertick.executors.fleet.log_copy import LogCopies
+from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.settings import FleetSettings
-from evertick.executors.keeper.book import Ticket
+from evertick.executors.keeper.attempt_state import Ticket
 from evertick.executors.shards import split_key
 from evertick.executors.wire import Order
 from evertick.loop.effects import Launch
@@ -35,7 +35,7 @@ from evertick.testing.timeline import Timeline
 from evertick.testing.trace import Trace
 
 TICK_US: Final = 2 * SECOND
-"""While somebody is silent. Not longer: a desk whose ticks come later holds itself for the one that stood still."""
+"""While a member is silent. Not longer: a scheduler whose ticks come later takes itself for the one that froze."""
 CALM_US: Final = 12 * SECOND
 """While everybody is there: often enough to say again what was not answered."""
 LOGS: Final = b'["logs"'
@@ -74,11 +74,11 @@ class _NoLogs(LogCopies):
 
 
 class _Station:
-    """One process of a scheduler, its desk, and its connection to the hub."""
+    """One process of a scheduler, its assignments, and its connection to the hub."""
 
     def __init__(self, caller: Caller, host: Host, up: Line, down: Line) -> None:
         self.caller, self.host, self.up, self.down = caller, host, up, down
-        self.desk: FleetDesk
+        self.assignments: Assignments
         self.is_connected = False
         self.is_listening_closely = False
         self.look = 0
@@ -163,7 +163,7 @@ class SimulatedFleet:
             self._from_node(station, member, said)
 
         settings = FleetSettings("tcp://127.0.0.1:1", lease_us=self._lease_us, silence_us=self._silence_us)
-        station.desk = FleetDesk(Crew(settings), _NoLogs(), tell, report)
+        station.assignments = Assignments(Membership(settings), _NoLogs(), tell, report)
         self._stations[caller.node] = station
         self._later(station, self._random.randrange(5 * SECOND), self._connect, station)
         self._look_soon(station)
@@ -176,17 +176,17 @@ class SimulatedFleet:
         station = self._stations[caller.node]
         order = Order(launch.key, launch.attempt, launch.fence, str(launch.trigger), "", None, "")
         valid_us = None if launch.valid_until is None else launch.valid_until - self._timeline.now
-        station.desk.launch(order, launch.executor, station.now, valid_us=valid_us)
+        station.assignments.launch(order, launch.executor, station.now, valid_us=valid_us)
 
     def stop(self, caller: Caller, key: RunKey, attempt: int) -> None:
-        self._stations[caller.node].desk.stop(key, attempt, "")
+        self._stations[caller.node].assignments.stop(key, attempt, "")
 
     def reconcile(self, caller: Caller, runs: Sequence[tuple[RunKey, int, str]]) -> None:
         station = self._stations[caller.node]
-        station.desk.reconcile(runs, station.now)
+        station.assignments.reconcile(runs, station.now)
 
     def sub_run_ended(self, caller: Caller, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
-        self._stations[caller.node].desk.sub_run_ended(key, attempt, step, number, end)
+        self._stations[caller.node].assignments.sub_run_ended(key, attempt, step, number, end)
 
     def _report(self, station: _Station, report: Report) -> None:
         if isinstance(report, RunFinished | RunLost) and report.executor:
@@ -207,21 +207,21 @@ class SimulatedFleet:
             self._later(station, 5 * SECOND, self._connect, station)
             return
         station.is_connected = True
-        station.desk.connected(station.now)
+        station.assignments.connected(station.now)
         now = self._timeline.now
         there: list[dict[str, Any]] = []
         away: list[dict[str, Any]] = []
         for name, (card, seen_at) in self._cards.items():
             one = {"card": card, "address": name, "age": (now - seen_at) / SECOND}
             (there if name in self._connected else away).append(one)
-        station.desk.cards(there, station.now, station.instant, away)
+        station.assignments.cards(there, station.now, station.instant, away)
 
     def _disconnect(self, station: _Station) -> None:
         if station.is_connected and (station.up.is_cut or station.down.is_cut):
             station.is_connected = False
             station.up.lose()
             station.down.lose()
-            station.desk.disconnected(station.now)
+            station.assignments.disconnected(station.now)
 
     def _from_node(self, station: _Station, member: str, lines: bytes) -> None:
         if station.is_connected and not lines.startswith(LOGS):
@@ -236,22 +236,22 @@ class SimulatedFleet:
         self._later(station, 0, self._take, station, message)
 
     def _take(self, station: _Station, message: Mapping[str, Any]) -> None:
-        desk, now = station.desk, station.now
+        assignments, now = station.assignments, station.now
         if not station.is_connected:
             return
-        desk.listening(now)
+        assignments.listening(now)
         match message:
             case {"lines": bytes(lines), "member": str(member)}:
-                desk.heard(member, lines, now)
+                assignments.heard(member, lines, now)
             case {"card": card, "address": str(address)}:
-                desk.card(card, address, now, station.instant)
+                assignments.card(card, address, now, station.instant)
             case {"gone": str(member)}:
-                desk.gone(member, now)
+                assignments.gone(member, now)
         if self._misses_somebody(station):
             self._look_soon(station)
 
     def _misses_somebody(self, station: _Station) -> bool:
-        return not all(member.is_healthy for member in station.desk.members)
+        return not all(member.is_healthy for member in station.assignments.members)
 
     def _look_soon(self, station: _Station) -> None:
         if not station.is_listening_closely:
@@ -262,9 +262,9 @@ class SimulatedFleet:
     def _tick(self, station: _Station, number: int) -> None:
         if number != station.look:
             return
-        station.desk.tick(station.now)
+        station.assignments.tick(station.now)
         if station.is_connected and not station.down.is_cut:
-            station.desk.listening(station.now)  # the hub says once a second that it would be heard
+            station.assignments.listening(station.now)  # the hub says once a second that it would be heard
         station.look += 1
         station.is_listening_closely = self._misses_somebody(station)
         wait_us = TICK_US if station.is_listening_closely else CALM_US

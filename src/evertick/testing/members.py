@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from evertick.executors import wire
-from evertick.executors.fleet import talk
-from evertick.executors.keeper.book import Ticket
+from evertick.executors.fleet import messages
+from evertick.executors.keeper.attempt_state import Ticket
 from evertick.executors.keeper.lease import UNLIMITED, Lease, lease_from
 from evertick.executors.shards import split_key
 from evertick.executors.wire import Order
@@ -146,7 +146,7 @@ class SimulatedMember:
             now = self._timeline.now
             incarnation = f"{self.name}/{self._incarnation}"
             words = (self.name, self.labels, True, 0, len(self._open), "simulated", incarnation, 0.0, 0)
-            self._send(self.name, {"card": talk.Card(*words, now, now, self._lease_us).to_plain()})
+            self._send(self.name, {"card": messages.Heartbeat(*words, now, now, self._lease_us).to_plain()})
 
     def acknowledge(self, stamp: Instant) -> None:
         if self.is_worker_there:
@@ -157,7 +157,7 @@ class SimulatedMember:
     def hear(self, lines: bytes) -> None:
         if not self.is_worker_there:
             return
-        for words in talk.rows_of(lines):
+        for words in messages.rows_of(lines):
             match words[0]:
                 case wire.LAUNCH:
                     self._launch(Order.from_words(words[1:]))
@@ -237,7 +237,7 @@ class SimulatedMember:
             self._say(wire.line(wire.UNKNOWN, *known))
         elif part.end is not None:
             ended = (part.ended_at, str(part.end), int(part.end is not SUCCEEDED), "", part.serial, None, "")
-            self._say(wire.line(talk.LOGS_END, *known), wire.line(wire.FINISHED, *known, *ended))
+            self._say(wire.line(messages.LOGS_END, *known), wire.line(wire.FINISHED, *known, *ended))
         else:
             self._say(wire.line(wire.STARTED, *known, part.started_at))
             if part.call is not None:

@@ -19,7 +19,7 @@ from evertick.dispatch.notify.channels import (
     signature,
     slack_text,
 )
-from evertick.dispatch.notify.guard import Guard
+from evertick.dispatch.notify.egress import EgressGuard
 from evertick.dispatch.notify.settings import NotifySettings, SmtpServer, Tls
 from evertick.model.notify import Mail, Slack, Webhook
 from evertick.model.work import Secret
@@ -27,7 +27,7 @@ from tests.dispatch.notify.post_office import PostOffice
 from tests.dispatch.notify.telling import message, receiver
 
 SETTINGS = NotifySettings(connect_seconds=5, deadline_seconds=5)
-HERE = Guard.allowing(["127.0.0.0/8"])
+HERE = EgressGuard.allowing(["127.0.0.0/8"])
 
 
 def send(channel, settings=SETTINGS, guard=HERE, what=None, environ=None):
@@ -58,7 +58,7 @@ def test_a_webhook_is_told_everything_as_json():
 
 def test_without_leave_this_machine_is_not_called():
     with receiver() as here:
-        outcome = send(Webhook(here.url), guard=Guard.allowing())
+        outcome = send(Webhook(here.url), guard=EgressGuard.allowing())
         assert here.told == []
     assert (outcome.is_delivered, outcome.may_retry) == (False, False)
     assert "127.0.0.1, which is not a public address" in outcome.detail
@@ -166,7 +166,7 @@ def test_a_header_that_breaks_the_line_is_refused_and_not_shown():
 
 
 def test_a_webhook_over_tls(tls_receiver):
-    guard = Guard.allowing(["localhost"])
+    guard = EgressGuard.allowing(["localhost"])
     assert send(Webhook(f"https://localhost:{tls_receiver}/x"), guard=guard).is_delivered
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evertick.definitions.parser import parse_definition
-from evertick.executors.keeper.book import Ticket
+from evertick.executors.keeper.attempt_state import Ticket
 from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, FAILED, SKIPPED, SUCCEEDED, TIMED_OUT
 from tests.executors.contract import KEY

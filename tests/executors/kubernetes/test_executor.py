@@ -12,8 +12,8 @@ from evertick.executors.kubernetes import executor
 from evertick.executors.kubernetes.executor import LAUNCHERS
 from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError
-from evertick.kinds.kubernetes.judging import is_over
 from evertick.kinds.kubernetes.names import STOPPED
+from evertick.kinds.kubernetes.status import is_over
 from evertick.model.instant import SECOND
 from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED

@@ -11,11 +11,11 @@ import click
 from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import FAILED, OK, TIMEOUT
 from evertick.cli.output import Column, Table, note, output_option, show, show_text
-from evertick.cli.place import Place, place_options
 from evertick.cli.tables import is_terminal
+from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
-    from evertick.operations.desk import Desk
+    from evertick.operations.local import LocalOperations
 
 POLL_SECONDS = 0.5
 
@@ -50,7 +50,7 @@ def backfill(
     rate: float,
     wait: bool | None,
     cancelled: str | None,
-    place: Place,
+    place: Target,
     output: str,
 ) -> None:
     """Run past occurrences of a job, from a time up to another.
@@ -65,7 +65,7 @@ def backfill(
       evertick backfill report --from 2026-03-01 --to 2026-04-01 --overlap "parallel(2)" --rate 5
       evertick backfill report --cancel cli-0f3a9c21d4e5
     """
-    from evertick.cli.asking import ask
+    from evertick.cli.requests import ask
 
     if cancelled is not None:
         _cancel(place, job, cancelled, output)
@@ -73,9 +73,9 @@ def backfill(
     if start is None or end is None:
         raise click.UsageError("a backfill needs --from and --to.")
     first, last = start, end
-    with place.desk() as desk:
+    with place.operations() as operations:
         asked = ask(
-            lambda request, patience: desk.backfill(
+            lambda request, patience: operations.backfill(
                 job, first, last, only_missing, overlap, rate, dry_run, request_id=request, wait_seconds=patience
             )
         )
@@ -89,7 +89,7 @@ def backfill(
             f"To stop it: evertick backfill {job} --cancel {request}"
         )
         if asked["is_answered"] and (is_terminal(sys.stderr) if wait is None else wait):
-            ctx.exit(watch(desk, job, request))
+            ctx.exit(watch(operations, job, request))
         if wait:
             ctx.exit(TIMEOUT)
 
@@ -111,23 +111,25 @@ def _show(asked: dict[str, Any], output: str, *, is_dry: bool) -> None:
         note("There is nothing to run; --all runs them again.")
 
 
-def _cancel(place: Place, job: str, request: str, output: str) -> None:
-    from evertick.cli.asking import ask
+def _cancel(place: Target, job: str, request: str, output: str) -> None:
+    from evertick.cli.requests import ask
 
-    with place.desk() as desk:
-        asked = ask(lambda own, patience: desk.cancel_backfill(job, request, request_id=own, wait_seconds=patience))
+    with place.operations() as operations:
+        asked = ask(
+            lambda own, patience: operations.cancel_backfill(job, request, request_id=own, wait_seconds=patience)
+        )
     runs = asked["cancelled"]
     left = f"what is left of {request} is cancelled: {runs:,} runs had not ended when it was asked"
     told = left if runs else f"nothing of {request} is left to run"
     show(output, asked, lambda: show_text(told), name=lambda _: request)
 
 
-def watch(desk: Desk, job: str, request: str) -> int:
+def watch(operations: LocalOperations, job: str, request: str) -> int:
     """Show how far it is until it is over; the exit code tells whether all of it succeeded."""
-    from evertick.cli.asking import interruptible
+    from evertick.cli.requests import interruptible
 
     with interruptible(f"The backfill goes on. To stop it: evertick backfill {job} --cancel {request}"):
-        progress = desk.backfill_progress(job, request)
+        progress = operations.backfill_progress(job, request)
         is_hidden = not is_terminal(sys.stderr)
         with click.progressbar(length=progress["total"], label="backfill", file=sys.stderr, hidden=is_hidden) as bar:
             told = 0
@@ -137,7 +139,7 @@ def watch(desk: Desk, job: str, request: str) -> int:
                 if progress["is_over"]:
                     break
                 time.sleep(POLL_SECONDS)
-                progress = desk.backfill_progress(job, request)
+                progress = operations.backfill_progress(job, request)
     states = progress["states"]
     note(", ".join(f"{count:,} {state}" for state, count in sorted(states.items())) + ".")
     return OK if states.get("succeeded", 0) == progress["total"] else FAILED

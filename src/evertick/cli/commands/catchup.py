@@ -9,12 +9,12 @@ import click
 from evertick.cli import times
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Row, Table, note, output_option, show, show_lines, show_text
-from evertick.cli.place import Place, place_options
+from evertick.cli.target import Target, place_options
 from evertick.cli.times import local_text
 from evertick.model.instant import DAY, SECOND, from_text, to_text
 
 if TYPE_CHECKING:
-    from evertick.operations.desk import Desk
+    from evertick.operations.local import LocalOperations
 
 KEEPS = ("all", "latest", "first", "none")
 LEFT_OUT = ("missed", "paused", "cap", "disabled")
@@ -41,7 +41,7 @@ class Stretch(NamedTuple):
 @click.option("--since", metavar="TIME", help="How far back; default: the job's catchupWindow, else a day.")
 @place_options
 @output_option
-def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, place: Place, output: str) -> None:
+def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, place: Target, output: str) -> None:
     """Run what was missed, as the job's policy or --keep says.
 
     A scheduler catches up by itself when it starts, and a resume does. What of the past it has left out may still be
@@ -56,24 +56,24 @@ def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, place:
       evertick catchup report --keep all --since 2026-03-01
     """
     place.require_folder()
-    with place.desk() as desk:
-        found = desk.catchup(job, keep)
-        stretches = [] if found["paused_at"] else _settled(desk, job, since)
-        kept = _chosen(stretches, keep or _policy(desk, job))
+    with place.operations() as operations:
+        found = operations.catchup(job, keep)
+        stretches = [] if found["paused_at"] else _settled(operations, job, since)
+        kept = _chosen(stretches, keep or _policy(operations, job))
         data = {**found, "settled": [_data(one, found["timezone"]) for one in kept]}
         if dry_run:
             _preview(data, output)
             _tell(data, sum(one.occurrences for one in stretches), job, keep)
             return
         if found["paused_at"]:
-            _resume(desk, job, keep, output)
+            _resume(operations, job, keep, output)
             return
-        requests = [one for stretch in kept if (one := _run(desk, job, stretch)) is not None]
+        requests = [one for stretch in kept if (one := _run(operations, job, stretch)) is not None]
         chosen = sum(one["chosen"] for one in requests)
         names = [one["request"] for one in requests]
         show(
             output,
-            {"job": job, "keep": keep or _policy(desk, job), "chosen": chosen, "requests": requests},
+            {"job": job, "keep": keep or _policy(operations, job), "chosen": chosen, "requests": requests},
             lambda: show_lines(names),
             rows=requests,
             name="request",
@@ -84,14 +84,14 @@ def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, place:
         _tell(data, sum(one.occurrences for one in stretches), job, keep)
 
 
-def _settled(desk: Desk, job: str, since: str | None) -> list[Stretch]:
+def _settled(operations: LocalOperations, job: str, since: str | None) -> list[Stretch]:
     """What a scheduler has left out, oldest first.
 
     Lines with nothing between them that a backfill would run beside them are one stretch: a backfill runs its runs one
     after another, and several of them run beside each other.
     """
-    start = since or to_text(times.now() - _window(desk, job))
-    rows = desk.list_runs(job, since=start, until=to_text(times.now() + SECOND), limit=1_000)["items"]
+    start = since or to_text(times.now() - _window(operations, job))
+    rows = operations.list_runs(job, since=start, until=to_text(times.now() + SECOND), limit=1_000)["items"]
     found: list[Stretch] = []
     is_going_on = False
     for row in reversed(rows):
@@ -114,20 +114,20 @@ def _joined(one: Stretch, other: Stretch) -> Stretch:
     return Stretch(one.first, max(one.last, other.last), one.occurrences + other.occurrences)
 
 
-def _rules(desk: Desk, job: str) -> dict[str, str]:
-    return {rule["name"]: rule["value"] for rule in desk.explain(job)}
+def _rules(operations: LocalOperations, job: str) -> dict[str, str]:
+    return {rule["name"]: rule["value"] for rule in operations.explain(job)}
 
 
-def _policy(desk: Desk, job: str) -> str:
-    return _rules(desk, job)["missed"]
+def _policy(operations: LocalOperations, job: str) -> str:
+    return _rules(operations, job)["missed"]
 
 
-def _window(desk: Desk, job: str) -> int:
+def _window(operations: LocalOperations, job: str) -> int:
     from evertick.errors import DurationError
     from evertick.model.duration import parse_duration
 
     try:
-        return parse_duration(_rules(desk, job)["catchup_window"])
+        return parse_duration(_rules(operations, job)["catchup_window"])
     except DurationError:
         return DAY  # it has none
 
@@ -142,19 +142,19 @@ def _chosen(stretches: list[Stretch], keep: str) -> list[Stretch]:
     return stretches[-STRETCHES_MAX:]
 
 
-def _run(desk: Desk, job: str, stretch: Stretch) -> dict[str, Any] | None:
-    from evertick.cli.asking import ask
+def _run(operations: LocalOperations, job: str, stretch: Stretch) -> dict[str, Any] | None:
+    from evertick.cli.requests import ask
 
     # The end is not included, and written in whole seconds by those who read it.
     start, end = to_text(stretch.first), to_text(stretch.last // SECOND * SECOND + SECOND)
-    asked = ask(lambda request, wait: desk.backfill(job, start, end, request_id=request, wait_seconds=wait))
+    asked = ask(lambda request, wait: operations.backfill(job, start, end, request_id=request, wait_seconds=wait))
     return {name: asked[name] for name in ("request", "is_answered", "chosen")} if asked["request"] else None
 
 
-def _resume(desk: Desk, job: str, keep: str | None, output: str) -> None:
-    from evertick.cli.asking import ask
+def _resume(operations: LocalOperations, job: str, keep: str | None, output: str) -> None:
+    from evertick.cli.requests import ask
 
-    asked = ask(lambda request, wait: desk.resume(job, keep, request_id=request, wait_seconds=wait))
+    asked = ask(lambda request, wait: operations.resume(job, keep, request_id=request, wait_seconds=wait))
     show(output, asked, lambda: show_text(f"{job} is planned again" if asked["is_answered"] else asked["request"]))
     note("The job was paused: it is resumed, and its pause is caught up.")
 

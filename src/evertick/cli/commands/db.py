@@ -8,7 +8,7 @@ import click
 
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Table, output_option, show, show_text
-from evertick.cli.place import Place, ledger_options
+from evertick.cli.target import Target, ledger_options
 
 
 @click.group(cls=SuggestingGroup)
@@ -26,7 +26,7 @@ def db() -> None:
 @db.command()
 @ledger_options
 @output_option
-def migrate(place: Place, output: str) -> None:
+def migrate(place: Target, output: str) -> None:
     """Bring the database to this version's schema, making it where there is none.
 
     Evertick does so by itself when it starts; this is for those who want to see it done first.
@@ -35,25 +35,25 @@ def migrate(place: Place, output: str) -> None:
     Example:
       evertick db migrate --store postgresql://evertick@db.example/evertick
     """
-    from evertick.stores import sql_care
+    from evertick.stores import sql_admin
 
-    said = sql_care.migrate(place.require_url())
+    said = sql_admin.migrate(place.require_url())
     show(output, {"migrated": said}, lambda: show_text(said), name="migrated")
 
 
 @db.command()
 @ledger_options
 @output_option
-def check(place: Place, output: str) -> None:
+def check(place: Target, output: str) -> None:
     """Check the database: whole, readable, of the right version, backed up.
 
     \b
     Example:
       evertick db check --store sqlite:///evertick.db -o json
     """
-    from evertick.stores import sql_care
+    from evertick.stores import sql_admin
 
-    findings = sql_care.check(place.require_url())
+    findings = sql_admin.check(place.require_url())
     rows = [finding._asdict() for finding in findings]
     columns = (
         Column("Check", lambda row: "ok" if row["is_fine"] else "warn", "state"),
@@ -65,7 +65,7 @@ def check(place: Place, output: str) -> None:
 @db.command()
 @ledger_options
 @output_option
-def backup(place: Place, output: str) -> None:
+def backup(place: Target, output: str) -> None:
     """Copy a SQLite ledger beside itself, while Evertick may be running.
 
     Evertick does so by itself once a day. Servers have tools of their own; the message names them.
@@ -74,7 +74,7 @@ def backup(place: Place, output: str) -> None:
     Example:
       evertick db backup --store sqlite:///evertick.db
     """
-    from evertick.stores import sql_care
+    from evertick.stores import sql_admin
 
-    copy = str(sql_care.backup(place.require_url(), time.time_ns() // 1_000))
+    copy = str(sql_admin.backup(place.require_url(), time.time_ns() // 1_000))
     show(output, {"file": copy}, lambda: show_text(copy), name="file")

@@ -10,7 +10,7 @@ import click
 
 from evertick.cli.exits import FAILED
 from evertick.cli.output import Column, Table, note, output_option, show
-from evertick.cli.place import Place, find_place
+from evertick.cli.target import Target, find_place
 
 if TYPE_CHECKING:
     from evertick.cli.health.finding import Check
@@ -52,7 +52,7 @@ def doctor(ctx: click.Context, store: str | None, folder: Path | None, is_full: 
         ctx.exit(FAILED)
 
 
-def _checks(place: Place, *, is_full: bool) -> Iterator[Check]:
+def _checks(place: Target, *, is_full: bool) -> Iterator[Check]:
     from evertick.cli.health import disk, fleet, ledger, machine
     from evertick.errors import SettingsError
     from evertick.settings import Settings

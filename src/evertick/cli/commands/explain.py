@@ -8,7 +8,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Table, note, output_option, show, show_lines
-from evertick.cli.place import Place, place_options
+from evertick.cli.target import Target, place_options
 
 _MARKS: Final = {"both": " ", "before": "-", "after": "+"}
 
@@ -18,7 +18,7 @@ _MARKS: Final = {"both": " ", "before": "-", "after": "+"}
 @click.option("--attempt", type=click.IntRange(1), help="Of a run: which attempt; the newest, unless it is said.")
 @place_options
 @output_option
-def explain(job: str, attempt: int | None, place: Place, output: str) -> None:
+def explain(job: str, attempt: int | None, place: Target, output: str) -> None:
     """Show the rules a job runs under, and where each was written.
 
     Of a run: what its job was when it was launched. Where that is another than today's, lines that were there then are
@@ -30,15 +30,15 @@ def explain(job: str, attempt: int | None, place: Place, output: str) -> None:
       evertick explain report@2026-03-02T09:00:00Z
     """
     if "@" in job:
-        with place.desk() as desk:
-            found = desk.run_definition(job, attempt)
+        with place.operations() as operations:
+            found = operations.run_definition(job, attempt)
         show(output, found, lambda: _tell(found), name=lambda one: one["digest"])
         return
     if attempt is not None:
         raise click.UsageError("--attempt is for a run. Write its id: report@2026-03-02T09:00:00Z")
     place.require_folder()
-    with place.desk(may_be_new=True) as desk:
-        rules = desk.explain(job)
+    with place.operations(may_be_new=True) as operations:
+        rules = operations.explain(job)
     columns = (
         Column("Rule", "name", "cyan"),
         Column("Value", "value", "bold", wrap=True),

@@ -17,8 +17,8 @@ from evertick.cli.member_table import show_members
 from evertick.cli.output import note, output_option, show, show_text
 
 if TYPE_CHECKING:
+    from evertick.executors.fleet.process_supervisor import Part
     from evertick.executors.fleet.settings import Certificates, FleetSettings
-    from evertick.executors.fleet.supervising import Part
     from evertick.model.member import Member
 
 certs_option = click.option(
@@ -94,9 +94,9 @@ def start(
       evertick fleet start
       evertick fleet start --url tls://10.0.0.1:8786
     """
-    from evertick.executors.fleet.names import default_folder, lock
+    from evertick.executors.fleet.process_supervisor import Part
+    from evertick.executors.fleet.registry import default_folder, lock
     from evertick.executors.fleet.settings import Certificates, check_url, need_dask
-    from evertick.executors.fleet.supervising import Part
 
     need_dask()
     where = url or f"{'tcp' if insecure else 'tls'}://127.0.0.1:8786"
@@ -125,7 +125,7 @@ def _start_with_authority(url: str, join_port: int, http_port: int, home: Path) 
     from evertick.executors.fleet.enrolment import EnrolmentServer
     from evertick.executors.fleet.hub_folder import provide, reachable_url
     from evertick.executors.fleet.identity import Role
-    from evertick.executors.fleet.supervising import CERTIFICATE_SECONDS, Part
+    from evertick.executors.fleet.process_supervisor import CERTIFICATE_SECONDS, Part
 
     parts = urlsplit(url)
     place = Place(url, join_port or (parts.port or PORT) + 1)
@@ -207,8 +207,8 @@ def join(
       evertick fleet join tls://10.0.0.1:8786 --name ex-b --label zone=eu --gpus 2 --memory 64GiB
     """
     from evertick.errors import SettingsError
+    from evertick.executors.fleet.process_supervisor import Part
     from evertick.executors.fleet.settings import FleetSettings, is_loopback, need_dask
-    from evertick.executors.fleet.supervising import Part
     from evertick.model.member import SLOTS_MAX, is_member_name
 
     need_dask()
@@ -295,7 +295,7 @@ def list_(url: str, certs: Path | None, output: str) -> None:
     Example:
       evertick fleet list tls://127.0.0.1:8786
     """
-    from evertick.executors.fleet.asking import list_members
+    from evertick.executors.fleet.admin import list_members
 
     show_members(output, list_members(_settings(url, certs)))
 
@@ -316,7 +316,7 @@ def cordon(url: str, member: str, certs: Path | None, output: str) -> None:
     Example:
       evertick fleet cordon tls://127.0.0.1:8786 ex-a
     """
-    from evertick.executors.fleet.asking import set_cordon
+    from evertick.executors.fleet.admin import set_cordon
 
     show_members(output, [set_cordon(_settings(url, certs), member, is_closed=True)])
 
@@ -333,7 +333,7 @@ def uncordon(url: str, member: str, certs: Path | None, output: str) -> None:
     Example:
       evertick fleet uncordon tls://127.0.0.1:8786 ex-a
     """
-    from evertick.executors.fleet.asking import set_cordon
+    from evertick.executors.fleet.admin import set_cordon
 
     show_members(output, [set_cordon(_settings(url, certs), member, is_closed=False)])
 
@@ -351,14 +351,14 @@ def drain(url: str, member: str, timeout: float, certs: Path | None, output: str
     Example:
       evertick fleet drain tls://127.0.0.1:8786 ex-a && evertick fleet remove tls://127.0.0.1:8786 ex-a
     """
-    from evertick.executors.fleet import asking
+    from evertick.executors.fleet import admin
 
     def said(seen: Member) -> None:
         if seen.running:
             runs = "1 attempt runs" if seen.running == 1 else f"{seen.running} attempts run"
             note(f"{seen.name} takes nothing more; {runs} there.")
 
-    show_members(output, [asking.drain(_settings(url, certs), member, timeout, said)])
+    show_members(output, [admin.drain(_settings(url, certs), member, timeout, said)])
 
 
 @fleet.command(cls=FleetCommand)
@@ -374,9 +374,9 @@ def remove(url: str, member: str, force: bool, certs: Path | None, output: str) 
     Example:
       evertick fleet remove tls://127.0.0.1:8786 ex-a
     """
-    from evertick.executors.fleet import asking
+    from evertick.executors.fleet import admin
 
-    asking.remove(_settings(url, certs), member, by_force=force)
+    admin.remove(_settings(url, certs), member, by_force=force)
     show(output, {"member": member}, lambda: show_text(member), name="member")
 
 
@@ -395,9 +395,9 @@ def forget(url: str, member: str, certs: Path | None, output: str) -> None:
     Example:
       evertick fleet forget tls://127.0.0.1:8786 ex-a
     """
-    from evertick.executors.fleet import asking
+    from evertick.executors.fleet import admin
 
-    asking.forget(_settings(url, certs), member)
+    admin.forget(_settings(url, certs), member)
     show(output, {"member": member}, lambda: show_text(member), name="member")
 
 
@@ -447,7 +447,7 @@ def _offers(named: dict[str, str], others: tuple[str, ...]) -> tuple[tuple[str, 
 
 
 def _supervise(role: str, part: Part, renew: Callable[[], float] | None = None) -> None:
-    from evertick.executors.fleet.supervising import Supervisor
+    from evertick.executors.fleet.process_supervisor import Supervisor
 
     what = f"{part.name} runs jobs for {part.url}" if part.name else f"the fleet is at {part.url}"
 

@@ -234,7 +234,7 @@ def revoke(which: str, folder: Path | None, output: str) -> None:
 
 def _authority(folder: Path | None) -> Authority:
     from evertick.errors import NotFound
-    from evertick.executors.fleet.names import default_folder
+    from evertick.executors.fleet.registry import default_folder
     from evertick.executors.fleet.settings import need_cryptography
 
     need_cryptography()

@@ -7,8 +7,8 @@ import click
 from evertick.cli.complete import complete_jobs
 from evertick.cli.complete import words as one_of
 from evertick.cli.output import note, output_option, show
-from evertick.cli.place import Place, place_options
 from evertick.cli.runs import runs_table
+from evertick.cli.target import Target, place_options
 
 
 def _states() -> list[str]:
@@ -74,7 +74,7 @@ def history(
     until: str | None,
     limit: int,
     after: str | None,
-    place: Place,
+    place: Target,
     output: str,
 ) -> None:
     """Show what ran and what was skipped, newest first.
@@ -86,7 +86,7 @@ def history(
       evertick history report --state failed --limit 50
       evertick history --trigger catchup --since 2026-03-01 -o json
     """
-    from evertick.cli.asking import all_pages
+    from evertick.cli.requests import all_pages
     from evertick.model.lifecycle import RunState, SkipReason, Trigger
 
     for what, words, known in (
@@ -96,9 +96,9 @@ def history(
     ):
         for word in words:
             _one_of(what, word, list(known))
-    with place.desk() as desk:
+    with place.operations() as operations:
         page = all_pages(
-            lambda size, mark: desk.list_runs(
+            lambda size, mark: operations.list_runs(
                 job, states, triggers, reasons, tags, since, until, executor, limit=size, after=mark
             ),
             limit,

@@ -9,8 +9,8 @@ import click
 from evertick.cli import times
 from evertick.cli.complete import words
 from evertick.cli.output import Column, Row, Table, note, output_option, show
-from evertick.cli.place import Place, place_options
 from evertick.cli.runs import state_text
+from evertick.cli.target import Target, place_options
 from evertick.cli.times import local_text, wait_text
 from evertick.model.instant import from_text
 
@@ -38,7 +38,7 @@ def _statuses() -> list[str]:
 @place_options
 @output_option
 def list_(
-    search: str, statuses: tuple[str, ...], tags: tuple[str, ...], with_gone: bool, place: Place, output: str
+    search: str, statuses: tuple[str, ...], tags: tuple[str, ...], with_gone: bool, place: Target, output: str
 ) -> None:
     """List the jobs and how they stand.
 
@@ -50,20 +50,20 @@ def list_(
       evertick list
       evertick list --folder jobs --status error -o name
     """
-    from evertick.cli.asking import all_pages
     from evertick.cli.lazy import unknown
+    from evertick.cli.requests import all_pages
     from evertick.model.lifecycle import JobStatus
 
     for status in statuses:
         if status not in set(JobStatus):
             raise click.UsageError(unknown("status", status, [str(one) for one in JobStatus]))
-    with place.desk(may_be_new=True) as desk:
+    with place.operations(may_be_new=True) as operations:
         page = all_pages(
-            lambda size, mark: desk.list_jobs(search, tags, statuses, limit=size, after=mark, with_gone=with_gone)
+            lambda size, mark: operations.list_jobs(search, tags, statuses, limit=size, after=mark, with_gone=with_gone)
         )
         known = sum(page["statuses"].values())
         is_new = bool(known) and all(job["watermark"] is None for job in page["items"])
-        is_idle = is_new and not desk.is_scheduler_running()
+        is_idle = is_new and not operations.is_scheduler_running()
     problems = page["problems"]
     wrong = {problem["file"] for problem in problems}
     show(output, page, jobs_table(page["items"], times.now(), wrong), rows=page["items"])

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evertick.cli.complete import complete_jobs
-from evertick.cli.following import Follower, OnDesk
-from evertick.cli.live import PlainDisplay
+from evertick.cli.live_view import PlainDisplay
 from evertick.cli.output import note, output_option, show
-from evertick.cli.place import Place, place_options
+from evertick.cli.run_follower import Follower, OnDesk
+from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
-    from evertick.operations.desk import Desk
+    from evertick.operations.local import LocalOperations
 
 POLL_SECONDS = 0.2
 
@@ -26,7 +26,7 @@ POLL_SECONDS = 0.2
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
 @place_options
 @output_option
-def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place: Place, output: str) -> None:
+def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place: Target, output: str) -> None:
     """Show what the steps of a run have printed.
 
     The steps' own output is on stdout, a heading for each step on stderr. A job stands for its newest run that has
@@ -38,15 +38,15 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
       evertick logs report
       evertick logs report@2026-03-02T09 --step build --follow
     """
-    from evertick.cli.asking import interruptible
+    from evertick.cli.requests import interruptible
     from evertick.errors import ExecutorUnavailable, NotFound
     from evertick.model.lifecycle import TERMINAL
 
     if follow and output != "table":
         raise click.UsageError(f"--follow is for people; -o {output} shows what is there now.")
-    with place.desk() as desk:
-        run = desk.run(run_id)
-        known = desk.list_logs(run["run"])
+    with place.operations() as operations:
+        run = operations.run(run_id)
+        known = operations.list_logs(run["run"])
         is_here = place.server is not None or place.ledger_file() is None or place.logs_if_there() is not None
         if not is_here and not known and not run["absent_logs"]:
             raise NotFound(
@@ -66,12 +66,12 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
             wanted = [one for one in chosen if attempt in (None, one["attempt"])]
             if absent and not wanted:
                 raise ExecutorUnavailable(" ".join(absent))
-            show(output, [_whole(desk, run["run"], one) for one in wanted], (), name="step")
+            show(output, [_whole(operations, run["run"], one) for one in wanted], (), name="step")
             return
         last = max((one["attempt"] for one in chosen), default=run["attempt"])
         display = PlainDisplay(output_on_stderr=False, has_headings=True, tells_ends=False)
         follower = Follower(
-            OnDesk(desk, run["run"]), display, step=step, attempt=attempt if follow else attempt or last
+            OnDesk(operations, run["run"]), display, step=step, attempt=attempt if follow else attempt or last
         )
         with interruptible("The run goes on."):
             while follower.look()["state"] not in TERMINAL and follow:
@@ -85,8 +85,8 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
         note(f"Nothing was printed. Next: evertick why {run['run']}")
 
 
-def _whole(desk: Desk, run_id: str, log: dict[str, Any]) -> dict[str, Any]:
+def _whole(operations: LocalOperations, run_id: str, log: dict[str, Any]) -> dict[str, Any]:
     data, offset = b"", 0
-    while (chunk := desk.log_bytes(run_id, log["attempt"], log["step"], offset))[0]:
+    while (chunk := operations.log_bytes(run_id, log["attempt"], log["step"], offset))[0]:
         data, offset = data + chunk[0], chunk[1]
     return {**log, "text": data.decode("utf-8", "replace")}

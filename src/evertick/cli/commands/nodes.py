@@ -9,10 +9,10 @@ import click
 
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Row, Table, note, output_option, show, show_text
-from evertick.cli.place import Place, place_options
+from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
-    from evertick.operations.desk import Desk
+    from evertick.operations.local import LocalOperations
 
 
 @click.group(cls=SuggestingGroup)
@@ -29,7 +29,7 @@ def nodes() -> None:
 @nodes.command("list")
 @place_options
 @output_option
-def list_(place: Place, output: str) -> None:
+def list_(place: Target, output: str) -> None:
     """Show the nodes that schedule, and those that the others wait for.
 
     A node that is away keeps its runs until its lease is over: the others neither retry nor overlap them before.
@@ -38,8 +38,8 @@ def list_(place: Place, output: str) -> None:
     Example:
       evertick nodes list
     """
-    with place.desk() as desk:
-        found = desk.nodes()
+    with place.operations() as operations:
+        found = operations.nodes()
     items = [{**one, "state": _state_of(one)} for one in found["items"]]
     columns = (
         Column("Node", "node", "bold"),
@@ -63,7 +63,7 @@ def list_(place: Place, output: str) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @place_options
 @output_option
-def forget(node: str, force: bool, yes: bool, place: Place, output: str) -> None:
+def forget(node: str, force: bool, yes: bool, place: Target, output: str) -> None:
     """Say that a node does not come back, so that its runs are decided now.
 
     The other nodes leave the runs of a node that was killed, cut off or stopped to it until its lease is over. This
@@ -75,10 +75,10 @@ def forget(node: str, force: bool, yes: bool, place: Place, output: str) -> None
       evertick nodes forget build-3
       evertick nodes forget build-3 --yes -o json
     """
-    with place.desk() as desk:
+    with place.operations() as operations:
         if not yes:
-            _confirm(desk, node)
-        found = desk.forget_node(node, force)
+            _confirm(operations, node)
+        found = operations.forget_node(node, force)
     show(output, found, lambda: show_text(f"forgot {node}"), rows=found["runs"], name="run")
     if output == "table":
         _tell_runs(found, "will be")
@@ -94,11 +94,11 @@ def _state_of(node: Row) -> str:
     return "stopped, expected back" if node["is_expected_back"] else "no sign of life"
 
 
-def _confirm(desk: Desk, node: str) -> None:
+def _confirm(operations: LocalOperations, node: str) -> None:
     """Say which runs it is about, and ask."""
     if not sys.stdin.isatty():
         raise click.UsageError(f"This decides the runs of {node}. Add --yes to do it without being asked.")
-    known: dict[str, Any] | None = next((one for one in desk.nodes()["items"] if one["node"] == node), None)
+    known: dict[str, Any] | None = next((one for one in operations.nodes()["items"] if one["node"] == node), None)
     if known is not None:
         note(f"{node}: {_state_of(known)}.")
         _tell_runs(known, "would be")

@@ -6,7 +6,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import note, output_option, show, show_text
-from evertick.cli.place import Place, place_options
+from evertick.cli.target import Target, place_options
 
 
 @click.command()
@@ -14,7 +14,7 @@ from evertick.cli.place import Place, place_options
 @click.option("--note", "reason", default="", metavar="TEXT", help="Why, for those who find it paused.")
 @place_options
 @output_option
-def pause(job: str, reason: str, place: Place, output: str) -> None:
+def pause(job: str, reason: str, place: Target, output: str) -> None:
     """Stop planning a job until it is resumed.
 
     What runs goes on, and what is asked for by hand still runs. Occurrences of the time in between are settled on
@@ -24,11 +24,11 @@ def pause(job: str, reason: str, place: Place, output: str) -> None:
     Example:
       evertick pause report --note "the database moves"
     """
-    from evertick.cli.asking import ask
+    from evertick.cli.requests import ask
     from evertick.model.instant import to_text
 
-    with place.desk() as desk:
-        asked = ask(lambda request, wait: desk.pause(job, reason, request_id=request, wait_seconds=wait))
+    with place.operations() as operations:
+        asked = ask(lambda request, wait: operations.pause(job, reason, request_id=request, wait_seconds=wait))
     paused = f"{job} is paused since {to_text(asked['answer']['paused_at'])}" if asked["is_answered"] else None
     show(output, asked, lambda: show_text(paused or asked["request"]))
     if paused:

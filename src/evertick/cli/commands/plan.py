@@ -8,7 +8,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Table, note, output_option, show
-from evertick.cli.place import Place, place_options
+from evertick.cli.target import Target, place_options
 from evertick.cli.times import wait_text
 
 
@@ -26,7 +26,7 @@ from evertick.cli.times import wait_text
 @click.option("--limit", "-n", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many.")
 @place_options
 @output_option
-def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, place: Place, output: str) -> None:
+def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, place: Target, output: str) -> None:
     """Show what would fire until a time, over all jobs.
 
     Occurrences that would be skipped as things are now, because their job is paused or disabled, are told too.
@@ -36,9 +36,9 @@ def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, pl
       evertick plan --until 2027-01-01T00:00:00Z
       evertick plan jobs --until 2026-12-24T18:00:00+01:00 --job report -o json
     """
-    with place.in_folder(path).desk(may_be_new=True) as desk:
-        found = desk.plan(until, job_ids, limit)
-        has_jobs = bool(found["items"]) or bool(desk.list_jobs(limit=1)["items"])
+    with place.in_folder(path).operations(may_be_new=True) as operations:
+        found = operations.plan(until, job_ids, limit)
+        has_jobs = bool(found["items"]) or bool(operations.list_jobs(limit=1)["items"])
     rows = found["items"]
     columns = (
         Column("In", lambda row: wait_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),

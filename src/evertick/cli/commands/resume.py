@@ -6,7 +6,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import output_option, show, show_text
-from evertick.cli.place import Place, place_options
+from evertick.cli.target import Target, place_options
 
 
 @click.command()
@@ -19,7 +19,7 @@ from evertick.cli.place import Place, place_options
 )
 @place_options
 @output_option
-def resume(job: str, keep: str | None, place: Place, output: str) -> None:
+def resume(job: str, keep: str | None, place: Target, output: str) -> None:
     """Plan a paused job again.
 
     What was due during the pause is settled by the job's policy, like downtime, or as --catchup says. 'evertick
@@ -30,10 +30,10 @@ def resume(job: str, keep: str | None, place: Place, output: str) -> None:
       evertick resume report
       evertick resume report --catchup latest
     """
-    from evertick.cli.asking import ask
+    from evertick.cli.requests import ask
 
-    with place.desk() as desk:
-        asked = ask(lambda request, wait: desk.resume(job, keep, request_id=request, wait_seconds=wait))
+    with place.operations() as operations:
+        asked = ask(lambda request, wait: operations.resume(job, keep, request_id=request, wait_seconds=wait))
     told = asked["request"]
     if asked["is_answered"]:
         # Answers of older schedulers, and of one that a newer request overtook, do not say.

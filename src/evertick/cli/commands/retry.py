@@ -6,7 +6,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import output_option
-from evertick.cli.place import Place, place_options
+from evertick.cli.target import Target, place_options
 
 
 @click.command()
@@ -18,7 +18,7 @@ from evertick.cli.place import Place, place_options
 @output_option
 @click.pass_context
 def retry(
-    ctx: click.Context, run_id: str, wait: bool, timeout: float | None, from_failed: bool, place: Place, output: str
+    ctx: click.Context, run_id: str, wait: bool, timeout: float | None, from_failed: bool, place: Target, output: str
 ) -> None:
     """Run again what a run was for.
 
@@ -32,14 +32,14 @@ def retry(
       evertick retry report --wait
       evertick retry report@2026-03-02T09:00:00Z --from-failed
     """
-    from evertick.cli.asking import ask_for_run
+    from evertick.cli.requests import ask_for_run
 
     if timeout is not None and not wait:
         raise click.UsageError("--timeout goes with --wait.")
-    with place.desk() as desk:
+    with place.operations() as operations:
         code = ask_for_run(
-            desk,
-            lambda request, patience: desk.retry(run_id, from_failed, request_id=request, wait_seconds=patience),
+            operations,
+            lambda request, patience: operations.retry(run_id, from_failed, request_id=request, wait_seconds=patience),
             wait=wait,
             patience=timeout,
             output=output,

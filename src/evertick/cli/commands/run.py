@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evertick.cli.asking import ask, new_id, params_of, tell_result, whoami
 from evertick.cli.complete import complete_jobs_and_files
 from evertick.cli.exits import INTERRUPTED, TIMEOUT
-from evertick.cli.following import Follower, Log, OnDesk
-from evertick.cli.live import open_display
+from evertick.cli.live_view import open_display
 from evertick.cli.output import note, output_option, show
-from evertick.cli.place import Place, place_options
+from evertick.cli.requests import ask, new_id, params_of, tell_result, whoami
+from evertick.cli.run_follower import Follower, Log, OnDesk
+from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from evertick.cli.live import Display
+    from evertick.cli.live_view import Display
     from evertick.model.job import Job
     from evertick.once import Once
-    from evertick.operations.desk import Desk
+    from evertick.operations.local import LocalOperations
 
 LOOK_SECONDS = 0.2
 
@@ -44,7 +44,7 @@ def run(
     params: tuple[str, ...],
     timeout: float | None,
     alone: bool,
-    place: Place,
+    place: Target,
     output: str,
 ) -> None:
     """Run a job once, in the foreground.
@@ -66,9 +66,9 @@ def run(
     if alone and place.server is not None:
         raise click.UsageError("--alone runs it here, and a server has its jobs there. Leave one of them out.")
     if not alone and not _is_file(target):
-        with place.desk(may_be_new=True) as desk:
-            if place.server is not None or desk.is_scheduler_running():
-                ctx.exit(_through(desk, target, given, timeout, output))
+        with place.operations(may_be_new=True) as operations:
+            if place.server is not None or operations.is_scheduler_running():
+                ctx.exit(_through(operations, target, given, timeout, output))
     ctx.exit(_alone(target, given, timeout, place, output))
 
 
@@ -86,17 +86,17 @@ def _is_file(target: str) -> bool:
 # --- by its scheduler
 
 
-def _through(desk: Desk, job: str, params: dict[str, str], timeout: float | None, output: str) -> int:
+def _through(operations: LocalOperations, job: str, params: dict[str, str], timeout: float | None, output: str) -> int:
     from evertick.model.lifecycle import TERMINAL
 
-    steps = [step["name"] for step in (desk.job(job)["definition"] or {"steps": ()})["steps"]]
-    asked = ask(lambda request, wait: desk.trigger(job, params, request_id=request, wait_seconds=wait))
+    steps = [step["name"] for step in (operations.job(job)["definition"] or {"steps": ()})["steps"]]
+    asked = ask(lambda request, wait: operations.trigger(job, params, request_id=request, wait_seconds=wait))
     if not asked["is_answered"]:
         show(output, asked, lambda: None, name="request")
         return TIMEOUT
     run_id = asked["run"]
     display = open_display(job, len(steps), output_on_stderr=output != "table")
-    follower = Follower(OnDesk(desk, run_id), display, steps)
+    follower = Follower(OnDesk(operations, run_id), display, steps)
     deadline = None if timeout is None else time.monotonic() + timeout
     code: int | None = None
     try:
@@ -109,29 +109,29 @@ def _through(desk: Desk, job: str, params: dict[str, str], timeout: float | None
             except KeyboardInterrupt:
                 if code is not None:
                     raise
-                code = _end(desk, run_id, INTERRUPTED, "interrupted")
+                code = _end(operations, run_id, INTERRUPTED, "interrupted")
                 continue
             if is_late and code is None:
-                code = _end(desk, run_id, TIMEOUT, f"not done after {timeout:g} s")
+                code = _end(operations, run_id, TIMEOUT, f"not done after {timeout:g} s")
     finally:
         follower.close()
     show(output, follower.data, lambda: None, name="run")
     return tell_result(follower.data) if code is None else code
 
 
-def _end(desk: Desk, run_id: str, code: int, words: str) -> int:
+def _end(operations: LocalOperations, run_id: str, code: int, words: str) -> int:
     from evertick.errors import Conflict
 
     note(f"{words}: the run is asked to end, and killed when it does not.")
     with suppress(Conflict):  # it has ended by itself meanwhile
-        desk.cancel(run_id, request_id=new_id())
+        operations.cancel(run_id, request_id=new_id())
     return code
 
 
 # --- here, on a ledger of its own
 
 
-def _alone(target: str, params: dict[str, str], timeout: float | None, place: Place, output: str) -> int:
+def _alone(target: str, params: dict[str, str], timeout: float | None, place: Target, output: str) -> int:
     from evertick.once import Once, own_state_folder
     from evertick.operations import params_text, run_data
 
@@ -146,7 +146,7 @@ def _alone(target: str, params: dict[str, str], timeout: float | None, place: Pl
     return tell_result(data, is_kept=False) if code is None else code
 
 
-def _find(target: str, place: Place) -> tuple[Job, Mapping[str, Job]]:
+def _find(target: str, place: Target) -> tuple[Job, Mapping[str, Job]]:
     from evertick.definitions.source import load_files, load_folder
     from evertick.model.work import SubJob
     from evertick.settings import Settings

@@ -10,8 +10,8 @@ from evertick.cli import times
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.overview import show_overview
-from evertick.cli.place import Place, place_options
 from evertick.cli.runs import runs_table
+from evertick.cli.target import Target, place_options
 from evertick.cli.times import local_text, wait_text
 from evertick.model.instant import from_text
 
@@ -23,7 +23,7 @@ WAITING_SHOWN = 10
 @click.option("--runs", type=click.IntRange(0, 100), default=5, show_default=True, help="How many of the last runs.")
 @place_options
 @output_option
-def status(job: str | None, runs: int, place: Place, output: str) -> None:
+def status(job: str | None, runs: int, place: Target, output: str) -> None:
     """Show how a job stands: what runs, what waits, what was.
 
     Without a job: how everything stands, with what failed and what was skipped in the last day.
@@ -34,13 +34,13 @@ def status(job: str | None, runs: int, place: Place, output: str) -> None:
       evertick status report
       evertick status report --folder jobs -o json
     """
-    with place.desk() as desk:
+    with place.operations() as operations:
         if job is None:
-            show_overview(desk, output)
+            show_overview(operations, output)
             return
-        one = desk.job(job)
-        waiting = desk.list_runs(job, ["waiting"], limit=WAITING_SHOWN)["items"] if one["waiting"] else []
-        last = desk.list_runs(job, limit=runs)["items"] if runs else []
+        one = operations.job(job)
+        waiting = operations.list_runs(job, ["waiting"], limit=WAITING_SHOWN)["items"] if one["waiting"] else []
+        last = operations.list_runs(job, limit=runs)["items"] if runs else []
     facts = _facts(one, times.now())
     tables = [
         Table((Column("What", "what"), Column("Value", "value", "bold", wrap=True)), facts),

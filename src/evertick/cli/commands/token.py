@@ -9,7 +9,7 @@ import click
 
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Table, note, output_option, show, show_text
-from evertick.cli.place import find_place
+from evertick.cli.target import find_place
 
 if TYPE_CHECKING:
     from evertick.operations.tokens import Tokens
@@ -53,7 +53,7 @@ def create(name: str, role: str, expires: str | None, folder: Path, output: str)
       evertick token create grafana --role viewer
       evertick token create deploy --role operator --expires 2027-01-01 -o name > deploy.token
     """
-    from evertick.cli.asking import whoami
+    from evertick.cli.requests import whoami
     from evertick.operations import read_moment
     from evertick.operations.tokens import read_role
 

@@ -9,11 +9,11 @@ import click
 
 from evertick.cli.output import output_option
 from evertick.cli.overview import ROWS_MAX, lines_of, show_overview, tables_of
-from evertick.cli.place import Place, place_options
 from evertick.cli.tables import is_terminal, rich_table
+from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
-    from evertick.operations.desk import Desk
+    from evertick.operations.local import LocalOperations
 
 
 @click.command()
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @place_options
 @output_option
-def top(once: bool, every: float, place: Place, output: str) -> None:
+def top(once: bool, every: float, place: Target, output: str) -> None:
     """Show live what runs, waits, is next and went wrong.
 
     The last day is counted; Ctrl-C ends it. With --once, and where there is no terminal, it is shown once.
@@ -33,14 +33,14 @@ def top(once: bool, every: float, place: Place, output: str) -> None:
       evertick top
       evertick top --once -o json
     """
-    with place.desk() as desk:
+    with place.operations() as operations:
         if once or output != "table" or not is_terminal():
-            show_overview(desk, output)
+            show_overview(operations, output)
             return
-        _watch(desk, every)
+        _watch(operations, every)
 
 
-def _watch(desk: Desk, every: float) -> None:
+def _watch(operations: LocalOperations, every: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
@@ -48,14 +48,14 @@ def _watch(desk: Desk, every: float) -> None:
 
     console = Console(highlight=False)
     trouble = ""
-    found = desk.overview()
+    found = operations.overview()
     with Live(console=console, screen=True, auto_refresh=False) as live:
         try:
             while True:
                 live.update(_drawn(found, console.width, console.height, trouble), refresh=True)
                 time.sleep(every)
                 try:
-                    found, trouble = desk.overview(), ""
+                    found, trouble = operations.overview(), ""
                 except EvertickError as error:
                     # What was is still worth seeing; whoever watches is told that it is old.
                     trouble = str(error)

@@ -6,7 +6,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import output_option
-from evertick.cli.place import Place, place_options
+from evertick.cli.target import Target, place_options
 
 
 @click.command()
@@ -23,7 +23,7 @@ def trigger(
     params: tuple[str, ...],
     wait: bool,
     timeout: float | None,
-    place: Place,
+    place: Target,
     output: str,
 ) -> None:
     """Run a job now.
@@ -36,15 +36,15 @@ def trigger(
       evertick trigger report
       evertick trigger export --param FORMAT=json --wait --timeout 600
     """
-    from evertick.cli.asking import ask_for_run, params_of
+    from evertick.cli.requests import ask_for_run, params_of
 
     if timeout is not None and not wait:
         raise click.UsageError("--timeout goes with --wait.")
     given = params_of(params)
-    with place.desk() as desk:
+    with place.operations() as operations:
         code = ask_for_run(
-            desk,
-            lambda request, patience: desk.trigger(job, given, request_id=request, wait_seconds=patience),
+            operations,
+            lambda request, patience: operations.trigger(job, given, request_id=request, wait_seconds=patience),
             wait=wait,
             patience=timeout,
             output=output,

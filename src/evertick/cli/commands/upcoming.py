@@ -9,7 +9,7 @@ import click
 from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import USAGE
 from evertick.cli.output import Column, Row, Table, note, output_option, show
-from evertick.cli.place import Place, place_options
+from evertick.cli.target import Target, place_options
 from evertick.cli.times import MOMENT, wait_text
 
 
@@ -29,7 +29,7 @@ def upcoming(
     count: int,
     until: str | None,
     after: int | None,
-    place: Place,
+    place: Target,
     output: str,
 ) -> None:
     """Show what runs next, over all jobs of a folder.
@@ -45,9 +45,9 @@ def upcoming(
     chosen = place.in_folder(path)
     if after is not None and chosen.server is not None:
         raise click.UsageError("a server tells what is next from now on. Leave --after out.")
-    with chosen.desk(may_be_new=True, at=after) as desk:
-        found = desk.upcoming(job, count, until)
-        jobs = desk.list_jobs(limit=1)
+    with chosen.operations(may_be_new=True, at=after) as operations:
+        found = operations.upcoming(job, count, until)
+        jobs = operations.list_jobs(limit=1)
     fires = found["items"]
     show(output, found, _table(fires), rows=fires)
     for sentence in found.get("meaning", ()):

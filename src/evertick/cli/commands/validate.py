@@ -11,7 +11,7 @@ import click
 from evertick.cli import times
 from evertick.cli.exits import USAGE
 from evertick.cli.output import note, output_option, show, show_text
-from evertick.cli.place import find_place
+from evertick.cli.target import find_place
 
 if TYPE_CHECKING:
     from evertick.errors import DefinitionError
@@ -77,14 +77,14 @@ def _unplaceable(jobs: Iterable[Job], folder: Path) -> list[DefinitionError]:
     """A warning for each job that asks for what no member of the fleet has; none where the fleet cannot be asked."""
     from evertick.errors import DefinitionError, EvertickError
     from evertick.model.routing import FLEET
-    from evertick.routing.placing import unplaceable
+    from evertick.routing.selection import unplaceable
 
     choosy = [job for job in jobs if job.routing.executor == FLEET and (job.routing.labels or job.routing.resources)]
     settings = find_place(None, folder).settings() if choosy else None
     if settings is None or not settings.fleet.url:
         return []
-    from evertick.executors.fleet.asking import list_members
-    from evertick.parts import fleet_settings
+    from evertick.executors.fleet.admin import list_members
+    from evertick.wiring import fleet_settings
 
     try:
         fleet = fleet_settings(settings)

@@ -8,8 +8,8 @@ import click
 
 from evertick.cli.exits import FAILED
 from evertick.cli.output import Column, Row, Table, note, output_option, show, show_text
-from evertick.cli.place import Place, place_options
 from evertick.cli.tables import show_tables
+from evertick.cli.target import Target, place_options
 
 SHOWN_MAX = 20
 """Findings that a person is shown; a program gets all of them."""
@@ -19,7 +19,7 @@ SHOWN_MAX = 20
 @place_options
 @output_option
 @click.pass_context
-def verify(ctx: click.Context, place: Place, output: str) -> None:
+def verify(ctx: click.Context, place: Target, output: str) -> None:
     """Prove that no occurrence was lost, none decided twice, and none is stuck.
 
     Every occurrence of every job is computed anew from the schedules that were in force, and looked up in the ledger.
@@ -34,8 +34,8 @@ def verify(ctx: click.Context, place: Place, output: str) -> None:
     from evertick.errors import SchedulerLockError, StoreUnavailable
 
     try:
-        with place.desk() as desk:
-            report = desk.verify()
+        with place.operations() as operations:
+            report = operations.verify()
     except SchedulerLockError as error:
         # Files are read by one process at a time; that says nothing about what is in them.
         raise StoreUnavailable(str(error)) from error

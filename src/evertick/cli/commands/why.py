@@ -8,7 +8,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import output_option, show, show_text
-from evertick.cli.place import Place, place_options
+from evertick.cli.target import Target, place_options
 
 
 @click.command()
@@ -16,7 +16,7 @@ from evertick.cli.place import Place, place_options
 @click.argument("time", required=False)
 @place_options
 @output_option
-def why(job: str, time: str | None, place: Place, output: str) -> None:
+def why(job: str, time: str | None, place: Target, output: str) -> None:
     """Say what became of an occurrence of a job, and why.
 
     A time without an offset is on the clocks of the job's zone. Without a time, the newest occurrence is meant. A
@@ -27,8 +27,8 @@ def why(job: str, time: str | None, place: Place, output: str) -> None:
       evertick why hourly-etl 2026-03-02T03:00
       evertick why hourly-etl@2026-03-02T02:00:00Z -o json
     """
-    with place.desk() as desk:
-        answer = desk.why(job, time)
+    with place.operations() as operations:
+        answer = operations.why(job, time)
     show(output, answer, lambda: _tell(answer), name=lambda row: row["run"]["run"] if row["run"] else row["job"])
 
 

@@ -16,12 +16,12 @@ Told = Iterator[tuple[str, ...]]
 
 def check_fleet(settings: Settings, jobs: Mapping[str, Job]) -> Told:
     from evertick.errors import EvertickError
-    from evertick.executors.fleet.asking import list_members
+    from evertick.executors.fleet.admin import list_members
     from evertick.model.duration import format_duration
     from evertick.model.member import Closed
     from evertick.model.routing import FLEET
-    from evertick.parts import fleet_settings
-    from evertick.routing.placing import unplaceable
+    from evertick.routing.selection import unplaceable
+    from evertick.wiring import fleet_settings
 
     fleet = fleet_settings(settings)
     if fleet is None:

@@ -14,7 +14,7 @@ from evertick.model.instant import to_text
 from evertick.planning.stuck import stuck_entries
 
 if TYPE_CHECKING:
-    from evertick.cli.place import Place
+    from evertick.cli.target import Target
 
 Told = Iterator[tuple[str, ...]]
 
@@ -23,7 +23,7 @@ FUTURE_MAX_US = 60_000_000
 REQUEST_OLD_US = 60_000_000
 
 
-def check_settings(place: Place) -> Told:
+def check_settings(place: Target) -> Told:
     from evertick.settings import Settings
 
     try:
@@ -38,7 +38,7 @@ def check_settings(place: Place) -> Told:
     yield OK, f"{changed} set, from {found.config or 'the environment'}" if changed else "all as by default"
 
 
-def check_jobs(place: Place) -> Told:
+def check_jobs(place: Target) -> Told:
     if place.folder is None:
         yield OK, "no folder of job files is known here; --folder names one"
         return
@@ -56,7 +56,7 @@ def check_jobs(place: Place) -> Told:
         yield OK, f"{len(found.jobs):,} jobs in {len(found.files):,} files"
 
 
-def check_ledger(place: Place, *, is_full: bool) -> Told:
+def check_ledger(place: Target, *, is_full: bool) -> Told:
     """Whether it can be read, is whole and of this version; a database is asked itself."""
     if place.url is None:
         yield OK, "there is none yet; the first start of a scheduler makes it"
@@ -66,9 +66,9 @@ def check_ledger(place: Place, *, is_full: bool) -> Told:
             with place.open() as store:
                 yield OK, f"{len(store.load().jobs):,} jobs are known to it"
             return
-        from evertick.stores import sql_care
+        from evertick.stores import sql_admin
 
-        for one in sql_care.check(place.url, is_full=is_full):
+        for one in sql_admin.check(place.url, is_full=is_full):
             text, _, then = one.text.partition(" Next: ")
             yield (OK if one.is_fine else WARN), text.rstrip("."), then
         if not is_full:
@@ -78,7 +78,7 @@ def check_ledger(place: Place, *, is_full: bool) -> Told:
         yield FAIL, text, then or "make it reachable; 'evertick db check' says more"
 
 
-def _background_check(place: Place) -> Told:
+def _background_check(place: Target) -> Told:
     """What the scheduler at work has found by reading the file in full."""
     told = ((place.scheduler_status() or {}).get("integrity") or {}) if place.state is not None else {}
     match told.get("state"):
@@ -90,10 +90,10 @@ def _background_check(place: Place) -> Told:
             yield WARN, f"the scheduler could not check it: {told['finding']}", "evertick doctor --full"
 
 
-def check_scheduler(place: Place) -> Told:
+def check_scheduler(place: Target) -> Told:
     """Whether somebody is at work, and keeps up."""
     if place.unreadable and not place.is_ledger_named:
-        from evertick.cli.place import UNREADABLE_NEXT
+        from evertick.cli.target import UNREADABLE_NEXT
 
         yield FAIL, place.unreadable, UNREADABLE_NEXT
         return

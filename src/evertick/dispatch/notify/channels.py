@@ -18,7 +18,7 @@ from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from typing import Any, Final, NamedTuple
 
-from evertick.dispatch.notify.guard import Guard, Refused, connect, masked
+from evertick.dispatch.notify.egress import EgressGuard, Refused, connect, masked
 from evertick.dispatch.notify.rules import Message
 from evertick.dispatch.notify.settings import NotifySettings, SmtpServer, Tls
 from evertick.model.instant import to_text
@@ -44,7 +44,7 @@ def deliver(
     message: Message,
     channel: Channel,
     settings: NotifySettings,
-    guard: Guard,
+    guard: EgressGuard,
     environ: Mapping[str, str] = os.environ,
 ) -> Outcome:
     """Try once. It never raises for what the world does, and its text shows no secret."""
@@ -66,7 +66,7 @@ def deliver(
         return Outcome(False, str(error))
 
 
-def ping(url: str, settings: NotifySettings, guard: Guard) -> Outcome:
+def ping(url: str, settings: NotifySettings, guard: EgressGuard) -> Outcome:
     """A GET that says: still here."""
     try:
         return _call(url, "GET", None, {}, settings, guard)
@@ -134,7 +134,7 @@ def look_up(value: Value, environ: Mapping[str, str]) -> str:
 
 
 def _call(
-    url: str, method: str, body: bytes | None, headers: Mapping[str, str], settings: NotifySettings, guard: Guard
+    url: str, method: str, body: bytes | None, headers: Mapping[str, str], settings: NotifySettings, guard: EgressGuard
 ) -> Outcome:
     started = time.monotonic()
     try:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from evertick.dispatch.notify.channels import Outcome, ping
-from evertick.dispatch.notify.guard import Guard, masked
+from evertick.dispatch.notify.egress import EgressGuard, masked
 from evertick.dispatch.notify.settings import NotifySettings
 from evertick.errors import SettingsError
 
@@ -31,7 +31,7 @@ class Heartbeat:
     ) -> None:
         if every_seconds <= 0:
             raise SettingsError(f"a heartbeat every {every_seconds} s is none. Write a positive number of seconds.")
-        guard = Guard.allowing(settings.allowed_targets)
+        guard = EgressGuard.allowing(settings.allowed_targets)
         self._url = url
         self._every = every_seconds
         self._is_alive = is_alive

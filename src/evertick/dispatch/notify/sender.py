@@ -14,7 +14,7 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from evertick.dispatch.notify.channels import Outcome, deliver, receiver_of
-from evertick.dispatch.notify.guard import Guard
+from evertick.dispatch.notify.egress import EgressGuard
 from evertick.dispatch.notify.rules import Message
 from evertick.dispatch.notify.settings import NotifySettings
 from evertick.model.notify import Channel
@@ -66,7 +66,7 @@ class Sender:
         deliver_once: Callable[[Message, Channel], Outcome] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        guard = Guard.allowing(settings.allowed_targets)
+        guard = EgressGuard.allowing(settings.allowed_targets)
         self._settings = settings
         self._deliver = deliver_once or (lambda message, channel: deliver(message, channel, settings, guard))
         self._clock = clock

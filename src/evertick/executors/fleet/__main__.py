@@ -27,11 +27,11 @@ from evertick.executors.fleet import transport
 from evertick.executors.fleet.control import probe
 from evertick.executors.fleet.identity import Role
 from evertick.executors.fleet.member import MemberPlugin
-from evertick.executors.fleet.names import RECORD_FILE, Names, Revocations, member_id
+from evertick.executors.fleet.process_supervisor import LEFT, Part
+from evertick.executors.fleet.registry import RECORD_FILE, MemberRegistry, Revocations, member_id
+from evertick.executors.fleet.relay import Relay
 from evertick.executors.fleet.servers import Hub, MemberWorker, Refusal
 from evertick.executors.fleet.settings import PORT, FleetSettings, is_loopback
-from evertick.executors.fleet.supervising import LEFT, Part
-from evertick.executors.fleet.switchboard import Switchboard
 from evertick.executors.local import private_folder
 from evertick.hardening import hide_process
 from evertick.model.instant import SECOND
@@ -57,7 +57,7 @@ CONFIG = {
 async def be_scheduler(settings: Part, stopping: asyncio.Event) -> int:
     parts = urlsplit(settings.url)
     folder = private_folder(Path(settings.folder))
-    names, revocations = Names(folder), Revocations(folder / RECORD_FILE)
+    names, revocations = MemberRegistry(folder), Revocations(folder / RECORD_FILE)
     revocations.look()
     transport.install(transport.Rules(frozenset({Role.SCHEDULER, Role.MEMBER}), frozenset(), revocations))
     scheduler = Hub(
@@ -71,7 +71,7 @@ async def be_scheduler(settings: Part, stopping: asyncio.Event) -> int:
     )
 
     async def arrange() -> None:
-        await scheduler.register_scheduler_plugin(Switchboard(names), idempotent=True)
+        await scheduler.register_scheduler_plugin(Relay(names), idempotent=True)
 
     is_well = await _keep(scheduler, stopping, arrange)
     return 0 if is_well else 1

@@ -32,7 +32,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from evertick.errors import Conflict, NotFound, SettingsError
 from evertick.executors.fleet.certs import Place, new_request, pem_of, write_folder
 from evertick.executors.fleet.identity import AUTHORITY, Role, uri_of
-from evertick.executors.fleet.names import RECORD_FILE, write_private
+from evertick.executors.fleet.registry import RECORD_FILE, write_private
 from evertick.executors.fleet.settings import CA_FILE, Certificates
 from evertick.model.instant import DAY, HOUR, SECOND, Instant
 from evertick.model.member import is_member_name

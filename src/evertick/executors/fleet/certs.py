@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from evertick.executors.fleet.names import write_private
+from evertick.executors.fleet.registry import write_private
 from evertick.executors.fleet.settings import CA_FILE, CERT_FILE, KEY_FILE, Certificates
 
 PLACE_FILE = "fleet.json"

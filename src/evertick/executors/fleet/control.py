@@ -1,4 +1,4 @@
-"""How a scheduler, or a person at the command line, is connected to a fleet: one stream to its switchboard.
+"""The connection of a scheduler or a command to a fleet: one stream to its relay.
 
 It speaks as Dask does, without Dask: what comes from the fleet is read by `frames`, which rebuilds no objects, because
 this runs in the process that has the scheduler's ledger, secrets and account.
@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from evertick.errors import ExecutorUnavailable, SettingsError
-from evertick.executors.fleet import frames, talk
+from evertick.executors.fleet import frames, messages
 from evertick.executors.fleet.identity import Role, is_of_an_evertick_authority, peer_of
 from evertick.executors.fleet.settings import PORT, Certificates, FleetSettings
 
@@ -35,7 +35,7 @@ class Control:
 
     @classmethod
     async def open(cls, settings: FleetSettings, asker: str = "") -> Control:
-        """Connected when the switchboard has said who is there; whoever cannot say that is no fleet.
+        """Connected when the relay has said who is there; whoever cannot say that is no fleet.
 
         With the name of an `asker` nothing is heard after that but the answers to it.
         """
@@ -44,7 +44,7 @@ class Control:
         except (OSError, TimeoutError, frames.FrameError, EOFError) as error:
             raise ExecutorUnavailable(f"the fleet at {settings.url} cannot be reached: {_in_words(error)}") from error
         try:
-            hello = {"op": talk.CONTROL, "reply": False, "protocol": talk.PROTOCOL}
+            hello = {"op": messages.CONTROL, "reply": False, "protocol": messages.PROTOCOL}
             writer.write(frames.encode({**hello, "asker": asker} if asker else hello))
             first = await asyncio.wait_for(_read(reader), CONNECT_SECONDS)
         except TimeoutError as error:
@@ -76,7 +76,7 @@ class Control:
 
     def release(self, member: str) -> None:
         """Let the hub give the name of a member to the next one who comes under it."""
-        self._writer.write(frames.encode({talk.RELEASE: member}))
+        self._writer.write(frames.encode({messages.RELEASE: member}))
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from evertick.errors import EvertickError, ExecutorUnavailable
 from evertick.executor import Attempt
-from evertick.executors.fleet import talk
+from evertick.executors.fleet import messages
+from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.bundles import BundleError, Packer
-from evertick.executors.fleet.copying import LogCopies
-from evertick.executors.fleet.crew import Crew
-from evertick.executors.fleet.desk import FleetDesk
+from evertick.executors.fleet.log_copy import LogCopies
+from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.settings import FleetSettings, need_dask
 from evertick.executors.orders import Orders
 from evertick.executors.wire import Order
@@ -61,7 +61,7 @@ class FleetExecutor:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing: asyncio.Event | None = None
         self._is_ready = threading.Event()
-        self._desk: FleetDesk | None = None
+        self._assignments: Assignments | None = None
         self._control: object | None = None
         self._bundles = Packer()
         self._packing: dict[tuple[RunKey, int], str] = {}
@@ -72,41 +72,41 @@ class FleetExecutor:
 
     def open(self, report: Callable[[Report], None]) -> None:
         self._report = report
-        self._desk = FleetDesk(Crew(self._settings), LogCopies(self._state), self._tell, report)
+        self._assignments = Assignments(Membership(self._settings), LogCopies(self._state), self._tell, report)
         self._thread.start()
         self._is_ready.wait()
 
     def launch(self, attempt: Attempt) -> None:
         order, placed = self._orders.order_of(attempt), attempt.executor
         needs = attempt.job.routing.resources
-        desk = self._desk
-        assert desk is not None, "launch() before open()"
+        assignments = self._assignments
+        assert assignments is not None, "launch() before open()"
         path, until = attempt.job.routing.bundle, attempt.valid_until
         if path:
-            self._note(lambda: self._pack_and_launch(desk, order, placed, needs, path, until))
+            self._note(lambda: self._pack_and_launch(assignments, order, placed, needs, path, until))
         else:
-            self._note(lambda: desk.launch(order, placed, time.monotonic(), needs, valid_us=_left_us(until)))
+            self._note(lambda: assignments.launch(order, placed, time.monotonic(), needs, valid_us=_left_us(until)))
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
-        desk = self._desk
-        assert desk is not None, "stop() before open()"
-        self._note(lambda: self._stop(desk, key, attempt, detail))
+        assignments = self._assignments
+        assert assignments is not None, "stop() before open()"
+        self._note(lambda: self._stop(assignments, key, attempt, detail))
 
     def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
         self.reconcile_placed([(key, attempt, FLEET) for key, attempt in runs])
 
     def reconcile_placed(self, runs: Sequence[tuple[RunKey, int, str]]) -> None:
-        desk = self._desk
-        assert desk is not None, "reconcile() before open()"
-        self._note(lambda: desk.reconcile(runs, time.monotonic()))
+        assignments = self._assignments
+        assert assignments is not None, "reconcile() before open()"
+        self._note(lambda: assignments.reconcile(runs, time.monotonic()))
 
     def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
-        desk = self._desk
-        assert desk is not None, "sub_run_ended() before open()"
-        self._note(lambda: desk.sub_run_ended(key, attempt, step, number, end))
+        assignments = self._assignments
+        assert assignments is not None, "sub_run_ended() before open()"
+        self._note(lambda: assignments.sub_run_ended(key, attempt, step, number, end))
 
     def members(self) -> Sequence[Member]:
-        return self._desk.members if self._desk is not None else ()
+        return self._assignments.members if self._assignments is not None else ()
 
     def close(self) -> None:
         """Let go; what runs goes on, and is told to whoever comes next."""
@@ -118,19 +118,19 @@ class FleetExecutor:
     # The thread
 
     def _pack_and_launch(
-        self, desk: FleetDesk, order: Order, placed: str, needs: Resources, path: str, until: Instant | None
+        self, assignments: Assignments, order: Order, placed: str, needs: Resources, path: str, until: Instant | None
     ) -> None:
         """Beside this thread's own work: a large bundle takes a while, and members must be heard meanwhile."""
         ticket = (order.key, order.attempt)
         if ticket in self._packing:
             return
         self._packing[ticket] = ""
-        task = asyncio.get_running_loop().create_task(self._packed(desk, order, placed, needs, path, until))
+        task = asyncio.get_running_loop().create_task(self._packed(assignments, order, placed, needs, path, until))
         self._packers.add(task)
         task.add_done_callback(self._packers.discard)
 
     async def _packed(
-        self, desk: FleetDesk, order: Order, placed: str, needs: Resources, path: str, until: Instant | None
+        self, assignments: Assignments, order: Order, placed: str, needs: Resources, path: str, until: Instant | None
     ) -> None:
         try:
             bundle = await asyncio.to_thread(self._bundles.pack, path)
@@ -146,12 +146,12 @@ class FleetExecutor:
         if bundle is None or why:
             self._report(LaunchRefused(order.key, order.attempt, why))
         else:
-            desk.launch(order, placed, time.monotonic(), needs, bundle, left_us)
+            assignments.launch(order, placed, time.monotonic(), needs, bundle, left_us)
 
-    def _stop(self, desk: FleetDesk, key: RunKey, attempt: int, detail: str) -> None:
+    def _stop(self, assignments: Assignments, key: RunKey, attempt: int, detail: str) -> None:
         if (key, attempt) in self._packing:
             self._packing[key, attempt] = detail or "it was stopped"
-        desk.stop(key, attempt, detail)
+        assignments.stop(key, attempt, detail)
 
     def _note(self, note: Callable[[], None]) -> None:
         self._notes.append(note)
@@ -194,11 +194,11 @@ class FleetExecutor:
                 log.error("fleet.failed", exc_info=error)
 
     async def _tick(self) -> None:
-        assert self._desk is not None
+        assert self._assignments is not None
         while True:
             await asyncio.sleep(TICK_SECONDS)
             try:
-                self._desk.tick(time.monotonic())
+                self._assignments.tick(time.monotonic())
             except Exception:
                 # Ours, and to be found; but one attempt must not take the others with it.
                 log.exception("fleet.tick_failed")
@@ -223,8 +223,8 @@ class FleetExecutor:
         # Dask is heavy, and only needed by those who have a fleet.
         from evertick.executors.fleet.control import Control
 
-        desk, tries = self._desk, 0
-        assert desk is not None
+        assignments, tries = self._assignments, 0
+        assert assignments is not None
         while True:
             control = None
             try:
@@ -232,38 +232,38 @@ class FleetExecutor:
                 self._control = control
                 tries = 0
                 log.info("fleet.connected url=%s", self._settings.url)
-                desk.connected(time.monotonic())
+                assignments.connected(time.monotonic())
                 while True:
                     for message in await _next(control, self._settings.url):
                         try:
-                            self._take(desk, message)
+                            self._take(assignments, message)
                         except Exception:
                             log.exception("fleet.message_failed")
             except ExecutorUnavailable as error:
                 log.warning("fleet.unreachable reason=%s", error)
             finally:
                 self._control = None
-                desk.disconnected(time.monotonic())
+                assignments.disconnected(time.monotonic())
                 if control is not None:
                     await control.close()
             await asyncio.sleep(RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)])
             tries += 1
 
-    def _take(self, desk: FleetDesk, message: Mapping[str, object]) -> None:
+    def _take(self, assignments: Assignments, message: Mapping[str, object]) -> None:
         now, instant = time.monotonic(), time.time_ns() // 1_000
-        desk.listening(now)
+        assignments.listening(now)
         match message:
             case {"lines": bytes(lines), "member": str(member)}:
-                desk.heard(member, lines, now)
+                assignments.heard(member, lines, now)
             case {"card": dict(card), "address": str(address)}:
-                desk.card(card, address, now, instant)
+                assignments.card(card, address, now, instant)
             case {"cards": list(cards) | tuple(cards)}:
                 absent = message.get("absent")
-                desk.cards(cards, now, instant, absent if isinstance(absent, list | tuple) else ())
+                assignments.cards(cards, now, instant, absent if isinstance(absent, list | tuple) else ())
             case {"gone": str(member)}:
-                desk.gone(member, now)
-            case {talk.FORGOTTEN: str(member)}:
-                desk.forgotten(member, now)
+                assignments.gone(member, now)
+            case {messages.FORGOTTEN: str(member)}:
+                assignments.forgotten(member, now)
 
     def _tell(self, member: str, lines: bytes) -> None:
         from evertick.executors.fleet.control import Control

@@ -22,17 +22,17 @@ from tornado.ioloop import PeriodicCallback
 
 from evertick import __version__
 from evertick.executors import wire
-from evertick.executors.fleet import talk
+from evertick.executors.fleet import messages
 from evertick.executors.fleet.bundle_folder import BundleFolder
 from evertick.executors.fleet.bundles import BundleError
 from evertick.executors.fleet.member_logs import answer_about_logs
 from evertick.executors.fleet.reservations import Reservations
 from evertick.executors.fleet.settings import LEASE_US
-from evertick.executors.keeper.book import Ticket
+from evertick.executors.keeper.attempt_state import Ticket
 from evertick.executors.keeper.environment import inherited, write_member_file
 from evertick.executors.keeper.lease import lease_from
 from evertick.executors.keeper.procfs import boottime_us
-from evertick.executors.link import Link
+from evertick.executors.keeper_client import KeeperClient
 from evertick.executors.local import private_folder
 from evertick.executors.logs import Logs
 from evertick.executors.settings import KeeperSettings
@@ -48,14 +48,14 @@ TIDY_MS = 600_000
 LOGS_KEPT_US = 3 * DAY
 """The scheduler has copies of the logs; these are for when it could not be reached."""
 OWN_VERBS = (
-    talk.LOGS,
-    talk.LIST_LOGS,
-    talk.READ_LOG,
-    talk.CORDON,
-    talk.NEEDS,
-    talk.BUNDLE,
-    talk.BUNDLE_PIECE,
-    talk.LEAVE,
+    messages.LOGS,
+    messages.LIST_LOGS,
+    messages.READ_LOG,
+    messages.CORDON,
+    messages.NEEDS,
+    messages.BUNDLE,
+    messages.BUNDLE_PIECE,
+    messages.LEAVE,
 )
 PUSHED_MAX = 64 * 1024
 """Bytes of a log that are sent along with the end of its attempt; what is longer is asked for."""
@@ -106,12 +106,12 @@ class MemberPlugin(WorkerPlugin):
         self.is_cordoned = (self._folder / _CORDONED).exists()
         settings = self._settings
         told = (self._connected, self._heard, self._failed, lambda: False, lambda _: True)
-        self._link = Link(keeper, logs, settings, inherited(os.environ), *told)
+        self._link = KeeperClient(keeper, logs, settings, inherited(os.environ), *told)
         self._link.start()
         # At once, not with the first order: what an earlier worker has begun is to be told, or to be ended.
         self._link.wake()
-        worker.stream_handlers[talk.HEAR] = self._hear
-        worker.stream_handlers[talk.ACK] = self._acknowledged
+        worker.stream_handlers[messages.HEAR] = self._hear
+        worker.stream_handlers[messages.ACK] = self._acknowledged
         self._beat = PeriodicCallback(self._show, BEAT_MS)
         self._beat.start()
         self._tidying = PeriodicCallback(self._tidy, TIDY_MS)
@@ -136,7 +136,7 @@ class MemberPlugin(WorkerPlugin):
 
     def _hear(self, lines: bytes) -> None:
         try:
-            rows = talk.rows_of(lines)
+            rows = messages.rows_of(lines)
         except ValueError as error:
             log.warning("member.not_understood reason=%s", error)
             return
@@ -201,7 +201,7 @@ class MemberPlugin(WorkerPlugin):
     def _want(self, ticket: Ticket, digest: str) -> None:
         if digest not in self._unpacking:
             offset = self._bundles.missing_from(digest)
-            self._say(wire.line(talk.WANT_BUNDLE, *ticket.key, ticket.attempt, digest, offset))
+            self._say(wire.line(messages.WANT_BUNDLE, *ticket.key, ticket.attempt, digest, offset))
 
     def _take_piece(self, ticket: Ticket, digest: str, offset: int, piece: str) -> None:
         if digest in self._unpacking or digest != self._bundled.get(ticket) or self._bundles.has(digest):
@@ -228,30 +228,30 @@ class MemberPlugin(WorkerPlugin):
 
     def _obey(self, words: list[Any]) -> None:
         match words[0]:
-            case talk.LOGS:
+            case messages.LOGS:
                 ticket = _ticket(words)
-                self._say(b"".join(self._pieces(ticket, words[5], talk.PIECE)))
-            case talk.LIST_LOGS | talk.READ_LOG:
+                self._say(b"".join(self._pieces(ticket, words[5], messages.PIECE)))
+            case messages.LIST_LOGS | messages.READ_LOG:
                 self._worker.loop.add_callback(self._answer, words)
-            case talk.BUNDLE:
+            case messages.BUNDLE:
                 try:
                     self._bundles.begin(words[5], words[6], self._bundled.values())
                 except BundleError as error:
                     self._refuse(words, f"its bundle cannot be used: {error}")
                 else:
                     self._bundled[_ticket(words)] = words[5]
-            case talk.BUNDLE_PIECE:
+            case messages.BUNDLE_PIECE:
                 self._take_piece(_ticket(words), *words[5:8])
-            case talk.NEEDS:
+            case messages.NEEDS:
                 self._reservations.ask(_ticket(words), resources_of(words[5]))
-            case talk.CORDON:
+            case messages.CORDON:
                 if words[1]:
                     (self._folder / _CORDONED).touch()
                 else:
                     (self._folder / _CORDONED).unlink(missing_ok=True)
                 self.is_cordoned = bool(words[1])
                 self._show()
-            case talk.LEAVE:
+            case messages.LEAVE:
                 self.has_left = True
                 self._show()  # so that nobody waits for it
                 for ticket in self._open:
@@ -271,9 +271,9 @@ class MemberPlugin(WorkerPlugin):
             is_all = is_all and piece.is_complete
             if piece.data or piece.is_complete:
                 data = base64.b64encode(piece.data).decode("ascii")
-                lines.append(wire.line(talk.LOG, *key, attempt, file.step, offset, data, piece.is_complete))
+                lines.append(wire.line(messages.LOG, *key, attempt, file.step, offset, data, piece.is_complete))
         if is_all and ticket not in self._open:
-            lines.append(wire.line(talk.LOGS_END, *key, attempt))
+            lines.append(wire.line(messages.LOGS_END, *key, attempt))
         return lines
 
     async def _answer(self, words: list[Any]) -> None:
@@ -283,17 +283,17 @@ class MemberPlugin(WorkerPlugin):
         except (ValueError, TypeError, OSError) as error:
             log.warning("member.logs_not_told reason=%r", error)
             return
-        self._send({"op": talk.ANSWER, "to": asker, "lines": line})
+        self._send({"op": messages.ANSWER, "to": asker, "lines": line})
 
     # From the keeper: these are called by the link's thread
 
-    def _connected(self, _: Link, incarnation: str) -> None:
+    def _connected(self, _: KeeperClient, incarnation: str) -> None:
         self._worker.loop.add_callback(self._begin, incarnation)
 
-    def _heard(self, _: Link, messages: list[list[Any]]) -> None:
+    def _heard(self, _: KeeperClient, messages: list[list[Any]]) -> None:
         self._worker.loop.add_callback(self._pass_on, messages)
 
-    def _failed(self, _: Link, reason: str) -> None:
+    def _failed(self, _: KeeperClient, reason: str) -> None:
         log.warning("member.without_keeper reason=%s", reason)
 
     # On the worker's loop again
@@ -339,7 +339,7 @@ class MemberPlugin(WorkerPlugin):
         if now - self._measured_at > BEAT_MS / 2_000:
             # Of the machine, not of this process: what the keeper runs is what makes it busy.
             self._measured_at, self._cpu_percent = now, psutil.cpu_percent(None)
-        card = talk.Card(
+        card = messages.Heartbeat(
             self._name,
             self._labels,
             not (self.is_cordoned or self.has_left),
@@ -357,11 +357,11 @@ class MemberPlugin(WorkerPlugin):
             self._reservations.used(self._open),
             answers_logs=True,
         )
-        self._send({"op": talk.CARD, "card": card.to_plain()})
+        self._send({"op": messages.CARD, "card": card.to_plain()})
 
     def _say(self, lines: bytes) -> None:
         if lines:
-            self._send({"op": talk.SAY, "lines": lines})
+            self._send({"op": messages.SAY, "lines": lines})
 
     def _send(self, message: dict[str, Any]) -> None:
         try:

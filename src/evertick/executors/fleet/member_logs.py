@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from evertick.errors import EvertickError, MemberUnavailable, MemberUnavailableReason
 from evertick.executors import wire
-from evertick.executors.fleet import checking, talk
+from evertick.executors.fleet import messages, validation
+from evertick.executors.fleet.messages import Heartbeat
 from evertick.executors.fleet.settings import FleetSettings, need_dask
-from evertick.executors.fleet.talk import Card
 from evertick.executors.logs import LIMIT_MAX, LogChunk, LogFile, Logs
 from evertick.executors.shards import shard_key
 from evertick.model.instant import SECOND
@@ -60,7 +60,7 @@ class MemberLogs:
             known = self._listed.get(asked)
             if known is not None and time.monotonic() - known[0] < LISTED_SECONDS:
                 return known[1]
-        words = self._ask(member, talk.LIST_LOGS, (*key, attempt), (), talk.LISTED)
+        words = self._ask(member, messages.LIST_LOGS, (*key, attempt), (), messages.LISTED)
         try:
             (rows,) = words
             if len(rows) > LOGS_MAX:
@@ -77,7 +77,7 @@ class MemberLogs:
     def read_log(self, member: str, key: RunKey, attempt: int, step: str, offset: int, limit: int) -> LogChunk:
         """At most `limit` bytes from `offset` on."""
         limit = min(limit, LIMIT_MAX)
-        words = self._ask(member, talk.READ_LOG, (*key, attempt), (step, offset, limit), talk.READ)
+        words = self._ask(member, messages.READ_LOG, (*key, attempt), (step, offset, limit), messages.READ)
         try:
             text, is_complete = words
             if not isinstance(text, str) or not isinstance(is_complete, bool):
@@ -136,7 +136,7 @@ class MemberLogs:
                     for message in await control.read():
                         lines = message.get("lines")
                         if message.get("member") == member and isinstance(lines, bytes):
-                            for words in talk.rows_of(lines):
+                            for words in messages.rows_of(lines):
                                 return words
         except TimeoutError:
             reason = MemberUnavailableReason.NO_ANSWER if card else MemberUnavailableReason.FLEET_UNREACHABLE
@@ -152,14 +152,14 @@ class MemberLogs:
                 await control.close()
 
 
-def _find(messages: Sequence[dict[str, Any]], member: str) -> tuple[Card | None, int | None, bool]:
+def _find(messages: Sequence[dict[str, Any]], member: str) -> tuple[Heartbeat | None, int | None, bool]:
     """The card of a member in what a fleet says first, when it was seen, and whether it is there now."""
     now = time.time_ns() // 1_000
     for message in messages:
         for kind in ("cards", "absent"):
             for one in message.get(kind, ()):
                 try:
-                    card, age = checking.card_of(one["card"]), float(one["age"])
+                    card, age = validation.card_of(one["card"]), float(one["age"])
                 except (ValueError, TypeError, KeyError):
                     continue  # one that makes no sense is not there
                 if card.name == member:
@@ -171,19 +171,19 @@ def _file(attempt: int, row: Any) -> LogFile:
     step, size, is_complete = row
     if not isinstance(is_complete, bool):
         raise ValueError("a log is complete or is not")
-    return LogFile(attempt, checking.text_of(step), checking.offset_of(size), is_complete)
+    return LogFile(attempt, validation.text_of(step), validation.offset_of(size), is_complete)
 
 
 def answer_about_logs(logs: Logs, words: list[Any]) -> tuple[str, bytes]:
     """Who asked a member, and what it answers; `ValueError` for what is no question about logs."""
-    verb, (key, attempt), (asker, *rest) = checking.ticket_of(words)
-    checking.text_of(asker, talk.ASKER_MAX)
-    if verb == talk.LIST_LOGS:
+    verb, (key, attempt), (asker, *rest) = validation.ticket_of(words)
+    validation.text_of(asker, messages.ASKER_MAX)
+    if verb == messages.LIST_LOGS:
         files = [file for file in logs.list_logs(key) if file.attempt == attempt][:LOGS_MAX]
-        return asker, wire.line(talk.LISTED, [[file.step, file.size, file.is_complete] for file in files])
+        return asker, wire.line(messages.LISTED, [[file.step, file.size, file.is_complete] for file in files])
     step, offset, limit = rest
     # The step must be among the logs: no name from outside ever becomes a path.
     if step not in {file.step for file in logs.list_logs(key) if file.attempt == attempt}:
-        return asker, wire.line(talk.READ, "", True)
-    piece = logs.read_log(key, attempt, step, checking.offset_of(offset), min(checking.offset_of(limit), LIMIT_MAX))
-    return asker, wire.line(talk.READ, base64.b64encode(piece.data).decode("ascii"), piece.is_complete)
+        return asker, wire.line(messages.READ, "", True)
+    piece = logs.read_log(key, attempt, step, validation.offset_of(offset), min(validation.offset_of(limit), LIMIT_MAX))
+    return asker, wire.line(messages.READ, base64.b64encode(piece.data).decode("ascii"), piece.is_complete)

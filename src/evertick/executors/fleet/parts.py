@@ -8,10 +8,10 @@ from enum import Enum, auto
 from types import MappingProxyType
 
 from evertick.executors import wire
-from evertick.executors.fleet import talk
+from evertick.executors.fleet import messages
 from evertick.executors.fleet.bundles import Bundle
-from evertick.executors.fleet.joining import PartEnd, joined, report_of
-from evertick.executors.keeper.book import Ticket
+from evertick.executors.fleet.merge_results import PartEnd, joined, report_of
+from evertick.executors.keeper.attempt_state import Ticket
 from evertick.executors.shards import shard_key
 from evertick.executors.wire import Order
 from evertick.model.report import AttemptReport, RunFinished, RunLost
@@ -132,7 +132,7 @@ def _places(key: RunKey, placement: Placement) -> Iterable[tuple[RunKey, str, in
 
 def _launch(order: Order, key: RunKey, needs: Resources, bundle: Bundle | None) -> bytes:
     """What a member is to know before it, in front of it; only where there is something to know."""
-    said = wire.line(talk.NEEDS, *key, order.attempt, dict(needs)) if needs else b""
+    said = wire.line(messages.NEEDS, *key, order.attempt, dict(needs)) if needs else b""
     if bundle is not None:
-        said += wire.line(talk.BUNDLE, *key, order.attempt, bundle.digest, len(bundle.data))
+        said += wire.line(messages.BUNDLE, *key, order.attempt, bundle.digest, len(bundle.data))
     return said + (order if order.key == key else replace(order, key=key)).to_line()

@@ -14,13 +14,13 @@ from distributed import Scheduler, Worker
 from evertick.errors import SettingsError
 from evertick.executors.fleet.machine import detect_resources
 from evertick.executors.fleet.member import MemberPlugin, read_labels
-from evertick.executors.fleet.switchboard import Switchboard
+from evertick.executors.fleet.relay import Relay
 from evertick.model.member import is_member_name
 
 
 async def dask_setup(server: Scheduler | Worker) -> None:
     if isinstance(server, Scheduler):
-        await server.register_scheduler_plugin(Switchboard(), idempotent=True)
+        await server.register_scheduler_plugin(Relay(), idempotent=True)
         return
     name = str(server.name)
     if not is_member_name(name):

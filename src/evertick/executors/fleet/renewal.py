@@ -16,7 +16,7 @@ from cryptography import x509
 
 from evertick.errors import Conflict
 from evertick.executors.fleet.certs import place_of
-from evertick.executors.fleet.names import write_private
+from evertick.executors.fleet.registry import write_private
 from evertick.executors.fleet.settings import CA_FILE, Certificates
 from evertick.model.instant import HOUR, SECOND
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
-from evertick.executors.keeper.book import Ticket
+from evertick.executors.keeper.attempt_state import Ticket
 from evertick.model.resources import Resources, lacking, resources_of, total
 from evertick.model.run import RunKey
 

@@ -20,7 +20,7 @@ from distributed.versions import get_versions
 from tornado.ioloop import PeriodicCallback
 
 from evertick.executors.fleet.identity import Peer, Role
-from evertick.executors.fleet.names import Names, Revocations
+from evertick.executors.fleet.registry import MemberRegistry, Revocations
 
 log = logging.getLogger("evertick.fleet")
 
@@ -78,7 +78,7 @@ class _ClosedServer:
 
 
 class Hub(_ClosedServer, Scheduler):
-    def __init__(self, names: Names, revocations: Revocations, http_port: int = 0, **known: Any) -> None:
+    def __init__(self, names: MemberRegistry, revocations: Revocations, http_port: int = 0, **known: Any) -> None:
         self.http_port = http_port
         super().__init__(dashboard=False, jupyter=False, extensions={}, **known)
         self.names = names

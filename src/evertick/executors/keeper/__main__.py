@@ -15,16 +15,16 @@ import time
 from pathlib import Path
 
 from evertick.executors import wire
-from evertick.executors.keeper.book import book_of
-from evertick.executors.keeper.desk import Desk
+from evertick.executors.keeper.attempt_state import book_of
 from evertick.executors.keeper.environment import MEMBER_FILE, inherited
 from evertick.executors.keeper.journal import Journal, read_lines
 from evertick.executors.keeper.lease import Lease, LeaseFile, read_lease
+from evertick.executors.keeper.process import Tools
 from evertick.executors.keeper.processes import Limits, Reaper
 from evertick.executors.keeper.procfs import boot_id
 from evertick.executors.keeper.recovery import recover
 from evertick.executors.keeper.server import Connection, Server
-from evertick.executors.keeper.trying import Tools
+from evertick.executors.keeper.supervisor import Supervisor
 from evertick.executors.keeper.unconfirmed import Outlook, OutlookFile, read_outlook
 from evertick.executors.keeper.watchdog import LOCK as WATCHDOG_LOCK
 from evertick.executors.keeper.watchdog import is_locked
@@ -130,33 +130,33 @@ async def _keep(folder: Path, logs: Path, settings: KeeperSettings, files_soft: 
         unshowable=tuple(settings.unshowable),
     )
     server = Server(secrets.token_hex(8))
-    server.desk = desk = Desk(book, journal, tools, settings, server.say, server.connected_seconds)
-    desk.is_forgetful = has_rebooted
+    server.supervisor = supervisor = Supervisor(book, journal, tools, settings, server.say, server.connected_seconds)
+    supervisor.is_forgetful = has_rebooted
     lease, outlook = read_lease(folder), read_outlook(folder)  # before the files are made
-    desk.restore_lease(lease, outlook.newest, Guard(folder, tools).keep)
-    recover(desk, orphans, has_rebooted, tools)
+    supervisor.restore_lease(lease, outlook.newest, Guard(folder, tools).keep)
+    recover(supervisor, orphans, has_rebooted, tools)
     # Runs are not the keeper's to end: it takes no more of them, and goes when those it has are over.
-    loop.add_signal_handler(signal.SIGTERM, desk.leave)
+    loop.add_signal_handler(signal.SIGTERM, supervisor.leave)
     listener = await loop.create_unix_server(lambda: Connection(server), sock=wire.listen(folder))
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     _say_ready()
-    while not _may_go(server, desk, settings):
-        desk.tidy()
-        desk.enforce_lease()
+    while not _may_go(server, supervisor, settings):
+        supervisor.tidy()
+        supervisor.enforce_lease()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(desk.may_leave.wait(), min(LOOK_SECONDS, desk.seconds_to_lease_end()))
+            await asyncio.wait_for(supervisor.may_leave.wait(), min(LOOK_SECONDS, supervisor.seconds_to_lease_end()))
     listener.close()
     (folder / wire.SOCKET).unlink(missing_ok=True)
     journal.close()
 
 
-def _may_go(server: Server, desk: Desk, settings: KeeperSettings) -> bool:
+def _may_go(server: Server, supervisor: Supervisor, settings: KeeperSettings) -> bool:
     """Nothing runs, and nobody is there or it was asked to leave. What was not delivered is in the journal."""
-    if not desk.is_idle:
+    if not supervisor.is_idle:
         return False
     is_lonely = not server.is_connected and time.monotonic() - server.left_at > settings.idle_us / 1_000_000
-    return is_lonely or desk.may_leave.is_set()
+    return is_lonely or supervisor.may_leave.is_set()
 
 
 def _identity(folder: Path) -> str:

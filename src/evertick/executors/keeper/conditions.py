@@ -6,9 +6,9 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 
+from evertick.executors.keeper.process import UNCONFINED, HttpTry, Living, ProcessTry, Tools
 from evertick.executors.keeper.processes import NoRoom
 from evertick.executors.keeper.sandbox import Confinement
-from evertick.executors.keeper.trying import UNCONFINED, HttpTry, Living, ProcessTry, Tools
 from evertick.kinds import Unready
 from evertick.kinds.command import program_of
 from evertick.kinds.http import HttpRequest, parse_url, shown

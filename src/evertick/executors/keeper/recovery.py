@@ -7,14 +7,14 @@ import contextlib
 import os
 import time
 
-from evertick.executors.keeper.book import STARTED, Ending, Known
-from evertick.executors.keeper.desk import Desk
+from evertick.executors.keeper.attempt_state import STARTED, Ending, Known
 from evertick.executors.keeper.environment import marks_of_attempt
+from evertick.executors.keeper.process import Tools
 from evertick.executors.keeper.processes import end_family
 from evertick.executors.keeper.procfs import boottime_us, leaders_of, snapshot, stat_of
-from evertick.executors.keeper.trying import Tools
+from evertick.executors.keeper.supervisor import Supervisor
+from evertick.executors.log_paths import open_folder, run_folder
 from evertick.executors.logs import OPEN_SUFFIX, SUFFIX
-from evertick.executors.names import open_folder, run_folder
 from evertick.model.lifecycle import LOST
 
 UNKNOWN_EXIT = "its exit code is unknown because its keeper was killed"
@@ -22,7 +22,7 @@ VANISHED = "it vanished when its keeper was killed"
 RESTARTED = "the machine was restarted while it ran"
 
 
-def recover(desk: Desk, orphans: list[Known], has_rebooted: bool, tools: Tools) -> None:
+def recover(supervisor: Supervisor, orphans: list[Known], has_rebooted: bool, tools: Tools) -> None:
     """Settle what is open in the book; those that live on are settled when they end."""
     if not orphans:
         return
@@ -31,16 +31,16 @@ def recover(desk: Desk, orphans: list[Known], has_rebooted: bool, tools: Tools) 
         # Nobody reads their output any more.
         close_logs(tools.logs, known)
         if has_rebooted:
-            desk.finish(known, _lost(RESTARTED))
+            supervisor.finish(known, _lost(RESTARTED))
             continue
         marks = marks_of_attempt(known.ticket.key.run_id, known.ticket.attempt, tools.identity)
         alive = leaders_of(known.processes, marks, table)
         if alive:
             if known.started_at is None:
-                desk.note(known, STARTED, started_at(alive[0]))
-            asyncio.get_running_loop().create_task(_watch(desk, known, alive, tools)).add_done_callback(_done)
+                supervisor.note(known, STARTED, started_at(alive[0]))
+            asyncio.get_running_loop().create_task(_watch(supervisor, known, alive, tools)).add_done_callback(_done)
         else:
-            desk.finish(known, _lost(VANISHED))
+            supervisor.finish(known, _lost(VANISHED))
 
 
 def started_at(pid: int) -> int:
@@ -71,7 +71,7 @@ def close_logs(root: int, known: Known) -> None:
         os.close(folder)
 
 
-async def _watch(desk: Desk, known: Known, pids: list[int], tools: Tools) -> None:
+async def _watch(supervisor: Supervisor, known: Known, pids: list[int], tools: Tools) -> None:
     """They are not our children: their end can be seen, but not how they ended."""
     loop = asyncio.get_running_loop()
     marks = marks_of_attempt(known.ticket.key.run_id, known.ticket.attempt, tools.identity)
@@ -92,7 +92,7 @@ async def _watch(desk: Desk, known: Known, pids: list[int], tools: Tools) -> Non
             for pid, event in gone.items():
                 endings.add(loop.create_task(end_family(pid, marks, tools.grace_seconds, event.is_set)))
 
-    desk.enders[known.number] = end
+    supervisor.enders[known.number] = end
     for event in gone.values():
         await event.wait()
     if endings:
@@ -100,8 +100,8 @@ async def _watch(desk: Desk, known: Known, pids: list[int], tools: Tools) -> Non
     for fd in descriptors:
         loop.remove_reader(fd)
         os.close(fd)
-    del desk.enders[known.number]
-    desk.finish(known, _lost(UNKNOWN_EXIT))
+    del supervisor.enders[known.number]
+    supervisor.finish(known, _lost(UNKNOWN_EXIT))
 
 
 def _lost(detail: str) -> Ending:

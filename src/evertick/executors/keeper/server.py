@@ -10,9 +10,9 @@ import time
 from typing import Any
 
 from evertick.executors import wire
-from evertick.executors.keeper.book import Ticket
-from evertick.executors.keeper.desk import Desk
+from evertick.executors.keeper.attempt_state import Ticket
 from evertick.executors.keeper.lease import Lease
+from evertick.executors.keeper.supervisor import Supervisor
 from evertick.executors.wire import MESSAGE_MAX, Order, words_of
 from evertick.model.lifecycle import RunState
 from evertick.model.run import RunKey
@@ -32,7 +32,7 @@ class Server:
         self._since = 0.0
         self.left_at = time.monotonic()
         """When the last scheduler went, or the keeper began."""
-        self.desk: Desk | None = None
+        self.supervisor: Supervisor | None = None
 
     @property
     def is_connected(self) -> bool:
@@ -47,8 +47,8 @@ class Server:
             connection.send(lines)
 
     def add(self, connection: Connection) -> None:
-        assert self.desk is not None
-        known = self.desk.greet()  # first: what it says to all others must not come before our greeting
+        assert self.supervisor is not None
+        known = self.supervisor.greet()  # first: what it says to all others must not come before our greeting
         if not self._connections:
             self._since = time.monotonic()
         self._connections.add(connection)
@@ -107,8 +107,8 @@ class Connection(asyncio.Protocol):
             self._transport.write(lines)
 
     def _hear(self, words: list[Any]) -> None:
-        desk = self._server.desk
-        assert desk is not None
+        supervisor = self._server.supervisor
+        assert supervisor is not None
         verb, rest = words[0], words[1:]
         if not self._has_greeted:
             if verb != wire.HELLO:
@@ -119,26 +119,28 @@ class Connection(asyncio.Protocol):
             self._server.add(self)
             return
         if verb == wire.LAUNCH:
-            desk.launch(_checked(Order.from_words(rest)), self._instance)
+            supervisor.launch(_checked(Order.from_words(rest)), self._instance)
         elif verb == wire.STOP:
             *ticket, detail = rest
-            desk.stop(_ticket(ticket), str(detail))
+            supervisor.stop(_ticket(ticket), str(detail))
         elif verb == wire.RECONCILE:
-            desk.reconcile([_ticket(one) for one in rest[0]])
+            supervisor.reconcile([_ticket(one) for one in rest[0]])
         elif verb == wire.DELIVERED:
-            desk.delivered(int(rest[0]))
+            supervisor.delivered(int(rest[0]))
         elif verb == wire.SUB_RUN:
             *ticket, step, number, state, detail, outputs = rest
             told = {str(name): str(value) for name, value in outputs.items()}
-            desk.sub_run_ended(_ticket(ticket), str(step), int(number), SubRunEnd(RunState(state), str(detail), told))
+            supervisor.sub_run_ended(
+                _ticket(ticket), str(step), int(number), SubRunEnd(RunState(state), str(detail), told)
+            )
         elif verb == wire.LEASE:
-            desk.renew(_lease(rest), self._instance)
+            supervisor.renew(_lease(rest), self._instance)
         elif verb == wire.CONFIRMED:
-            desk.confirm([_ticket(one) for one in rest[0]])
+            supervisor.confirm([_ticket(one) for one in rest[0]])
         elif verb == wire.PING:
             self.send(wire.line(wire.PONG))
         elif verb == wire.LEAVE:
-            desk.leave()
+            supervisor.leave()
         else:
             raise ValueError("an unknown verb")
 

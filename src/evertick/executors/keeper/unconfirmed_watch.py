@@ -11,7 +11,7 @@ import os
 import signal
 from pathlib import Path
 
-from evertick.executors.keeper.book import Book, Known
+from evertick.executors.keeper.attempt_state import AttemptStates, Known
 from evertick.executors.keeper.environment import marks_of_attempt
 from evertick.executors.keeper.journal import JournalTail
 from evertick.executors.keeper.lease import MARGIN_MIN_US
@@ -63,7 +63,7 @@ class UnconfirmedWatch:
     def _over(self, outlook: Outlook, now: int) -> list[Known]:
         is_new, lines = self._tail.read()
         if is_new:
-            self._book = Book()
+            self._book = AttemptStates()
         self._book.read(lines)
         return [
             known
@@ -80,6 +80,6 @@ class UnconfirmedWatch:
 
     def _forget(self) -> None:
         """The book of a busy keeper is large, and is read again when it is needed."""
-        self._tail, self._book = JournalTail(self._folder), Book()
+        self._tail, self._book = JournalTail(self._folder), AttemptStates()
         self._gone: set[int] = set()
         """Of which nothing is left, though no keeper has written that down."""

@@ -12,20 +12,20 @@ from pathlib import Path
 
 from evertick.errors import SettingsError
 from evertick.executor import Attempt, Member
-from evertick.executors.kubernetes.copying import Copies
+from evertick.executors.kubernetes.connection import CLOSE_SECONDS, Connection
+from evertick.executors.kubernetes.finalize import NAME, Finalizer
+from evertick.executors.kubernetes.log_copy import Copies
 from evertick.executors.kubernetes.orders import order_of
-from evertick.executors.kubernetes.reaching import CLOSE_SECONDS, Reach
 from evertick.executors.kubernetes.settings import KubernetesSettings
-from evertick.executors.kubernetes.settling import NAME, Settling
 from evertick.executors.kubernetes.track import Ending, Phase, Sightings, Ticket, Track, job_of, slim
 from evertick.executors.local import private_folder
 from evertick.kinds import Unready
-from evertick.kinds.kubernetes import deeds
+from evertick.kinds.kubernetes import job_api
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster
-from evertick.kinds.kubernetes.judging import Ended, Pending, Running, Taken, is_over, newest
+from evertick.kinds.kubernetes.diagnostics import why_no_pod
 from evertick.kinds.kubernetes.names import job_name
 from evertick.kinds.kubernetes.overlay import Json
-from evertick.kinds.kubernetes.words import why_no_pod
+from evertick.kinds.kubernetes.status import Ended, Pending, Running, Taken, is_over, newest
 from evertick.model.instant import SECOND, Instant, from_text
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown
@@ -61,7 +61,7 @@ class KubernetesExecutor:
         self._tracks: dict[str, Track] = {}
         """What we were given or asked about, by the names of the Jobs; of other nodes' attempts we say nothing."""
         self._seen = Sightings()
-        self._reach = Reach(connect, self._settings, self)
+        self._reach = Connection(connect, self._settings, self)
         self._closing = threading.Event()
         self._copies = Copies(self._settings.log_streams)
 
@@ -129,7 +129,7 @@ class KubernetesExecutor:
         """The cluster is reached for the first time."""
         private_folder(self._logs.parent)
         private_folder(self._logs)
-        self._settler = Settling(cluster, self._logs, self._settings, self._copies, self._closing)
+        self._settler = Finalizer(cluster, self._logs, self._settings, self._copies, self._closing)
         threading.Thread(target=self._tick, args=(cluster,), name="evertick-pod-clock", daemon=True).start()
 
     # What is done, each in a thread of a pool
@@ -169,12 +169,12 @@ class KubernetesExecutor:
             self._conclude(track, LaunchRefused(*track.ticket, why))
             return
         track.step, track.log_max_bytes, track.launch = order.step, order.log_max_bytes, None
-        match deeds.create(cluster, order.manifest, self._closing):
-            case deeds.Refused(why):
+        match job_api.create(cluster, order.manifest, self._closing):
+            case job_api.Refused(why):
                 self._conclude(track, LaunchRefused(*track.ticket, why))
-            case deeds.Impossible(why):
+            case job_api.Impossible(why):
                 self._conclude(track, RunFinished(*track.ticket, _now(), FAILED, None, why))
-            case deeds.Created(job, is_new):
+            case job_api.Created(job, is_new):
                 with self._lock:
                     track.is_ours = is_new
                     self._take_up(track, job)
@@ -191,7 +191,7 @@ class KubernetesExecutor:
                 if not self._closing.wait(AGAIN_SECONDS):
                     self._soon(self._launching, self._look_up, track)
                 return
-            job = deeds.read(cluster, self._reach.namespaces, track.name, self._closing)
+            job = job_api.read(cluster, self._reach.namespaces, track.name, self._closing)
         with self._lock:
             if job is False or self._tracks.get(track.name) is not track or track.phase is not Phase.ASKED:
                 return  # closed, or launched meanwhile
@@ -204,7 +204,7 @@ class KubernetesExecutor:
     def _end_job(self, track: Track) -> None:
         assert track.ending is not None
         where = (self._reach.cluster(), track.namespace, track.name)
-        deeds.end(*where, track.ending.detail, self._settings.grace_us // SECOND, self._closing)
+        job_api.end(*where, track.ending.detail, self._settings.grace_us // SECOND, self._closing)
 
     def _settle(self, track: Track) -> None:
         with self._lock:
@@ -215,7 +215,7 @@ class KubernetesExecutor:
 
     def _confirm_gone(self, track: Track) -> None:
         """The list did not have it; it may have been made behind the list."""
-        job = deeds.read(self._reach.cluster(), (track.namespace,), track.name, self._closing)
+        job = job_api.read(self._reach.cluster(), (track.namespace,), track.name, self._closing)
         with self._lock:
             if job is None:
                 self._seen.jobs.pop(track.name, None)

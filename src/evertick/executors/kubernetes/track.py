@@ -7,9 +7,9 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from evertick.executor import Attempt
-from evertick.kinds.kubernetes.judging import Verdict, judge
 from evertick.kinds.kubernetes.names import JOB_NAME, STOPPED
 from evertick.kinds.kubernetes.overlay import Json
+from evertick.kinds.kubernetes.status import Verdict, judge
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import CANCELLED, RunState
 from evertick.model.report import RunFinished

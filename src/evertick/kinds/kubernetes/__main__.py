@@ -18,14 +18,14 @@ from typing import Final, NamedTuple
 
 from evertick.errors import SettingsError
 from evertick.kinds import RESULT_FD, Word
-from evertick.kinds.kubernetes import deeds
+from evertick.kinds.kubernetes import job_api
 from evertick.kinds.kubernetes.cluster import Access, ApiAway, ApiError, Cluster, connect, jobs_path, pods_path
-from evertick.kinds.kubernetes.following import Follower
-from evertick.kinds.kubernetes.judging import Ended, Pending, Running, Taken, Verdict, judge, newest, vanished
+from evertick.kinds.kubernetes.diagnostics import why_no_pod
+from evertick.kinds.kubernetes.log_follower import Follower
 from evertick.kinds.kubernetes.names import JOB_NAME, ROLE, RUN, STEP, selector_of
 from evertick.kinds.kubernetes.overlay import Json
-from evertick.kinds.kubernetes.watching import Watch
-from evertick.kinds.kubernetes.words import why_no_pod
+from evertick.kinds.kubernetes.status import Ended, Pending, Running, Taken, Verdict, judge, newest, vanished
+from evertick.kinds.kubernetes.watcher import Watch
 from evertick.model.lifecycle import SUCCEEDED, TIMED_OUT
 
 NOT_RUN: Final = 125
@@ -76,10 +76,10 @@ class Attendance:
 
     def run(self) -> End:
         self._end_earlier()
-        match deeds.create(self._cluster, self._manifest, self._closing):
-            case deeds.Created(job):
+        match job_api.create(self._cluster, self._manifest, self._closing):
+            case job_api.Created(job):
                 self._job = job
-            case deeds.Refused(why) | deeds.Impossible(why):
+            case job_api.Refused(why) | job_api.Impossible(why):
                 return End(NOT_RUN, why)
         namespace, labels = self._metadata["namespace"], self._metadata["labels"]
         selector = selector_of({name: labels[name] for name in (ROLE, RUN, STEP)})
@@ -101,8 +101,8 @@ class Attendance:
         selector = selector_of({name: labels[name] for name in (ROLE, RUN, STEP)})
         for job in self._cluster.list_all(jobs_path(namespace), selector)[0]:
             name = job["metadata"]["name"]
-            deeds.end(self._cluster, namespace, name, "another try has begun", self._grace, self._closing)
-            deeds.end_pods(self._cluster, namespace, name, self._grace, self._closing)
+            job_api.end(self._cluster, namespace, name, "another try has begun", self._grace, self._closing)
+            job_api.end_pods(self._cluster, namespace, name, self._grace, self._closing)
 
     def _attend(self) -> End:
         follower: tuple[Follower, threading.Thread] | None = None
@@ -145,14 +145,14 @@ class Attendance:
     def _conclude(self, follower: tuple[Follower, threading.Thread] | None) -> End:
         namespace, name = self._metadata["namespace"], self._metadata["name"]
         if self._is_gone:
-            pods = deeds.end_pods(self._cluster, namespace, name, self._grace, self._closing)
+            pods = job_api.end_pods(self._cluster, namespace, name, self._grace, self._closing)
         else:
             pods = self._fresh_pods(namespace, name)
         with self._lock:
             self._pods |= {pod["metadata"]["name"]: pod for pod in pods}
         verdict = self._verdict()
         self._finish(follower or (self._follow() if isinstance(verdict, Ended) and self._pods else None))
-        deeds.tell(self._cluster, namespace, name, 600)
+        job_api.tell(self._cluster, namespace, name, 600)
         match verdict:
             case Ended(state, _, _, exit_code, detail):
                 if state is SUCCEEDED:
@@ -164,7 +164,7 @@ class Attendance:
 
     def _fresh_pods(self, namespace: str, name: str) -> list[Json]:
         """The watch of pods may lag behind that of Jobs: a pod that is gone says in its last state why it is."""
-        found = deeds.pods_of(self._cluster, namespace, name)
+        found = job_api.pods_of(self._cluster, namespace, name)
         until = time.monotonic() + LAST_STATE_SECONDS
         while True:
             with self._lock:
@@ -191,8 +191,8 @@ class Attendance:
 
     def _end_it(self, detail: str) -> None:
         where = (self._cluster, self._metadata["namespace"], self._metadata["name"])
-        deeds.end(*where, detail, self._grace, self._closing)
-        deeds.end_pods(*where, self._grace, self._closing)
+        job_api.end(*where, detail, self._grace, self._closing)
+        job_api.end_pods(*where, self._grace, self._closing)
 
     # What the cluster says; from other threads
 

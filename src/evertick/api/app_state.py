@@ -1,0 +1,92 @@
+"""Everything that the routes use, built once at start."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from evertick.api.feed import Feed
+from evertick.api.limiter import Limiter
+from evertick.api.loop_priority import LoopPriority, Nobody
+from evertick.api.sessions import Sessions
+from evertick.model.instant import Instant
+from evertick.model.node_address import NodeAddress
+from evertick.operations.audit import Audit
+from evertick.operations.local import LocalOperations
+from evertick.operations.private_file import locked, read_private, write_private
+from evertick.operations.tokens import Role, Tokens
+from evertick.settings import Settings
+
+KEY_FILE = "api.key"
+
+
+class Members(Protocol):
+    """What can be done to a place that runs attempts, by whoever knows it."""
+
+    def drain(self, executor: str, member: str, *, is_draining: bool) -> Mapping[str, Any]: ...
+    def remove(self, executor: str, member: str, *, by_force: bool) -> Mapping[str, Any]: ...
+    def forget(self, executor: str, member: str) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, as the guard found out."""
+
+    name: str
+    role: Role
+    token_id: str = ""
+    csrf: str | None = None
+    """Of somebody who signed in on a page."""
+    session: str = ""
+
+    @property
+    def is_page(self) -> bool:
+        return self.csrf is not None
+
+
+@dataclass(frozen=True, slots=True)
+class AppState:
+    operations: LocalOperations
+    settings: Settings
+    state_folder: Path
+    tokens: Tokens
+    sessions: Sessions
+    audit: Audit
+    feed: Feed
+    limiter: Limiter
+    now: Callable[[], Instant]
+    node: str
+    version: str
+    key: bytes = field(repr=False)
+    """Signs what is given out and must come back unchanged, such as the address of a badge."""
+    node_token: str = field(default="", repr=False)
+    """What other nodes of the same ledger prove themselves with: it was announced there. Empty: there are none."""
+    address: Callable[[str], NodeAddress | None] = field(default=lambda _: None, repr=False)
+    """What to announce of a server that listens at a URL."""
+    folder: Path | None = None
+    """Of job files."""
+    hosts: frozenset[str] = frozenset()
+    """The names this server answers to, in lower case."""
+    members: Members | None = None
+    """None: there is nobody who could be drained."""
+    loop_priority: LoopPriority = field(default_factory=Nobody)
+    site: Any = None
+    """The page's files; None where they were not built."""
+
+    def sign(self, text: str) -> str:
+        return hmac.new(self.key, text.encode(), "sha256").hexdigest()[:32]
+
+
+def signing_key(state_folder: Path) -> bytes:
+    """This installation's own key, made when it is first asked for."""
+    path = state_folder / KEY_FILE
+    with locked(path):
+        known = read_private(path)
+        if known is None or len(known) < 32:
+            known = secrets.token_bytes(32)
+            write_private(path, known)
+    return known

@@ -1,0 +1,103 @@
+"""Lets the scheduler's loop go first where the API runs in the scheduler's process.
+
+Where one process only can open the ledger, questions are answered by threads that share one interpreter with the loop.
+They begin nothing while the loop fires or is about to, stop for it between parts of a long answer, and few work at
+once, so that the loop has at most those few to share with. A question waits for a moment at most: a loop that is always
+busy must not close the door.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Protocol
+
+AT_ONCE: Final = 2
+LONGEST_SECONDS: Final = 0.25
+LOOK_SECONDS: Final = 0.005
+REGAINED_IN: Final = 4.0
+"""A thread that has waited in vain works on for so many times as long before it waits again."""
+
+
+class LoopPriority(Protocol):
+    """What surrounds a question: entered by the thread that works on it, and waited for before that."""
+
+    async def wait(self) -> None: ...
+    def pause(self) -> None:
+        """The same for a thread that follows along."""
+
+    def breathe(self) -> None:
+        """Called between parts of a long answer, by whichever thread works on it; any other goes on."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Nobody:
+    """There is nobody to let go first."""
+
+    async def wait(self) -> None:
+        return
+
+    def pause(self) -> None:
+        return
+
+    def breathe(self) -> None:
+        return
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+class _Mine(threading.local):
+    """What is known of this thread."""
+
+    is_asked = False
+    """Whether it works on a question."""
+    patience = LONGEST_SECONDS
+    """How long it may still wait."""
+    waited_at = 0.0
+
+
+class AfterTheLoop:
+    def __init__(self, is_firing: Callable[[], bool]) -> None:
+        self._is_firing = is_firing
+        self._places = threading.Semaphore(AT_ONCE)
+        self._mine = _Mine()
+
+    async def wait(self) -> None:
+        give_up_at = time.monotonic() + LONGEST_SECONDS
+        while self._is_firing() and time.monotonic() < give_up_at:
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def pause(self) -> None:
+        if not self._is_firing():
+            return
+        mine, now = self._mine, time.monotonic()
+        patience = min(LONGEST_SECONDS, mine.patience + (now - mine.waited_at) / REGAINED_IN)
+        give_up_at = now + patience
+        while self._is_firing() and time.monotonic() < give_up_at:
+            time.sleep(LOOK_SECONDS)
+        mine.waited_at = time.monotonic()
+        mine.patience = max(give_up_at - mine.waited_at, 0.0)
+
+    def breathe(self) -> None:
+        if self._mine.is_asked:
+            self.pause()
+
+    def __enter__(self) -> None:
+        self._places.acquire()
+        self._mine.is_asked = True
+        self.pause()
+
+    def __exit__(self, *_: object) -> None:
+        self._mine.is_asked = False
+        self._places.release()

@@ -1,0 +1,190 @@
+"""Declares a route: a function, its role and its response model. A route without a role cannot be declared."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+import re
+import secrets
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, FastAPI, Header, Path, Query, Request
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from evertick.api.app_state import AppState, Caller
+from evertick.api.auth import OPEN
+from evertick.api.path_parts import PART
+from evertick.errors import DefinitionError
+from evertick.model.ids import digest
+from evertick.operations.context import Shared
+from evertick.operations.tokens import Role
+
+PREFIX = "/api/v1"
+WAIT_MAX = 60.0
+
+_NAMES = re.compile(r"\{(\w+)\}")
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+async def app_state_of(request: Request) -> AppState:
+    app_state: AppState = request.state.app_state
+    return app_state
+
+
+async def caller_of(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+async def request_id_of(
+    request: Request,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            max_length=200,
+            description="The same key of the same caller asks once, however often the request is sent.",
+        ),
+    ] = None,
+) -> str:
+    """The id under which the ledger keeps what is asked."""
+    if not idempotency_key:
+        return f"api-{digest(secrets.token_hex(16))}"
+    caller: Caller | None = request.state.caller
+    whose = caller.token_id if caller else ""
+    text = "\n".join((whose, request.method, request.url.path, idempotency_key))
+    return f"api-{digest(text)}"
+
+
+async def no_strangers(request: Request) -> None:
+    """Refuse a parameter that there is not: a filter with a slip in its name would find everything."""
+    route: APIRoute = request.scope["route"]
+    known = {field.alias for field in route.dependant.query_params}
+    strangers = sorted(set(request.query_params) - known)
+    if strangers:
+        raise DefinitionError(
+            f"there is no parameter {strangers[0]!r} here.",
+            hint=f"There are: {', '.join(sorted(known))}." if known else "There are none.",
+            field=strangers[0],
+        )
+
+
+At = Annotated[AppState, Depends(app_state_of)]
+Who = Annotated[Caller, Depends(caller_of)]
+RequestId = Annotated[str, Depends(request_id_of)]
+JobId = Annotated[str, Path(max_length=255, description="The id of a job.")]
+RunId = Annotated[
+    str,
+    Path(
+        max_length=600,
+        description="The id of a run (`job@time`, and `~request` behind it), a beginning of it that no other run has, "
+        "or the id of a job: its latest run.",
+    ),
+]
+Wait = Annotated[
+    float, Query(ge=0, le=WAIT_MAX, description="Seconds to wait for the scheduler's answer; 0: not at all.")
+]
+Words = Annotated[list[str], Query(max_length=50)]
+Text = Annotated[str, Query(max_length=200)]
+Moment = Annotated[str | None, Query(max_length=64, description="RFC 3339, or on the clocks of the job's zone.")]
+
+
+class Routes:
+    """The routes of one subject."""
+
+    def __init__(self, tag: str, prefix: str = PREFIX) -> None:
+        self._tag = tag
+        self._prefix = prefix
+        self._routes: list[dict[str, Any]] = []
+
+    def get(self, path: str, role: Role | None, model: Any = None, **options: Any) -> Callable[[Handler], Handler]:
+        return self._add("GET", path, role, model, options)
+
+    def post(self, path: str, role: Role | None, model: Any = None, **options: Any) -> Callable[[Handler], Handler]:
+        return self._add("POST", path, role, model, options)
+
+    def put(self, path: str, role: Role | None, model: Any = None, **options: Any) -> Callable[[Handler], Handler]:
+        return self._add("PUT", path, role, model, options)
+
+    def delete(self, path: str, role: Role | None, model: Any = None, **options: Any) -> Callable[[Handler], Handler]:
+        return self._add("DELETE", path, role, model, options)
+
+    def install(self, app: FastAPI) -> None:
+        for one in self._routes:
+            app.add_api_route(**one)
+
+    def _add(
+        self, method: str, path: str, role: Role | None, model: Any, options: dict[str, Any]
+    ) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            self._routes.append(
+                {
+                    "path": _NAMES.sub(rf"{{\1:{PART}}}", self._prefix + path),
+                    "endpoint": _answering(handler, is_quick=method == "GET"),
+                    "methods": [method],
+                    "response_model": model,
+                    "tags": [self._tag],
+                    "operation_id": handler.__name__,
+                    "summary": (inspect.getdoc(handler) or "").partition("\n")[0],
+                    "description": inspect.getdoc(handler) or "",
+                    "openapi_extra": {"x-role": OPEN if role is None else str(role)},
+                    # Who calls without a token has its address from elsewhere, with whatever is added to it there.
+                    "dependencies": [] if role is None else [Depends(no_strangers)],
+                    **options,
+                }
+            )
+            return handler
+
+        return add
+
+
+def _answering(handler: Callable[..., Any], *, is_quick: bool) -> Callable[..., Any]:
+    """The handler with its data written out here: validating thousands of marks on their way out costs more than
+    reading them, and that they have the shape that is told is what tests are for."""
+    names = inspect.signature(handler).parameters
+    # Who waits for the scheduler must not take the place of who could go on.
+    is_courteous = is_quick and "at" in names and "wait" not in names
+    if asyncio.iscoroutinefunction(handler):
+
+        @functools.wraps(handler)
+        async def answer_async(*args: Any, **known: Any) -> Any:
+            return written(await handler(*args, **known))
+
+        return answer_async
+
+    @functools.wraps(handler)
+    def answer(*args: Any, **known: Any) -> Any:
+        if not is_courteous:
+            return written(handler(*args, **known))
+        app_state: AppState = known["at"]
+        with app_state.loop_priority:
+            return written(handler(*args, **known))
+
+    return answer
+
+
+def written(data: Any) -> Response:
+    if isinstance(data, Response):
+        return data
+    return Response(_shared_json(data) if isinstance(data, Shared) else _as_json(data), media_type="application/json")
+
+
+def _shared_json(data: Shared) -> bytes:
+    """What is kept is written once, by the first; what is fresh is put before it."""
+    kept = data.kept
+    if kept.text is None:
+        kept.text = _as_json(kept)
+    return _as_json(data.fresh)[:-1] + b"," + kept.text[1:] if data.fresh else kept.text
+
+
+def _as_json(data: Any) -> bytes:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
+
+
+def items(found: Any) -> dict[str, Any]:
+    """A list as the API gives it: room for more beside it, one day."""
+    return {"items": found}

@@ -1,0 +1,198 @@
+"""Shows a run live: its output as it comes, and the progress of its steps."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+import click
+
+from evertick.cli.output import note
+from evertick.cli.tables import STATE_STYLES, clean, is_terminal
+
+# Colours may pass; whatever else a terminal would obey is shown instead.
+_UNSAFE = re.compile(rb"\x1b(?!\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\xc2[\x80-\x9f]")
+MARKS = {"succeeded": "✓", "failed": "✗", "timed_out": "✗", "lost": "✗", "cancelled": "✗", "skipped": "–"}
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+LIVE_STEPS_MAX = 12
+"""Lines that the steps may take of a terminal while output comes."""
+
+
+class Step(NamedTuple):
+    name: str
+    state: str
+    seconds: float | None = None
+    exit_code: int | None = None
+    detail: str = ""
+
+
+class Display(Protocol):
+    def write(self, step: str, attempt: int, data: bytes) -> None:
+        """More of what a step has printed."""
+        ...
+
+    def tell(self, words: str) -> None:
+        """Something about the run that none of its steps has printed."""
+        ...
+
+    def show(self, steps: Iterable[Step]) -> None:
+        """How the steps stand now."""
+        ...
+
+    def close(self, steps: Iterable[Step]) -> None: ...
+
+
+def safe_bytes(data: bytes) -> bytes:
+    return _UNSAFE.sub(lambda found: b"".join(b"\\x%02x" % byte for byte in found[0]), data)
+
+
+def write_bytes(data: bytes, *, to_stderr: bool = False) -> None:
+    """What a step has printed, as it is; a terminal is not given what it would obey."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    stream.flush()
+    stream.buffer.write(safe_bytes(data) if is_terminal(stream) else data)
+    stream.buffer.flush()
+
+
+def open_display(title: str, steps: int, *, output_on_stderr: bool) -> Display:
+    """A live one where somebody watches, else plain lines."""
+    if not is_terminal(sys.stderr):
+        return PlainDisplay(output_on_stderr=output_on_stderr, has_headings=steps > 1)
+    return LiveDisplay(title, steps, is_output_beside=output_on_stderr or is_terminal())
+
+
+class PlainDisplay:
+    """The output as it is; a heading for each step, and how it ended, on stderr."""
+
+    def __init__(self, *, output_on_stderr: bool, has_headings: bool, tells_ends: bool = True) -> None:
+        self._has_headings = has_headings
+        self._tells_ends = has_headings and tells_ends
+        self._to_stderr = output_on_stderr
+        self._last: tuple[str, int] | None = None
+        self._told: dict[str, str] = {}
+        self._is_inside_line = False
+        """Whether what was written last did not end its line."""
+
+    def write(self, step: str, attempt: int, data: bytes) -> None:
+        if (step, attempt) != self._last and (self._has_headings or attempt > 1):
+            self.tell(f"==> {step} (attempt {attempt})")
+        self._last = (step, attempt)
+        write_bytes(data, to_stderr=self._to_stderr)
+        self._is_inside_line = not data.endswith(b"\n")
+
+    def tell(self, words: str) -> None:
+        # On stderr, where the words are: what is on stdout stays byte for byte what was printed.
+        if self._is_inside_line:
+            click.echo(err=True)
+        self._is_inside_line = False
+        note(words)
+
+    def show(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if step.state in MARKS and self._told.get(step.name) != step.state:
+                self._told[step.name] = step.state
+                if self._tells_ends:
+                    self.tell(f"{step.state:<10} {step.name}{_took(step)}{_why(step)}")
+
+    def close(self, steps: Iterable[Step]) -> None:
+        self.show(steps)
+
+
+class LiveDisplay:
+    """Output scrolls by, the steps stand below it with what each is doing."""
+
+    def __init__(self, title: str, steps: int, *, is_output_beside: bool) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._title = title
+        self._has_prefix = steps > 1
+        self._is_beside = is_output_beside
+        self._console = Console(stderr=True, highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._readers: dict[tuple[str, int], codecs.IncrementalDecoder] = {}
+        self._rest: dict[tuple[str, int], str] = {}
+        self._since: dict[str, float] = {}
+        self._began = time.monotonic()
+        self._frame = 0
+        self._live.start()
+
+    def write(self, step: str, attempt: int, data: bytes) -> None:
+        if not self._is_beside:
+            write_bytes(data)
+            return
+        key = (step, attempt)
+        reader = self._readers.setdefault(key, codecs.getincrementaldecoder("utf-8")("replace"))
+        *lines, self._rest[key] = (self._rest.get(key, "") + reader.decode(data)).split("\n")
+        for line in lines:
+            self._print(step, line)
+
+    def tell(self, words: str) -> None:
+        self._console.print(clean(words), style="yellow", markup=False)
+
+    def show(self, steps: Iterable[Step]) -> None:
+        self._frame += 1
+        self._live.update(self._drawn(list(steps)), refresh=True)
+
+    def close(self, steps: Iterable[Step]) -> None:
+        for (step, _), rest in self._rest.items():
+            if rest:
+                self._print(step, rest)
+        self._live.stop()
+        shown = list(steps)
+        if len(shown) > 1:
+            self._console.print(self._drawn(shown, is_over=True))
+
+    def _print(self, step: str, line: str) -> None:
+        from rich.text import Text
+
+        # A program that draws over its line is shown as it left it.
+        last = line.removesuffix("\r").rpartition("\r")[2]
+        text = Text.from_ansi(safe_bytes(last.encode("utf-8", "replace")).decode("utf-8", "replace"))
+        prefix = (f"{clean(step)} │ " if self._has_prefix else "", "dim")
+        self._console.print(Text.assemble(prefix, text), soft_wrap=True)
+
+    def _drawn(self, steps: list[Step], *, is_over: bool = False) -> Any:
+        from rich.table import Table
+        from rich.text import Text
+
+        spin = FRAMES[self._frame % len(FRAMES)]
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        for step in _most_telling(steps, len(steps) if is_over else LIVE_STEPS_MAX):
+            is_running = step.state == "running"
+            if is_running:
+                self._since.setdefault(step.name, time.monotonic())
+            mark = spin if is_running else MARKS.get(step.state, "·")
+            taken = time.monotonic() - self._since[step.name] if is_running else step.seconds
+            style = STATE_STYLES.get(step.state, "")
+            told = "" if step.state == "succeeded" else step.state if step.state in MARKS else ""
+            grid.add_row(
+                Text(mark, style=style),
+                Text(clean(step.name), style="bold" if is_running else ""),
+                Text("" if taken is None else f"{taken:.1f}s", style="dim"),
+                Text(clean(f"{told}{_why(step)}"), style=style, overflow="ellipsis", no_wrap=True),
+            )
+        if not is_over:
+            grid.add_row(Text(""), Text(f"{clean(self._title)}  {time.monotonic() - self._began:.0f}s", style="dim"))
+        return grid
+
+
+def _most_telling(steps: list[Step], room: int) -> list[Step]:
+    """Those that fit: what runs and what went wrong before what waits, what waits before what is done."""
+    if len(steps) <= room:
+        return steps
+    ranks = {"running": 0, "failed": 1, "timed_out": 1, "lost": 1, "planned": 2}
+    chosen = sorted(steps, key=lambda step: ranks.get(step.state, 3))[:room]
+    return [step for step in steps if step in chosen]
+
+
+def _took(step: Step) -> str:
+    return "" if step.seconds is None else f" in {step.seconds:.1f}s"
+
+
+def _why(step: Step) -> str:
+    return f": {step.detail}" if step.detail and step.state != "succeeded" else ""

@@ -1,0 +1,149 @@
+"""Submits a request from a command and waits for its result."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from evertick.cli.exits import FAILED, INTERRUPTED, OK, TIMEOUT
+from evertick.cli.output import note, show, show_text
+from evertick.model.ids import digest
+
+if TYPE_CHECKING:
+    from evertick.operations.local import LocalOperations
+
+ANSWER_SECONDS = 15.0
+"""Schedulers look for requests about once a second; one that has not answered by then is busy, or is waiting itself."""
+POLL_SECONDS = 0.1
+PAGE = 1_000
+
+T = TypeVar("T")
+Data = dict[str, Any]
+
+
+def new_id() -> str:
+    return f"cli-{digest(secrets.token_hex(16))}"
+
+
+def whoami() -> str:
+    """Who asks, for the ledger."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # no name for this user id, as in some containers
+        user = "somebody"
+    return f"{user}@{socket.gethostname()}"
+
+
+def params_of(written: tuple[str, ...]) -> dict[str, str]:
+    """The parameters of a run, as they are written: NAME=VALUE."""
+    given = {}
+    for param in written:
+        name, equals, value = param.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"'{param}' is not a parameter. Write NAME=VALUE.")
+        given[name] = value
+    return given
+
+
+def ask(wanted: Callable[[str, float], Data], *, patience: float = ANSWER_SECONDS) -> Data:
+    """Make a request, under an id of its own, and wait for its answer unless nobody is there to give one."""
+    request_id = new_id()
+    with interruptible(f"The request {request_id} stays in the ledger, and is carried out all the same."):
+        asked = wanted(request_id, patience)
+    if not asked["is_answered"] and asked.get("request"):
+        if not asked["is_scheduler_running"]:
+            note("Nobody is running on this ledger; it will be carried out when a scheduler starts.")
+        else:
+            note(f"Not done yet after {patience:g} s; the request {request_id} stays in the ledger.")
+    return asked
+
+
+def ask_for_run(
+    operations: LocalOperations,
+    wanted: Callable[[str, float], Data],
+    *,
+    wait: bool,
+    patience: float | None,
+    output: str,
+) -> int:
+    """Ask for a run, show it, and answer the exit code: that of its result with `wait`."""
+    asked = ask(wanted)
+    if not asked["is_answered"] or not wait:
+        name = asked["run"] or asked["request"]
+        show(output, asked, lambda: show_text(name), name=lambda _: name)
+        return TIMEOUT if wait else OK
+    run = wait_for_run(operations, asked["run"], patience)
+    show(output, {**asked, "run": run}, lambda: show_text(run["run"]), name=lambda _: run["run"])
+    return tell_result(run)
+
+
+def tell_result(run: Data, *, is_kept: bool = True) -> int:
+    """The exit code of a run that has ended; what went wrong is told."""
+    if run["state"] == "succeeded":
+        return OK
+    code = f"exit code {run['exit_code']}" if run["exit_code"] else ""
+    reason = f": {run['reason']}" if run["reason"] else f" ({code})" if code else ""
+    detail = "" if run["detail"] == code else run["detail"]
+    note(f"{run['state']}{reason}. {detail}".rstrip(". ") + ".")
+    if is_kept:
+        note(f"Next: evertick {'why' if run['reason'] else 'logs'} {run['run']}")
+    return FAILED
+
+
+def wait_for_run(operations: LocalOperations, run_id: str, patience: float | None) -> Data:
+    """The run once it has ended; exit code 124 when that takes too long."""
+    from evertick.model.lifecycle import TERMINAL
+
+    def ended() -> Data | None:
+        run = operations.run(run_id)
+        return run if run["state"] in TERMINAL else None
+
+    with interruptible(f"The run goes on. Next: evertick cancel {run_id}, or evertick logs {run_id} --follow"):
+        note(f"Waiting for {run_id}")
+        run = until(ended, patience)
+    if run is None:
+        note(f"The run {run_id} has not ended after {patience:g} s, and goes on.")
+        raise SystemExit(TIMEOUT)
+    return run
+
+
+def until(
+    look: Callable[[], T | None], patience: float | None, pause: Callable[[float], None] = time.sleep
+) -> T | None:
+    """The first answer that is not None; None when there is none in time."""
+    deadline = None if patience is None else time.monotonic() + patience
+    while True:
+        found = look()
+        if found is not None or (deadline is not None and time.monotonic() >= deadline):
+            return found
+        pause(POLL_SECONDS)
+
+
+def all_pages(page_of: Callable[[int, str | None], Data], limit: int | None = None, after: str | None = None) -> Data:
+    """One document of as many pages as are wanted; `next` is where the rest begins."""
+    items: list[Data] = []
+    while True:
+        size = PAGE if limit is None else min(PAGE, limit - len(items))
+        page = page_of(size, after)
+        items += page["items"]
+        after = page["next"]
+        if after is None or (limit is not None and len(items) >= limit):
+            return {**page, "items": items, "next": after}
+
+
+@contextmanager
+def interruptible(farewell: str) -> Iterator[None]:
+    """Ctrl-C ends the waiting, not what is waited for."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note("")
+        note(farewell)
+        raise SystemExit(INTERRUPTED) from None

@@ -1,0 +1,445 @@
+"""What a command works on: a job folder and its ledger, or a server."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+import click
+
+from evertick.cli import times
+from evertick.cli.output import note
+
+if TYPE_CHECKING:
+    from evertick.cli.remote import FolderServer
+    from evertick.definitions.source import Folder
+    from evertick.model.job import Job
+    from evertick.operations import Store
+    from evertick.operations.local import Live, LocalOperations
+    from evertick.operations.run_logs import RunLogs
+    from evertick.settings import Settings
+
+LEDGER = "ledger.db"
+UNREADABLE_NEXT = "call the command as that user or as root, or ask its server with --server and a token"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Logs(Protocol):
+    """What the steps of runs have printed."""
+
+    def read_log(self, key: Any, attempt: int, step: str, offset: int = 0, limit: int = ...) -> Any: ...
+    def list_logs(self, key: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    folder: Path | None = None
+    """Of job files; None where only a ledger or a server was named."""
+    url: str | None = None
+    """Of the ledger; None where there is none yet."""
+    state: Path | None = None
+    """Where the scheduler of the folder keeps what it needs: logs, the socket, tokens."""
+    server: str | None = None
+    """Of the server that is asked instead of the ledger."""
+    token_file: Path | None = None
+    is_ledger_named: bool = False
+    """Whoever names a ledger wants that one, and not what a server nearby may have."""
+    unreadable: str = ""
+    """Why the state of the folder's scheduler cannot be looked at by this user, in words; empty: it can."""
+    is_store_hidden: bool = False
+    """Whether the scheduler has a ledger whose address holds a password, so that it is not noted."""
+    _found: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What was read already: a command reads each thing once."""
+
+    @contextmanager
+    def operations(self, *, may_be_new: bool = False, at: int | None = None) -> Iterator[LocalOperations]:
+        """Whom to ask. `may_be_new`: also where there is no ledger yet; `at`: as if it were that time."""
+        if self.server is not None:
+            from evertick.cli.remote import open_remote
+
+            with open_remote(self.server, self.token_file) as remote:
+                yield cast("LocalOperations", remote)
+            return
+        from evertick.cli.remote import open_neighbour
+
+        self._require_readable()
+        # A scheduler's own server answers faster than this process can open the ledger, and knows what is live.
+        with open_neighbour(self._neighbour() if at is None else None) as neighbour:
+            if neighbour is not None:
+                yield cast("LocalOperations", neighbour)
+                return
+        with self._local_operations(may_be_new=may_be_new, at=at) as operations:
+            yield operations
+
+    def _neighbour(self) -> FolderServer | None:
+        from evertick.cli.remote import find_neighbour
+
+        return None if self.state is None or self.is_ledger_named else find_neighbour(self.state)
+
+    @contextmanager
+    def _local_operations(self, *, may_be_new: bool, at: int | None) -> Iterator[LocalOperations]:
+        from evertick.cli.requests import whoami
+        from evertick.operations.local import LocalOperations
+
+        with self.open_if_there() if may_be_new else self.open() as found, _or_nothing(found) as store:
+            yield LocalOperations(
+                store,
+                self.definitions,
+                now=times.now if at is None else lambda: at,
+                logs=self._logs(store),
+                live=None if found is None else self._scheduler(),
+                by=whoami(),
+                is_scheduler_running=lambda: found is not None and self.is_anyone_running(store),
+            )
+
+    def _scheduler(self) -> Live | None:
+        """Who is at work in this folder, if it is this ledger that it works on."""
+        from evertick.operations.live import ControlClient
+
+        return None if self.state is None or self.is_ledger_named else ControlClient(self.state)
+
+    def settings(self) -> Settings:
+        """What holds in the folder; of the fleet also what only its scheduler was told."""
+        from dataclasses import replace
+
+        from evertick.settings import Settings
+        from evertick.settings.state_pointer import read_place
+
+        found = Settings.load(self.folder)
+        noted = read_place(self.state) if self.state is not None and not found.fleet.url else None
+        if noted is None or noted.fleet is None:
+            return found
+        url, *files = noted.fleet
+        ca, cert, key = (Path(file) if file else None for file in files)
+        return replace(found, fleet=replace(found.fleet, url=url, tls_ca=ca, tls_cert=cert, tls_key=key))
+
+    def scheduler_status(self) -> Mapping[str, Any] | None:
+        """What the scheduler at work tells of itself; None where none answers."""
+        scheduler = self._scheduler()
+        return None if scheduler is None else scheduler.status()
+
+    def in_folder(self, folder: Path | None) -> Target:
+        """The same for a folder that is named by itself."""
+        if folder is None:
+            return self
+        if self.server is not None:
+            raise click.UsageError("a server has jobs of its own. Leave the folder out, or --server.")
+        return find_place(None if self.folder is not None else self.url, folder)
+
+    def definitions(self) -> Folder:
+        """The job files as they are now; those with an error are told and left out."""
+        if "folder" not in self._found:
+            from evertick.definitions.source import Folder, load_folder
+            from evertick.settings import Settings
+
+            if self.folder is None:
+                found = Folder()
+            else:
+                found = load_folder(self.folder, Settings.load(self.folder))
+                if found.errors:
+                    left = f"{len(found.errors)} of {len(found.files)} files left out"
+                    note(f"{left}. Next: evertick validate {self.folder}")
+            self._found["folder"] = found
+        return cast("Folder", self._found["folder"])
+
+    def jobs(self) -> Mapping[str, Job]:
+        return self.definitions().jobs
+
+    def job(self, job_id: str) -> Job:
+        """A job whose definition is needed here."""
+        from evertick.operations import no_such_job
+
+        self.require_folder()
+        jobs = self.jobs()
+        if job_id not in jobs:
+            raise no_such_job(job_id, jobs)
+        return jobs[job_id]
+
+    def require_folder(self) -> None:
+        """What only the files can tell needs them, or a server that has them."""
+        from evertick.errors import NotFound
+
+        if self.folder is None and self.server is None:
+            raise NotFound("the folder of job files is not known. Next: name it with --folder.")
+
+    @contextmanager
+    def open(self) -> Iterator[Store]:
+        """The ledger; it must be there, because to look at one is not to make one."""
+        from evertick.errors import StoreUnavailable
+        from evertick.service import open_store  # type: ignore[attr-defined]
+
+        self._require_readable()
+        url = self.require_url()
+        file = self.ledger_file()
+        if file is not None and not file.exists():
+            raise StoreUnavailable(f"there is no ledger at '{file}'. Write the URL that the scheduler was given.")
+        store = open_store(url)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    @contextmanager
+    def open_if_there(self) -> Iterator[Store | None]:
+        """The ledger, or None where there is none yet, and the folder is what can be told of."""
+        self._require_readable()
+        if self.is_store_hidden and self.url is None:
+            self.require_url()
+        file = self.ledger_file()
+        if self.url is None or (file is not None and not file.exists() and self.folder is not None):
+            yield None
+            return
+        with self.open() as store:
+            yield store
+
+    def require_state(self) -> Path:
+        """The state folder of the folder's scheduler, if this user may look at it."""
+        self._require_readable()
+        assert self.state is not None, "it is known wherever a folder is"
+        return self.state
+
+    def _require_readable(self) -> None:
+        from evertick.errors import StoreUnavailable
+
+        if self.unreadable and not self.is_ledger_named:
+            raise StoreUnavailable(f"{self.unreadable}. Next: {UNREADABLE_NEXT}.")
+
+    def require_url(self) -> str:
+        from evertick.errors import StoreUnavailable
+
+        if self.url is None and self.is_store_hidden:
+            raise StoreUnavailable(
+                f"the scheduler of '{self.folder}' does not answer, and the address of its ledger holds a password, so "
+                "that it is not kept. Next: name it with --store or EVERTICK_STORE, or start the scheduler."
+            )
+        if self.url is None:
+            where = "here" if self.folder in (None, Path()) else f"in '{self.folder}'"
+            raise StoreUnavailable(
+                f"there is no ledger {where}. Next: name one with --store or EVERTICK_STORE, "
+                "or the folder that 'evertick serve' runs on with --folder."
+            )
+        return self.url
+
+    def is_anyone_running(self, store: Store) -> bool:
+        """Whether a scheduler is at work on the ledger."""
+        from evertick.operations import live_nodes
+
+        is_held = self.is_busy()
+        return bool(live_nodes(store, times.now())) if is_held is None else is_held
+
+    def is_busy(self) -> bool | None:
+        """Whether a scheduler holds the ledger's lock file; None where it has none."""
+        from evertick.service import FolderLock, lock_path  # type: ignore[attr-defined]
+
+        lock = lock_path(self.url or "")
+        if lock is None:
+            return None
+        # Its leases never run out: the lock file is what tells a scheduler at work from one that is gone.
+        return bool(FolderLock(lock).is_held_by_anyone(times.now()))
+
+    def _logs(self, store: Store) -> RunLogs | Logs | None:
+        """What runs have printed: on this machine, and where nodes share the ledger, with the others."""
+        import socket
+
+        from evertick.executors.log_store import LogStore
+        from evertick.operations.node_logs import NodeLogs
+        from evertick.operations.run_logs import RunLogs
+
+        here, settings = self.logs_if_there(), self.settings()
+        copies = LogStore(settings.logs.store) if settings.logs.store else None
+        is_shared = self.url is not None and self.ledger_file() is None
+        members = None
+        if settings.fleet.url:
+            from evertick.wiring import member_logs
+
+            members = member_logs(settings)
+        if not is_shared and copies is None and members is None:
+            return here
+        node = "" if self.folder is None else settings.node or socket.gethostname()
+        return RunLogs(here, node, NodeLogs(store, times.now) if is_shared else None, copies, members)
+
+    def logs_if_there(self) -> Logs | None:
+        from evertick.executors.logs import Logs as LocalLogs
+
+        file = self.ledger_file()
+        state = self.state or (file.parent if file is not None else None)
+        return LocalLogs(state) if state is not None and (state / "logs").is_dir() else None
+
+    def ledger_file(self) -> Path | None:
+        """The file or folder that the ledger is; None for a database on a server."""
+        from evertick.service import lock_path  # type: ignore[attr-defined]
+
+        lock = lock_path(self.url) if self.url else None
+        if lock is None or self.url is None:
+            return None
+        # The lock lies inside a folder of files, and beside a SQLite file under its name.
+        is_sqlite = self.url.lower().startswith("sqlite")
+        found: Path = lock.with_name(lock.name.removesuffix(".lock")) if is_sqlite else lock.parent
+        return found
+
+
+@contextmanager
+def _or_nothing(store: Store | None) -> Iterator[Store]:
+    """A ledger in which nothing is, where there is none yet."""
+    if store is not None:
+        yield store
+        return
+    from evertick.service import open_store  # type: ignore[attr-defined]
+
+    empty = open_store("memory:")
+    try:
+        yield empty
+    finally:
+        empty.close()
+
+
+_STORE = click.option(
+    "--store",
+    envvar="EVERTICK_STORE",
+    metavar="URL",
+    help="The ledger; default: EVERTICK_STORE, else the folder's own, under .evertick/.",
+)
+_FOLDER = click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The folder of job files; default: the present one, where a scheduler has run in it.",
+)
+_SERVER = click.option(
+    "--server",
+    envvar="EVERTICK_SERVER",
+    metavar="URL",
+    help="Ask this server instead; the token is in EVERTICK_TOKEN or in a file.",
+)
+_TOKEN = click.option(
+    "--token-file",
+    envvar="EVERTICK_TOKEN_FILE",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file that holds the token for --server.",
+)
+
+
+def ledger_options(command: Command) -> Command:
+    """Adds `--store` and `--folder`, and hands what they mean to the command as `place`."""
+
+    @_STORE
+    @_FOLDER
+    @functools.wraps(command)
+    def with_place(*args: Any, store: str | None, folder: Path | None, **options: Any) -> Any:
+        return command(*args, place=find_place(store, folder), **options)
+
+    return with_place  # type: ignore[return-value]
+
+
+def place_options(command: Command) -> Command:
+    """The same, and `--server` for those who ask one."""
+
+    @_STORE
+    @_FOLDER
+    @_SERVER
+    @_TOKEN
+    @functools.wraps(command)
+    def with_place(
+        *args: Any, store: str | None, folder: Path | None, server: str | None, token_file: Path | None, **options: Any
+    ) -> Any:
+        return command(*args, place=choose_place(store, folder, server, token_file), **options)
+
+    return with_place  # type: ignore[return-value]
+
+
+def choose_place(store: str | None, folder: Path | None, server: str | None, token_file: Path | None) -> Target:
+    if not server:
+        if token_file is not None and _is_given("token_file"):
+            raise click.UsageError("--token-file goes with --server.")
+        return find_place(store, folder)
+    # What is written on the command line goes before what the environment says.
+    if _is_given("store") or (folder is not None and _is_given("folder")):
+        if _is_given("server"):
+            raise click.UsageError("--server is asked instead of a ledger. Leave --store and --folder out.")
+        return find_place(store, folder)
+    return Target(server=server, token_file=token_file)
+
+
+def _is_given(name: str) -> bool:
+    context = click.get_current_context()
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def find_place(url: str | None, folder: Path | None, *, is_lenient: bool = False) -> Target:
+    """`is_lenient`: settings that are wrong are passed over."""
+    from evertick.errors import NotFound, SettingsError
+    from evertick.settings import Settings
+    from evertick.settings.state_pointer import find_state, read_place
+
+    if folder is not None and not folder.is_dir():
+        raise NotFound(f"there is no folder '{folder}'. Write the path of a folder of job files.")
+    of_run = _of_run() if folder is None and not url else None
+    here = folder if folder is not None else of_run[0] if of_run else Path()
+    try:
+        settings = Settings.load(here)
+    except SettingsError:
+        if not is_lenient:
+            raise
+        settings = Settings()
+    state = of_run[1] if of_run else settings.state_folder(here)
+    if settings.state is None and of_run is None:
+        pointed = find_state(here, state)
+        if pointed.refused:
+            note(pointed.refused)
+        state = pointed.state or state
+    unreadable = _why_unreadable(here, state)
+    if unreadable:
+        return Target(here, url or settings.store, state, is_ledger_named=bool(url), unreadable=unreadable)
+    if folder is None and url and not state.is_dir():
+        # A ledger elsewhere, and nothing that says the files here are its jobs.
+        return Target(None, url)
+    noted, ledger = read_place(state), state / LEDGER
+    own = f"sqlite:///{ledger.absolute()}" if ledger.exists() else None
+    if noted is not None and (noted.store or noted.is_store_hidden):
+        own = noted.store or None
+    hidden = noted is not None and noted.is_store_hidden
+    return Target(here, url or settings.store or own, state, is_ledger_named=bool(url), is_store_hidden=hidden)
+
+
+def _of_run() -> tuple[Path, Path] | None:
+    """Folder and state of the scheduler whose run calls this command, unless the present folder has its own."""
+    from evertick.model.run_variables import HOME
+    from evertick.settings.load import FILE_NAME
+    from evertick.settings.parts import STATE_FOLDER
+    from evertick.settings.state_pointer import POINTER_FILE, read_place
+
+    state = os.environ.get(HOME)
+    if not state or any(Path(name).exists() for name in (STATE_FOLDER, FILE_NAME, POINTER_FILE)):
+        return None
+    noted = read_place(Path(state))
+    return None if noted is None or not noted.folder.is_dir() else (noted.folder, Path(state))
+
+
+def _why_unreadable(folder: Path, state: Path) -> str:
+    """Why the state of a scheduler cannot be looked at by this user; empty: it can, or there is none."""
+    try:
+        owner = state.stat().st_uid
+        if os.access(state, os.R_OK | os.X_OK):
+            return ""
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except PermissionError:
+        owner = None
+    whose = "" if owner is None else f" of the user {_user(owner)}"
+    return f"the scheduler of '{folder}' keeps its state in '{state}'{whose}, which this user may not read"
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return f"'{pwd.getpwuid(uid).pw_name}'"
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,63 @@
+"""The operator's notification channels and rules from the settings, validated, with secrets resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from evertick.dispatch.notify.rules import Manners
+from evertick.dispatch.notify.settings import NotifySettings, SmtpServer, Tls
+from evertick.model.instant import MINUTE, SECOND
+from evertick.model.notify import Channel, Route
+from evertick.settings import Settings
+from evertick.settings.secrets import reveal
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyConfig:
+    settings: NotifySettings = field(default_factory=NotifySettings)
+    routes: tuple[Route, ...] = ()
+    """For every job, beside its own."""
+    member_channels: tuple[Channel, ...] = ()
+    """Told of expected members that are missing."""
+    ledger_channels: tuple[Channel, ...] = ()
+    """Told of a ledger that is damaged."""
+    manners: Manners = field(default_factory=Manners)
+    heartbeat_url: str = field(default="", repr=False)
+    heartbeat_us: int = MINUTE
+    behind_us: int = 30 * SECOND
+
+
+NOBODY: Final = NotifyConfig()
+"""Only what the jobs themselves want told."""
+
+
+def telling_of(settings: Settings, environ: Mapping[str, str]) -> NotifyConfig:
+    """SettingsError when a secret is not where the settings say."""
+    told, beat = settings.notifications, settings.notifications.heartbeat
+    return NotifyConfig(
+        notify_settings(settings, environ),
+        told.routes,
+        told.member_channels,
+        told.ledger_channels,
+        Manners(quiet_us=told.quiet_us, streak=told.streak, limit=told.hourly),
+        reveal(beat.url, environ, "'notifications.heartbeat.url'"),
+        beat.every_us,
+        beat.behind_us,
+    )
+
+
+def notify_settings(settings: Settings, environ: Mapping[str, str]) -> NotifySettings:
+    """What the sender is told."""
+    told, mail = settings.notifications, settings.notifications.smtp
+    server = None
+    if mail.host:
+        password = reveal(mail.password, environ, "'notifications.smtp.password'")
+        server = SmtpServer(mail.host, mail.port, Tls(mail.tls), mail.sender, mail.user, password)
+    return NotifySettings(
+        allowed_targets=told.allowed,
+        smtp=server,
+        signing_key=reveal(told.signing_key, environ, "'notifications.signing_key'"),
+        attempts=told.attempts,
+    )

@@ -1,0 +1,90 @@
+"""Copies the logs of attempts on members to this machine, piece by piece, in the same layout.
+
+So `evertick logs` reads them while they grow, and when the member that wrote them is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+
+from evertick.executors.keeper.attempt_state import Ticket
+from evertick.executors.local import private_folder
+from evertick.executors.log_paths import file_name, open_folder, run_folder
+from evertick.executors.logs import FOLDER, OPEN_SUFFIX, SUFFIX, Logs
+from evertick.executors.shards import split_key
+
+log = logging.getLogger("evertick.fleet")
+
+
+class LogCopies:
+    """The copies under a state folder. A disk that is full costs the copy, never the run."""
+
+    def __init__(self, state_folder: Path) -> None:
+        self._root = str(private_folder(state_folder / FOLDER))
+        self._logs = Logs(state_folder)
+        self._offsets: dict[Ticket, dict[str, int]] = {}
+
+    def offsets_of(self, ticket: Ticket) -> dict[str, int]:
+        """How much of each log is here; also what an earlier process of this node has copied."""
+        if ticket not in self._offsets:
+            key, _ = split_key(ticket.key)
+            suffix = _shown("", ticket)
+            self._offsets[ticket] = {
+                file.step.removesuffix(suffix): file.size
+                for file in self._logs.list_logs(key)
+                if file.attempt == ticket.attempt and file.step.endswith(suffix)
+            }
+        return self._offsets[ticket]
+
+    def write(self, ticket: Ticket, step: str, offset: int, data: bytes, *, is_complete: bool) -> None:
+        """Put a piece where it belongs; one that is there already changes nothing, one with a gap before it waits."""
+        offsets = self.offsets_of(ticket)
+        have = offsets.get(step, 0)
+        if offset > have or (offset + len(data) < have and not is_complete):
+            return
+        key, _ = split_key(ticket.key)
+        name = file_name(_shown(step, ticket)) + SUFFIX
+        try:
+            folder = open_folder(self._root, (*run_folder(key), str(ticket.attempt)), create=True)
+            try:
+                _put(folder, name, offset, data, is_complete=is_complete)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            log.warning("log.not_copied run=%s step=%s reason=%s", key.run_id, step, error)
+            return
+        offsets[step] = max(have, offset + len(data))
+
+    def forget(self, ticket: Ticket) -> None:
+        self._offsets.pop(ticket, None)
+
+
+def _put(folder: int, name: str, offset: int, data: bytes, *, is_complete: bool) -> None:
+    growing = name + OPEN_SUFFIX
+    if _exists(folder, name) and not _exists(folder, growing):
+        return  # whole already
+    fd = os.open(growing, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    try:
+        while data:
+            written = os.pwrite(fd, data, offset)
+            data, offset = data[written:], offset + written
+    finally:
+        os.close(fd)
+    if is_complete:
+        os.rename(growing, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _exists(folder: int, name: str) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return True
+    return False
+
+
+def _shown(step: str, ticket: Ticket) -> str:
+    """The logs of all shards lie together: `main [0 of 3]`."""
+    _, shard = split_key(ticket.key)
+    return step if shard is None else f"{step} [{shard.number} of {shard.total}]"

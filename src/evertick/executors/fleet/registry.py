@@ -1,0 +1,126 @@
+"""Which member owns which name, across restarts of the hub, and which certificates are revoked.
+
+A name belongs to the folder of the member that came under it first, by a number that is kept in that folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import secrets
+import time
+from pathlib import Path
+
+from evertick.errors import Conflict
+from evertick.executors.fleet.identity import Peer, Role
+from evertick.executors.fleet.settings import HUB_FOLDER
+
+log = logging.getLogger("evertick.fleet")
+
+NAMES_FILE = "names.json"
+RECORD_FILE = "authority.json"
+MEMBER_ID_FILE = "member-id"
+ID_MAX = 100
+
+
+def default_folder() -> Path:
+    return Path.home() / HUB_FOLDER
+
+
+def lock(folder: Path) -> int:
+    """Held until the process ends: two hubs would each have their own idea of the names."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(folder / ".hub.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise Conflict(f"a fleet that uses '{folder}' is running already. Choose another --folder.") from None
+    return fd
+
+
+class MemberRegistry:
+    def __init__(self, folder: Path | None) -> None:
+        """Without a folder they are known until the hub ends."""
+        self._path = folder / NAMES_FILE if folder is not None else None
+        self._owners: dict[str, str] = {}
+        if self._path is not None and self._path.exists():
+            plain = json.loads(self._path.read_bytes())
+            self._owners = {str(name): str(owner) for name, owner in plain.items()}
+
+    def claim(self, name: str, owner: str) -> bool:
+        """Whether the name belongs to this one, from now on or since long."""
+        if name not in self._owners and 0 < len(owner) <= ID_MAX:
+            self._owners[name] = owner
+            self._write()
+        return self._owners.get(name) == owner
+
+    def release(self, name: str) -> bool:
+        """Let the next one who comes have it; whether it belonged to anyone."""
+        if self._owners.pop(name, None) is None:
+            return False
+        log.info("member.name_released member=%s", name)
+        self._write()
+        return True
+
+    def _write(self) -> None:
+        if self._path is not None:
+            write_private(self._path, json.dumps(self._owners, indent=1).encode())
+
+
+class Revocations:
+    """Which certificates are not taken any more, as the record of the authority says now."""
+
+    def __init__(self, record: Path) -> None:
+        self._path = record
+        self._read_at: tuple[int, int] | None = None
+        self._revoked: dict[str, int] = {}
+        self.freed: frozenset[str] = frozenset()
+        """MemberRegistry of members that have no good certificate left."""
+
+    def __call__(self, peer: Peer) -> bool:
+        return 0 < self._revoked.get(peer.serial, 0) <= time.time_ns() // 1_000
+
+    def look(self) -> None:
+        """Read the record if it has changed; one that cannot be read changes nothing."""
+        try:
+            found = self._path.stat()
+            if (stamp := (found.st_mtime_ns, found.st_ino)) == self._read_at:
+                return
+            rows = json.loads(self._path.read_bytes())["certificates"]
+            now = time.time_ns() // 1_000
+            revoked = {row["serial"]: row["revoked_at"] for row in rows if row["revoked_at"]}
+            members = [row for row in rows if row["role"] == Role.MEMBER]
+            good = {row["name"] for row in members if now < row["expires_at"] and not 0 < row["revoked_at"] <= now}
+            self.freed = frozenset(row["name"] for row in members) - good
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("authority.record_not_read path=%s reason=%r", self._path, error)
+            return
+        self._read_at, self._revoked = stamp, revoked
+
+
+def member_id(folder: Path) -> str:
+    """What tells this member's folder from every other; made once."""
+    path = folder / MEMBER_ID_FILE
+    if not path.exists():
+        write_private(path, secrets.token_hex(16).encode())
+    return path.read_text().strip()
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """For its owner only: the new content or the old one, never a part of it."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with open(fd, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

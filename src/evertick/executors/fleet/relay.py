@@ -1,0 +1,181 @@
+"""Relays messages between schedulers and members: a plugin of Dask's scheduler, to which all of them connect.
+
+It connects, and decides nothing: who is there is what Dask says, and what a member says goes to every scheduler that
+listens. Who was there and is away is remembered for people who ask. If it dies, members and schedulers come back to the
+next one and tell each other again what they know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from typing import Any
+
+from distributed import Scheduler
+from distributed.batched import BatchedSend
+from distributed.comm.core import Comm, CommClosedError
+from distributed.core import Status
+from distributed.diagnostics.plugin import SchedulerPlugin
+from tornado.ioloop import PeriodicCallback
+
+from evertick.executors.fleet import messages
+from evertick.executors.fleet.identity import Role
+from evertick.executors.fleet.registry import MemberRegistry
+from evertick.executors.fleet.validation import card_of
+
+log = logging.getLogger("evertick.fleet")
+
+INTERVAL = "1ms"
+"""How long messages to a scheduler are gathered."""
+GONE_MAX = 1_000
+BEAT_MS = 1_000
+"""How often schedulers hear that they would hear: what is not said through a dead line is no silence of a member."""
+
+
+class Relay(SchedulerPlugin):
+    name = "evertick-switchboard"
+
+    def __init__(self, names: MemberRegistry | None = None) -> None:
+        self._names = names
+        self._controls: set[BatchedSend] = set()
+        self._askers: dict[str, BatchedSend] = {}
+        """Those that came to ask one question, by the name that they chose: they hear the answer, and nothing else."""
+        self._cards: dict[str, dict[str, Any]] = {}
+        """By the address of the worker."""
+        self._seen: dict[str, float] = {}
+        self._addresses: dict[str, str] = {}
+        """By the name of the member."""
+        self._gone: dict[str, tuple[dict[str, Any], str, float]] = {}
+        """Who was there, by name: its last card, its address, and when it was seen."""
+
+    async def start(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        scheduler.handlers[messages.CONTROL] = self._control
+        scheduler.stream_handlers[messages.SAY] = self._said
+        scheduler.stream_handlers[messages.CARD] = self._shown
+        scheduler.stream_handlers[messages.ANSWER] = self._answered
+        self._beat = PeriodicCallback(lambda: self._tell({messages.BEAT: True}), BEAT_MS)
+        self._beat.start()
+
+    async def close(self) -> None:
+        self._beat.stop()
+
+    # Members
+
+    def _shown(self, card: dict[str, Any], worker: str) -> None:
+        try:
+            # Only what a card consists of is passed on: what else a member has put into it is no business of others.
+            card = card_of(card).to_plain()
+        except ValueError as error:
+            log.warning("member.card_refused address=%s reason=%s", worker, error)
+            return
+        name = card["name"]
+        known = self._scheduler.workers.get(worker)
+        if known is None:
+            return  # Dask has given it up; it hears of that, and comes again
+        if str(known.name) != name:
+            # Dask lets no two come under one name; so nobody is given, or speaks for, what another was given.
+            log.warning("member.not_itself address=%s says=%s", worker, name)
+            return
+        is_news = worker not in self._cards
+        self._cards[worker], self._seen[worker] = card, time.monotonic()
+        self._gone.pop(str(name), None)
+        self._addresses[str(name)] = worker
+        if is_news:
+            log.info("member.joined member=%s address=%s", name, worker)
+        self._tell({"card": card, "address": worker})
+        if card.get("stamp") and worker in self._scheduler.stream_comms:
+            # Whoever listens hears this card before anything later: silence is not counted from before it.
+            self._scheduler.worker_send(worker, {"op": messages.ACK, "stamp": card["stamp"]})
+
+    def _said(self, lines: bytes, worker: str) -> None:
+        card = self._cards.get(worker)
+        if card is not None and isinstance(lines, bytes):
+            self._tell({"member": card["name"], "lines": lines})
+
+    def _answered(self, to: str, lines: bytes, worker: str) -> None:
+        card, out = self._cards.get(worker), self._askers.get(to) if isinstance(to, str) else None
+        if card is not None and out is not None and isinstance(lines, bytes):
+            with contextlib.suppress(CommClosedError):
+                out.send({"member": card["name"], "lines": lines})
+
+    def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:  # noqa: ARG002 - as Dask calls it
+        card = self._cards.pop(worker, None)
+        seen = self._seen.pop(worker, 0.0)
+        if card is not None and self._addresses.get(card["name"]) == worker:
+            del self._addresses[card["name"]]
+            log.info("member.left member=%s address=%s", card["name"], worker)
+            if not card["is_leaving"]:
+                while len(self._gone) >= GONE_MAX:
+                    del self._gone[next(iter(self._gone))]
+                self._gone[card["name"]] = (card, worker, seen)
+            self._tell({"gone": card["name"]})
+
+    # Schedulers
+
+    async def _control(self, comm: Comm, protocol: int = 0, asker: str = "", **_: Any) -> Status:
+        """A scheduler of ours has come, or one with a question; its stream lasts until one of us goes."""
+        peer = getattr(comm, "peer", None)
+        if peer is not None and peer.role is not Role.SCHEDULER:
+            log.warning("control.refused role=%s name=%s address=%s", peer.role, peer.name, comm.peer_address)
+            await comm.write({"refused": f"the certificate is that of the {peer.role} {peer.name}, not of a scheduler"})
+            await comm.close()
+            return Status.dont_reply
+        if protocol != messages.PROTOCOL:
+            await comm.write({"refused": f"this fleet speaks protocol {messages.PROTOCOL}, not {protocol}"})
+            await comm.close()
+            return Status.dont_reply
+        out = BatchedSend(interval=INTERVAL, loop=self._scheduler.loop)
+        out.start(comm)
+        now = time.monotonic()
+        cards = [
+            {"card": card, "address": address, "age": now - self._seen[address]}
+            for address, card in self._cards.items()
+        ]
+        absent = [{"card": card, "address": address, "age": now - seen} for card, address, seen in self._gone.values()]
+        out.send({"cards": cards, "absent": absent})
+        is_asker = isinstance(asker, str) and 0 < len(asker) <= messages.ASKER_MAX and asker not in self._askers
+        if is_asker:
+            self._askers[asker] = out
+        else:
+            self._controls.add(out)
+        try:
+            while True:
+                for message in _all(await comm.read()):
+                    match message:
+                        case {"member": str(member), "lines": bytes(lines)}:
+                            self._pass_on(member, lines)
+                        case {messages.RELEASE: str(member)}:
+                            self._forget(member)
+        except (CommClosedError, OSError):
+            pass
+        finally:
+            self._controls.discard(out)
+            if is_asker:
+                del self._askers[asker]
+            out.abort()
+        return Status.dont_reply
+
+    def _forget(self, member: str) -> None:
+        """The name is free, and nobody is told any more that its member is away."""
+        is_named = self._names is not None and self._names.release(member)
+        is_known = self._gone.pop(member, None) is not None or is_named
+        self._tell({messages.FORGOTTEN: member, "is_known": is_known})
+
+    def _pass_on(self, member: str, lines: bytes) -> None:
+        """One that is not there hears nothing; whoever spoke sees it missing, and says it again when it is back."""
+        address = self._addresses.get(member)
+        if address is not None and address in self._scheduler.stream_comms:
+            self._scheduler.worker_send(address, {"op": messages.HEAR, "lines": lines})
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        for out in tuple(self._controls):
+            try:
+                out.send(message)
+            except CommClosedError:
+                self._controls.discard(out)
+
+
+def _all(messages: Any) -> tuple[dict[str, Any], ...]:
+    return tuple(messages) if isinstance(messages, list | tuple) else (messages,)

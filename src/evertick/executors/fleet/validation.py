@@ -1,0 +1,111 @@
+"""Validates what a member sends before it reaches the loop and the ledger.
+
+Who has a certificate is let in; what it says is checked all the same. A number where a text should be would
+be found only by the store, which could then write down nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from evertick.executors import wire
+from evertick.executors.fleet.messages import Heartbeat
+from evertick.executors.keeper.attempt_state import Ticket
+from evertick.model.instant import DAY
+from evertick.model.member import SLOTS_MAX, is_member_name
+from evertick.model.run import RunKey
+from evertick.model.steps import TEXT_MAX
+
+NUMBER_MAX: Final = 2**53
+INSTANT_MAX: Final = 200 * 366 * DAY
+"""Within the years that the ledger's times are for."""
+WORDS_MAX: Final = 64 * 1024
+STEPS_MAX: Final = 4 * TEXT_MAX
+
+
+def ticket_of(words: list[Any]) -> tuple[str, Ticket, list[Any]]:
+    """The verb, the attempt that it is about, and the rest; `ValueError` when there is none."""
+    verb, job_id, scheduled_for, origin, attempt, *rest = words
+    key = RunKey(text_of(job_id), instant_of(scheduled_for), text_of(origin))
+    return verb, Ticket(key, _number(attempt, 0, NUMBER_MAX)), rest
+
+
+def finished_of(words: list[Any]) -> wire.Finished:
+    """How an attempt ended; `ValueError` when that cannot be."""
+    said = wire.Finished(*words)
+    instant_of(said.at)
+    _number(said.serial, 0, NUMBER_MAX)
+    if said.exit_code is not None:
+        _number(said.exit_code, -(2**31), 2**31)
+    for text in (said.state, said.detail, said.broken):
+        text_of(text)
+    if said.steps is not None:
+        steps_of(said.steps)
+    return said
+
+
+def instant_of(at: Any) -> int:
+    return _number(at, 0, INSTANT_MAX)
+
+
+def offset_of(offset: Any) -> int:
+    return _number(offset, 0, NUMBER_MAX)
+
+
+def steps_of(text: Any) -> str:
+    return text_of(text, STEPS_MAX)
+
+
+def call_of(words: list[Any]) -> tuple[str, int, str, str, bool]:
+    """The run of another job that a step asks for."""
+    step, number, job_id, params, waits = words
+    if not isinstance(waits, bool):
+        raise ValueError("a step waits or does not")
+    return text_of(step), _number(number, 1, NUMBER_MAX), text_of(job_id), text_of(params, STEPS_MAX), waits
+
+
+def hang_up_of(words: list[Any]) -> tuple[str, int, str]:
+    step, number, job_id = words
+    return text_of(step), _number(number, 1, NUMBER_MAX), text_of(job_id)
+
+
+def text_of(text: Any, longest: int = WORDS_MAX) -> str:
+    # What cannot be written as UTF-8 no store could keep.
+    if not isinstance(text, str) or len(text) > longest or "\0" in text:
+        raise ValueError("not a text, or too long a one")
+    text.encode()
+    return text
+
+
+def card_of(plain: Mapping[str, Any]) -> Heartbeat:
+    """What a member says of itself; `ValueError` when that cannot be."""
+    try:
+        card = Heartbeat.from_plain(plain)
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise ValueError(f"not a card: {error}") from None
+    if not isinstance(card.name, str) or not is_member_name(card.name):
+        raise ValueError("a member must have a name")
+    for name, value in card.labels:
+        text_of(name, 1_000), text_of(value, 1_000)
+    _number(card.slots, 0, SLOTS_MAX)
+    _number(card.running, 0, NUMBER_MAX)
+    _number(card.memory_bytes, 0, NUMBER_MAX)
+    _number(card.clock, 0, NUMBER_MAX)
+    _number(card.stamp, 0, NUMBER_MAX)
+    _number(card.lease_us, 0, NUMBER_MAX)
+    for name, amount in (*card.offers, *card.used):
+        text_of(name, 1_000)
+        _number(amount, 0, NUMBER_MAX)
+    text_of(card.version, 1_000), text_of(card.incarnation, 1_000)
+    if not isinstance(card.is_leaving, bool) or not isinstance(card.answers_logs, bool):
+        raise ValueError("a member leaves or does not, and answers or does not")
+    if not isinstance(card.is_open, bool) or not isinstance(card.cpu_percent, float | int):
+        raise ValueError("a card must say whether the member is open, and how busy it is")
+    return card
+
+
+def _number(value: Any, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"not a number from {least} to {most}")
+    return value

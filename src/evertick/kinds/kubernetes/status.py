@@ -1,0 +1,125 @@
+"""Derives the state of an attempt from its Job and pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from evertick.kinds.kubernetes.diagnostics import cut, disruption_of, why_failed, why_no_pod, why_pending
+from evertick.kinds.kubernetes.manifest import CONTAINER
+from evertick.kinds.kubernetes.overlay import Json
+from evertick.model.instant import Instant, from_text
+from evertick.model.lifecycle import FAILED, SUCCEEDED, TIMED_OUT, RunState
+
+
+class Pending(NamedTuple):
+    """Not started yet; `is_hopeless` when it never will."""
+
+    why: str
+    is_hopeless: bool = False
+    has_pod: bool = True
+
+
+class Running(NamedTuple):
+    at: Instant
+
+
+class Ended(NamedTuple):
+    state: RunState
+    started_at: Instant | None
+    at: Instant | None
+    exit_code: int | None = None
+    detail: str = ""
+
+
+class Taken(NamedTuple):
+    """The cluster, or somebody in it, ended the attempt: it is lost, whatever its program would have said."""
+
+    detail: str
+
+
+Verdict: TypeAlias = Pending | Running | Ended | Taken
+
+
+def judge(job: Json, pods: Sequence[Json]) -> Verdict:
+    """Only the Job's own word ends an attempt: it is given when its pods have really ended."""
+    pod = newest(pods)
+    main = _status_of(pod)
+    terminated = main.get("state", {}).get("terminated") or {}
+    started_at = _instant(terminated.get("startedAt") or (main.get("state", {}).get("running") or {}).get("startedAt"))
+    for condition in job.get("status", {}).get("conditions") or ():
+        if condition.get("status") != "True":
+            continue
+        ended_at = _instant(terminated.get("finishedAt") or condition.get("lastTransitionTime"))
+        if condition["type"] == "Complete":
+            return Ended(SUCCEEDED, started_at, ended_at, 0)
+        if condition["type"] == "Failed":
+            return _failed(condition, pod, terminated, started_at, ended_at)
+    if started_at is not None:
+        return Running(started_at)
+    if pod is None:
+        return Pending(why_no_pod(""), has_pod=False)
+    return Pending(*why_pending(pod))
+
+
+def is_over(job: Json) -> bool:
+    conditions = job.get("status", {}).get("conditions") or ()
+    return any(one.get("status") == "True" and one["type"] in {"Complete", "Failed"} for one in conditions)
+
+
+def newest(pods: Sequence[Json]) -> Json | None:
+    """There is one, unless somebody deleted it at the wrong moment."""
+    return max(
+        pods, key=lambda pod: (pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]), default=None
+    )
+
+
+def vanished(known: Sequence[Json], found: Sequence[Json]) -> list[Json]:
+    """Pods that are gone and were not seen to end: somebody deleted them, and the watch has yet to tell."""
+    there = {pod["metadata"]["name"] for pod in found}
+    return [
+        {**pod, "metadata": {"deletionTimestamp": "unknown", **pod["metadata"]}}
+        for pod in known
+        if pod["metadata"]["name"] not in there and pod["status"].get("phase") not in {"Succeeded", "Failed"}
+    ]
+
+
+def _failed(
+    condition: Json, pod: Json | None, terminated: Json, started_at: Instant | None, ended_at: Instant | None
+) -> Verdict:
+    if condition.get("reason") == "DeadlineExceeded":
+        detail = "it took longer than its timeout" if started_at is not None else _never_started(pod)
+        return Ended(TIMED_OUT, started_at, ended_at, None, detail)
+    if pod is None:
+        return Taken(cut(f"its pod was deleted, and its Job says: {condition.get('message', '')}".rstrip(": ")))
+    disruption = disruption_of(pod)
+    if disruption is not None:
+        return Taken(disruption)
+    if pod["metadata"].get("deletionTimestamp"):
+        return Taken("its pod was deleted by somebody")
+    for status in [*(pod.get("status", {}).get("initContainerStatuses") or ()), *_containers(pod)]:
+        end = status.get("state", {}).get("terminated") or {}
+        if end.get("exitCode"):
+            code = end["exitCode"] if status.get("name") == CONTAINER else terminated.get("exitCode") or end["exitCode"]
+            return Ended(FAILED, started_at, ended_at, code, why_failed(status, end))
+    said = pod.get("status", {}).get("message") or condition.get("message") or condition.get("reason", "")
+    return Ended(FAILED, started_at, ended_at, terminated.get("exitCode"), cut(f"its Job failed: {said}"))
+
+
+def _never_started(pod: Json | None) -> str:
+    why = why_pending(pod)[0] if pod is not None else why_no_pod("")
+    return cut(f"it did not start within its timeout: {why}")
+
+
+def _containers(pod: Json) -> list[Json]:
+    """The main one first."""
+    found: list[Json] = list(pod.get("status", {}).get("containerStatuses") or ())
+    return sorted(found, key=lambda status: status.get("name") != CONTAINER)
+
+
+def _status_of(pod: Json | None) -> Json:
+    return next((one for one in _containers(pod) if one.get("name") == CONTAINER), {}) if pod is not None else {}
+
+
+def _instant(text: str | None) -> Instant | None:
+    return from_text(text) if text else None

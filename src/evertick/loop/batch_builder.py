@@ -1,0 +1,214 @@
+"""Collects what one iteration of the loop writes in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from evertick.loop.claims import claims_of, claims_without
+from evertick.loop.effects import Commit, Record
+from evertick.loop.runs import OpenRun
+from evertick.loop.state import JobState, PendingBatch, State
+from evertick.model.bucket import bucket_of
+from evertick.model.ledger import Batch, DefinitionLine, JobRecord, Request, ScheduleLine
+from evertick.model.run import Change, Entry, RunKey
+from evertick.model.schedule import ScheduleSpec
+
+
+class BatchBuilder:
+    """A batch while it is gathered; where its jobs stand is filled in at the end."""
+
+    __slots__ = (
+        "answers",
+        "changes",
+        "definitions",
+        "entered",
+        "entries",
+        "jobs",
+        "launches",
+        "request_jobs",
+        "requests",
+        "rewound",
+        "schedules",
+        "wants_floor",
+        "withdrawn",
+    )
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.entered: list[OpenRun] = []
+        """The runs that come of the entries."""
+        self.jobs: dict[str, JobState] = {}
+        self.rewound: set[str] = set()
+        """Jobs whose watermark may go back."""
+        self.withdrawn: list[RunKey] = []
+        self.changes: list[Change] = []
+        self.schedules: list[ScheduleLine] = []
+        self.definitions: list[DefinitionLine] = []
+        self.requests: list[Request] = []
+        self.answers: dict[str, str] = {}
+        self.request_jobs: dict[str, str] = {}
+        """The job of each request that is answered."""
+        self.launches: list[OpenRun] = []
+        """Runs to be launched when this is written."""
+        self.wants_floor = False
+        """Whether the ledger should learn how far planning has come, even with nothing else to write."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (
+            self.wants_floor
+            or self.entries
+            or self.jobs
+            or self.withdrawn
+            or self.changes
+            or self.schedules
+            or self.definitions
+            or self.requests
+            or self.answers
+        )
+
+    def forget(self, buckets: Collection[int]) -> list[Change]:
+        """Leave out what was decided about these buckets; answers what was to be said of their runs."""
+        lost = [change for change in self.changes if not _is_kept(change.key.job_id, buckets)]
+        self.entries = [entry for entry in self.entries if _is_kept(entry.key.job_id, buckets)]
+        self.entered = [run for run in self.entered if _is_kept(run.key.job_id, buckets)]
+        self.jobs = {job_id: job for job_id, job in self.jobs.items() if _is_kept(job_id, buckets)}
+        self.rewound = {job_id for job_id in self.rewound if _is_kept(job_id, buckets)}
+        self.withdrawn = [key for key in self.withdrawn if _is_kept(key.job_id, buckets)]
+        self.changes = [change for change in self.changes if _is_kept(change.key.job_id, buckets)]
+        self.schedules = [line for line in self.schedules if _is_kept(line.job_id, buckets)]
+        self.definitions = [line for line in self.definitions if _is_kept(line.job_id, buckets)]
+        self.launches = [run for run in self.launches if _is_kept(run.key.job_id, buckets)]
+        for request_id, job_id in list(self.request_jobs.items()):
+            if not _is_kept(job_id, buckets):
+                del self.request_jobs[request_id]
+                self.answers.pop(request_id, None)
+        return lost
+
+    def commit(self, state: State) -> Commit:
+        number = next_number(state)
+        # A bucket with a job that is not planned yet has not come as far as the index.
+        unplanned = {state.jobs[job_id].bucket for job_id in state.to_plan if job_id in state.jobs}
+        batch = Batch(
+            by=by(state, number),
+            entries=self.entries,
+            jobs=[_record_of(state, job) for job in self.jobs.values()],
+            rewinds={job_id: state.watermark_of(self.jobs[job_id]) for job_id in self.rewound},
+            withdrawn=self.withdrawn,
+            changes=self.changes,
+            schedules=self.schedules,
+            definitions=self.definitions,
+            floors={bucket: state.index.horizon for bucket in state.epochs if bucket not in unplanned},
+            epochs=_rested_on(state, state.epochs),
+            requests=self.requests,
+            answers=self.answers,
+            claims=claims_of(state, self.launches),
+        )
+        schedules = _schedules_of_gaps(state, batch)
+        launches = tuple(self.launches)
+        state.batches[number] = PendingBatch(
+            batch, self.entered, self.request_jobs, launches, dict(state.epochs), schedules
+        )
+        return Commit(number, batch, schedules)
+
+
+def commit_again(state: State, pending: PendingBatch, lost: Collection[int]) -> Commit:
+    """The same again without what it says about some buckets; what was decided after it is said after it."""
+    old = pending.batch
+    number = next_number(state)
+    runs = [run for run in pending.runs if _is_kept(run.key.job_id, lost)]
+    early = [run.early_change for run in runs if run.early_change is not None]
+    epochs = {bucket: epoch for bucket, epoch in pending.epochs.items() if bucket not in lost}
+    launches = tuple(run for run in pending.launches if _is_kept(run.key.job_id, lost))
+    batch = Batch(
+        by=old.by,  # it may have been written by a call whose answer was lost
+        entries=[entry for entry in old.entries if _is_kept(entry.key.job_id, lost)],
+        jobs=[record for record in old.jobs if _is_kept(record.job_id, lost)],
+        rewinds={job_id: watermark for job_id, watermark in old.rewinds.items() if _is_kept(job_id, lost)},
+        withdrawn=[key for key in old.withdrawn if _is_kept(key.job_id, lost)],
+        changes=[*(change for change in old.changes if _is_kept(change.key.job_id, lost)), *early],
+        schedules=[line for line in old.schedules if _is_kept(line.job_id, lost)],
+        definitions=[line for line in old.definitions if _is_kept(line.job_id, lost)],
+        floors={bucket: floor for bucket, floor in old.floors.items() if bucket not in lost},
+        epochs=_rested_on(state, epochs),
+        requests=old.requests,
+        answers={
+            request_id: answer
+            for request_id, answer in old.answers.items()
+            if _is_kept(pending.request_jobs.get(request_id, ""), lost)
+        },
+        claims=claims_without(old.claims, lost),
+    )
+    state.batches[number] = PendingBatch(batch, runs, pending.request_jobs, launches, epochs, pending.schedules)
+    return Commit(number, batch, pending.schedules)
+
+
+def _rested_on(state: State, epochs: Mapping[int, int]) -> dict[int, int]:
+    """The epochs that a batch is decided under, and those of the unanswered ones before it.
+
+    If one of those is refused, this one must be too: it says how far planning has come, which is not true without what
+    they enter. Of two epochs of a bucket the older one counts, which was lost before the other was gained.
+    """
+    rested_on = dict(epochs)
+    for pending in state.batches.values():
+        for bucket, epoch in pending.batch.epochs.items():
+            if epoch < rested_on.get(bucket, epoch + 1):
+                rested_on[bucket] = epoch
+    return rested_on
+
+
+def alone(state: State, request: Request) -> Commit:
+    """A request by itself, without epochs: it is true whoever owns what."""
+    number = next_number(state)
+    batch = Batch(by=by(state, number), requests=[request])
+    state.batches[number] = PendingBatch(batch, [], {})
+    return Commit(number, batch)
+
+
+def record(state: State, changes: Sequence[Change]) -> Record:
+    """What became of runs, for the write behind the transaction."""
+    number = state.next_record
+    state.next_record += 1
+    state.records[number] = changes
+    state.changes_in_flight += len(changes)
+    return Record(number, changes)
+
+
+def next_number(state: State) -> int:
+    number = state.next_batch
+    state.next_batch += 1
+    return number
+
+
+def by(state: State, number: int) -> str:
+    """Who wrote a batch: an entry found under the same name was written by a call whose answer was lost."""
+    return f"{state.node}/{state.incarnation}#{number}"
+
+
+def _schedules_of_gaps(state: State, batch: Batch) -> dict[str, tuple[ScheduleSpec, ...]]:
+    gaps = {entry.key.job_id for entry in batch.entries if entry.is_gap}
+    return {job_id: state.jobs[job_id].job.schedules for job_id in gaps if job_id in state.jobs}
+
+
+def _record_of(state: State, job: JobState) -> JobRecord:
+    # A job that is not in the index has not been planned through the floor, which must then not speak for it.
+    return JobRecord(
+        job.job.id,
+        state.watermark_of(job),
+        held=job.job.id not in state.index,
+        fingerprint=job.job.fingerprint,
+        paused_at=job.paused_at,
+        pause_note=job.pause_note,
+        retired_at=job.retired_at,
+        last_success_at=job.last_success_at,
+        error=job.error,
+        has_failed=job.last_failed,
+        since=job.since,
+        skip_next=job.skip_next,
+        definition=job.told,
+        asked_at=job.last_asked_at,
+    )
+
+
+def _is_kept(job_id: str, lost: Collection[int]) -> bool:
+    return bucket_of(job_id) not in lost

@@ -1,0 +1,248 @@
+"""Where the next attempt of a run is placed, and which runs it shares that place with.
+
+A job that runs on this machine has one place. For one that runs on the fleet the members that are known now, and
+where the ledger has it that the job ran before, decide; a run that nobody can take waits, and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from evertick.loop.effects import Recall
+from evertick.loop.messages import MembersSeen, PlacementsRecalled
+from evertick.loop.runs import Lane, OpenRun
+from evertick.loop.state import JobState, State
+from evertick.loop.turn import Turn
+from evertick.model.facts import Wait, WaitKind, with_wait
+from evertick.model.instant import SECOND, Instant
+from evertick.model.lifecycle import LAUNCHING, RUNNING
+from evertick.model.member import Member, has_room
+from evertick.model.policy import OverlapKind, Scope
+from evertick.model.resources import Resources, resources_of, total
+from evertick.planning.overlap import may_leave_queue
+from evertick.routing.placement import parse_placement
+from evertick.routing.selection import Asked, Nowhere, is_ready, place
+from evertick.routing.strategies import HISTORY, ROTATING
+
+NO_EXECUTOR = "no-executor"
+
+
+class Met(NamedTuple):
+    """The runs that an occurrence meets by the overlap rule."""
+
+    active: Sequence[OpenRun]
+    waiting: Sequence[OpenRun]
+
+
+def members_seen(state: State, message: MembersSeen) -> list[str]:
+    """Who is there; answers the jobs whose runs could not be placed before, in the order in which they may go on."""
+    state.members[message.executor] = tuple(message.members)
+    turns: dict[str, tuple[int, int, int]] = {}
+    for key in list(state.homeless):
+        job = state.jobs.get(key.job_id)
+        if job is None or job.find(key) is None:
+            del state.homeless[key]
+            continue
+        # As within one instant: a place that was made must not go to the same jobs for ever.
+        mine = (-job.job.priority, job.last_started_at, key.scheduled_for)
+        turns[key.job_id] = min(mine, turns.get(key.job_id, mine))
+    return sorted(turns, key=lambda job_id: (turns[job_id], job_id))
+
+
+def recalled(state: State, message: PlacementsRecalled) -> list[str]:
+    """Where a job ran last; it may go on."""
+    if message.job_id not in state.recalling:
+        return []  # said again
+    state.recalling.discard(message.job_id)
+    job = state.jobs.get(message.job_id)
+    if job is None:
+        return []
+    before = [member for text in message.placements for member in parse_placement(text).members]
+    job.placements = tuple((*before, *(job.placements or ()))[-HISTORY:])
+    return [message.job_id]
+
+
+def find_place(state: State, turn: Turn, job: JobState, run: OpenRun, left_out: frozenset[str] = frozenset()) -> bool:
+    """Choose where the next attempt goes, and note it at the run; False: it has to wait."""
+    routing = job.job.routing
+    if not routing.is_remote:
+        run.executor = state.local_executor
+        return True
+    if not routing.has_members:
+        run.executor = routing.executor
+        return True
+    if routing.strategy in ROTATING and job.placements is None:
+        if job.job.id not in state.recalling:
+            state.recalling.add(job.job.id)
+            turn.do(Recall(job.job.id))
+        return False
+    members = _members(state, routing.executor, turn.now)
+    before = parse_placement(run.executor) if run.executor else None
+    if before is not None and run.attempt == 0:
+        if _is_by_member(job, job.lane_of(run.key)) and _are_ready(before.members, members, routing.resources):
+            return True  # it has waited for its turn there
+        if before.shards:
+            before = None
+    asked = Asked(
+        routing,
+        members,
+        job.job.id,
+        run.key.run_id,
+        run.attempt + 1,
+        _used(job, run),
+        _busy(job),
+        before,
+        left_out,
+    )
+    placed = place(asked)
+    if isinstance(placed, Nowhere):
+        _wait_for_a_member(state, turn, job, run, placed)
+        return False
+    nowhere = state.homeless.pop(run.key, None)
+    if nowhere is not None:
+        # It says why it is late; that there is no executor is true no longer.
+        turn.note(run, f"it waited for an executor: {nowhere.why}")
+        run.has_wait_detail = False
+    run.executor = str(placed)
+    return True
+
+
+def note_placed(state: State, job: JobState, run: OpenRun) -> None:
+    """An attempt is on its way to where it was placed."""
+    if not job.job.routing.has_members:
+        return
+    members = parse_placement(run.executor).members
+    job.placements = (*(job.placements or ()), *members)[-HISTORY:]
+    for member in members:
+        state.placed.setdefault(member, {})[run.key] = run
+        if job.job.routing.resources:
+            state.reserved.setdefault(member, {})[run.key] = run
+
+
+def _wait_for_a_member(state: State, turn: Turn, job: JobState, run: OpenRun, nowhere: Nowhere) -> None:
+    if state.homeless.get(run.key) == nowhere:
+        return
+    if run.key not in state.homeless and job.job.policy.max_delay_us is not None:
+        # Looked at again when its window is over, whoever comes or does not come until then.
+        state.ring.put(run.key.scheduled_for + job.job.policy.max_delay_us + 1, run)
+    state.homeless[run.key] = nowhere
+    run.facts = with_wait(run.facts, Wait(WaitKind.EXECUTOR, turn.now, job.job.routing.executor, detail=nowhere.why))
+    turn.note(run, f"{NO_EXECUTOR}: {nowhere.why}")
+    turn.log("run.without_executor", run=run.key.run_id, why=nowhere.why)
+
+
+def _members(state: State, executor: str, now: Instant) -> list[Member]:
+    """As they were last seen, with what was put there since."""
+    return [
+        member._replace(
+            running=max(member.running, _count_placed(state, member, now)),
+            used=_used_resources(state, member) if member.offers else (),
+        )
+        for member in state.members.get(executor, ())
+    ]
+
+
+def _used_resources(state: State, member: Member) -> Resources:
+    """What its attempts have asked for: as the member knows, or as we know of those that were put there since."""
+    reserved = state.reserved.get(member.name)
+    if not reserved:
+        return member.used
+    asked = []
+    for key, run in list(reserved.items()):
+        job = state.jobs.get(key.job_id)
+        if job is None or not _is_on(run, member.name):
+            del reserved[key]
+        else:
+            asked.append(job.job.routing.resources)
+    ours, known = total(asked), dict(member.used)
+    return resources_of({name: max(known.get(name, 0), ours.get(name, 0)) for name in {*known, *ours}})
+
+
+def _count_placed(state: State, member: Member, now: Instant) -> int:
+    """Attempts that were put on a member and have not ended; without a limit of slots it may be a second old."""
+    name = member.name
+    placed = state.placed.get(name)
+    if not placed:
+        return 0
+    if not member.slots:
+        # Thousands may run there, and the number only tells which of two members has less to do.
+        if 0 <= now - state.counted_at.get(name, 0) < SECOND:
+            return len(placed)
+        state.counted_at[name] = now
+    for key, run in list(placed.items()):
+        if not _is_on(run, name):
+            del placed[key]
+    return len(placed)
+
+
+def _is_on(run: OpenRun, member: str) -> bool:
+    return run.state in (LAUNCHING, RUNNING) and member in parse_placement(run.executor).members
+
+
+def _are_ready(names: Sequence[str], members: Sequence[Member], resources: Resources) -> bool:
+    ready = {member.name for member in members if is_ready(member) and has_room(member, resources)}
+    return bool(names) and ready.issuperset(names)
+
+
+def _used(job: JobState, run: OpenRun) -> Sequence[str]:
+    """Where the job ran, and where those will run that wait for their turn on a member of their own."""
+    lane, used = job.lane_of(run.key), job.placements or ()
+    if not _is_by_member(job, lane):
+        return used
+    return (*used, *(name for other in lane.waiting for name in parse_placement(other.executor).members))
+
+
+def _busy(job: JobState) -> frozenset[str]:
+    """The members on which the job is active."""
+    lanes = (job.lanes or {}).values()
+    return frozenset(
+        name
+        for lane in lanes
+        for run in lane.active.values()
+        if run.state in (LAUNCHING, RUNNING)
+        for name in parse_placement(run.executor).members
+    )
+
+
+# --- the overlap rule, for a job that is judged on each member by itself
+
+
+def _is_by_member(job: JobState, lane: Lane) -> bool:
+    return job.job.routing.has_members and job.overlap_of(lane).scope is Scope.EXECUTOR
+
+
+def neighbours(job: JobState, lane: Lane, run: OpenRun, others: Iterable[OpenRun]) -> list[OpenRun]:
+    """Those of the others that the overlap rule sees beside a run."""
+    if not _is_by_member(job, lane):
+        return list(others)
+    mine = set(parse_placement(run.executor).members)
+    return [other for other in others if mine.intersection(parse_placement(other.executor).members)]
+
+
+def whom_it_meets(
+    state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun, in_line: Sequence[OpenRun]
+) -> Met | None:
+    """The active and waiting runs that stand in a run's way; None: there is no place to look at yet."""
+    active = list(lane.active.values())
+    if not _is_by_member(job, lane):
+        return Met(active, in_line)
+    others = [*active, *in_line]
+    left_out: frozenset[str] = frozenset()
+    if job.overlap_of(lane).kind is OverlapKind.SKIP:
+        # A broadcast goes to the members that are free; the shards of the others are left out.
+        left_out = frozenset(name for other in others for name in parse_placement(other.executor).members)
+    if not find_place(state, turn, job, run, left_out):
+        return None
+    if not parse_placement(run.executor).members:
+        return Met(active, in_line)  # a broadcast that found everyone busy
+    return Met(neighbours(job, lane, run, active), neighbours(job, lane, run, in_line))
+
+
+def next_to_go(job: JobState, lane: Lane, waiting: Iterable[OpenRun]) -> OpenRun | None:
+    """The oldest of those that wait that the overlap rule lets go."""
+    overlap = job.overlap_of(lane)
+    if not _is_by_member(job, lane):
+        return next(iter(waiting), None) if may_leave_queue(overlap, len(lane.active)) else None
+    active = list(lane.active.values())
+    return next((run for run in waiting if may_leave_queue(overlap, len(neighbours(job, lane, run, active)))), None)

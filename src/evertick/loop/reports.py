@@ -1,0 +1,447 @@
+"""Handles reports from executors: runs that started, ended, were lost or refused."""
+
+from __future__ import annotations
+
+from evertick.loop.chain import announce
+from evertick.loop.constraints import MAX_ALLOWED_RUN_TIME, broken, expect_end
+from evertick.loop.effects import Reconcile, Stop
+from evertick.loop.fire import cancel, drain, enqueue, leave_queue, note_cancelled, note_wait, wait_for_queue
+from evertick.loop.messages import (
+    LaunchRefused,
+    RunFinished,
+    RunHeartbeat,
+    RunLost,
+    RunStarted,
+    RunUnknown,
+    StepsSeen,
+)
+from evertick.loop.orphans import forward_unwritten, settle_orphan
+from evertick.loop.plan import close_lane, drop
+from evertick.loop.runs import OpenRun
+from evertick.loop.state import JobState, State
+from evertick.loop.turn import Turn
+from evertick.model.attempts import AttemptRecord, with_attempt
+from evertick.model.instant import MINUTE, Instant, to_text
+from evertick.model.lifecycle import (
+    CANCELLED,
+    FAILED,
+    LAUNCHING,
+    LOST,
+    PLANNED,
+    RETRYING,
+    RUNNING,
+    SKIPPED,
+    SUCCEEDED,
+    TIMED_OUT,
+    WAITING,
+    RunState,
+    SkipReason,
+    Trigger,
+)
+from evertick.model.loss import LossReason
+from evertick.model.policy import OnExecutorLost
+from evertick.model.report import AttemptReport, AttemptSeen
+from evertick.model.run import RunKey
+from evertick.model.steps import read_steps
+from evertick.planning.retry import retry_at
+
+LOSSES_MAX = 3
+"""A run that takes its executor down with it is not tried for ever."""
+
+
+def _find(state: State, turn: Turn, message: AttemptReport, node: str | None = None) -> tuple[JobState, OpenRun] | None:
+    """The run a report is about, unless the report is about another attempt or the run has ended.
+
+    `node` says so, where it is not this one. Attempts have numbers that two nodes may both have used: what ended here
+    before the ledger knew of it says nothing of the attempt that another node has started since.
+    """
+    job = state.jobs.get(message.key.job_id)
+    run = job.active_run(message.key) if job else None
+    if run is not None and state.foreign.get(run.key, state.node) != (node or state.node):
+        _refuse(state, turn, message)
+        return None
+    if job is not None and run is None:
+        run = _adopt_waiting(turn, job, message)
+    if run is None and settle_orphan(state, turn, message):
+        return None
+    if run is not None and run.awaits_ledger and isinstance(message, RunUnknown | LaunchRefused):
+        return None  # said again: nobody can know of an attempt that is not launched yet
+    if run is not None and run.state is RUNNING and not run.was_asked and isinstance(message, RunUnknown):
+        return None  # the late answer to an earlier question: it was launched and has started since
+    if job is not None and run is not None and _is_doubtful(state, run, message):
+        run.was_asked = True
+        job.asked += 1
+        turn.do(Reconcile([(run.key, run.attempt, run.executor)]))
+        return None
+    if job is None or run is None or run.attempt != message.attempt or run.state is RETRYING:
+        _refuse(state, turn, message)
+        return None
+    if run.was_asked:
+        run.was_asked = False
+        job.asked -= 1
+        if not job.asked and not isinstance(message, RunUnknown):
+            for lane in list((job.lanes or {}).values()):
+                drain(state, turn, job, lane)
+    if run.state is PLANNED and not isinstance(message, RunUnknown):
+        turn.move(run, LAUNCHING)  # the incarnation before had launched it and did not live to say so
+    return job, run
+
+
+def _refuse(state: State, turn: Turn, message: AttemptReport) -> None:
+    state.statistics.refused_reports += 1
+    turn.log("run.report_refused", run=message.key.run_id, attempt=message.attempt, report=type(message).__name__)
+
+
+def _is_doubtful(state: State, run: OpenRun, message: AttemptReport) -> bool:
+    """Whether an attempt is said to be unknown that may be on its way to its executor since.
+
+    One that was unknown is launched under the same number, so this may be the answer to a question from before that. Or
+    it is news: its launch was lost with what was to carry it out. The executor knows which.
+    """
+    is_unasked = isinstance(message, RunUnknown) and not run.was_asked and run.key not in state.foreign
+    return is_unasked and run.state is LAUNCHING and run.attempt == message.attempt
+
+
+def _adopt_waiting(turn: Turn, job: JobState, message: AttemptReport) -> OpenRun | None:
+    """After a restart: one that waits, by the ledger, may have been launched before the end."""
+    lane = job.lane_of(message.key)
+    run = next((run for run in lane.waiting if run.was_asked and run.key == message.key), None)
+    if run is None or run.attempt + 1 != message.attempt:
+        return None
+    lane.waiting.remove(run)
+    lane.active[run.key] = run
+    run.attempt += 1
+    turn.move(run, LAUNCHING)
+    return run
+
+
+def found_running(state: State, turn: Turn, message: AttemptSeen) -> None:
+    """A member has an attempt that it was not asked about here: one that was given up is ended, nothing else is."""
+    job = state.jobs.get(message.key.job_id)
+    if job is None or not state.owns(message.key.job_id):
+        return
+    run = job.find(message.key)
+    is_between = run is not None and run.state is RETRYING and run.attempt == message.attempt
+    if run is None or message.attempt < run.attempt or is_between:
+        turn.do(Stop(message.key, message.attempt, "it was given up while its executor was away"))
+
+
+def started(state: State, turn: Turn, message: RunStarted) -> None:
+    found = _find(state, turn, message)
+    if found is None:
+        return
+    _, run = found
+    state.foreign.pop(run.key, None)  # it is here, and not with whoever had the name of this node before
+    run.executor = message.executor or run.executor
+    run.lease_us = message.lease_us
+    if message.lease_us is not None:
+        run.lease_until = turn.now + message.lease_us
+        state.ring.put(run.lease_until, run)
+    if run.state is RUNNING:
+        return  # adopted, and said again
+    run.started_at = message.at
+    run.refusals = 0
+    turn.move(run, RUNNING)
+    if found[0].job.constraints:
+        expect_end(state, found[0], run, message.at)
+    _measure_start(state, run, message.at)
+
+
+def _measure_start(state: State, run: OpenRun, at: Instant) -> None:
+    """How late a first attempt started; what had to wait for its turn or was caught up was not started late by us."""
+    if run.attempt != 1:
+        return
+    if run.trigger is Trigger.SCHEDULER:
+        if not run.has_waited:
+            state.statistics.lateness.add(at - run.key.scheduled_for)
+    elif run.trigger is not Trigger.CATCHUP:
+        state.statistics.request_delay.add(at - run.decided_at)
+
+
+def heartbeat(state: State, turn: Turn, message: RunHeartbeat) -> None:
+    found = _find(state, turn, message)
+    if found is not None and found[1].lease_us is not None:
+        # The ring keeps its old place for this run and looks here when it comes to it.
+        found[1].lease_until = turn.now + found[1].lease_us
+
+
+def steps_seen(state: State, turn: Turn, message: StepsSeen) -> None:
+    found = _find(state, turn, message)
+    if found is not None:
+        _note_steps(found[1], message.steps)
+        turn.note(found[1], None)
+
+
+def _note_steps(run: OpenRun, steps: str | None) -> None:
+    if steps is not None and steps != run.steps:
+        run.steps, run.has_unsaid_steps = steps, True
+
+
+def finished(state: State, turn: Turn, message: RunFinished, node: str | None = None) -> None:
+    found = _find(state, turn, message, node)
+    if found is None:
+        return
+    job, run = found
+    state.foreign.pop(run.key, None)  # this attempt was the other node's; the next one is not
+    _note_steps(run, message.steps)
+    run.executor = message.executor or run.executor
+    if message.state is SKIPPED:
+        drop(job, run)
+        leave_queue(state, run)
+        turn.move(run, SKIPPED, reason=SkipReason.CONDITION, detail=message.detail)
+        if message.broken:
+            broken(turn, job, run, message.broken, message.detail)
+        note_cancelled(state, turn, run)
+        drain(state, turn, job, job.lane_of(run.key))
+        return
+    if run.started_at is None:
+        run.started_at = message.at
+        _measure_start(state, run, message.at)
+    outcome = message.state
+    if outcome is LOST:
+        lose(state, turn, job, run, message.loss or LossReason.EXECUTOR, message.detail, message.at)
+        return
+    if run.stop_detail is not None and outcome is not SUCCEEDED:
+        _end(state, turn, job, run, CANCELLED, run.stop_detail, message)
+    elif outcome in (FAILED, TIMED_OUT) and _try_again(state, turn, job, run, message):
+        return
+    else:
+        _end(state, turn, job, run, outcome, message.detail, message)
+
+
+def lose(
+    state: State,
+    turn: Turn,
+    job: JobState,
+    run: OpenRun,
+    reason: LossReason,
+    detail: str,
+    at: Instant | None = None,
+) -> None:
+    """An attempt is gone without a result: at-least-once jobs try again, at-most-once jobs end."""
+    at = turn.now if at is None else at
+    run.losses += 1
+    turn.log("run.lost", is_alarming=True, run=run.key.run_id, attempt=run.attempt, reason=reason, detail=detail)
+    if run.stop_detail is not None:
+        _end(state, turn, job, run, CANCELLED, run.stop_detail, None, at)
+    elif job.job.policy.on_executor_lost is OnExecutorLost.RETRY and run.losses < LOSSES_MAX:
+        run.lease_until = None
+        run.retry_at = turn.now
+        _note_attempt(run, LOST, at, None, detail, reason)
+        turn.move(run, RETRYING, detail=detail)
+        state.ring.put(turn.now, run)
+    else:
+        run.facts = run.facts._replace(loss=reason)
+        _end(state, turn, job, run, LOST, detail, None, at)
+
+
+def lost(state: State, turn: Turn, message: RunLost) -> None:
+    found = _find(state, turn, message)
+    if found is not None:
+        _note_steps(found[1], message.steps)
+        found[1].executor = message.executor or found[1].executor
+        lose(state, turn, *found, message.reason, message.detail, message.at)
+
+
+def disowned(state: State, turn: Turn, key: RunKey, fence: int) -> None:
+    """The ledger refused what we wrote about a run under a fence: it ended by somebody else's word, and that stands."""
+    job = state.jobs.get(key.job_id)
+    run = job.find(key) if job else None
+    if job is None or run is None:
+        return
+    if run.fence > fence:
+        return  # we have taken it up again since, from the ledger: what was refused is from before
+    if job.active_run(key) is not None and run.state is not RETRYING:
+        turn.stop(run)
+    # Its next owner, whom we have not heard of yet, may wait for the attempt that has ended here.
+    forward_unwritten(state, turn, [run])
+    lane = job.lane_of(key)
+    drop(job, run)
+    state.foreign.pop(key, None)
+    drain(state, turn, job, lane)
+
+
+def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
+    """After a restart: the executor never saw this attempt."""
+    found = _find(state, turn, message)
+    if found is None:
+        return
+    job, run = found
+    if run.key in state.foreign:
+        return  # under this node's name, from another state folder: that one's lease is waited for
+    if run.state is RUNNING:
+        lose(state, turn, job, run, LossReason.PROCESS_GONE, "its process has vanished")
+        return
+    if run.state is LAUNCHING and run.executor == state.local_executor and run.decided_at < state.remembers_since:
+        detail = "the state folder of its node is new: whether it ran is not known there any more"
+        lose(state, turn, job, run, LossReason.PROCESS_GONE, detail)
+        return
+    # Decided, perhaps even on its way, but never started: go back and be judged like any other that is due.
+    run.attempt -= 1
+    lane = job.lane_of(run.key)
+    if run.stop_detail is not None:
+        cancel(state, turn, job, run, run.stop_detail)
+        drain(state, turn, job, lane)
+        return
+    del lane.active[run.key]
+    leave_queue(state, run)
+    if run.state is LAUNCHING:
+        turn.move(run, WAITING)
+        enqueue(lane, run)
+    else:
+        assert run.state is PLANNED
+        if job.planned is None:
+            job.planned = {}
+        job.planned[run.key] = run
+        state.ring.put(run.due_at(turn.now), run)
+    # All of them: it may have been the last answer that runs of other lanes waited for.
+    for one in list((job.lanes or {}).values()):
+        drain(state, turn, job, one)
+
+
+def refused(state: State, turn: Turn, message: LaunchRefused) -> None:
+    """The executor did not take it: it waits in front, for a time that doubles up to a minute."""
+    found = _find(state, turn, message)
+    if found is None:
+        return
+    job, run = found
+    if run.state is RUNNING:
+        return  # it was offered twice, because of an answer that came twice; the first was taken
+    wait_us = min(state.settings.launch_retry_us << min(run.refusals, 10), MINUTE)
+    run.refusals += 1
+    if _wait_again(state, turn, job, run, turn.now + wait_us, message.detail):
+        turn.log("run.launch_refused", run=run.key.run_id, detail=message.detail, tries=run.refusals)
+
+
+def launch_written(state: State, turn: Turn, job: JobState, run: OpenRun) -> None:
+    """The ledger has it that a run is launched: do it, unless it should end by now, or this node may not."""
+    if run.stop_detail is not None:
+        _wait_again(state, turn, job, run, turn.now, run.stop_detail)
+    elif state.is_lease_over(turn.now):
+        # Another node may own it by now, and may have given it up already.
+        run.awaits_ledger = True
+        state.unlaunched[run.key] = run
+    else:
+        turn.launch(run, job, is_confirmed=True)
+
+
+def launch_held(state: State, turn: Turn) -> None:
+    """The lease is renewed, and what another node has taken meanwhile is known to be lost: the rest is ours."""
+    held, state.unlaunched = state.unlaunched, {}
+    for run in held.values():
+        run.awaits_ledger = False
+        job = state.jobs.get(run.key.job_id)
+        if job is not None and job.active_run(run.key) is run:
+            launch_written(state, turn, job, run)
+
+
+def crowded(state: State, turn: Turn, run: OpenRun, *, is_outranked: bool) -> None:
+    """Runs of other nodes have all the places of its queue: it asks again, because nobody tells when one is free."""
+    job = state.jobs.get(run.key.job_id)
+    if job is None or job.active_run(run.key) is not run:
+        state.orphans.pop(run.key, None)  # its next owner knows it as it was before
+        return
+    run.has_waited = True
+    queue = state.queue_of(job)
+    if queue is not None:
+        note_wait(run, wait_for_queue(job, queue, turn.now))
+    run.yields += is_outranked
+    detail = f"the queue {job.job.queue!r} is full, here and on other nodes"
+    if is_outranked:
+        detail = f"a run with a higher priority waits for the place in the queue {job.job.queue!r}"
+    _wait_again(state, turn, job, run, turn.now + state.settings.launch_retry_us, detail)
+
+
+def _wait_again(state: State, turn: Turn, job: JobState, run: OpenRun, not_before: Instant, detail: str) -> bool:
+    """Put a run that was not started in front of those that wait; False: it was asked to end, and has."""
+    lane = job.lane_of(run.key)
+    del lane.active[run.key]
+    leave_queue(state, run)
+    run.attempt -= 1
+    if run.stop_detail is not None:
+        cancel(state, turn, job, run, run.stop_detail)
+        drain(state, turn, job, lane)
+        return False
+    run.not_before = not_before
+    turn.move(run, WAITING, detail=detail)
+    run.has_wait_detail = run.trigger is Trigger.SCHEDULER and not run.key.origin
+    enqueue(lane, run)
+    state.ring.put(not_before, run)
+    return True
+
+
+def _note_attempt(
+    run: OpenRun, outcome: RunState, at: Instant, exit_code: int | None, detail: str, loss: str = ""
+) -> None:
+    """What became of an attempt that another one follows; the line of the ledger tells only of the newest."""
+    own = tuple(step for step in read_steps(run.steps) if step.attempt == run.attempt)
+    known = (run.attempt, outcome, run.started_at, at, exit_code, detail, run.executor, run.definition, own)
+    told = AttemptRecord(*known, loss)
+    run.earlier = with_attempt(run.earlier, told)
+
+
+def _try_again(state: State, turn: Turn, job: JobState, run: OpenRun, message: RunFinished) -> bool:
+    if message.has_loss and job.job.policy.on_executor_lost is OnExecutorLost.FAIL:
+        return False  # the next attempt would carry out the lost shard, too
+    at = retry_at(job.job.policy.retry, run.attempt - run.losses, turn.now, run.key.run_id)
+    if at is None:
+        return False
+    run.retry_at = at
+    run.lease_until = None
+    _note_attempt(run, message.state, message.at, message.exit_code, message.detail)
+    turn.move(run, RETRYING, detail=message.detail)
+    turn.log("run.retrying", run=run.key.run_id, attempt=run.attempt, retry_at=to_text(at))
+    state.ring.put(at, run)
+    return True
+
+
+def _note_broken(turn: Turn, job: JobState, run: OpenRun, outcome: RunState, message: RunFinished | None) -> None:
+    """Once, when no attempt is left: what a broken constraint leads to is not for a try that is made good."""
+    if message is not None and message.broken:
+        broken(turn, job, run, message.broken, message.detail)
+    elif outcome is TIMED_OUT:
+        broken(turn, job, run, MAX_ALLOWED_RUN_TIME, message.detail if message is not None else "")
+
+
+def _end(
+    state: State,
+    turn: Turn,
+    job: JobState,
+    run: OpenRun,
+    outcome: RunState,
+    detail: str,
+    message: RunFinished | None,
+    at: Instant | None = None,
+) -> None:
+    lane = job.lane_of(run.key)
+    del lane.active[run.key]
+    leave_queue(state, run)
+    note_cancelled(state, turn, run)
+    leads_on = outcome is SUCCEEDED and bool(state.downstream.get(run.key.job_id))
+    turn.move(
+        run,
+        outcome,
+        is_with_batch=leads_on,
+        # A run that went as it should keeps what was said when it was entered: for which step, after which job.
+        detail=None if not detail and outcome is SUCCEEDED and run.attempt == 1 and not run.stop_detail else detail,
+        finished_at=at if message is None else message.at,
+        exit_code=None if message is None else message.exit_code,
+    )
+    if leads_on:
+        announce(state, turn, run)
+    if job.job.constraints:
+        _note_broken(turn, job, run, outcome, message)
+    job.is_outcome_known = True
+    has_failed = outcome not in (SUCCEEDED, CANCELLED)
+    if has_failed is not job.last_failed:
+        job.last_failed = has_failed
+        turn.keep_job(job)
+    if outcome is SUCCEEDED and (job.last_success_at is None or run.key.scheduled_for > job.last_success_at):
+        job.last_success_at = run.key.scheduled_for
+        if job.job.policy.skip_if_successful:
+            turn.keep_job(job)
+    # Runs of a backfill may have waited for the member that this one had.
+    for other in list((job.lanes or {}).values()):
+        if other.waiting:
+            drain(state, turn, job, other)
+    close_lane(job, run.key.origin)

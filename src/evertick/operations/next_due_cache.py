@@ -1,0 +1,81 @@
+"""Caches when each job is due next, so that a query about many jobs does not compute it again."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from evertick.errors import EvertickError
+from evertick.model.instant import Instant
+from evertick.model.schedule import ScheduleSpec
+from evertick.planning.schedules import Schedule, compile_all, next_of
+
+Specs = tuple[ScheduleSpec, ...]
+
+
+class Due(NamedTuple):
+    at: Instant
+    job_id: str
+    action: str = "start"
+
+
+class _Place(NamedTuple):
+    specs: Specs
+    engines: tuple[Schedule, ...]
+    asked_at: Instant
+    next_at: Instant | None
+
+
+class NextDueCache:
+    """Remembers an answer until its time has come. Any thread may ask; the worst is that two work out the same."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, str], _Place] = {}
+
+    def next_of(self, job_id: str, specs: Specs, now: Instant, action: str = "start") -> Instant | None:
+        """The first occurrence after now; None where there is none, or where the schedule cannot be read."""
+        return self._place(job_id, specs, now, action).next_at if specs else None
+
+    def walk(
+        self,
+        jobs: Iterable[tuple[str, str, Specs]],
+        now: Instant,
+        most: int | None = None,
+        *,
+        is_once: bool = False,
+    ) -> Iterator[Due]:
+        """Every occurrence of these jobs after now, in the order of time: ends only if all schedules do.
+
+        With `is_once` the first one of each.
+        Whoever wants at most so many says so: the first so many lie with as many jobs, those that are due first.
+        """
+        heap: list[tuple[Instant, str, str, tuple[Schedule, ...]]] = []
+        for job_id, action, specs in jobs:
+            place = self._place(job_id, specs, now, action)
+            if place.next_at is not None:
+                heap.append((place.next_at, job_id, action, place.engines))
+        if most is not None and most < len(heap):
+            heap = heapq.nsmallest(most, heap)
+        heapq.heapify(heap)
+        while heap:
+            at, job_id, action, engines = heap[0]
+            yield Due(at, job_id, action)
+            following = None if is_once else next_of(engines, at)
+            if following is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (following, job_id, action, engines))
+
+    def _place(self, job_id: str, specs: Specs, now: Instant, action: str) -> _Place:
+        known = self._places.get((job_id, action))
+        is_same = known is not None and known.specs == specs
+        if known is not None and is_same and known.asked_at <= now and (known.next_at is None or now < known.next_at):
+            return known
+        try:
+            engines = known.engines if known is not None and is_same else compile_all(specs)
+        except EvertickError:
+            engines = ()  # its definition is bad, and its own error says so
+        place = _Place(specs, engines, now, next_of(engines, now) if engines else None)
+        self._places[job_id, action] = place
+        return place

@@ -1,0 +1,80 @@
+"""Finds where a failed run can be resumed: which steps can be kept, and when resuming is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from evertick.errors import Conflict
+from evertick.model.job import Job
+from evertick.model.lifecycle import SUCCEEDED, Trigger
+from evertick.model.run import LedgerRow
+from evertick.model.steps import SUCCEEDED as STEP_SUCCEEDED
+from evertick.model.steps import StepRecord, digest_of, read_steps, steps_text
+
+RESUME = "resume_from"
+"""The parameter that only Evertick sets: the earlier run, its attempt, and the steps of it that succeeded."""
+NAMED_MAX = 5
+
+
+def given_params(row: LedgerRow) -> str:
+    """What people gave a run, without what was added to resume it; a backfill keeps its own rule there instead."""
+    if row.trigger is Trigger.BACKFILL or RESUME not in row.params:
+        return "" if row.trigger is Trigger.BACKFILL else row.params
+    given = read_params(row.params)
+    given.pop(RESUME, None)
+    return json.dumps(given) if given else ""
+
+
+def resumed_from(row: LedgerRow) -> str | None:
+    """The run that this one takes up again."""
+    earlier = read_params(row.params).get(RESUME) if RESUME in row.params else None
+    return str(earlier["run"]) if isinstance(earlier, dict) and "run" in earlier else None
+
+
+def resume_params(row: LedgerRow, job: Job | None) -> str:
+    """The parameters of a run that begins at what failed; `Conflict` says why there can be none."""
+    run_id = row.key.run_id
+    whole = f"Next: evertick retry {run_id} repeats all of it"
+    if row.state is SUCCEEDED:
+        raise Conflict(f"nothing failed in {run_id}: it succeeded. {whole}.")
+    if job is None:
+        raise Conflict(f"the job '{row.key.job_id}' has no definition any more, so its steps cannot be taken up.")
+    done = [step for step in read_steps(row.steps) if step.state == STEP_SUCCEEDED]
+    done = [step for step in done if step.digest]  # handlers have none
+    if not done:
+        raise Conflict(f"no step of {run_id} is known to have succeeded, so there is nothing to keep. {whole}.")
+    changed = [step.name for step in done if not _is_same(step, job)]
+    if changed:
+        names = ", ".join(f"'{name}'" for name in changed[:NAMED_MAX]) + (", ..." if len(changed) > NAMED_MAX else "")
+        what = "step" if len(changed) == 1 else "steps"
+        raise Conflict(f"{what} {names} succeeded in {run_id} and changed or went since, in the definition. {whole}.")
+    earlier = {"run": run_id, "attempt": row.attempt, "steps": json.loads(steps_text(map(_kept, done)))}
+    given = read_params(given_params(row))
+    return json.dumps({**given, RESUME: earlier})
+
+
+def read_params(text: str) -> dict[str, Any]:
+    try:
+        given = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return given if isinstance(given, dict) else {}
+
+
+def _is_same(record: StepRecord, job: Job) -> bool:
+    return any(step.name == record.name and digest_of(step) == record.digest for step in job.steps)
+
+
+def _kept(step: StepRecord) -> StepRecord:
+    """What the next run has to know of a step."""
+    return StepRecord(
+        step.name,
+        step.state,
+        started_at=step.started_at,
+        finished_at=step.finished_at,
+        exit_code=step.exit_code,
+        output=step.output,
+        is_output_cut=step.is_output_cut,
+        digest=step.digest,
+    )

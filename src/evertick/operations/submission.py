@@ -1,0 +1,160 @@
+"""Submits requests to the ledger, waits for their answers, and finds which nodes are alive."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from importlib.metadata import version
+from typing import Any
+
+from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.model.bucket import bucket_of
+from evertick.model.instant import Instant
+from evertick.model.job import Job
+from evertick.model.ledger import Batch, JobRecord, Request, RequestKind, nodes_alive
+from evertick.model.params import problem_with
+from evertick.model.run import LedgerRow, RunKey
+from evertick.operations.requests import RequestMessage, message_of
+from evertick.operations.resume_point import RESUME
+from evertick.store import RunFilter, Store
+
+log = logging.getLogger("evertick")
+
+REPORTS_AT_ONCE = 1_000
+LINES_AT_ONCE = 8
+"""Few requests are made for one instant of a job."""
+
+
+def submit(store: Store, *requests: Request) -> None:
+    """Put requests into the ledger; whoever owns the job carries them out and answers there."""
+    if requests:
+        store.commit(Batch(by=f"request/{requests[0].id}", requests=requests))
+
+
+def messages_of(store: Store, requests: Sequence[Request]) -> list[RequestMessage]:
+    """Requests as the loop is told of them; what cannot be read here, such as a newer version's, is refused."""
+    messages: list[RequestMessage] = []
+    answers: dict[str, str] = {}
+    for request in requests:
+        try:
+            messages.append(message_of(request))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            log.warning("request.not_understood id=%s kind=%s reason=%r", request.id, request.kind, error)
+            text = (
+                f"the scheduler, Evertick {version('evertick')}, cannot read this request; was it made by a newer one?"
+            )
+            answers[request.id] = json.dumps({"error": "not-understood", "text": text})
+    if answers:
+        store.commit(Batch(by="request", answers=answers))
+    return messages
+
+
+def forwarded_reports(store: Store, buckets: Collection[int]) -> list[RequestMessage]:
+    """Every report about runs of these buckets that no owner has answered yet."""
+    limit = REPORTS_AT_ONCE
+    while len(found := store.claim(buckets, limit)) == limit:
+        limit *= 4  # the oldest come first, and what else is asked of these jobs is among them
+    return messages_of(store, [request for request in found if request.kind is RequestKind.REPORT])
+
+
+def answer_to(store: Store, request_id: str) -> dict[str, Any] | None:
+    """What the scheduler answered; None until it has. A refusal is raised."""
+    found = store.requests([request_id])
+    if not found or found[0].answer is None:
+        return None
+    answer: dict[str, Any] = json.loads(found[0].answer)
+    if "error" not in answer:
+        return answer
+    reason = f"{answer.get('text') or answer['error']}."
+    if answer["error"] == "not-found":
+        raise NotFound(f"{reason} Next: evertick list shows the jobs there are.")
+    raise Conflict(f"{reason} Next: evertick status {found[0].job_id} shows what is.")
+
+
+def live_nodes(store: Store, now: Instant) -> tuple[str, ...]:
+    """The nodes that gave a sign of life in a ledger that several may share."""
+    return tuple(sorted(nodes_alive(store.lease((), "", 0, now))))
+
+
+def find_record(store: Store, job_id: str, jobs: Mapping[str, Job]) -> JobRecord | None:
+    """What the ledger keeps about a job; None for one that only the folder knows. Neither: the nearest are named."""
+    records = {record.job_id: record for record in store.load([bucket_of(job_id)]).jobs}
+    record = records.get(job_id)
+    if record is None and job_id not in jobs:
+        raise no_such_job(job_id, {*jobs, *(record.job_id for record in store.load().jobs)})
+    return record
+
+
+def no_such_job(job_id: str, known: Iterable[str]) -> NotFound:
+    names = sorted(known)
+    near = tuple(get_close_matches(job_id, names, n=3, cutoff=0.5))
+    hint = "" if near else " Next: evertick list shows the jobs there are." if names else " There are no jobs yet."
+    return NotFound(f"there is no job '{job_id}'.{hint}", near)
+
+
+def read_run_id(text: str) -> RunKey:
+    """The key of a run, as `history` shows it."""
+    job_id, at, _ = text.partition("@")
+    if job_id and at:
+        try:
+            key = RunKey.from_run_id(text)
+            if key.run_id:  # a time out of range could be read, and never be written again
+                return key
+        except (ValueError, OverflowError):
+            pass
+    raise DefinitionError(
+        f"'{text}' is not the id of a run.", hint="Write it as 'evertick history' shows it: job@2026-03-02T09:00:00Z."
+    )
+
+
+def find_run(store: Store, key: RunKey) -> LedgerRow | None:
+    # The line itself begins at its instant: gaps that began before and reach it need not be looked for.
+    rows = store.query(RunFilter(job_ids=[key.job_id], until=key.scheduled_for + 1), limit=LINES_AT_ONCE).rows
+    if len(rows) == LINES_AT_ONCE and rows[-1].key.scheduled_for == key.scheduled_for:
+        rows = lines_at(store, key.job_id, key.scheduled_for)
+    return next((row for row in rows if row.key == key), None)
+
+
+def require_run(store: Store, key: RunKey) -> LedgerRow:
+    row = find_run(store, key)
+    if row is None:
+        near = store.query(RunFilter(job_ids=[key.job_id]), limit=3).rows
+        raise NotFound(f"there is no run '{key.run_id}'.", tuple(row.key.run_id for row in near))
+    return row
+
+
+def lines_at(store: Store, job_id: str, at: Instant) -> Sequence[LedgerRow]:
+    """Every line about one instant of a job: its occurrence, a gap around it, and what somebody asked for then."""
+    return store.query(RunFilter(job_ids=[job_id], since=at, until=at + 1), limit=1_000).rows
+
+
+def params_text(job: Job | None, given: Mapping[str, str]) -> str:
+    """Parameters for a run as JSON, once each is known to be one that the job takes."""
+    if RESUME in given:
+        raise DefinitionError(f"the parameter '{RESUME}' is set by Evertick itself.", field=RESUME)
+    if job is not None:
+        _check_params(job, given)
+    return json.dumps(dict(given)) if given else ""
+
+
+def _check_params(job: Job, given: Mapping[str, str]) -> None:
+    declared = {param.name: param for param in job.work.params}
+    for name, value in given.items():
+        if name not in declared:
+            if not declared:
+                continue  # it is in EVERTICK_RUN_PARAMS, for a job that reads that
+            near = get_close_matches(name, declared, n=1, cutoff=0.5)
+            hint = f"Did you mean '{near[0]}'?" if near else f"It takes: {', '.join(declared)}."
+            raise DefinitionError(f"job '{job.id}' has no parameter '{name}'.", hint=hint, field=name)
+        problem = problem_with(declared[name], value)
+        if problem is not None:
+            raise DefinitionError(f"the parameter '{name}' of job '{job.id}' {problem}.", field=name)
+    for name, param in declared.items():
+        if param.default is None and name not in given:
+            raise DefinitionError(
+                f"the parameter '{name}' of job '{job.id}' has no default.",
+                hint=f"Give it: --param {name}=VALUE.",
+                field=name,
+            )

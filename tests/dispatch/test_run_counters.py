@@ -1,0 +1,61 @@
+"""Whether the number of runs in each state is what a recount would give."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evertick.dispatch.facts import Withdrawn
+from evertick.dispatch.run_counters import RunCounters
+from evertick.loop.messages import BucketsGained, BucketsLost
+from evertick.model.bucket import BUCKETS, bucket_of
+from evertick.model.instant import SECOND
+from evertick.model.ledger import Snapshot
+from evertick.model.lifecycle import OPEN, PLANNED, RUNNING, SKIPPED, RunState, SkipReason, Trigger
+from evertick.model.run import Change, Entry, LedgerRow, RunKey
+
+NINE = 1_772_442_000 * SECOND
+ALL = BucketsGained(dict.fromkeys(range(BUCKETS), 1), Snapshot())
+
+jobs = st.sampled_from("abcdef")
+keys = st.builds(RunKey, jobs, st.integers(NINE, NINE + 3))
+changes = st.builds(Change, keys, st.sampled_from(RunState), st.just(NINE))
+entries = st.builds(Entry, keys, st.just(PLANNED), st.just(Trigger.SCHEDULER), st.just(NINE))
+withdrawn = st.builds(Withdrawn, st.lists(keys, max_size=3))
+
+
+@given(st.lists(st.one_of(changes, entries, withdrawn), max_size=60))
+def test_it_is_what_a_recount_gives(facts):
+    census, states = RunCounters(), {}
+    census([ALL, *facts])
+    for fact in facts:
+        if isinstance(fact, Withdrawn):
+            for key in fact.keys:
+                states.pop(key, None)
+        elif fact.state in OPEN:
+            states[fact.key] = fact.state
+        else:
+            states.pop(fact.key, None)
+    counted = Counter(states.values())
+    assert census.open_runs == {str(state): counted[state] for state in RunState if state in OPEN}
+
+
+def test_what_was_open_when_the_buckets_came_is_counted_and_gone_when_they_go():
+    row = LedgerRow(RunKey("a", NINE), RUNNING, Trigger.SCHEDULER, NINE, "n")
+    census = RunCounters()
+    census([BucketsGained({bucket_of("a"): 1}, Snapshot(open_runs=[row]))])
+    assert census.open_runs["running"] == 1
+    census([BucketsLost({bucket_of("a"): 1}, is_fenced=True)])
+    assert (census.open_runs["running"], census.buckets_lost) == (0, 1)
+    # It goes on here, and is another node's to count.
+    census([Change(RunKey("a", NINE + 1), RUNNING, NINE)])
+    assert census.open_runs["running"] == 0
+
+
+def test_a_gap_is_counted_as_one_and_is_no_open_run():
+    census = RunCounters()
+    census([ALL, Entry(RunKey("a", NINE), SKIPPED, Trigger.SCHEDULER, NINE, SkipReason.CAP, NINE + 9, 10)])
+    assert census.gaps == 1
+    assert set(census.open_runs.values()) == {0}

@@ -1,0 +1,137 @@
+"""Does every line reach the keeper whole and in its order, whoever sends it and however slowly it reads?"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from evertick.executors import wire
+from evertick.executors.keeper_client import KeeperClient
+from evertick.executors.settings import KeeperSettings
+from tests.executors.contract import PATIENCE_SECONDS
+
+SENDERS, LINES = 4, 12
+LONG = "x" * 300_000
+"""More than a socket takes at once: of some lines only a part is written, and the rest must follow it."""
+
+
+class SlowKeeper:
+    """Greets, and reads nothing until it is told to."""
+
+    def __init__(self, folder) -> None:
+        self._listening = wire.listen(folder)
+        self._listening.setblocking(True)
+        self.may_read = threading.Event()
+        self.rows: list[list[object]] = []
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        peer, _ = self._listening.accept()
+        with peer:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            peer.sendall(wire.line(wire.HELLO, wire.PROTOCOL, os.getpid(), "one"))
+            self.may_read.wait(PATIENCE_SECONDS)
+            rest = b""
+            while data := peer.recv(65_536):
+                *rows, rest = (rest + data).split(b"\n")
+                self.rows += [wire.words_of(row) for row in rows]
+
+    def wait(self) -> None:
+        """Until whoever spoke has gone."""
+        self._thread.join(PATIENCE_SECONDS)
+        self._listening.close()
+
+
+@pytest.fixture
+def keeper(tmp_path):
+    return SlowKeeper(tmp_path)
+
+
+@pytest.fixture
+def link(tmp_path):
+    greeted = threading.Event()
+    told = (lambda *_: greeted.set(), lambda *_: None, lambda *_: None, lambda: False, lambda _: True)
+    link = KeeperClient(tmp_path, tmp_path, KeeperSettings(), {}, *told)
+    link.start()
+    link.wake()
+    return link, greeted
+
+
+@pytest.mark.parametrize("when", ["at once", "when it has filled up"])
+def test_lines_of_many_threads_arrive_whole_and_in_order(keeper, link, when):
+    link, greeted = link
+    assert greeted.wait(PATIENCE_SECONDS)
+    if when == "at once":
+        keeper.may_read.set()
+
+    def send(number: int) -> None:
+        for count in range(LINES):
+            # Both ways to send, mixed: neither may overtake or cut into the other.
+            (link.send_now if (number + count) % 3 else link.send)(wire.line("told", number, count, LONG))
+
+    senders = [threading.Thread(target=send, args=(number,)) for number in range(SENDERS)]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join(PATIENCE_SECONDS)
+    keeper.may_read.set()
+    link.close(PATIENCE_SECONDS)
+    keeper.wait()
+    told = [row for row in keeper.rows if row[0] == "told"]
+    assert len(told) == SENDERS * LINES
+    for number in range(SENDERS):
+        assert [row[2] for row in told if row[1] == number] == list(range(LINES))
+
+
+class Interrupted(socket.socket):
+    """Takes a part of a line that is written at once, while another thread sends a line of its own."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def send(self, data, flags=0):
+        if self.meanwhile is None or threading.current_thread() is not threading.main_thread():
+            return super().send(data, flags)
+        self.meanwhile()
+        return super().send(data[:7], flags)
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    connect = wire.connect
+    monkeypatch.setattr(wire, "connect", lambda folder: Interrupted(fileno=connect(folder).detach()))
+
+
+def test_a_line_that_was_written_in_part_goes_on_before_any_other(interrupted, keeper, link):
+    link, greeted = link
+    assert greeted.wait(PATIENCE_SECONDS)
+    keeper.may_read.set()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while link._open is None:
+        assert time.monotonic() < deadline, "the link never opened"
+        time.sleep(0.001)
+    link._open.meanwhile = lambda: link.send(wire.line("told", "other"))
+    link.send_now(wire.line("told", "first"))
+    link.close(PATIENCE_SECONDS)
+    keeper.wait()
+    assert [row for row in keeper.rows if row[0] == "told"] == [["told", "first"], ["told", "other"]]
+
+
+def test_whoever_speaks_into_a_closed_link_writes_nowhere_else(keeper, link):
+    link, greeted = link
+    assert greeted.wait(PATIENCE_SECONDS)
+    keeper.may_read.set()
+    link.close(PATIENCE_SECONDS)
+    pipes = [os.pipe() for _ in range(4)]  # they have the numbers that the link gave back
+    link.send_now(wire.line("told", 1))
+    link.send(wire.line("told", 2))
+    for reader, writer in pipes:
+        os.close(writer)
+        assert os.read(reader, 10) == b""
+        os.close(reader)
+    keeper.wait()
