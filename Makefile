@@ -30,7 +30,7 @@ web: $(PAGE) ## build the page into src/evertick/web/static
 
 test: $(DEV) $(PAGE) ## provision what the tests need, run everything
 	@$(BIN)/python -m tests.provision
-	$(PYTEST) -n auto --dist worksteal
+	$(PYTEST) -n auto --dist loadfile
 
 test-kubernetes: $(DEV) ## build (once) and start a real cluster, run the tests that need one; as root
 	@$(BIN)/python -m tests.kubernetes.binaries >/dev/null
@@ -45,7 +45,7 @@ lint: $(DEV) ## format, lint, types
 	$(BIN)/mypy
 
 check: lint ## what lint does, architecture, fast tests: about a minute
-	$(PYTEST) -n auto -q -m "not slow" --hypothesis-profile quick --dist worksteal
+	$(PYTEST) -n auto -q -m "not slow" --hypothesis-profile quick --dist loadfile
 
 format: $(DEV) ## rewrite the code in the house format
 	$(BIN)/ruff format .

@@ -1,0 +1,70 @@
+"""In which order the workers take the files of the suite, and which files one of them takes together.
+
+The files that take longest come first and those without a slow test last, so that all workers end at about the same
+time. What a file has in common (a server, a browser, a fleet) is made once: one worker runs all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+# By what they took, and those that wait for leases and processes between those that compute.
+LONG = (
+    *(
+        "tests/fleet/test_faults",
+        "tests/web/test_ribbon",
+        "tests/processes/test_runs_kept",
+        "tests/simulator/test_seeds",
+    ),
+    *("tests/web/test_actions", "tests/processes/test_rolling_upgrade", "tests/test_docs", "tests/fleet/test_members"),
+    *(
+        "tests/processes/test_takeover",
+        "tests/stores/test_contract",
+        "tests/simulator/test_checker",
+        "tests/api/test_server",
+    ),
+    *("tests/library/test_servers", "tests/crash/test_crash_points", "tests/executors/kubernetes/test_executor"),
+    *("tests/test_packaging", "tests/processes/test_queues", "tests/library/test_survival", "tests/cli/test_serve"),
+    *("tests/executors/test_local", "tests/fleet/test_member_logs", "tests/fleet/test_certificates"),
+    *("tests/executors/test_keeper_faults", "tests/fleet/test_nodes", "tests/fleet/test_storm"),
+    *(
+        "tests/cli/test_both_ways",
+        "tests/processes/test_kills",
+        "tests/loop/test_delivery",
+        "tests/stores/test_contract",
+    ),
+)
+TOGETHER = {
+    "tests/web/test_pages": "tests/web/test_ribbon",
+    "tests/web/test_pictures": "tests/web/test_ribbon",
+    "tests/web/test_shell": "tests/web/test_actions",
+    "tests/web/test_site": "tests/web/test_actions",
+}
+"""Files that one worker runs after another: they look at one and the same house."""
+
+
+class FilesTogether(LoadScopeScheduling):
+    """Gives a worker a whole file, or several that go together, in the order in which they were collected."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = _file_of(nodeid)
+        return TOGETHER.get(file, file)
+
+
+def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The items of the longest files first, then those of files with slow tests."""
+    slow = {_file_of(item.nodeid) for item in items if item.get_closest_marker("slow") is not None}
+
+    def place(item: pytest.Item) -> int:
+        file = _file_of(item.nodeid)
+        leader = TOGETHER.get(file, file)
+        return LONG.index(leader) if leader in LONG else len(LONG) + (leader not in slow)
+
+    return sorted(items, key=place)
+
+
+def _file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0].removesuffix(".py")
