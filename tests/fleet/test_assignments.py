@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ import pytest
 
 from evertick.errors import SettingsError
 from evertick.executors import wire
-from evertick.executors.fleet import messages
+from evertick.executors.fleet import log_copy, messages
 from evertick.executors.fleet.assignments import AGAIN_SECONDS, Assignments
 from evertick.executors.fleet.log_copy import LogCopies
 from evertick.executors.fleet.member import MemberPlugin
@@ -358,6 +359,42 @@ def test_nobody_else_can_write_into_its_log(line, tmp_path):
     assert line.logs.read_log(KEY, 1, "main").data == b"mine\n"
 
 
+def test_a_line_that_is_nested_without_end_is_no_line():
+    with pytest.raises(ValueError, match="nested too deeply"):
+        messages.rows_of(b"[" * 100_000)
+
+
+def test_a_log_without_end_fills_no_disk(line, monkeypatch):
+    monkeypatch.setattr(log_copy, "LOG_MAX", 2 * messages.PIECE)
+    monkeypatch.setattr(log_copy, "ATTEMPT_MAX", 4 * messages.PIECE)
+    monkeypatch.setattr(log_copy, "LOGS_MAX", 3)
+    line.connect("ex-a").launch()
+    piece = base64.b64encode(b"x" * messages.PIECE).decode()
+    for number in range(5):
+        for at in range(4):
+            line.say("ex-a", messages.LOG, f"step-{number}", at * messages.PIECE, piece, False)
+    found = {file.step: file.size // messages.PIECE for file in line.logs.list_logs(KEY)}
+    assert found == {"step-0": 2, "step-1": 2}
+    line.say("ex-a", messages.LOG, "step-2", 0, "", False)
+    line.say("ex-a", messages.LOG, "step-3", 0, "", False)
+    assert len(line.logs.list_logs(KEY)) == 3
+
+
+def test_a_piece_that_cannot_be_written_is_not_asked_for_at_once(line, monkeypatch):
+    line.connect("ex-a").launch()
+    piece = base64.b64encode(b"x" * messages.PIECE).decode()
+    line.say("ex-a", messages.LOG, "main", 0, piece, False)
+    assert ("ex-a", [messages.LOGS, *KEY, 1, {"main": messages.PIECE}]) in line.told
+    line.told.clear()
+    monkeypatch.setattr(log_copy, "_put", no_room)
+    line.say("ex-a", messages.LOG, "main", messages.PIECE, piece, False)
+    assert line.told == []
+
+
+def no_room(*_, **__):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_the_log_of_an_attempt_that_was_given_up_is_fetched_when_its_member_is_back(line):
     line.connect("ex-a").launch()
     line.say("ex-a", wire.STARTED, NINE)
@@ -506,6 +543,8 @@ def said(verb: str, *rest: object) -> bytes:
         pytest.param(said("finished", NINE, "succeeded", 0, "", 1, [1]), id="steps that are no text"),
         pytest.param(said("steps", 7), id="steps that are a number"),
         pytest.param(said("call", "a", 1, ["b"], "", True), id="a run of no job"),
+        pytest.param(said("call", "a", 1, "b", "[" * 100_000, True), id="parameters that are nested without end"),
+        pytest.param(said("call", "a", 1, "b", '{"N": [[1]]}', True), id="parameters that are not plain"),
         pytest.param(said("hang_up", "a", "1", "b"), id="no try of a step"),
         pytest.param(json.dumps(["started", "other", "now", "", 1, NINE]).encode(), id="a stranger without a time"),
     ],

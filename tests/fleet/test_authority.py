@@ -8,6 +8,7 @@ import pytest
 from cryptography import x509
 
 from evertick.errors import Conflict, NotFound, SettingsError
+from evertick.executors.fleet import authority as authority_module
 from evertick.executors.fleet.authority import OVERLAP_US, Authority, fingerprint_of
 from evertick.executors.fleet.certs import Place, new_request, place_of
 from evertick.executors.fleet.enrolment import Token
@@ -97,6 +98,19 @@ def test_what_replaces_a_certificate_ends_it_a_little_later(authority):
     old, new = authority.list_certificates()
     assert old.revoked_at == new.issued_at + OVERLAP_US
     assert new.revoked_at == 0
+
+
+def test_a_certificate_is_renewed_while_it_is_good_and_not_without_end(authority, monkeypatch):
+    monkeypatch.setattr(authority_module, "RENEWED_MAX", 2)
+    authority.sign(new_request("x").csr, Role.MEMBER, "ex-a")
+    (first,) = authority.list_certificates()
+    for _ in range(2):
+        assert identity_in(authority.renew(new_request("x").csr, first.serial)) == ["evertick:member:ex-a"]
+    with pytest.raises(Conflict, match="too often"):
+        authority.renew(new_request("x").csr, first.serial)
+    authority.revoke("ex-a")
+    with pytest.raises(Conflict, match="was revoked"):
+        authority.renew(new_request("x").csr, first.serial)
 
 
 def test_revoking_what_is_not_there_says_so(authority):

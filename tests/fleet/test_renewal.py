@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from evertick.errors import Conflict, ExecutorUnavailable
 from evertick.executors.fleet import authority as authority_module
 from evertick.executors.fleet.authority import Authority, fingerprint_of
 from evertick.executors.fleet.certs import Place
-from evertick.executors.fleet.enrolment import EnrolmentServer, enrol
+from evertick.executors.fleet.enrolment import EnrolmentServer, ask_trust, enrol
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.hub_folder import place_in, provide
 from evertick.executors.fleet.identity import Role
@@ -112,6 +115,23 @@ def test_a_revoked_certificate_is_not_renewed(hub, tmp_path, at):
     hub.authority.revoke("ex-a")
     with pytest.raises(Conflict, match="revoked"):
         look_after(tmp_path / "ex-a")
+
+
+def test_the_port_answers_again_when_there_are_descriptors(hub, tmp_path):
+    certificates = hub.authority.issue(tmp_path / "ex-a", Role.MEMBER, "ex-a", place=hub.place)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as first, socket.socket() as second:
+        lowest = os.dup(first.fileno())
+        os.close(lowest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
+        try:
+            # The one for which a descriptor was taken before it came, and one for which there is none.
+            first.connect(("127.0.0.1", hub.place.join_port))
+            second.connect(("127.0.0.1", hub.place.join_port))
+            assert first.recv(1) == b""
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert ask_trust(hub.place, certificates) == hub.authority.ca
 
 
 class TestRotationOfTheAuthority:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from evertick.loop import subruns
 from evertick.loop.decide import decide
 from evertick.loop.effects import LookUp
 from evertick.loop.messages import (
@@ -35,6 +36,7 @@ from tests.loop.harness import FOREVER, World, at, job, world
 
 PARENT = RunKey("a", at("09:00"))
 WANTED = SubRunWanted(PARENT, 1, "call", 1, "b", '{"N": "1"}')
+FROM_MEMBER = WANTED._replace(is_from_member=True)
 CHILD = sub_run_key("b", PARENT, 1, "call", 1)
 LONG = Act(lasts_us=10 * MINUTE)
 
@@ -245,14 +247,14 @@ class TestAMemberOfTheFleet:
         return here
 
     def test_the_run_that_its_step_is_is_made(self, here):
-        here.say(WANTED)
+        here.say(FROM_MEMBER)
         assert here.started("b") == ["09:00"]
 
     @pytest.mark.parametrize(
         "wanted",
         [
-            pytest.param(WANTED._replace(job_id="c"), id="another job"),
-            pytest.param(WANTED._replace(step="other"), id="by a step that there is not"),
+            pytest.param(FROM_MEMBER._replace(job_id="c"), id="another job"),
+            pytest.param(FROM_MEMBER._replace(step="other"), id="by a step that there is not"),
         ],
     )
     def test_it_cannot_have_any_other_run_made(self, here, wanted):
@@ -261,8 +263,26 @@ class TestAMemberOfTheFleet:
         assert here.rows("b") == here.rows("c") == []
         assert [end.state for end in told(here)] == [FAILED]
 
+    @pytest.mark.parametrize("is_deleted", [True, False])
+    def test_it_gains_nothing_when_its_job_is_deleted_or_runs_elsewhere_by_now(self, here, is_deleted):
+        if is_deleted:
+            here.delete("a")
+            here.run_for(2 * MINUTE)
+        else:
+            here.define(job("a", on_executor_lost=OnExecutorLost.FAIL))
+        here.say(FROM_MEMBER._replace(job_id="c"))
+        here.run_for(5 * SECOND)
+        assert here.rows("c") == []
+
+    def test_the_loop_does_not_go_through_all_the_runs_that_it_names(self, here, monkeypatch):
+        asked = []
+        monkeypatch.setattr(subruns, "_is_its_own", lambda run_id, *_: asked.append(run_id))
+        steps = [StepRecord(name, "lost", sub_run="c@x") for name in ("call", "other") for _ in range(1_000)]
+        here.say(RunLost(PARENT, 1, "gone", steps_text(steps)))
+        assert asked == ["c@x"]
+
     def test_it_can_say_after_a_restart_which_run_it_waits_for(self, here):
-        here.say(WANTED._replace(number=3))
+        here.say(FROM_MEMBER._replace(number=3))
         here.restart(after=SECOND)
         child = sub_run_key("b", PARENT, 1, "call", 3)
         here.say(RunLost(PARENT, 1, "gone", steps_text([StepRecord("call", "lost", sub_run=child.run_id)])))

@@ -21,6 +21,7 @@ RECORDS = st.builds(
     detail=TEXTS,
     output=st.none() | TEXTS,
     has_log=st.booleans(),
+    **dict.fromkeys(("finished_at", "user_us", "system_us", "max_rss_bytes"), st.integers(0, 2**50)),
 )
 
 
@@ -36,6 +37,8 @@ def test_what_is_written_is_read_back(records):
         pytest.param("{", id="half of it"),
         pytest.param('{"name": "a"}', id="no list"),
         pytest.param('[1, {"name": "a"}]', id="no steps"),
+        pytest.param("[" * 100_000, id="nested without end"),
+        pytest.param(f'[{{"name": "a", "state": "failed", "started_at": {10**30}}}]', id="a time beyond all times"),
     ],
 )
 def test_a_text_that_is_none_of_ours_is_no_steps(text):

@@ -14,6 +14,7 @@ from evertick.errors import SchedulerLockError, StoreUnavailable
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, LAUNCHING, RUNNING, SUCCEEDED, TIMED_OUT, SkipReason
 from evertick.model.run import RunKey
+from evertick.model.steps import StepRecord, steps_text
 from evertick.store import Batch, JobRecord
 from evertick.stores import files_fold
 from evertick.stores.files import FilesStore
@@ -285,6 +286,13 @@ class TestStateFile:
         name, _, suffix = schedule_id.rpartition("-")
         assert name == "daily-report"
         assert len(bytes.fromhex(suffix)) == 3
+
+    def test_no_output_of_a_step_stops_it(self, store, pipeline):
+        self.run(
+            store, NINE, SUCCEEDED, attempt=1, steps=steps_text([StepRecord("a", "succeeded", output="[" * 4_000)])
+        )
+        store.flush(TEN)
+        assert state(pipeline)["stats"]["successfulRuns"] == 1
 
     @pytest.mark.parametrize(
         ("record", "run", "status"),

@@ -7,7 +7,6 @@ again for anything else. A signed call that is sent twice is one request.
 from __future__ import annotations
 
 import hmac
-import json
 import logging
 import os
 import re
@@ -25,6 +24,7 @@ from evertick.api.sessions import is_same
 from evertick.errors import DefinitionError, SettingsError
 from evertick.model.ids import digest
 from evertick.model.instant import SECOND
+from evertick.model.plain_json import parse_json
 from evertick.operations.tokens import Role
 from evertick.settings.secrets import reveal
 
@@ -102,8 +102,8 @@ def _params(body: bytes) -> dict[str, str]:
     if not body.strip():
         return {}
     try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
+        data = parse_json(body)
+    except ValueError:
         raise DefinitionError("the body is not JSON.", hint='Send {"params": {"NAME": "value"}}, or nothing.') from None
     given = data.get("params", {}) if isinstance(data, dict) else {}
     if (

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from evertick.dispatch.feed import Feed
+from evertick.model.plain_json import parse_json
 
 log = logging.getLogger("evertick.control")
 
@@ -261,8 +262,8 @@ async def _discard(reader: asyncio.StreamReader) -> None:
 
 def _question(line: bytes) -> Mapping[str, Any]:
     try:
-        asked = json.loads(line)
-    except (ValueError, RecursionError):
+        asked = parse_json(line)
+    except ValueError:
         return {}
     return asked if isinstance(asked, dict) else {}
 

@@ -22,6 +22,7 @@ from typing import IO, Any, NamedTuple
 
 from evertick.executors.context import RunContext
 from evertick.executors.function import clipped
+from evertick.model.plain_json import parse_json
 
 CHILD = "EVERTICK_CHILD"
 """Set in the environment of such a process: no scheduler starts in it."""
@@ -197,7 +198,7 @@ class ChildProcess:
 
     def _judge(self, code: int | None) -> Said:
         try:
-            said = json.loads(self._said)
+            said = parse_json(self._said)
             return Said(bool(said["is_success"]), clipped(str(said["detail"])), code)
         except (ValueError, KeyError, TypeError):
             how = "an unknown exit code" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import threading
 import time
@@ -28,6 +27,7 @@ from evertick.executors.function_run import FunctionRun, Outcome, Ticket
 from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT, RunState
 from evertick.model.loss import LossReason
+from evertick.model.plain_json import parse_json
 from evertick.model.report import LaunchRefused, Report, RunFinished, RunLost, RunStarted, RunUnknown
 from evertick.model.run import RunKey
 
@@ -369,7 +369,7 @@ def _called(run: FunctionRun) -> Coroutine[Any, Any, Any]:
 def _params(text: str) -> Mapping[str, str]:
     """What was given with the request; a backfill's own rule is no parameter of the job."""
     try:
-        found = json.loads(text) if text else {}
+        found = parse_json(text) if text else {}
     except ValueError:
         return {}
     return {name: value for name, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from evertick.model.plain_json import parse_json
+
 PAYLOAD_FD = 3
 """Where a program finds what it was handed beside its arguments."""
 RESULT_FD = 4
@@ -51,7 +53,7 @@ class Word(NamedTuple):
     def decode(cls, data: bytes) -> Word:
         """Nothing, where the program was ended before it could say a word."""
         try:
-            why, is_lost = json.loads(data)
+            why, is_lost = parse_json(data)
         except (ValueError, TypeError):
             return cls()
         return cls(str(why), bool(is_lost))

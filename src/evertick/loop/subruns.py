@@ -55,12 +55,15 @@ def _key_of(state: State, message: SubRunWanted | SubRunUnwanted) -> RunKey:
 
 
 def _may_ask(state: State, message: SubRunWanted) -> bool:
-    """A member of the fleet is believed about the runs it was given; it may not start others by their name."""
-    parent = state.jobs.get(message.key.job_id)
-    if parent is None or not parent.job.routing.has_members:
+    """A member of the fleet is believed about the runs it was given; it may not start others by their name.
+
+    Also not when the job that it has an attempt of was deleted, or runs elsewhere by now.
+    """
+    if not message.is_from_member:
         return True
+    parent = state.jobs.get(message.key.job_id)
     asked = (message.step, message.job_id)
-    return any(
+    return parent is not None and any(
         isinstance(step.kind, SubJob) and (step.name, step.kind.job_id) == asked for step in parent.job.work.all_steps
     )
 
@@ -148,11 +151,16 @@ def _waited_for(state: State, run: OpenRun) -> list[RunKey]:
     """The runs that an attempt still waits for, by what its steps say and by what was asked of us."""
     found = {one.key for one in state.sub_runs.values() if one.wanted.key == run.key and one.wanted.waits}
     if '"sub_run"' in run.steps:
-        for step in read_steps(run.steps):
-            if not step.sub_run or step.state in (STEP_SUCCEEDED, STEP_FAILED):
-                continue
-            if executor_of(run.executor) != FLEET or _is_its_own(step.sub_run, run, step.name):
-                found.add(RunKey.from_run_id(step.sub_run))
+        waiting = [
+            one for one in read_steps(run.steps) if one.sub_run and one.state not in (STEP_SUCCEEDED, STEP_FAILED)
+        ]
+        if executor_of(run.executor) == FLEET:
+            # A member may name as many as it likes: only those are looked at that a step of the job could be.
+            job = state.jobs.get(run.key.job_id)
+            names = {one.name for one in job.job.work.all_steps if isinstance(one.kind, SubJob)} if job else set()
+            by_name = {one.name: one for one in waiting if one.name in names}
+            waiting = [one for one in by_name.values() if _is_its_own(one.sub_run, run, one.name)]
+        found.update(RunKey.from_run_id(one.sub_run) for one in waiting)
     return sorted(found)
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from evertick.model.instant import Instant
+from evertick.model.plain_json import parse_json
 from evertick.model.steps import StepRecord, cut, read_step, step_plain
 
 ATTEMPTS_MAX: Final = 20
@@ -47,7 +48,7 @@ def with_attempt(text: str, ended: AttemptRecord) -> str:
 def read_attempts(text: str) -> tuple[AttemptRecord, ...]:
     """The records that `with_attempt` wrote, oldest first; what cannot be one is passed over."""
     try:
-        plain = json.loads(text) if text else []
+        plain = parse_json(text) if text else []
     except ValueError:
         return ()
     found = plain if isinstance(plain, list) else []

@@ -95,6 +95,8 @@ class SubRunWanted(NamedTuple):
     params: str
     """JSON, or empty."""
     waits: bool = True
+    is_from_member: bool = False
+    """Whether a member of the fleet says so: it may only ask for runs that a step of the job names."""
 
 
 class SubRunUnwanted(NamedTuple):

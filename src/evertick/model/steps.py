@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from evertick.model.instant import Instant
+from evertick.model.plain_json import parse_json
 from evertick.model.work import Step
 from evertick.model.work_json import plain_of
 
@@ -61,6 +62,7 @@ _KINDS: Final = {
     **dict.fromkeys(("started_at", "finished_at", "exit_code"), int | None),
 }
 """What each must be: the text may come from another machine."""
+_NUMBER_MAX: Final = 2**53
 _FIGURES: Final = ("user_us", "system_us", "max_rss_bytes", "started_at", "finished_at")
 
 
@@ -79,7 +81,7 @@ def steps_text(records: Iterable[StepRecord]) -> str:
 def read_steps(text: str) -> tuple[StepRecord, ...]:
     """The records that `steps_text` wrote; what cannot be one is passed over, fields of a later version too."""
     try:
-        plain = json.loads(text) if text else []
+        plain = parse_json(text) if text else []
     except ValueError:
         return ()
     found = plain if isinstance(plain, list) else []
@@ -91,7 +93,12 @@ def read_step(plain: object) -> StepRecord | None:
     if not isinstance(plain, dict) or not {"name", "state"} <= plain.keys():
         return None
     found = {name: value for name, value in plain.items() if name in _DEFAULTS}
-    return StepRecord(**found) if all(isinstance(found[name], _KINDS[name]) for name in found) else None
+    return StepRecord(**found) if all(_can_be(name, value) for name, value in found.items()) else None
+
+
+def _can_be(name: str, value: object) -> bool:
+    # A number that is no time of the ledger's cannot be shown as one.
+    return isinstance(value, _KINDS[name]) and (not isinstance(value, int) or -_NUMBER_MAX <= value <= _NUMBER_MAX)
 
 
 def digest_of(step: Step) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
@@ -12,6 +11,7 @@ from evertick.model.facts import Wait, read_facts
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import LOST, RETRYING
 from evertick.model.loss import LossReason, read_loss
+from evertick.model.plain_json import parse_json
 from evertick.model.run import LedgerRow
 from evertick.model.steps import RUNNING as STEP_RUNNING
 from evertick.model.steps import StepRecord, read_steps
@@ -151,6 +151,6 @@ def node_of(row: LedgerRow) -> str:
 
 def _params(text: str) -> object:
     try:
-        return json.loads(text) if text else None
+        return parse_json(text) if text else None
     except ValueError:
         return text

@@ -8,6 +8,7 @@ from typing import Any
 from evertick.errors import Conflict
 from evertick.model.job import Job
 from evertick.model.lifecycle import SUCCEEDED, Trigger
+from evertick.model.plain_json import parse_json
 from evertick.model.run import LedgerRow
 from evertick.model.steps import SUCCEEDED as STEP_SUCCEEDED
 from evertick.model.steps import StepRecord, digest_of, read_steps, steps_text
@@ -56,7 +57,7 @@ def resume_params(row: LedgerRow, job: Job | None) -> str:
 
 def read_params(text: str) -> dict[str, Any]:
     try:
-        given = json.loads(text) if text else {}
+        given = parse_json(text) if text else {}
     except ValueError:
         return {}
     return given if isinstance(given, dict) else {}

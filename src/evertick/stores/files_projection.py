@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import MILLISECOND, Instant, from_text, to_datetime, to_text
 from evertick.model.lifecycle import ACTIVE, CANCELLED, SUCCEEDED, JobStatus, RunState
+from evertick.model.plain_json import parse_json
 from evertick.model.run import LedgerRow
 from evertick.model.steps import read_steps
 from evertick.store import JobRecord
@@ -207,7 +208,7 @@ def _result_of(row: LedgerRow) -> tuple[str | None, int | None]:
     """What the last step of a pipeline handed on."""
     for step in read_steps(row.steps):
         try:
-            told = json.loads(step.output or "")
+            told = parse_json(step.output or "")
         except ValueError:
             continue
         if isinstance(told, dict) and isinstance(told.get("itemsProcessed"), int):

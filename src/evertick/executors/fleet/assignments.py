@@ -260,7 +260,7 @@ class Assignments:
                 self._report(StepsSeen(task.key, task.attempt, validation.steps_of(rest[0])))
             case wire.CALL:
                 # The shards of a broadcast ask for the same run: it is made once for all of them.
-                self._report(SubRunWanted(task.key, task.attempt, *validation.call_of(rest)))
+                self._report(SubRunWanted(task.key, task.attempt, *validation.call_of(rest), is_from_member=True))
             case wire.HANG_UP:
                 self._report(SubRunUnwanted(task.key, task.attempt, *validation.hang_up_of(rest)))
             case wire.FINISHED:

@@ -42,6 +42,8 @@ AUTHORITY_LIFETIME_US = 10 * 365 * DAY
 INVITATION_US = 24 * HOUR
 OVERLAP_US = HOUR
 """How long a certificate is still good when its owner has a newer one: connections that are open end by themselves."""
+RENEWED_MAX = 20
+"""Certificates of one role and name that are good side by side: more would only fill the record."""
 KEPT_US = 30 * DAY
 """How long what is over stays in the record."""
 OWN = ((Role.HUB, "hub"), (Role.SCHEDULER, "scheduler"))
@@ -217,6 +219,20 @@ class Authority:
         check_name(name)
         with self._changing() as change:
             return change.sign(csr, role, name, hosts, renews=renews)
+
+    def renew(self, csr: bytes, serial: str) -> bytes:
+        """A certificate in the place of one that is good, for the same role and name."""
+        with self._changing() as change:
+            good = [one for one in change.issued if one.serial == serial and one.is_good(change.at)]
+            if not good:
+                raise Conflict("that certificate was revoked, or is not in the record of this fleet.")
+            role, name = good[0].role, good[0].name
+            if (
+                sum((one.role, one.name) == (role, name) and one.is_good(change.at) for one in change.issued)
+                > RENEWED_MAX
+            ):
+                raise Conflict("it was renewed too often within an hour.")
+            return change.sign(csr, role, name, renews=True)
 
     def issue(
         self, folder: Path, role: Role, name: str, hosts: Sequence[str] = (), place: Place | None = None

@@ -34,8 +34,10 @@ LINE_MAX = 32 * 1024
 SECONDS = 10.0
 LIMIT_SECONDS = 20.0
 AT_ONCE = 16
-_END = "-----END CERTIFICATE-----"
 """Connections that are answered side by side; others wait."""
+PAUSE_SECONDS = 0.2
+"""Before the next one is accepted, when this process has no descriptor left for it."""
+_END = "-----END CERTIFICATE-----"
 
 
 class Token(NamedTuple):
@@ -63,6 +65,7 @@ class EnrolmentServer:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, port), family=family)
         self.port = int(self._socket.getsockname()[1])
+        self._is_closed = False
         self._places = threading.BoundedSemaphore(AT_ONCE)
         self._thread = threading.Thread(target=self._accept, name="evertick-enrolment", daemon=True)
 
@@ -70,6 +73,10 @@ class EnrolmentServer:
         self._thread.start()
 
     def close(self) -> None:
+        self._is_closed = True
+        # Not closed alone: a thread that waits in accept() would go on waiting.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def _accept(self) -> None:
@@ -77,8 +84,13 @@ class EnrolmentServer:
             self._places.acquire()
             try:
                 plain, address = self._socket.accept()
-            except OSError:
-                return
+            except OSError as error:
+                self._places.release()
+                if self._is_closed:
+                    return
+                log.warning("enrolment.not_accepted reason=%s", error)
+                time.sleep(PAUSE_SECONDS)
+                continue
             threading.Thread(target=self._serve, args=(plain, address[0]), daemon=True).start()
 
     def _serve(self, plain: socket.socket, address: str) -> None:
@@ -124,9 +136,8 @@ class EnrolmentServer:
                 case {"ask": "join", "token": str(secret), "name": str(name), "csr": str(csr)}:
                     cert = self._authority.redeem(secret, name, csr.encode())
                 case {"ask": "renew", "csr": str(csr)} if peer is not None:
-                    self._check_good(peer)
                     name = peer.name
-                    cert = self._authority.sign(csr.encode(), peer.role, name, renews=True)
+                    cert = self._authority.renew(csr.encode(), peer.serial)
                 case _:
                     return {"refused": "this is asked in another way."}
         except EvertickError as error:

@@ -9,14 +9,22 @@ import contextlib
 import logging
 import os
 from pathlib import Path
+from typing import Final
 
 from evertick.executors.keeper.attempt_state import Ticket
 from evertick.executors.local import private_folder
 from evertick.executors.log_paths import file_name, open_folder, run_folder
 from evertick.executors.logs import FOLDER, OPEN_SUFFIX, SUFFIX, Logs
 from evertick.executors.shards import split_key
+from evertick.model.work import NOTHING
 
 log = logging.getLogger("evertick.fleet")
+
+LOG_MAX: Final = NOTHING.log_max_bytes + 1024 * 1024
+"""Of one log: as much as a keeper writes, and the words that it puts between. A member that says more is not itself."""
+ATTEMPT_MAX: Final = 16 * LOG_MAX
+LOGS_MAX: Final = 1_000
+"""Of one attempt; the rest is read from the member that has it."""
 
 
 class LogCopies:
@@ -39,12 +47,18 @@ class LogCopies:
             }
         return self._offsets[ticket]
 
-    def write(self, ticket: Ticket, step: str, offset: int, data: bytes, *, is_complete: bool) -> None:
-        """Put a piece where it belongs; one that is there already changes nothing, one with a gap before it waits."""
+    def write(self, ticket: Ticket, step: str, offset: int, data: bytes, *, is_complete: bool) -> bool:
+        """Put a piece where it belongs; one that is there already changes nothing, one with a gap before it waits.
+
+        Answers whether there is more of the log here than before.
+        """
         offsets = self.offsets_of(ticket)
         have = offsets.get(step, 0)
         if offset > have or (offset + len(data) < have and not is_complete):
-            return
+            return False
+        grows = offset + len(data) - have
+        if have + grows > LOG_MAX or sum(offsets.values()) + grows > ATTEMPT_MAX or len(offsets | {step: 0}) > LOGS_MAX:
+            return False
         key, _ = split_key(ticket.key)
         name = file_name(_shown(step, ticket)) + SUFFIX
         try:
@@ -55,8 +69,9 @@ class LogCopies:
                 os.close(folder)
         except OSError as error:
             log.warning("log.not_copied run=%s step=%s reason=%s", key.run_id, step, error)
-            return
+            return False
         offsets[step] = max(have, offset + len(data))
+        return grows > 0
 
     def forget(self, ticket: Ticket) -> None:
         self._offsets.pop(ticket, None)

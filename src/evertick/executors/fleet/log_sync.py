@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from evertick.executors import wire
-from evertick.executors.fleet import messages
+from evertick.executors.fleet import messages, validation
 from evertick.executors.fleet.log_copy import LogCopies
 from evertick.executors.keeper.attempt_state import Ticket
 
@@ -75,8 +75,11 @@ class LogFetcher:
             return
         step, offset, data, is_complete = rest
         piece = base64.b64decode(data)
-        self._copies.write(ticket, str(step), int(offset), piece, is_complete=bool(is_complete))
-        if len(piece) >= messages.PIECE:
+        has_grown = self._copies.write(
+            ticket, validation.text_of(step), validation.offset_of(offset), piece, is_complete=bool(is_complete)
+        )
+        # Not where it could not be written: it would be asked for again and again.
+        if has_grown and len(piece) >= messages.PIECE:
             self._ask(ticket, member)  # there is more
 
     def _ask(self, ticket: Ticket, member: str) -> None:

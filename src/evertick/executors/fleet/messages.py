@@ -6,11 +6,11 @@ goes over the streams that Dask keeps between its scheduler and its workers, and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from evertick.model.member import Closed, Labels, Member
+from evertick.model.plain_json import parse_json
 from evertick.model.resources import Resources, resources_of
 
 PROTOCOL: Final = 1
@@ -110,7 +110,7 @@ def rows_of(lines: bytes) -> list[list[Any]]:
     found = []
     for row in lines.split(b"\n"):
         if row:
-            words = json.loads(row)
+            words = parse_json(row)
             if not isinstance(words, list) or not words or not isinstance(words[0], str):
                 raise ValueError("a line must be a list that begins with a verb")
             found.append(words)

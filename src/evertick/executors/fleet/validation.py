@@ -14,6 +14,7 @@ from evertick.executors.fleet.messages import Heartbeat
 from evertick.executors.keeper.attempt_state import Ticket
 from evertick.model.instant import DAY
 from evertick.model.member import SLOTS_MAX, is_member_name
+from evertick.model.plain_json import parse_json
 from evertick.model.run import RunKey
 from evertick.model.steps import TEXT_MAX
 
@@ -62,7 +63,15 @@ def call_of(words: list[Any]) -> tuple[str, int, str, str, bool]:
     step, number, job_id, params, waits = words
     if not isinstance(waits, bool):
         raise ValueError("a step waits or does not")
-    return text_of(step), _number(number, 1, NUMBER_MAX), text_of(job_id), text_of(params, STEPS_MAX), waits
+    return text_of(step), _number(number, 1, NUMBER_MAX), text_of(job_id), params_of(params), waits
+
+
+def params_of(text: Any) -> str:
+    """Names and plain values, as JSON; or nothing."""
+    found = parse_json(text_of(text, STEPS_MAX)) if text else {}
+    if not isinstance(found, dict) or any(isinstance(value, dict | list) for value in found.values()):
+        raise ValueError("parameters are names with plain values")
+    return text_of(text, STEPS_MAX)
 
 
 def hang_up_of(words: list[Any]) -> tuple[str, int, str]:

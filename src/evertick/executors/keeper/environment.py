@@ -18,6 +18,7 @@ from evertick.kinds.command import DEFAULT_PATH
 from evertick.model import run_variables as variables
 from evertick.model.instant import SECOND, to_text
 from evertick.model.params import problem_with
+from evertick.model.plain_json import parse_json
 from evertick.model.work import Env, Param, Secret, Value
 
 ALLOWED: Final = frozenset(
@@ -115,7 +116,7 @@ def given_params(text: str) -> dict[str, object]:
     if not text:
         return {}
     try:
-        given = json.loads(text)
+        given = parse_json(text)
     except ValueError:
         raise Unready("the parameters of the run are not JSON. Give them as an object of names and values.") from None
     return given if isinstance(given, dict) else {}

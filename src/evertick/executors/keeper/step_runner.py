@@ -20,6 +20,7 @@ from evertick.kinds.http import HttpRequest
 from evertick.model.duration import format_duration
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, PLANNED, SUCCEEDED, RunState
+from evertick.model.plain_json import parse_json
 from evertick.model.subrun import SubRunEnd
 from evertick.model.work import Pipeline, Step, SubJob
 from evertick.planning.retry import wait_us
@@ -218,7 +219,7 @@ async def _process(step: Step, program: Program, context: AttemptContext, scope:
 def _with_result(step: Step, end: TryEnd, capture: Capture, context: AttemptContext) -> TryEnd:
     """What a pipeline says of its result is kept however it ended, and is the reason when it failed."""
     try:
-        told = json.loads(capture.value())
+        told = parse_json(capture.value())
     except ValueError:
         return end  # it did not get that far
     context.hand_on(step, json.dumps(told))
