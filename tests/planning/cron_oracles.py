@@ -23,6 +23,16 @@ WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 ZONES = sorted(zoneinfo.available_timezones() - {"localtime", "Factory"})
 
 
+def _rules(zone: str) -> bytes:
+    """What the zone's file says; its name, where the package of zones has no such file."""
+    file = importlib.resources.files("tzdata") / "zoneinfo" / zone
+    return file.read_bytes() if file.is_file() else zone.encode()
+
+
+DISTINCT_ZONES = sorted({_rules(zone): zone for zone in ZONES}.values())
+"""Each once: many zones have several names."""
+
+
 class SlowCron:
     """A cron expression without `H` and aliases, matched one local second at a time."""
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evertick.errors import CronError
 from evertick.planning.cron import Cron
 from evertick.planning.zones import HORIZON, offset_intervals
-from tests.planning.cron_oracles import DAY, HOUR, ZONES, SlowCron, random_expression, slow_fires
+from tests.planning.cron_oracles import DAY, DISTINCT_ZONES, HOUR, SlowCron, random_expression, slow_fires
 
 LIVELY = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "Antarctica/Troll",
           "Asia/Beirut", "America/Havana", "Africa/Casablanca", "America/St_Johns", "Asia/Gaza", "UTC"]  # fmt: skip
@@ -77,13 +77,13 @@ def test_the_engine_is_the_slow_walk_around_changes(seed, zone):
 def test_the_engine_is_the_slow_walk_in_every_zone():
     rng = random.Random(1583)
     checked = 0
-    for zone in ZONES:
+    for zone in DISTINCT_ZONES:
         start = moment_near_a_change(rng, zone)
         if is_on_whole_minutes(zone, start):
             cron = cron_of(rng.randrange(10**9), zone, seconds=False)
             check_against_slow_walk(cron, start, start + 2 * DAY, 60)
             checked += 1
-    assert checked > 0.95 * len(ZONES)
+    assert checked > 0.95 * len(DISTINCT_ZONES)
 
 
 @pytest.mark.slow
