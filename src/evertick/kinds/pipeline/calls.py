@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -106,11 +106,16 @@ def in_order(
         return []
     with ThreadPoolExecutor(min(parallel, len(items)), thread_name_prefix="pipeline") as pool:
         futures = [pool.submit(work, item) for item in items]
+        done, waiting = 0, set(futures)
         try:
-            for done, future in enumerate(as_completed(futures), 1):
-                future.result()
-                if on_done is not None:
-                    on_done(done)
+            while waiting:
+                # Never without an end: a signal that comes just before the main thread sleeps is seen when it wakes up.
+                ended, waiting = wait(waiting, LOOK_SECONDS, FIRST_COMPLETED)
+                for future in ended:
+                    future.result()
+                    done += 1
+                    if on_done is not None:
+                        on_done(done)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
