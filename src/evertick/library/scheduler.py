@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("evertick.library")
 
 STOP_SECONDS = 30.0
+LOOK_SECONDS = 0.2
+"""Between two looks whether a signal has arrived."""
 
 # What belongs to the process that this one was forked from: not to be closed here, nor collected.
 _LEFT_TO_PARENT: list[object] = []
@@ -129,16 +131,16 @@ class Scheduler(JobDecorator, Questions):
 
     def run_forever(self, stop_timeout: float = STOP_SECONDS) -> None:
         """Schedule until SIGINT or SIGTERM, or until it fails; for a program that does nothing else."""
-        told = threading.Event()
+        told: list[int] = []  # not an Event: a handler must not wait for a lock that its own thread holds
         signals = (signal.SIGINT, signal.SIGTERM)
         is_main = threading.current_thread() is threading.main_thread()
-        before = {one: signal.signal(one, lambda *_: told.set()) for one in signals} if is_main else {}
+        before = {one: signal.signal(one, lambda number, _: told.append(number)) for one in signals} if is_main else {}
         try:
             self.start_in_background()
             node = self._node
             assert node is not None
-            while not told.wait(0.2) and node.is_alive:
-                pass
+            while not told and node.is_alive:
+                time.sleep(LOOK_SECONDS)
             for one, handler in before.items():
                 signal.signal(one, handler)  # a second signal leaves at once
             self._stop(stop_timeout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ http_option = click.option(
     help="Show Dask's own state at this port of this machine, to every user of it; default: nowhere.",
 )
 URL_VARIABLE = "EVERTICK_FLEET_URL"
+SIGNAL_SECONDS = 0.2
+"""Between two looks whether a signal has arrived."""
 _ADDRESS = re.compile(r"\w+://")
 url_argument = click.argument("url", metavar="[URL]")
 
@@ -455,6 +458,16 @@ def _supervise(role: str, part: Part, renew: Callable[[], float] | None = None) 
         note(f"{what}. Ctrl-C stops." if line.startswith("ready ") else f"{part.name or 'the fleet'} {line}")
 
     supervisor = Supervisor(role, part, said, renew)
+    signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, supervisor.stop)
-    raise SystemExit(supervisor.run())
+        signal.signal(number, lambda number, _: signals.append(number))
+    codes: list[int] = []
+    running = threading.Thread(target=lambda: codes.append(supervisor.run()), name="evertick-fleet")
+    running.start()
+    # In pauses: Python handles no signal in a main thread that waits on a lock or a pipe since just before it arrived.
+    while running.is_alive():
+        running.join(SIGNAL_SECONDS)
+        if signals:
+            signals.clear()
+            supervisor.stop()
+    raise SystemExit(codes[0] if codes else 1)

@@ -12,8 +12,7 @@ import json
 import os
 import signal
 import sys
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -37,14 +36,14 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         _say("usage: python -m evertick.kinds.pipeline SPEC.json")
         return WRONG
-    cancelled = threading.Event()
+    signals: list[int] = []  # not an Event: a handler must not wait for a lock that its own thread holds
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: cancelled.set())
+        signal.signal(number, lambda number, _: signals.append(number))
     try:
         spec = _read_spec(arguments[0])
         directory = Path(spec["directory"])
         started_at = datetime.now(UTC)
-        result, origin = _carry_out(spec, directory, cancelled)
+        result, origin = _carry_out(spec, directory, lambda: bool(signals))
     except DefinitionError as error:
         _say(f"error: {error}")
         return WRONG
@@ -62,7 +61,9 @@ def main(arguments: Sequence[str]) -> int:
     return SUCCEEDED
 
 
-def _carry_out(spec: Mapping[str, Any], directory: Path, cancelled: threading.Event) -> tuple[PipelineResult, str]:
+def _carry_out(
+    spec: Mapping[str, Any], directory: Path, is_cancelled: Callable[[], bool]
+) -> tuple[PipelineResult, str]:
     data = spec["data"]
     threshold, field = spec.get("failWhen"), "failWhen"
     if threshold is None:
@@ -76,7 +77,7 @@ def _carry_out(spec: Mapping[str, Any], directory: Path, cancelled: threading.Ev
         directory,
         chosen.invoker,
         on_progress=_tell,
-        is_cancelled=cancelled.is_set,
+        is_cancelled=is_cancelled,
         workspace=spec.get("workspace"),
         fail_when=fail_when,
         parameters=_parameters(spec),
