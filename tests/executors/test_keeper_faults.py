@@ -13,9 +13,11 @@ import pytest
 
 from evertick.executors.keeper.lease import read_lease
 from evertick.executors.keeper.procfs import boot_id, boottime_us, is_alive, is_same_process, stat_of
+from evertick.executors.keeper.recovery import RESTARTED, UNKNOWN_EXIT, VANISHED
 from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
+from evertick.model.loss import LossReason
 from evertick.model.report import LaunchRefused, RunFinished, RunLost, RunStarted, RunUnknown
 from evertick.model.run import RunKey
 from tests.executors.contract import KEY, NINE
@@ -176,16 +178,14 @@ def test_a_process_that_was_started_before_its_pid_was_noted_is_found_by_its_env
 
 
 @pytest.mark.parametrize(
-    ("shift_us", "boot", "detail"),
+    ("shift_us", "boot", "loss"),
     [
-        pytest.param(
-            0, None, "its exit code is unknown because its keeper was killed", id="the same process is watched"
-        ),
-        pytest.param(-60 * SECOND, None, "it vanished when its keeper was killed", id="another with its pid is not"),
-        pytest.param(0, "another-boot", "the machine was restarted while it ran", id="nor one of another boot"),
+        pytest.param(0, None, UNKNOWN_EXIT, id="the same process is watched"),
+        pytest.param(-60 * SECOND, None, VANISHED, id="another with its pid is not"),
+        pytest.param(0, "another-boot", RESTARTED, id="nor one of another boot"),
     ],
 )
-def test_a_process_is_known_by_pid_and_start_and_boot(place, shift_us, boot, detail):
+def test_a_process_is_known_by_pid_and_start_and_boot(place, shift_us, boot, loss):
     folder = place.folder / "keeper-0"
     folder.mkdir(parents=True, mode=0o700)
     with subprocess.Popen(["sleep", "600"]) as other:
@@ -200,7 +200,8 @@ def test_a_process_is_known_by_pid_and_start_and_boot(place, shift_us, boot, det
             place.start_of(KEY)
             other.kill()
             other.wait()
-        assert place.loss_of(KEY).detail == detail
+        lost = place.loss_of(KEY)
+        assert (lost.reason, lost.detail) == loss
         assert (other.returncode is None) == (other.poll() is None)
         other.kill()
 
@@ -211,7 +212,7 @@ def test_after_a_restart_of_the_machine_the_unknown_is_lost_and_not_run_again(pl
     folder.mkdir(parents=True, mode=0o700)
     (folder / "keeper.jsonl").write_text('["keeper","another-boot",0,0,0]\n')
     place.open().reconcile([(KEY, 1)])
-    assert "the machine was restarted" in place.loss_of(KEY).detail
+    assert place.loss_of(KEY).reason is LossReason.MACHINE_RESTARTED
 
 
 def test_a_torn_line_and_nonsense_in_the_journal_are_passed_over(place):

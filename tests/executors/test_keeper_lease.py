@@ -13,6 +13,7 @@ from evertick.executors.keeper.procfs import boottime_us, is_alive
 from evertick.executors.keeper.supervisor import LEASE_OVER, NOT_CONFIRMED
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import SUCCEEDED
+from evertick.model.loss import LossReason
 from evertick.model.report import RunLost
 from tests.executors.contract import KEY
 from tests.executors.running import Place, job_of, key_of, kill, launch, sh, until
@@ -63,7 +64,7 @@ def test_what_runs_ends_before_the_lease_and_nothing_more_is_started_until_it_is
     lost = place.loss_of(KEY)
     assert boottime_us() < over_at
     assert not is_alive(pid)
-    assert lost.detail == LEASE_OVER
+    assert (lost.reason, lost.detail) == LEASE_OVER
     assert lost.at is not None
     after = launch(job_of(sh("true")), key=key_of(1))
     executor.launch(after)
@@ -105,7 +106,7 @@ def test_another_epoch_ends_what_was_started_under_the_one_before(place, sleeper
     executor.launch(sleeper.order)
     pid = sleeper.pid()
     renew(executor, LONG_US, epoch=2)
-    assert place.loss_of(KEY).detail == LEASE_OVER
+    assert place.loss_of(KEY).reason is LossReason.LEASE_EXPIRED
     assert not is_alive(pid)
 
 
@@ -119,7 +120,8 @@ def test_what_the_ledger_was_not_told_of_ends_with_the_lease_of_its_bucket(place
     executor.confirm([(known.key, 1)])
     now = boottime_us()
     executor.renew(now, LONG_US, 1, now + 2 * SECOND)
-    assert place.loss_of(unknown.key).detail == NOT_CONFIRMED
+    lost = place.loss_of(unknown.key)
+    assert (lost.reason, lost.detail) == NOT_CONFIRMED
     assert [is_alive(pid) for pid in pids] == [True, False]
 
 

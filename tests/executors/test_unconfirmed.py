@@ -48,7 +48,7 @@ class RealMachine:
         return RealProcess(self)
 
     def wait_for_end(self, number: int) -> None:
-        assert self.place.loss_of(key_of(number)).detail == NOT_CONFIRMED
+        assert self.place.loss_of(key_of(number)).detail == NOT_CONFIRMED.detail
         self.place.run(job_of(sh("true"), id="after"), key=key_of(90 + number, "after"))
 
     def is_running(self, number: int) -> bool:

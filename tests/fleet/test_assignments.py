@@ -16,7 +16,7 @@ from evertick.executors.fleet.assignments import AGAIN_SECONDS, Assignments
 from evertick.executors.fleet.log_copy import LogCopies
 from evertick.executors.fleet.member import MemberPlugin
 from evertick.executors.fleet.membership import Membership
-from evertick.executors.fleet.merge_results import NotEnded, PartEnd, joined
+from evertick.executors.fleet.merge_results import NotEnded, PartEnd, joined, report_of
 from evertick.executors.fleet.relay import Relay
 from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.logs import Logs
@@ -590,6 +590,27 @@ def test_what_becomes_of_a_broadcast(ends, kind, state, placed):
 def test_a_broadcast_that_failed_says_whether_the_end_of_a_shard_is_unknown(other, has_loss):
     report = joined(KEY, 1, parse_placement("fleet:*a,b"), {0: end(FAILED), 1: end(other)})
     assert (report.state, report.has_loss) == (FAILED, has_loss)
+
+
+@pytest.mark.parametrize(
+    ("causes", "reason"),
+    [
+        pytest.param(["lease-expired"], LossReason.LEASE_EXPIRED, id="as the keeper of the member says"),
+        pytest.param([""], LossReason.MEMBER_LOST, id="nothing was said"),
+        pytest.param(["node-forgotten"], LossReason.MEMBER_LOST, id="what a member cannot know"),
+        pytest.param(["process-gone"] * 2, LossReason.PROCESS_GONE, id="all shards for one reason"),
+        pytest.param(["process-gone", ""], LossReason.MEMBER_LOST, id="shards for different reasons"),
+    ],
+)
+def test_a_loss_has_the_reason_that_the_member_knows(causes, reason):
+    ends = {number: end(LOST)._replace(cause=cause) for number, cause in enumerate(causes)}
+    if len(ends) == 1:
+        report = report_of(KEY, 1, ends[0])
+    else:
+        report = joined(KEY, 1, parse_placement("fleet:*a,b"), ends)
+        failed = joined(KEY, 1, parse_placement("fleet:*a,b,c"), {**ends, 2: end(FAILED)})
+        assert failed.broken == ""
+    assert report.reason is reason
 
 
 @pytest.mark.parametrize("origin", ["", "r1", "a^b", "x^1.2y"])

@@ -41,8 +41,8 @@ def begun(folder) -> int:
 @pytest.mark.parametrize(
     ("on_lost", "becomes"),
     [
-        pytest.param("retry", ("succeeded", 2), id="at least once: it is tried again"),
-        pytest.param("fail", ("lost", 1), id="at most once: it is lost"),
+        pytest.param("retry", ("succeeded", 2, None), id="at least once: it is tried again"),
+        pytest.param("fail", ("lost", 1, "process-gone"), id="at most once: it is lost"),
     ],
 )
 def test_a_run_that_was_killed_with_its_process(tmp_path, on_lost, becomes, isolation):
@@ -63,7 +63,7 @@ def test_a_run_that_was_killed_with_its_process(tmp_path, on_lost, becomes, isol
         history = await scheduler.get_history("work", 1_000)
         assert (await scheduler.verify()).is_sound
         await scheduler.stop()
-        return [(one.state, one.attempt) for one in reversed(history) if one.attempt]
+        return [(one.state, one.attempt, one.loss) for one in reversed(history) if one.attempt]
 
     assert run(look)[0] == becomes
 

@@ -23,7 +23,7 @@ from evertick.executors.keeper_client import KeeperClient
 from evertick.executors.orders import Orders
 from evertick.executors.settings import LocalSettings
 from evertick.model.lifecycle import CANCELLED, LOST, RunState
-from evertick.model.loss import LossReason
+from evertick.model.loss import LossReason, read_keeper_loss
 from evertick.model.report import (
     LaunchRefused,
     Report,
@@ -342,9 +342,10 @@ class LocalExecutor:
         if verb == wire.FINISHED:
             end = wire.Finished(*rest)
             if end.state == LOST:
-                return RunLost(key, attempt, end.detail, end.steps, at=end.at, reason=LossReason.KEEPER)
+                reason = read_keeper_loss(end.cause) or LossReason.KEEPER
+                return RunLost(key, attempt, end.detail, end.steps, at=end.at, reason=reason)
             state = RunState(end.state)
-            return RunFinished(key, attempt, end.at, state, end.exit_code, end.detail, end.steps, broken=end.broken)
+            return RunFinished(key, attempt, end.at, state, end.exit_code, end.detail, end.steps, broken=end.cause)
         if verb == wire.REFUSED:
             return LaunchRefused(key, attempt, rest[0])
         if was_running:

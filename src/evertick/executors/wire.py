@@ -33,9 +33,7 @@ PING = "ping"  # answer; only to a keeper that has said that it can
 # From the keeper.
 STARTED = "started"  # job, scheduled for, origin, attempt, at
 STEPS = "steps"  # job, scheduled for, origin, attempt, how its steps stand
-FINISHED = (
-    "finished"  # job, scheduled for, origin, attempt, at, state, exit code, detail, serial, steps or null, broken
-)
+FINISHED = "finished"  # job, scheduled for, origin, attempt, at, state, exit code, detail, serial, steps or null, cause
 UNKNOWN = "unknown"  # job, scheduled for, origin, attempt
 CALL = "call"  # job, scheduled for, origin, attempt, step, number, job to run, params, waits
 HANG_UP = "hang_up"  # job, scheduled for, origin, attempt, step, number, job that was to run
@@ -56,8 +54,8 @@ class Finished(NamedTuple):
     serial: int
     """0: it was not written down, and need not be acknowledged."""
     steps: str | None
-    broken: str = ""
-    """The constraint that did not hold."""
+    cause: str = ""
+    """Of a lost one, a word of `LossReason`; otherwise the constraint that did not hold, if that is why."""
 
 
 @dataclass(frozen=True, slots=True)

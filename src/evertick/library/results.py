@@ -30,6 +30,8 @@ class Run:
     """What the function returned or raised, or what a decision rested on."""
     executor: str = ""
     exit_code: int | None = None
+    loss: str | None = None
+    """Why its newest attempt was lost, where it was: a word such as `lease-expired` or `process-gone`."""
     decided_at: datetime | None = None
     decided_by: str = ""
     request: str | None = None

@@ -9,15 +9,19 @@ class LossReason(StrEnum):
     NODE_GONE = "node-gone"
     """Its node is gone, and held no lease on what it ran."""
     LEASE_EXPIRED = "lease-expired"
-    """Its node is gone, and the lease on what it ran has run out."""
+    """The lease on what its node or member ran has run out: that is gone, or could not renew it in time."""
+    NOT_CONFIRMED = "not-confirmed"
+    """The ledger was not told of its start in time, so its keeper ended it before another node could start it."""
     NODE_FORGOTTEN = "node-forgotten"
     """An operator said that its node does not come back."""
     NOT_STARTED = "not-started"
     """The node that had it never started it."""
     KEEPER = "keeper"
-    """The keeper of its machine ended it because its lease was over, or found it gone after a crash."""
+    """The keeper of its machine, of an earlier version, ended it or found it gone."""
     PROCESS_GONE = "process-gone"
     """Its process is gone, and nothing on its machine knows how it ended."""
+    MACHINE_RESTARTED = "machine-restarted"
+    """Its machine was restarted while it ran."""
     NO_HEARTBEAT = "no-heartbeat"
     """Its executor sent no heartbeat in time."""
     MEMBER_LOST = "member-lost"
@@ -28,11 +32,13 @@ class LossReason(StrEnum):
 
 LOSS_WORDS = {
     LossReason.NODE_GONE: "its node is gone",
-    LossReason.LEASE_EXPIRED: "its node is gone, and its lease has run out",
+    LossReason.LEASE_EXPIRED: "the lease on it has run out",
+    LossReason.NOT_CONFIRMED: "the ledger was not told of its start in time, so its keeper ended it",
     LossReason.NODE_FORGOTTEN: "an operator said that its node does not come back",
     LossReason.NOT_STARTED: "its node never started it",
     LossReason.KEEPER: "the keeper of its machine ended it, or found it gone",
     LossReason.PROCESS_GONE: "its process is gone, and how it ended is unknown",
+    LossReason.MACHINE_RESTARTED: "its machine was restarted while it ran",
     LossReason.NO_HEARTBEAT: "its executor sent no heartbeat in time",
     LossReason.MEMBER_LOST: "the member of the fleet that ran it was lost",
     LossReason.EXECUTOR: "its executor lost it",
@@ -44,4 +50,18 @@ def read_loss(text: str | None) -> LossReason | None:
     return LossReason(text) if text in _KNOWN else None
 
 
+def read_keeper_loss(text: str) -> LossReason | None:
+    """What the keeper of a machine says; None for what it cannot know, and for a keeper of an earlier version."""
+    return LossReason(text) if text in _KEEPERS else None
+
+
 _KNOWN = frozenset(str(reason) for reason in LossReason)
+_KEEPERS = frozenset(
+    {
+        LossReason.LEASE_EXPIRED,
+        LossReason.NOT_CONFIRMED,
+        LossReason.PROCESS_GONE,
+        LossReason.MACHINE_RESTARTED,
+        LossReason.EXECUTOR,
+    }
+)

@@ -623,7 +623,7 @@ export interface LogText {
   is_complete: boolean;
 }
 
-export type LossReason = "node-gone" | "lease-expired" | "node-forgotten" | "not-started" | "keeper" | "process-gone" | "no-heartbeat" | "member-lost" | "executor";
+export type LossReason = "node-gone" | "lease-expired" | "not-confirmed" | "node-forgotten" | "not-started" | "keeper" | "process-gone" | "machine-restarted" | "no-heartbeat" | "member-lost" | "executor";
 
 export interface Mark {
   run: string;

@@ -127,11 +127,13 @@ function CancelRunDialog({ run, onClose }: { run: RunDetail; onClose: () => void
 
 const LOSSES: Record<LossReason, string> = {
   "node-gone": "its node is gone",
-  "lease-expired": "its node is gone, and its lease has run out",
+  "lease-expired": "the lease on it has run out",
+  "not-confirmed": "the ledger was not told of its start in time, so its keeper ended it",
   "node-forgotten": "an operator said that its node does not come back",
   "not-started": "its node never started it",
   keeper: "the keeper of its machine ended it, or found it gone",
   "process-gone": "its process is gone, and how it ended is unknown",
+  "machine-restarted": "its machine was restarted while it ran",
   "no-heartbeat": "its executor sent no heartbeat in time",
   "member-lost": "the member of the fleet that ran it was lost",
   executor: "its executor lost it",

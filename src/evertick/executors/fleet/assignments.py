@@ -266,7 +266,7 @@ class Assignments:
             case wire.FINISHED:
                 said = validation.finished_of(rest)
                 state, at = RunState(said.state), self.membership.ours(member, said.at)
-                end = PartEnd(member, state, at, said.exit_code, said.detail, said.steps, said.broken)
+                end = PartEnd(member, state, at, said.exit_code, said.detail, said.steps, said.cause)
                 self._logs.ended(ticket, member)
                 self._ended(task, part, end)
                 if said.serial:

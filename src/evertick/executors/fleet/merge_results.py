@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, SKIPPED, SUCCEEDED, TIMED_OUT, RunState
-from evertick.model.loss import LossReason
+from evertick.model.loss import LossReason, read_keeper_loss
 from evertick.model.report import AttemptReport, LaunchRefused, RunFinished, RunLost, RunUnknown
 from evertick.model.run import RunKey
 from evertick.routing.placement import Placement
@@ -32,8 +32,8 @@ class PartEnd(NamedTuple):
     exit_code: int | None = None
     detail: str = ""
     steps: str | None = None
-    broken: str = ""
-    """The constraint that did not hold."""
+    cause: str = ""
+    """Of a lost one, a word of `LossReason`; otherwise the constraint that did not hold, if that is why."""
 
 
 def report_of(key: RunKey, attempt: int, end: PartEnd) -> AttemptReport:
@@ -44,9 +44,9 @@ def report_of(key: RunKey, attempt: int, end: PartEnd) -> AttemptReport:
         case NotEnded.UNKNOWN:
             return RunUnknown(key, attempt)
         case RunState.LOST:
-            return RunLost(key, attempt, end.detail, end.steps, reason=LossReason.MEMBER_LOST)
+            return RunLost(key, attempt, end.detail, end.steps, reason=_loss_of(end))
         case RunState() as state:
-            return RunFinished(key, attempt, end.at, state, end.exit_code, end.detail, end.steps, broken=end.broken)
+            return RunFinished(key, attempt, end.at, state, end.exit_code, end.detail, end.steps, broken=end.cause)
 
 
 def joined(key: RunKey, attempt: int, placement: Placement, ends: Mapping[int, PartEnd]) -> AttemptReport:
@@ -72,11 +72,18 @@ def joined(key: RunKey, attempt: int, placement: Placement, ends: Mapping[int, P
             broken = _broken(bad)
             known = (key, attempt, at, state, those[0].exit_code, detail)
             return RunFinished(*known, executor=done, broken=broken, has_loss=RunState.LOST in states)
-    return RunLost(key, attempt, detail, None, done, reason=LossReason.MEMBER_LOST)
+    reasons = {_loss_of(end) for end in bad.values()}
+    reason = reasons.pop() if len(reasons) == 1 else LossReason.MEMBER_LOST
+    return RunLost(key, attempt, detail, None, done, reason=reason)
+
+
+def _loss_of(end: PartEnd) -> LossReason:
+    """As the keeper of its member says; where that said nothing, the member is what was lost."""
+    return read_keeper_loss(end.cause) or LossReason.MEMBER_LOST
 
 
 def _broken(ends: Mapping[int, PartEnd]) -> str:
-    return next((end.broken for end in ends.values() if end.broken), "")
+    return next((end.cause for end in ends.values() if end.cause and end.state is not RunState.LOST), "")
 
 
 def _first_detail(ends: Mapping[int, PartEnd]) -> str:

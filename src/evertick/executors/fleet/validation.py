@@ -39,7 +39,7 @@ def finished_of(words: list[Any]) -> wire.Finished:
     _number(said.serial, 0, NUMBER_MAX)
     if said.exit_code is not None:
         _number(said.exit_code, -(2**31), 2**31)
-    for text in (said.state, said.detail, said.broken):
+    for text in (said.state, said.detail, said.cause):
         text_of(text)
     if said.steps is not None:
         steps_of(said.steps)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from evertick.executors.keeper.attempt_context import AttemptContext
-from evertick.executors.keeper.attempt_state import Ending, StepEnd
+from evertick.executors.keeper.attempt_state import Ending, Loss, StepEnd
 from evertick.executors.keeper.process import Tools
 from evertick.executors.keeper.processes import NoRoom
 from evertick.executors.keeper.step_runner import CancelScope, run_step
@@ -18,6 +18,7 @@ from evertick.kinds import Unready
 from evertick.model.duration import format_duration
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT, RunState
+from evertick.model.loss import LossReason
 from evertick.model.subrun import SubRunEnd
 from evertick.model.work import NO_HANDLERS, Step, SubJob, Work
 from evertick.planning.workflow import StepOutcome, ready_steps, run_outcome, unreachable_steps
@@ -56,10 +57,10 @@ class AttemptRunner:
     def stop(self, detail: str) -> None:
         self._scope.halt(CANCELLED, detail)
 
-    def abandon(self, detail: str) -> None:
+    def abandon(self, loss: Loss) -> None:
         """End it because it may be started elsewhere: nothing more of it is run, not even its handlers."""
         self._is_abandoned = True
-        self._scope.halt(LOST, detail)
+        self._scope.halt(LOST, loss.detail)
 
     async def run(self) -> Ending | None:
         """How it ended; None when the machine had no room for it (`no_room` says why), and nothing was started."""
@@ -80,8 +81,10 @@ class AttemptRunner:
             return None
         finally:
             self._stop_the_clock()
+        # What a step attended to elsewhere was taken away; why a whole attempt is ended, the supervisor knows.
+        cause = LossReason.EXECUTOR if ending.state == LOST else ending.cause
         # The run has ended when its handlers have.
-        return ending._replace(detail=masked(ending.detail), at=time.time_ns() // 1_000)
+        return ending._replace(detail=masked(ending.detail), at=time.time_ns() // 1_000, cause=cause)
 
     async def _carry_out(self, work: Work, context: AttemptContext) -> Ending:
         scope = self._scope
@@ -96,7 +99,7 @@ class AttemptRunner:
             if scope.halted is not None:
                 return _ending(*scope.halted)
             if refused is not None:
-                return _ending(SKIPPED, f"preRunHook: {refused}")._replace(broken="preRunHook")
+                return _ending(SKIPPED, f"preRunHook: {refused}")._replace(cause="preRunHook")
         if scope.halted is not None:
             return _ending(*scope.halted)
         if not work.steps:
@@ -121,7 +124,7 @@ class AttemptRunner:
                 return _ending(*self._scope.halted, ending.exit_code)
             if refused is not None:
                 told = _ending(FAILED, f"postRunHook: {refused}", ending.exit_code)
-                return told._replace(broken="postRunHook")
+                return told._replace(cause="postRunHook")
         return ending
 
     def _stop_the_clock(self) -> None:

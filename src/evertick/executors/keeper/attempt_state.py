@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from evertick.executors.keeper.journal import Line
 from evertick.executors.keeper.unconfirmed import Deadline
+from evertick.model.lifecycle import RunState
+from evertick.model.loss import LossReason
 from evertick.model.run import RunKey
 from evertick.model.steps import LOST, RUNNING, StepRecord, steps_text
 
@@ -22,7 +24,7 @@ SPAWNED = "spawned"  # number, pid, started since boot
 EXITED = "exited"  # number, pid
 BEGAN = "began"  # number, step, at, the run of another job that it waits for
 STEP = "step"  # number, pid, StepEnd
-FINISHED = "finished"  # number, serial, state, at, exit code, detail, the constraint that does not hold
+FINISHED = "finished"  # number, serial, state, at, exit code, detail, cause
 REFUSED = "refused"  # number
 DELIVERED = "delivered"  # serial
 
@@ -69,8 +71,18 @@ class Ending(NamedTuple):
     at: int
     exit_code: int | None = None
     detail: str = ""
-    broken: str = ""
-    """The constraint that does not hold, if that is why it ended so."""
+    cause: str = ""
+    """Of a lost one, a word of `LossReason`; otherwise the constraint that does not hold, if that is why."""
+
+
+class Loss(NamedTuple):
+    """Why an attempt is ended, or was found to have ended, without a result."""
+
+    reason: LossReason
+    detail: str
+
+    def ending(self, at: int) -> Ending:
+        return Ending(RunState.LOST, at, None, self.detail, self.reason)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 
-from evertick.executors.keeper.attempt_state import STARTED, Ending, Known
+from evertick.executors.keeper.attempt_state import STARTED, Ending, Known, Loss
 from evertick.executors.keeper.environment import marks_of_attempt
 from evertick.executors.keeper.process import Tools
 from evertick.executors.keeper.processes import end_family
@@ -15,11 +15,11 @@ from evertick.executors.keeper.procfs import boottime_us, leaders_of, snapshot, 
 from evertick.executors.keeper.supervisor import Supervisor
 from evertick.executors.log_paths import open_folder, run_folder
 from evertick.executors.logs import OPEN_SUFFIX, SUFFIX
-from evertick.model.lifecycle import LOST
+from evertick.model.loss import LossReason
 
-UNKNOWN_EXIT = "its exit code is unknown because its keeper was killed"
-VANISHED = "it vanished when its keeper was killed"
-RESTARTED = "the machine was restarted while it ran"
+UNKNOWN_EXIT = Loss(LossReason.PROCESS_GONE, "its exit code is unknown because its keeper was killed")
+VANISHED = Loss(LossReason.PROCESS_GONE, "it vanished when its keeper was killed")
+RESTARTED = Loss(LossReason.MACHINE_RESTARTED, "the machine was restarted while it ran")
 
 
 def recover(supervisor: Supervisor, orphans: list[Known], has_rebooted: bool, tools: Tools) -> None:
@@ -104,8 +104,8 @@ async def _watch(supervisor: Supervisor, known: Known, pids: list[int], tools: T
     supervisor.finish(known, _lost(UNKNOWN_EXIT))
 
 
-def _lost(detail: str) -> Ending:
-    return Ending(LOST, time.time_ns() // 1_000, None, detail)
+def _lost(loss: Loss) -> Ending:
+    return loss.ending(time.time_ns() // 1_000)
 
 
 def _done(task: asyncio.Task[None]) -> None:

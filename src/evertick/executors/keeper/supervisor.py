@@ -27,6 +27,7 @@ from evertick.executors.keeper.attempt_state import (
     AttemptStates,
     Ending,
     Known,
+    Loss,
     StepEnd,
     Ticket,
 )
@@ -38,7 +39,8 @@ from evertick.executors.keeper.sub_run_calls import Call, SubRunCalls
 from evertick.executors.keeper.unconfirmed import Deadline, Outlook, Unconfirmed
 from evertick.executors.settings import KeeperSettings
 from evertick.executors.wire import Order
-from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SUCCEEDED, RunState
+from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SUCCEEDED
+from evertick.model.loss import LossReason
 from evertick.model.subrun import SubRunEnd, sub_run_key
 
 STARTS_PER_TURN = 32
@@ -46,8 +48,11 @@ STARTS_PER_TURN = 32
 those that are due at the same instant should not wait for the ends of those before them."""
 STEPS_SECONDS = 0.3
 """Steps that begin and end within this time are told together."""
-LEASE_OVER = "its keeper had no lease on it any more, so it may be started elsewhere"
-NOT_CONFIRMED = "the ledger was not told of it in time, so it may be started elsewhere"
+LEASE_OVER = Loss(LossReason.LEASE_EXPIRED, "its keeper had no lease on it any more, so it may be started elsewhere")
+NOT_CONFIRMED = Loss(LossReason.NOT_CONFIRMED, "the ledger was not told of it in time, so it may be started elsewhere")
+FORGOTTEN = Loss(
+    LossReason.MACHINE_RESTARTED, "the machine was restarted, and what was known of it may have been lost with it"
+)
 RETRY_SECONDS = 1.0
 """How soon a journal that could not be written is tried again."""
 
@@ -75,7 +80,8 @@ class Supervisor:
         self._carrying: dict[int, AttemptRunner] = {}
         self._calls = SubRunCalls(self._say_at_once)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._cancelled: dict[int, tuple[RunState, str]] = {}
+        self._cancelled: dict[int, str | Loss] = {}
+        """Attempts that were ended before they were begun: at the wish of a scheduler, or by this keeper."""
         self._news: list[bytes] = []
         self._steps_due: set[int] = set()
         self._is_flush_due = False
@@ -90,7 +96,7 @@ class Supervisor:
         self.lease = UNLIMITED
         self._keep_lease: Callable[[Lease, Outlook], None] = _forget_lease
         self._unconfirmed: Unconfirmed[int] = Unconfirmed()
-        self._abandoned: set[int] = set()
+        self._abandoned: dict[int, Loss] = {}
 
     @property
     def is_idle(self) -> bool:
@@ -147,7 +153,7 @@ class Supervisor:
         elif known.number in self.enders:
             self.enders[known.number]()
         else:
-            self._cancelled[known.number] = CANCELLED, detail
+            self._cancelled[known.number] = detail
 
     def reconcile(self, tickets: list[Ticket]) -> None:
         for ticket in tickets:
@@ -155,8 +161,7 @@ class Supervisor:
             if known is not None:
                 self._tell(known)
             elif self.is_forgetful:
-                detail = "the machine was restarted, and what was known of it may have been lost with it"
-                self._news.append(_finished(ticket, Ending(LOST, _now(), None, detail), 0, None))
+                self._news.append(_finished(ticket, FORGOTTEN.ending(_now()), 0, None))
             else:
                 self._news.append(wire.line(wire.UNKNOWN, *ticket.key, ticket.attempt))
         self._flush_soon()
@@ -216,19 +221,19 @@ class Supervisor:
         left = [end - boottime_us() for end in (*ends, *self._unconfirmed.ends())]
         return min((us for us in left if us > 0), default=60_000_000) / 1_000_000
 
-    def _abandon(self, numbers: tuple[int, ...], detail: str) -> None:
+    def _abandon(self, numbers: tuple[int, ...], loss: Loss) -> None:
         self._tools.reaper.reap()
         for number in numbers:
             self._unconfirmed.discard(number)
             if number in self._abandoned or number not in self._book.open:
                 continue
-            self._abandoned.add(number)
+            self._abandoned[number] = loss
             if number in self._carrying:
-                self._carrying[number].abandon(detail)
+                self._carrying[number].abandon(loss)
             elif number in self.enders:
                 self.enders[number]()
             else:
-                self._cancelled[number] = LOST, detail
+                self._cancelled[number] = loss
 
     def greet(self) -> list[bytes]:
         """What a scheduler is told that has just come: all that goes on, and all that was not delivered."""
@@ -248,16 +253,18 @@ class Supervisor:
     def finish(self, known: Known, ending: Ending) -> None:
         why_late = self._why_late(known)
         self._unconfirmed.discard(known.number)
-        self._abandoned.discard(known.number)
+        abandoned = self._abandoned.pop(known.number, None)
         if known.number in self._book.open:
-            if ending.state in (FAILED, SUCCEEDED) and why_late is not None:
+            if ending.state == LOST and abandoned is not None:
+                ending = ending._replace(detail=abandoned.detail, cause=abandoned.reason)
+            elif ending.state in (FAILED, SUCCEEDED) and why_late is not None:
                 # Not by itself: the watchdog has ended what this keeper was too late for. A program that is asked to
                 # end may exit with 0, which is no success; and by now it may be running elsewhere.
-                ending = ending._replace(state=LOST, detail=why_late)
+                ending = ending._replace(state=LOST, detail=why_late.detail, cause=why_late.reason)
             self._write(FINISHED, known.number, self._book.last_serial + 1, *ending)
             self._tell(known)
 
-    def _why_late(self, known: Known) -> str | None:
+    def _why_late(self, known: Known) -> Loss | None:
         """Why it may have been started elsewhere by now; None while it may not."""
         now = boottime_us()
         if self.lease.is_over(now):
@@ -278,10 +285,11 @@ class Supervisor:
             if not is_written:
                 self._take_back(known, f"the keeper cannot write its journal: {self._journal.trouble}")
             elif known.number in self._cancelled:
-                state, detail = self._cancelled.pop(known.number)
-                self.finish(known, Ending(state, _now(), None, detail))
+                why = self._cancelled.pop(known.number)
+                now = _now()
+                self.finish(known, why.ending(now) if isinstance(why, Loss) else Ending(CANCELLED, now, None, why))
             elif (why_late := self._why_late(known)) is not None:
-                self._take_back(known, why_late)  # this keeper was stopped in between
+                self._take_back(known, why_late.detail)  # this keeper was stopped in between
             else:
                 task = self._tools.loop.create_task(self._carry_out(known, order))
                 self._tasks.add(task)
@@ -293,8 +301,11 @@ class Supervisor:
         carrying = AttemptRunner(order, self._tools, _Clerk(self, known, self._calls))
         self._carrying[known.number] = carrying
         if known.number in self._cancelled:
-            state, detail = self._cancelled.pop(known.number)
-            (carrying.abandon if state is LOST else carrying.stop)(detail)
+            why = self._cancelled.pop(known.number)
+            if isinstance(why, Loss):
+                carrying.abandon(why)
+            else:
+                carrying.stop(why)
         try:
             ending = await carrying.run()
         except Exception as error:
@@ -326,7 +337,7 @@ class Supervisor:
     def _take_back(self, known: Known, detail: str) -> None:
         """Nothing of it was started: it may be offered again."""
         self._unconfirmed.discard(known.number)
-        self._abandoned.discard(known.number)
+        self._abandoned.pop(known.number, None)
         self._write(REFUSED, known.number)
         self._refuse(known.ticket, detail)
 
@@ -449,7 +460,7 @@ def _steps(known: Known) -> bytes:
 
 def _finished(ticket: Ticket, ending: Ending, serial: int, steps: str | None) -> bytes:
     fields = (ending.at, ending.state, ending.exit_code, ending.detail)
-    return wire.line(wire.FINISHED, *ticket.key, ticket.attempt, *fields, serial, steps, ending.broken)
+    return wire.line(wire.FINISHED, *ticket.key, ticket.attempt, *fields, serial, steps, ending.cause)
 
 
 def _forget_lease(_: Lease, __: Outlook) -> None:
