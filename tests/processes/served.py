@@ -141,8 +141,8 @@ class ServedCluster:
         open_store(url).close()
         self.nodes = {name: Served(self, name) for name in ("a", "b")}
 
-    def define(self, schedule: str = "", policy: str = "") -> None:
-        (self.jobs / "long.yaml").write_text(f"{schedule}{policy}command: sh {self.folder}/long.sh\n")
+    def define(self, schedule: str = "", policy: str = "", name: str = "long") -> None:
+        (self.jobs / f"{name}.yaml").write_text(f"{schedule}{policy}command: sh {self.folder}/long.sh\n")
 
     def start(self) -> None:
         for node in self.nodes.values():
@@ -161,9 +161,9 @@ class ServedCluster:
     def _is_shared_out(self) -> bool:
         return Counter(self._owners().values()) == dict.fromkeys(self.nodes, BUCKETS // len(self.nodes))
 
-    def owner(self) -> Served:
+    def owner(self, name: str = "long") -> Served:
         """The node that starts the job when it is due."""
-        return self.nodes[self._owners()[bucket_lease(bucket_of("long"))]]
+        return self.nodes[self._owners()[bucket_lease(bucket_of(name))]]
 
     def command(self, *words: str) -> str:
         done = self._run(words)
@@ -201,12 +201,12 @@ class ServedCluster:
             leases = connection.execute("SELECT * FROM evertick_leases").fetchall()
         return "\n".join([*logs, *map(str, sessions), *map(str, leases)])
 
-    def rows(self) -> list[LedgerRow]:
+    def rows(self, name: str = "long") -> list[LedgerRow]:
         with closing(open_store(self.url)) as store:
-            return list(store.query(RunFilter(job_ids=["long"]), limit=1_000).rows)
+            return list(store.query(RunFilter(job_ids=[name]), limit=1_000).rows)
 
-    def row(self) -> LedgerRow:
-        (row,) = self.rows()
+    def row(self, name: str = "long") -> LedgerRow:
+        (row,) = self.rows(name)
         return row
 
     def holder(self) -> Served:

@@ -144,19 +144,29 @@ def test_a_node_that_is_stopped_in_order_finds_its_runs_when_it_is_back_and_the_
 
 def test_a_run_that_another_node_than_the_owner_of_its_job_has_is_cancelled(cluster_of):
     cluster = cluster_of()
-    node, pid = triggered(cluster)
-    other = next(one for one in cluster.nodes.values() if one is not node)
-    while cluster.owner() is not other:
-        # By another name each time, and so with another share of the jobs.
+    node, other = cluster.nodes.values()
+    other.stop()
+    names = [f"job-{number}" for number in range(6)]
+    for name in names:
+        cluster.define(name=name)
+    wait_for(lambda: all(name in cluster.command("list") for name in names), "the jobs to be known")
+    for name in names:
+        cluster.command("trigger", name)
+    cluster.wait_for_attempts(len(names))
+    other.start()
+    cluster.wait_until_shared_out()
+    while not (moved := [name for name in names if cluster.owner(name) is other]):
+        # All of them stayed; a process that is new has another share.
         other.stop()
         other.start()
         cluster.wait_until_shared_out()
-    assert cluster.holder() is node
-    cluster.command("cancel", cluster.row().key.run_id)
-    wait_for(lambda: cluster.row().finished_at, "its end")
-    assert (cluster.row().state, cluster.row().attempt) == (CANCELLED, 1)
+    run_id = cluster.row(moved[0]).key.run_id
+    pid = next(pid for run, _, pid in cluster.attempts() if run == run_id)
+    cluster.command("cancel", run_id)
+    row = wait_for(lambda: next((row for row in cluster.rows(moved[0]) if row.finished_at), None), "its end")
+    assert (row.state, row.attempt, row.executor) == (CANCELLED, 1, f"local@{node.name}")
     assert not is_alive(pid)
-    assert len(cluster.attempts()) == 1
+    assert len(cluster.attempts()) == len(names)
 
 
 def test_the_runs_of_a_node_that_an_operator_forgets_are_retried_at_once(cluster_of):
