@@ -274,6 +274,13 @@ class TestAMemberOfTheFleet:
         here.run_for(5 * SECOND)
         assert here.rows("c") == []
 
+    def test_a_node_that_has_lost_its_job_leaves_the_answer_to_the_next_owner(self, here):
+        here.say(here.lost(bucket_of("a")))
+        here.say(FROM_MEMBER)
+        here.run_for(5 * SECOND)
+        assert here.rows("b") == []
+        assert told(here) == []
+
     def test_the_loop_does_not_go_through_all_the_runs_that_it_names(self, here, monkeypatch):
         asked = []
         monkeypatch.setattr(subruns, "_is_its_own", lambda run_id, *_: asked.append(run_id))

@@ -35,6 +35,9 @@ def wanted(state: State, turn: Turn, message: SubRunWanted) -> None:
     """A step asks for a run, for the first time or again."""
     key = _key_of(state, message)
     awaited = Awaited(message, key)
+    if message.is_from_member and not state.owns(message.key.job_id):
+        # What the step may ask for is known where its job is by now; its member asks there too.
+        return
     if not _may_ask(state, message):
         _tell(state, turn, awaited, SubRunEnd(FAILED, f"no step {message.step!r} of its job is a run of that job"))
         return
