@@ -63,6 +63,7 @@ soak-nodes: $(DEV) ## three nodes on one database under 1,000 occurrences a seco
 	@$(BIN)/python -m tests.provision
 	$(BIN)/python -m tests.processes.soak_nodes
 	$(BIN)/python -m tests.processes.storm_nodes
+	$(BIN)/python -m tests.processes.storm_nodes --store mariadb
 
 growth: $(DEV) ## how the rate grows from one node to three on one PostgreSQL: a table; GROWTH_RATE for each node
 	@$(BIN)/python -m tests.provision

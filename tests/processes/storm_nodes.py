@@ -1,6 +1,6 @@
 """Nodes and members that are killed, frozen, cut off and started again: `python -m tests.processes.storm_nodes --help`.
 
-Real schedulers on one PostgreSQL, a real fleet, and jobs whose processes notice when another copy of their run, another
+Real schedulers on one database, a real fleet, and jobs whose processes notice when another copy of their run, another
 run of their job or too many of their queue are alive. `make soak-nodes` runs it for minutes, the suite for a moment.
 """
 
@@ -29,7 +29,7 @@ from tests.fleet.cable import Cable
 from tests.fleet.yard import Yard, children_of, wait_for
 from tests.processes import proof
 from tests.processes.served import Served
-from tests.services import PostgresServer
+from tests.processes.soak_nodes import SERVERS
 
 LEASE_SECONDS = 12
 QUEUE_LIMIT = 2
@@ -271,6 +271,7 @@ class Storm:
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.processes.storm_nodes", description=__doc__)
+    parser.add_argument("--store", choices=SERVERS, default="postgres", help="which database they share")
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=300.0, help="how long things go wrong")
@@ -278,7 +279,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--keep", type=Path, help="a folder in which everything is left to be read")
     chosen = parser.parse_args(words)
     with ExitStack() as stack:
-        server = stack.enter_context(PostgresServer())
+        server = stack.enter_context(SERVERS[chosen.store]())
         folder = chosen.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         storm = Storm(folder, server.fresh(), chosen.nodes, chosen.members, chosen.seed, stack)
         end = time.monotonic() + chosen.seconds
