@@ -187,12 +187,21 @@ def keepers(folder: Path) -> list[int]:
 
 
 def children_of(pid: int) -> list[int]:
-    """Children and theirs, those nearest first."""
+    """The processes that a command keeps going, and what their main threads started; not keepers, nor their runs."""
+    direct = [child for file in Path(f"/proc/{pid}/task").glob("*/children") for child in _read_children(file)]
+    return direct + [one for child in direct for one in _descendants_of(child)]
+
+
+def _descendants_of(pid: int) -> list[int]:
+    direct = _read_children(Path(f"/proc/{pid}/task/{pid}/children"))
+    return direct + [one for child in direct for one in _descendants_of(child)]
+
+
+def _read_children(file: Path) -> list[int]:
     try:
-        direct = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [int(word) for word in file.read_text().split()]
     except OSError:
         return []
-    return direct + [one for child in direct for one in children_of(child)]
 
 
 def end_family(pid: int) -> None:
