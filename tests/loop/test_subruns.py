@@ -263,17 +263,6 @@ class TestAMemberOfTheFleet:
         assert here.rows("b") == here.rows("c") == []
         assert [end.state for end in told(here)] == [FAILED]
 
-    @pytest.mark.parametrize("is_known", [True, False])
-    def test_a_node_that_has_lost_the_job_does_not_fail_its_step(self, here, is_known):
-        """Its member says it to every node that listens; that the job is elsewhere is no reason to fail."""
-        here.say(here.lost(bucket_of("a")))
-        if not is_known:
-            here.delete("a")
-        here.say(FROM_MEMBER)
-        here.run_for(5 * SECOND)
-        assert told(here) == []
-        assert here.started("b") == (["09:00"] if is_known else [])
-
     @pytest.mark.parametrize("is_deleted", [True, False])
     def test_it_gains_nothing_when_its_job_is_deleted_or_runs_elsewhere_by_now(self, here, is_deleted):
         if is_deleted:

@@ -39,9 +39,7 @@ def wanted(state: State, turn: Turn, message: SubRunWanted) -> None:
         # What the step may ask for is known where its job is by now; its member asks there too.
         return
     if not _may_ask(state, message):
-        # Only its owner knows that there is no such job; another node may not have read its file yet.
-        if state.owns(message.key.job_id):
-            _tell(state, turn, awaited, SubRunEnd(FAILED, f"no step {message.step!r} of its job is a run of that job"))
+        _tell(state, turn, awaited, SubRunEnd(FAILED, f"no step {message.step!r} of its job is a run of that job"))
         return
     state.sub_runs[key] = awaited
     _submit(state, turn, awaited)
@@ -66,11 +64,10 @@ def _may_ask(state: State, message: SubRunWanted) -> bool:
     """
     if not message.is_from_member:
         return True
-    known = state.jobs.get(message.key.job_id)
-    parent = known.job if known is not None else state.definitions.get(message.key.job_id)
+    parent = state.jobs.get(message.key.job_id)
     asked = (message.step, message.job_id)
     return parent is not None and any(
-        isinstance(step.kind, SubJob) and (step.name, step.kind.job_id) == asked for step in parent.work.all_steps
+        isinstance(step.kind, SubJob) and (step.name, step.kind.job_id) == asked for step in parent.job.work.all_steps
     )
 
 
