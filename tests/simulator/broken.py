@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from unittest import mock
 
 from evertick.errors import StoreUnavailable
 from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.membership import Membership
-from evertick.executors.fleet.merge_results import NotEnded, PartEnd
+from evertick.executors.fleet.merge_results import NotEnded, PartEnd, joined
 from evertick.executors.fleet.parts import Part, Task
 from evertick.loop import fire, reports
 from evertick.loop.decide import decide
@@ -23,7 +23,9 @@ from evertick.model.job import Job
 from evertick.model.ledger import Claim
 from evertick.model.lifecycle import PLANNED, SUCCEEDED, TERMINAL, WAITING
 from evertick.model.policy import OnExecutorLost
+from evertick.model.report import AttemptReport, RunFinished
 from evertick.model.run import Change, Entry, RunKey
+from evertick.routing.placement import Placement
 from evertick.store import Batch, Committed
 from evertick.stores.memory import MemoryStore
 from evertick.stores.memory_lines import changed, line_of
@@ -244,6 +246,12 @@ def tells_steps_that_all_is_well(state: State, messages: Sequence[Message], now:
 def takes_the_first_refusal(self: Assignments, task: Task, part: Part) -> None:
     """Of an order that was said twice, the second one may be taken."""
     self._ended(task, part, PartEnd(part.member, NotEnded.REFUSED, 0, None, part.refusal))
+
+
+def hides_lost_shards(key: RunKey, attempt: int, placement: Placement, ends: Mapping[int, PartEnd]) -> AttemptReport:
+    """What a broadcast is told of one that failed does not say that the end of another is unknown."""
+    report = joined(key, attempt, placement, ends)
+    return report._replace(has_loss=False) if isinstance(report, RunFinished) else report
 
 
 def gives_up_the_silent(self: Membership, name: str, now: float) -> bool:

@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 
 from evertick.dispatch.runs_lease import RunsLease
+from evertick.executors.fleet import parts
 from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.membership import Membership
 from evertick.model.instant import MINUTE, SECOND
@@ -27,6 +28,7 @@ AWAY = Faults(outages_per_hour=6.0, latency_max_us=2 * SECOND, lost_reply=0.05, 
 AGAIN = Faults(failure=0.0, redelivery=0.3, latency_max_us=2 * SECOND, requests_per_hour=20.0)
 FAILING = Faults(failure=0.5)
 MEMBERS = Faults(failure=0.0, member_outages_per_hour=12.0)
+FAILING_MEMBERS = Faults(failure=0.4, member_outages_per_hour=12.0)
 MOVING = Faults(stalls_per_hour=6.0, crashes_per_hour=2.0, leaves_per_hour=4.0, late_report=0.3)
 
 
@@ -171,6 +173,14 @@ def test_members_that_freeze_and_are_cut_off_never_run_two_copies_unnoticed(owne
     with mock.patch.object(owner, verb, instead):
         found = failures(MEMBERS, first, jobs=8)
         assert any(re.search("began on .* beside|are running", str(outcome.failure)) for outcome in islice(found, 10))
+
+
+@pytest.mark.slow
+def test_a_lost_shard_that_a_failed_one_hides_is_noticed():
+    """A broadcast that runs at most once is then tried again, with the shard whose end is unknown."""
+    with mock.patch.object(parts, "joined", broken.hides_lost_shards):
+        found = failures(FAILING_MEMBERS, 624, 12, jobs=12)
+        assert any(re.search("at most once, and nobody knows", str(outcome.failure)) for outcome in found)
 
 
 @pytest.mark.slow
