@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
 import socket
+import ssl
+import time
 from pathlib import Path
 
 import pytest
@@ -13,9 +16,10 @@ from cryptography import x509
 
 from evertick.errors import Conflict, ExecutorUnavailable
 from evertick.executors.fleet import authority as authority_module
+from evertick.executors.fleet import enrolment
 from evertick.executors.fleet.authority import Authority, fingerprint_of
 from evertick.executors.fleet.certs import Place
-from evertick.executors.fleet.enrolment import EnrolmentServer, ask_trust, enrol
+from evertick.executors.fleet.enrolment import AT_ONCE, EnrolmentServer, ask_trust, enrol
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.hub_folder import place_in, provide
 from evertick.executors.fleet.identity import Role
@@ -115,6 +119,33 @@ def test_a_revoked_certificate_is_not_renewed(hub, tmp_path, at):
     hub.authority.revoke("ex-a")
     with pytest.raises(Conflict, match="revoked"):
         look_after(tmp_path / "ex-a")
+
+
+@pytest.mark.parametrize("sends", [b"", b"\x16\x03\x01"], ids=["nothing", "half a hello"])
+def test_connections_that_ask_nothing_make_room(hub, tmp_path, sends):
+    certificates = hub.authority.issue(tmp_path / "ex-a", Role.MEMBER, "ex-a", place=hub.place)
+    with contextlib.ExitStack() as stack:
+        for _ in range(3 * AT_ONCE):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", hub.place.join_port)))
+            with contextlib.suppress(OSError):
+                one.sendall(sends)
+        assert ask_trust(hub.place, certificates) == hub.authority.ca
+
+
+def test_who_sends_a_byte_now_and_then_is_not_waited_for(hub, monkeypatch):
+    monkeypatch.setattr(enrolment, "LIMIT_SECONDS", 0.5)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection(("127.0.0.1", hub.place.join_port), 30) as plain,
+        context.wrap_socket(plain) as secure,
+        contextlib.suppress(OSError),
+    ):
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            secure.sendall(b" ")
+            time.sleep(0.05)
+        raise AssertionError("the connection was kept")
 
 
 def test_the_port_answers_again_when_there_are_descriptors(hub, tmp_path):

@@ -16,6 +16,7 @@ import socket
 import ssl
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,14 +28,16 @@ from evertick.executors.fleet.certs import Place, new_request, place_of, write_f
 from evertick.executors.fleet.control import client_context
 from evertick.executors.fleet.identity import Peer, Role, peer_of
 from evertick.executors.fleet.settings import Certificates
+from evertick.model.plain_json import parse_json
 
 log = logging.getLogger("evertick.fleet")
 
 LINE_MAX = 32 * 1024
 SECONDS = 10.0
 LIMIT_SECONDS = 20.0
-AT_ONCE = 16
-"""Connections that are answered side by side; others wait."""
+AT_ONCE = 64
+PER_ADDRESS = 16
+"""Connections that have not asked yet, in all and of one address; of more, the oldest makes room."""
 PAUSE_SECONDS = 0.2
 """Before the next one is accepted, when this process has no descriptor left for it."""
 _END = "-----END CERTIFICATE-----"
@@ -66,7 +69,9 @@ class EnrolmentServer:
         self._socket = socket.create_server((host, port), family=family)
         self.port = int(self._socket.getsockname()[1])
         self._is_closed = False
-        self._places = threading.BoundedSemaphore(AT_ONCE)
+        self._lock = threading.Lock()
+        self._silent: OrderedDict[socket.socket, str] = OrderedDict()
+        """Those that have not asked yet, and their addresses."""
         self._thread = threading.Thread(target=self._accept, name="evertick-enrolment", daemon=True)
 
     def start(self) -> None:
@@ -81,21 +86,44 @@ class EnrolmentServer:
 
     def _accept(self) -> None:
         while True:
-            self._places.acquire()
             try:
-                plain, address = self._socket.accept()
+                plain, (address, *_) = self._socket.accept()
+                connection = self._opened(plain, address)
             except OSError as error:
-                self._places.release()
                 if self._is_closed:
                     return
                 log.warning("enrolment.not_accepted reason=%s", error)
                 time.sleep(PAUSE_SECONDS)
                 continue
-            threading.Thread(target=self._serve, args=(plain, address[0]), daemon=True).start()
+            threading.Thread(target=self._serve, args=(plain, address, connection), daemon=True).start()
 
-    def _serve(self, plain: socket.socket, address: str) -> None:
+    def _opened(self, plain: socket.socket, address: str) -> socket.socket:
+        """What it can be cut with: the socket itself is given away when the handshake begins."""
+        try:
+            connection = plain.dup()
+        except OSError:
+            plain.close()
+            raise
+        with self._lock:
+            of_address = [one for one, known in self._silent.items() if known == address]
+            if len(of_address) >= PER_ADDRESS:
+                self._drop(of_address[0])
+            elif len(self._silent) >= AT_ONCE:
+                self._drop(next(iter(self._silent)))
+            self._silent[connection] = address
+        return connection
+
+    def _drop(self, connection: socket.socket) -> None:
+        del self._silent[connection]
+        _cut(connection)
+
+    def _has_asked(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._silent.pop(connection, None)
+
+    def _serve(self, plain: socket.socket, address: str, connection: socket.socket) -> None:
         # One that sends a byte now and then must not keep its place either.
-        limit = threading.Timer(LIMIT_SECONDS, _cut, (plain,))
+        limit = threading.Timer(LIMIT_SECONDS, _cut, (connection,))
         limit.daemon = True
         limit.start()
         try:
@@ -103,7 +131,9 @@ class EnrolmentServer:
             with plain, self._context().wrap_socket(plain, server_side=True) as secure:
                 secure.settimeout(SECONDS)
                 peer = peer_of(secure.getpeercert())
-                answer = self._answer(json.loads(_read_line(secure)), peer, address)
+                asked = parse_json(_read_line(secure))
+                self._has_asked(connection)
+                answer = self._answer(asked, peer, address)
                 secure.sendall(json.dumps(answer).encode() + b"\n")
         except (OSError, ValueError) as error:
             log.info("enrolment.ended address=%s reason=%s", address, f"{error}"[:200])
@@ -111,7 +141,8 @@ class EnrolmentServer:
             log.exception("enrolment.failed address=%s", address)
         finally:
             limit.cancel()
-            self._places.release()
+            self._has_asked(connection)
+            connection.close()
 
     def _context(self) -> ssl.SSLContext:
         """As the files are now: they may have been replaced since."""
@@ -223,9 +254,9 @@ def _ask(
     return answer
 
 
-def _cut(plain: socket.socket) -> None:
+def _cut(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        plain.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _blind_context() -> ssl.SSLContext:
