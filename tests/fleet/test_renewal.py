@@ -19,12 +19,13 @@ from evertick.executors.fleet import authority as authority_module
 from evertick.executors.fleet import enrolment
 from evertick.executors.fleet.authority import Authority, fingerprint_of
 from evertick.executors.fleet.certs import Place
-from evertick.executors.fleet.enrolment import AT_ONCE, EnrolmentServer, ask_trust, enrol
+from evertick.executors.fleet.enrolment import EnrolmentServer, ask_trust, enrol
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.hub_folder import place_in, provide
 from evertick.executors.fleet.identity import Role
 from evertick.executors.fleet.renewal import LOOK_SECONDS, look_after, needs_renewal
 from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.executors.fleet.silent_connections import AT_ONCE
 from evertick.model.instant import DAY, HOUR, MINUTE
 from evertick.model.lifecycle import SUCCEEDED
 from tests.executors.running import job_of, launch, sh

@@ -16,7 +16,6 @@ import socket
 import ssl
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +27,7 @@ from evertick.executors.fleet.certs import Place, new_request, place_of, write_f
 from evertick.executors.fleet.control import client_context
 from evertick.executors.fleet.identity import Peer, Role, peer_of
 from evertick.executors.fleet.settings import Certificates
+from evertick.executors.fleet.silent_connections import SilentConnections
 from evertick.model.plain_json import parse_json
 
 log = logging.getLogger("evertick.fleet")
@@ -35,9 +35,6 @@ log = logging.getLogger("evertick.fleet")
 LINE_MAX = 32 * 1024
 SECONDS = 10.0
 LIMIT_SECONDS = 20.0
-AT_ONCE = 64
-PER_ADDRESS = 16
-"""Connections that have not asked yet, in all and of one address; of more, the oldest makes room."""
 PAUSE_SECONDS = 0.2
 """Before the next one is accepted, when this process has no descriptor left for it."""
 _END = "-----END CERTIFICATE-----"
@@ -69,9 +66,8 @@ class EnrolmentServer:
         self._socket = socket.create_server((host, port), family=family)
         self.port = int(self._socket.getsockname()[1])
         self._is_closed = False
-        self._lock = threading.Lock()
-        self._silent: OrderedDict[socket.socket, str] = OrderedDict()
-        """Those that have not asked yet, and their addresses."""
+        self._silent: SilentConnections[socket.socket] = SilentConnections(_cut)
+        """Those that have not asked yet."""
         self._thread = threading.Thread(target=self._accept, name="evertick-enrolment", daemon=True)
 
     def start(self) -> None:
@@ -104,22 +100,8 @@ class EnrolmentServer:
         except OSError:
             plain.close()
             raise
-        with self._lock:
-            of_address = [one for one, known in self._silent.items() if known == address]
-            if len(of_address) >= PER_ADDRESS:
-                self._drop(of_address[0])
-            elif len(self._silent) >= AT_ONCE:
-                self._drop(next(iter(self._silent)))
-            self._silent[connection] = address
+        self._silent.opened(connection, address)
         return connection
-
-    def _drop(self, connection: socket.socket) -> None:
-        del self._silent[connection]
-        _cut(connection)
-
-    def _has_asked(self, connection: socket.socket) -> None:
-        with self._lock:
-            self._silent.pop(connection, None)
 
     def _serve(self, plain: socket.socket, address: str, connection: socket.socket) -> None:
         # One that sends a byte now and then must not keep its place either.
@@ -132,7 +114,7 @@ class EnrolmentServer:
                 secure.settimeout(SECONDS)
                 peer = peer_of(secure.getpeercert())
                 asked = parse_json(_read_line(secure))
-                self._has_asked(connection)
+                self._silent.spoke(connection)
                 answer = self._answer(asked, peer, address)
                 secure.sendall(json.dumps(answer).encode() + b"\n")
         except (OSError, ValueError) as error:
@@ -141,7 +123,7 @@ class EnrolmentServer:
             log.exception("enrolment.failed address=%s", address)
         finally:
             limit.cancel()
-            self._has_asked(connection)
+            self._silent.spoke(connection)
             connection.close()
 
     def _context(self) -> ssl.SSLContext:

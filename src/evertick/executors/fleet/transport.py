@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ssl import SSLError
 from typing import Any
+from urllib.parse import urlsplit
 
 from distributed.comm import registry
 from distributed.comm.core import CommClosedError, FatalCommClosedError
@@ -32,6 +33,7 @@ from tornado.iostream import IOStream, StreamClosedError
 from evertick.executors.fleet import frames
 from evertick.executors.fleet.identity import Peer, Role, peer_of
 from evertick.executors.fleet.settings import Certificates
+from evertick.executors.fleet.silent_connections import SilentConnections
 
 log = logging.getLogger("evertick.fleet")
 
@@ -125,12 +127,19 @@ class _PlainTLSConnector(TLSConnector):
 class _PlainTLSListener(TLSListener):
     comm_class = PlainTLS
 
+    def __init__(self, *arguments: Any, **known: Any) -> None:
+        super().__init__(*arguments, **known)
+        self._silent: SilentConnections[IOStream] = SilentConnections(IOStream.close)
+
     async def _prepare_stream(self, stream: Any, address: str) -> Any:
+        self._silent.opened(stream, urlsplit(address).hostname or "")
         try:
             # Dask waits for ever for one that connects and says nothing.
             prepared = await asyncio.wait_for(super()._prepare_stream(stream, address), HANDSHAKE_SECONDS)
         except TimeoutError:
             prepared = None
+        finally:
+            self._silent.spoke(stream)
         if prepared is None:
             stream.close()
             return None
