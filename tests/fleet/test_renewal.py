@@ -16,20 +16,21 @@ from cryptography import x509
 
 from evertick.errors import Conflict, ExecutorUnavailable
 from evertick.executors.fleet import authority as authority_module
-from evertick.executors.fleet import enrolment
+from evertick.executors.fleet import certs, enrolment
 from evertick.executors.fleet.authority import Authority, fingerprint_of
 from evertick.executors.fleet.certs import Place
-from evertick.executors.fleet.enrolment import EnrolmentServer, ask_trust, enrol
+from evertick.executors.fleet.enrolment import EnrolmentServer, ask_trust, enrol, renew
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.hub_folder import place_in, provide
 from evertick.executors.fleet.identity import Role
+from evertick.executors.fleet.registry import write_private
 from evertick.executors.fleet.renewal import LOOK_SECONDS, look_after, needs_renewal
-from evertick.executors.fleet.settings import Certificates, FleetSettings
+from evertick.executors.fleet.settings import CERT_FILE, NEXT_KEY_FILE, Certificates, FleetSettings
 from evertick.executors.fleet.silent_connections import AT_ONCE
 from evertick.model.instant import DAY, HOUR, MINUTE
 from evertick.model.lifecycle import SUCCEEDED
 from tests.executors.running import job_of, launch, sh
-from tests.fleet.yard import Yard, free_port, wait_for
+from tests.fleet.yard import LONG_US, Yard, free_port, wait_for
 
 
 class Hub:
@@ -166,6 +167,33 @@ def test_the_port_answers_again_when_there_are_descriptors(hub, tmp_path):
     assert ask_trust(hub.place, certificates) == hub.authority.ca
 
 
+def no_replacement(source, target, replace=os.replace):
+    """As a kill right before it."""
+    if source.name == NEXT_KEY_FILE:
+        raise KeyboardInterrupt
+    replace(source, target)
+
+
+@pytest.mark.parametrize("cut_at", [NEXT_KEY_FILE, CERT_FILE, "the end"])
+def test_a_certificate_has_its_key_wherever_a_renewal_is_cut_short(hub, tmp_path, monkeypatch, cut_at):
+    folder = tmp_path / "ex-a"
+    hub.authority.issue(folder, Role.MEMBER, "ex-a", place=hub.place)
+
+    def write(path, content):
+        if path.name == cut_at:
+            raise KeyboardInterrupt
+        write_private(path, content)
+
+    monkeypatch.setattr(certs, "write_private", write)
+    monkeypatch.setattr(certs.os, "replace", no_replacement)
+    with pytest.raises(KeyboardInterrupt):
+        renew(folder)
+    monkeypatch.undo()
+    paths = Certificates(*(str(folder / name) for name in ("ca.pem", "cert.pem", "key.pem")))
+    assert ask_trust(hub.place, paths) == hub.authority.ca
+    assert ask_trust(hub.place, Certificates.in_folder(folder)) == hub.authority.ca
+
+
 class TestRotationOfTheAuthority:
     @pytest.fixture
     def machines(self, hub, tmp_path):
@@ -294,7 +322,7 @@ def test_members_and_schedulers_elsewhere_renew_while_they_work(tmp_path, report
         at(0)
         serials = {name: cert_in(folder).serial_number for name, folder in old.items()}
         yard.join("ex-a")
-        executor = FleetExecutor(tmp_path / "node-2", FleetSettings(yard.url, certificates))
+        executor = FleetExecutor(tmp_path / "node-2", FleetSettings(yard.url, certificates, lease_us=LONG_US))
         executor.open(reports)
         try:
             for name, folder in old.items():

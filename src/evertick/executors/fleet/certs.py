@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from evertick.executors.fleet.registry import write_private
-from evertick.executors.fleet.settings import CA_FILE, CERT_FILE, KEY_FILE, Certificates
+from evertick.executors.fleet.settings import CA_FILE, CERT_FILE, KEY_FILE, NEXT_KEY_FILE, Certificates
 
 PLACE_FILE = "fleet.json"
 
@@ -45,13 +47,18 @@ def pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def write_folder(folder: Path, ca: bytes, cert: bytes, key: bytes, place: Place | None = None) -> Certificates:
-    """The files of one who takes part, for its owner only. The certificate comes last: it is what others look for."""
+    """The files of one who takes part, for its owner only. The certificate is what others look for.
+
+    Whenever this is cut short, the certificate that is there has its key.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     if place is not None:
         write_private(folder / PLACE_FILE, json.dumps(place._asdict()).encode())
-    for name, content in ((CA_FILE, ca), (KEY_FILE, key), (CERT_FILE, cert)):
+    for name, content in ((CA_FILE, ca), (NEXT_KEY_FILE, key), (CERT_FILE, cert)):
         write_private(folder / name, content)
+    with contextlib.suppress(FileNotFoundError):  # one that read them in this moment has done it
+        os.replace(folder / NEXT_KEY_FILE, folder / KEY_FILE)
     return Certificates.in_folder(folder)
 
 

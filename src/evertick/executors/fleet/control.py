@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from evertick.errors import ExecutorUnavailable, SettingsError
 from evertick.executors.fleet import frames, messages
 from evertick.executors.fleet.identity import Role, is_of_an_evertick_authority, peer_of
-from evertick.executors.fleet.settings import PORT, Certificates, FleetSettings
+from evertick.executors.fleet.settings import PORT, Certificates, FleetSettings, settle_key
 
 CONNECT_SECONDS = 10.0
 RETRY_SECONDS = 0.1
@@ -153,7 +154,12 @@ def client_context(certificates: Certificates) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_verify_locations(certificates.ca)
-        context.load_cert_chain(certificates.cert, certificates.key)
+        try:
+            context.load_cert_chain(certificates.cert, certificates.key)
+        except ssl.SSLError:
+            # They may have been replaced between the two.
+            settle_key(Path(certificates.cert).parent)
+            context.load_cert_chain(certificates.cert, certificates.key)
     except (OSError, ValueError) as error:
         raise SettingsError(f"the certificates in {certificates.cert} cannot be used: {error}") from None
     return context

@@ -239,7 +239,8 @@ class FleetExecutor:
                             self._take(assignments, message)
                         except Exception:
                             log.exception("fleet.message_failed")
-            except ExecutorUnavailable as error:
+            except EvertickError as error:
+                # Certificates that cannot be read now may be later, when they are replaced or there are descriptors.
                 log.warning("fleet.unreachable reason=%s", error)
             finally:
                 self._control = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +18,8 @@ PORT = 8786
 LEASE_US = 60 * SECOND
 """Long enough for the fleet's scheduler to be started again: what members run is ended when they do not hear it."""
 CA_FILE, CERT_FILE, KEY_FILE = "ca.pem", "cert.pem", "key.pem"
+NEXT_KEY_FILE = "next-key.pem"
+"""Of a certificate that is being written: it takes the place of the key when the certificate is there."""
 HUB_FOLDER = ".evertick-fleet"
 """Under the home of the user that runs the hub."""
 
@@ -30,6 +34,7 @@ class Certificates(NamedTuple):
     @classmethod
     def in_folder(cls, folder: Path | str) -> Certificates:
         """The three files of one who takes part."""
+        settle_key(Path(folder))
         paths = [Path(folder).absolute() / name for name in (CA_FILE, CERT_FILE, KEY_FILE)]
         missing = [str(path) for path in paths if not path.is_file()]
         if missing:
@@ -103,3 +108,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def settle_key(folder: Path) -> None:
+    """Put the key of a new certificate into its place, where the process that wrote them was killed before that."""
+    following = folder / NEXT_KEY_FILE
+    if following.exists():
+        import ssl  # not needed by those who only read the settings
+
+        with contextlib.suppress(OSError, ValueError):  # it is the key of no certificate yet, or another process did it
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(folder / CERT_FILE, following)
+            os.replace(following, folder / KEY_FILE)
