@@ -248,6 +248,11 @@ def takes_the_first_refusal(self: Assignments, task: Task, part: Part) -> None:
     self._ended(task, part, PartEnd(part.member, NotEnded.REFUSED, 0, None, part.refusal))
 
 
+def sets_no_limits(_: Assignments, *__: object) -> dict[str, int]:
+    """A member may start what it is given whenever it arrives."""
+    return {}
+
+
 def hides_lost_shards(key: RunKey, attempt: int, placement: Placement, ends: Mapping[int, PartEnd]) -> AttemptReport:
     """What a broadcast is told of one that failed does not say that the end of another is unknown."""
     report = joined(key, attempt, placement, ends)

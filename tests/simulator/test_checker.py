@@ -29,6 +29,7 @@ AGAIN = Faults(failure=0.0, redelivery=0.3, latency_max_us=2 * SECOND, requests_
 FAILING = Faults(failure=0.5)
 MEMBERS = Faults(failure=0.0, member_outages_per_hour=12.0)
 FAILING_MEMBERS = Faults(failure=0.4, member_outages_per_hour=12.0)
+HELD_UP = Faults(failure=0.0, member_outages_per_hour=90.0, stalls_per_hour=40.0, partitions_per_hour=20.0)
 MOVING = Faults(stalls_per_hour=6.0, crashes_per_hour=2.0, leaves_per_hour=4.0, late_report=0.3)
 
 
@@ -180,6 +181,14 @@ def test_a_lost_shard_that_a_failed_one_hides_is_noticed():
     """A broadcast that runs at most once is then tried again, with the shard whose end is unknown."""
     with mock.patch.object(parts, "joined", broken.hides_lost_shards):
         found = failures(FAILING_MEMBERS, 624, 12, jobs=12)
+        assert any(re.search("at most once, and nobody knows", str(outcome.failure)) for outcome in found)
+
+
+@pytest.mark.slow
+def test_orders_that_may_start_however_late_they_arrive_are_noticed():
+    """One that was held up on its way starts on its member when the run is another node's."""
+    with mock.patch.object(Assignments, "_limits", broken.sets_no_limits):
+        found = failures(HELD_UP, 3, 3, nodes=3, jobs=16)
         assert any(re.search("at most once, and nobody knows", str(outcome.failure)) for outcome in found)
 
 
