@@ -380,6 +380,19 @@ def test_a_job_whose_planning_raises_is_in_error_and_the_others_go_on(monkeypatc
     assert here.started("bad") == ["08:31", "08:32", "08:33"], "once mended, nothing of the stretch is lost"
 
 
+@pytest.mark.parametrize("missed", [{}, ALL], ids=["without catch-up", "with catch-up"])
+def test_a_one_off_that_came_due_while_its_file_was_away_is_decided_once(missed):
+    """The file went while no scheduler ran, and came back: what the ledger has is also what is done."""
+    here = world(job("a", AtSpec(at("08:40")), **missed))
+    here.run_until("08:35")
+    here.restart(after=10 * MINUTE, jobs=())
+    here.run_for(10 * SECOND)
+    here.define(job("a", AtSpec(at("08:40")), **missed))
+    here.run_for(MINUTE)
+    assert here.ledger() == ["08:40 succeeded catchup"]
+    assert here.started() == ["08:40"]
+
+
 def test_a_job_in_error_is_mended_by_an_edit():
     here = world(job("a", BAD))
     here.define(job("a", MINUTELY))

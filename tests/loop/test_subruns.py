@@ -281,6 +281,21 @@ class TestAMemberOfTheFleet:
         assert here.rows("b") == []
         assert told(here) == []
 
+    def test_a_step_is_not_failed_because_the_file_of_its_job_is_away_or_was_edited(self, here):
+        """The run that it waits for exists: it was allowed when it was asked for."""
+        here.say(FROM_MEMBER)
+        here.delete("a")
+        here.restart(after=SECOND)
+        here.say(FROM_MEMBER)
+        here.run_for(5 * SECOND)
+        assert told(here) == []
+        here.define(job("a", on_executor_lost=OnExecutorLost.FAIL))
+        here.say(FROM_MEMBER)
+        here.run_for(5 * SECOND)
+        assert told(here) == []
+        here.finish("b")
+        assert [end.state for end in told(here)] == [SUCCEEDED]
+
     def test_the_loop_does_not_go_through_all_the_runs_that_it_names(self, here, monkeypatch):
         asked = []
         monkeypatch.setattr(subruns, "_is_its_own", lambda run_id, *_: asked.append(run_id))

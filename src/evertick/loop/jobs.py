@@ -91,13 +91,18 @@ def _wake_retries(state: State, turn: Turn, job: JobState) -> None:
             state.ring.put(max(turn.now, run.retry_at or 0), run)
 
 
-def _enter_past(turn: Turn, job: JobState, schedules: Iterable[ScheduleSpec]) -> None:
-    """One-offs that are past at first sight: on time within the grace, else entered as missed, never run."""
+def _enter_past(turn: Turn, job: JobState, schedules: Iterable[ScheduleSpec], *, is_back: bool = False) -> None:
+    """One-offs that are past at first sight: on time within the grace, else entered as missed, never run.
+
+    Those of a job that `is_back` need not be seen for the first time: behind its watermark the plan decides.
+    """
     for spec in schedules:
         if not isinstance(spec, AtSpec):
             continue
         key = RunKey(job.job.id, spec.instant)
         is_decided = spec.instant <= job.watermark
+        if is_back and not is_decided:
+            continue
         # By another node's clock the job may be planned beyond now; a schedule that is not in force yet starts nothing.
         if _is_past(spec, turn, job) or (is_decided and job.since > turn.now):
             detail = "it was past already when it was first seen"
@@ -181,7 +186,9 @@ def _edit(state: State, turn: Turn, known: JobState, job: Job) -> None:
     turn.log("job.changed", job=job.id, schedule_changed=old.schedules != job.schedules, was_disabled=was_disabled)
 
 
-def replan(state: State, turn: Turn, job: JobState, former: Collection[ScheduleSpec] | None) -> None:
+def replan(
+    state: State, turn: Turn, job: JobState, former: Collection[ScheduleSpec] | None, *, is_back: bool = False
+) -> None:
     """The schedule is another: what was entered ahead is withdrawn; what waits is settled when the job is planned.
 
     `former` are the schedules before, None where the ledger knows only that they were others.
@@ -193,7 +200,7 @@ def replan(state: State, turn: Turn, job: JobState, former: Collection[ScheduleS
         # An older one may have run long ago. The ledger refuses a second entry for a recent one that it has.
         _enter_past(turn, job, (one for one in job.job.schedules if not _is_past(one, turn, job)))
     else:
-        _enter_past(turn, job, set(job.job.schedules).difference(former))
+        _enter_past(turn, job, set(job.job.schedules).difference(former), is_back=is_back)
     if job.hold in (None, Hold.ERROR, Hold.DISABLED):
         activate(state, turn, job)
     turn.keep_job(job, may_rewind=True)
@@ -263,12 +270,12 @@ def _return(state: State, turn: Turn, job: JobState, definition: Job) -> None:
         job.hold, job.idle_reason = Hold.PAUSED, SkipReason.PAUSED
         turn.keep_job(job)
         if old.schedules != definition.schedules:
-            replan(state, turn, job, old.schedules)
+            replan(state, turn, job, old.schedules, is_back=True)
         _drain_all(state, turn, job)
         return
     job.hold = None
     if old.schedules != definition.schedules:
-        replan(state, turn, job, old.schedules)
+        replan(state, turn, job, old.schedules, is_back=True)
     else:
         activate(state, turn, job)
     _drain_all(state, turn, job)

@@ -38,11 +38,10 @@ def wanted(state: State, turn: Turn, message: SubRunWanted) -> None:
     if message.is_from_member and not state.owns(message.key.job_id):
         # What the step may ask for is known where its job is by now; its member asks there too.
         return
-    if not _may_ask(state, message):
-        _tell(state, turn, awaited, SubRunEnd(FAILED, f"no step {message.step!r} of its job is a run of that job"))
-        return
     state.sub_runs[key] = awaited
-    _submit(state, turn, awaited)
+    if _may_ask(state, message):
+        _submit(state, turn, awaited)
+    # Otherwise it was asked for under an earlier definition, or by a member that may not: the ledger knows which.
 
 
 def _key_of(state: State, message: SubRunWanted | SubRunUnwanted) -> RunKey:
@@ -69,6 +68,11 @@ def _may_ask(state: State, message: SubRunWanted) -> bool:
     return parent is not None and any(
         isinstance(step.kind, SubJob) and (step.name, step.kind.job_id) == asked for step in parent.job.work.all_steps
     )
+
+
+def _may_return(state: State, job_id: str) -> bool:
+    """Whether the definition of a job is away for the moment, as while its file is written."""
+    return job_id in state.jobs and job_id not in state.definitions
 
 
 def _submit(state: State, turn: Turn, awaited: Awaited) -> None:
@@ -129,8 +133,13 @@ def seen(state: State, turn: Turn, message: SubRunsSeen) -> None:
                 _tell(state, turn, awaited, SubRunEnd(PLANNED))
         elif answer and "error" in (said := json.loads(answer)):
             _tell(state, turn, awaited, SubRunEnd(FAILED, str(said.get("text") or said["error"])))
-        elif answer is None:
+        elif answer is not None:
+            continue
+        elif _may_ask(state, awaited.wanted):
             _submit(state, turn, awaited)  # it did not get through; one that is there already is left as it is
+        elif not _may_return(state, awaited.wanted.key.job_id):
+            reason = f"no step {awaited.wanted.step!r} of its job is a run of that job"
+            _tell(state, turn, awaited, SubRunEnd(FAILED, reason))
 
 
 def unwanted(state: State, turn: Turn, message: SubRunUnwanted) -> None:

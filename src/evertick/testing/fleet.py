@@ -111,7 +111,7 @@ class SimulatedFleet:
         self._answer_to, self._host_of, self._trace = answer, host_of, trace
         self._lease_us = lease_us
         self._card_us, self._ttl_us, self._silence_us = lease_us // 8, lease_us // 5, lease_us // 3
-        self._launches: dict[tuple[RunKey, int], Launch] = {}
+        self._launches: dict[tuple[RunKey, int], tuple[Launch, str]] = {}
         self._stations: dict[str, _Station] = {}
         self._watch = RunningWatch()
         self._members = {
@@ -147,7 +147,11 @@ class SimulatedFleet:
 
     def launch_of(self, key: RunKey, attempt: int) -> Launch:
         """Of a run, whichever shard of it is asked for."""
-        return self._launches[split_key(key)[0], attempt]
+        return self._launches[split_key(key)[0], attempt][0]
+
+    def launched_by(self, key: RunKey, attempt: int) -> str:
+        """The node that did."""
+        return self._launches[split_key(key)[0], attempt][1]
 
     # What nodes ask for
 
@@ -172,7 +176,7 @@ class SimulatedFleet:
         placement = parse_placement(launch.executor)
         if placement.executor != FLEET or not placement.members:
             raise Violation(f"{launch.key.run_id} is for the fleet, and was launched on {launch.executor!r}")
-        self._launches.setdefault((launch.key, launch.attempt), launch)
+        self._launches.setdefault((launch.key, launch.attempt), (launch, caller.node))
         station = self._stations[caller.node]
         order = Order(launch.key, launch.attempt, launch.fence, str(launch.trigger), "", None, "")
         valid_us = None if launch.valid_until is None else launch.valid_until - self._timeline.now
@@ -191,7 +195,9 @@ class SimulatedFleet:
     def _report(self, station: _Station, report: Report) -> None:
         if isinstance(report, RunFinished | RunLost) and report.executor:
             told = parse_placement(report.executor)
-            self._watch.note_done(report.key, (shard.number for shard in told.shards if shard.is_done))
+            self._watch.note_done(
+                station.caller.node, report.key, (shard.number for shard in told.shards if shard.is_done)
+            )
         self._answer_to(station.caller, report)
 
     # Between nodes and the hub

@@ -49,6 +49,8 @@ class Orders(Protocol):
 
     def launch_of(self, key: RunKey, attempt: int) -> Launch: ...
 
+    def launched_by(self, key: RunKey, attempt: int) -> str: ...
+
 
 class RunningWatch:
     """What really runs on the members, whatever schedulers and the ledger know of it."""
@@ -56,12 +58,12 @@ class RunningWatch:
     def __init__(self) -> None:
         self._parts: defaultdict[tuple[RunKey, int | None], list[Part]] = defaultdict(list)
         self._going_on: defaultdict[str, list[Part]] = defaultdict(list)
-        self._done: defaultdict[RunKey, set[int]] = defaultdict(set)
-        """Shards of which a scheduler has heard that they succeeded: no attempt may carry them out again."""
+        self._done: defaultdict[tuple[str, RunKey], set[int]] = defaultdict(set)
+        """Shards of which a node has heard that they succeeded: no attempt that it launches may repeat them."""
         self.started = 0
 
-    def begin(self, part: Part, launch: Launch) -> None:
-        """A part starts: is that a promise broken?"""
+    def begin(self, part: Part, launch: Launch, node: str) -> None:
+        """A part starts that a node has launched: is that a promise broken?"""
         key, shard = split_key(part.ticket.key)
         number = None if shard is None else shard.number
         before = self._parts[key, number]
@@ -75,7 +77,7 @@ class RunningWatch:
                 raise Violation(
                     f"{part.ticket.key.run_id} runs at most once, and nobody knows how {other.ticket.attempt} ended"
                 )
-        if number is not None and number in self._done[key] and launch.attempt > 1:
+        if number is not None and number in self._done[node, key] and launch.attempt > 1:
             raise Violation(f"{key.run_id}: the shards [{number}] had succeeded and were started again")
         before.append(part)
         self.started += 1
@@ -92,8 +94,8 @@ class RunningWatch:
             runs = ", ".join(sorted(one.run_id for one in busy))
             raise Violation(f"{key.run_id} was started: {len(busy)} are running ({runs}), {limit} may")
 
-    def note_done(self, key: RunKey, shards: Iterable[int]) -> None:
-        self._done[key].update(shards)
+    def note_done(self, node: str, key: RunKey, shards: Iterable[int]) -> None:
+        self._done[node, key].update(shards)
 
 
 class SimulatedMember:
@@ -215,7 +217,7 @@ class SimulatedMember:
     def _start(self, order: Order, ticket: Ticket) -> None:
         launch = self._orders.launch_of(*ticket)
         part = Part(ticket, self, self._timeline.now)
-        self._watch.begin(part, launch)
+        self._watch.begin(part, launch, self._orders.launched_by(*ticket))
         self._parts[ticket] = part
         self._open[part] = None
         self._fences[order.key] = order.fence
