@@ -19,6 +19,7 @@ from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED, RunState
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
+from evertick.operations import message_of
 from tests.loop.executor import Act
 from tests.loop.harness import FOREVER, World, at, catching_up, job, retries, world
 
@@ -159,7 +160,26 @@ def test_reports_from_before_are_answered_before_an_executor_is_asked():
     here.write()
     here.settle()
     assert [effect for _, _, effects in here.turns for effect in effects if isinstance(effect, Reconcile)]
+    here.say(*map(message_of, here.store.claim(None, 10)))
     assert here.store.claim(None, 10) == []
+    assert here.ledger() == ["09:00 running"]
+
+
+def test_what_a_node_forwarded_and_reads_itself_counts_for_the_next_owner():
+    """It had the job again for a moment, and lost it before its executor had answered how the run ended."""
+    here = world(job())
+    here.act("a", FOREVER)
+    here.executor.name = "local@node"
+    here.run_until("09:00:10")
+    forward(here, node="node")
+    here.crash(after=SECOND)
+    here.told_first = [LeaseRenewed(at("10:00")), NodesSeen(frozenset({"node"}))]
+    here.executor.remembers_after_us = MINUTE
+    here.begin()
+    here.run_for(SECOND)
+    here.say(here.lost(*range(BUCKETS)))
+    (request,) = here.store.claim(None, 10)
+    assert json.loads(request.payload)["state"] == SUCCEEDED
 
 
 def test_a_report_behind_a_thousand_other_requests_is_found():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evertick.loop.delivery import answer_known, take
 from evertick.loop.effects import ReadReports, Reconcile
-from evertick.loop.messages import ForwardedReport, NodesSeen, ReportsRead, RunFinished
+from evertick.loop.messages import ForwardedReport, NodesSeen, ReportsRead
 from evertick.loop.reports import finished, lose
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import State
@@ -12,6 +12,7 @@ from evertick.loop.turn import Turn
 from evertick.model.bucket import bucket_of
 from evertick.model.lifecycle import LAUNCHING
 from evertick.model.loss import LossReason
+from evertick.model.run import RunKey
 from evertick.routing.placement import is_shared
 
 
@@ -20,24 +21,27 @@ def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
     job_id = message.report.key.job_id
     if answer_known(state, message.request_id) is not None or not state.owns(job_id):
         return
-    take(state, message.request_id, job_id, {})
     having = state.foreign.get(message.report.key)
+    is_of_fleet = having is None and is_shared(message.report.executor)
+    if having is None and not is_of_fleet and message.node == state.node and _is_asked(state, message.report.key):
+        # Our own executor is asked how it ended. If the job goes before it has answered, the next owner needs this.
+        return
+    take(state, message.request_id, job_id, {})
     if having is not None and message.node in ("", having):
         finished(state, turn, message.report, having)
-    elif having is None and _was_asked_of_fleet(state, message.report):
+    elif is_of_fleet and _is_asked(state, message.report.key):
+        # A member said so to another node, and may be away when this one asks: how the attempt ended, and which shards
+        # of it succeeded, is then known from this report only.
         finished(state, turn, message.report)
     # Otherwise our own executor has been asked, or has the run by now: what it says is newer.
     turn.answer(message.request_id, job_id, "{}")
 
 
-def _was_asked_of_fleet(state: State, report: RunFinished) -> bool:
-    """Whether a member of the fleet said so to another node, and may be away when this one asks.
-
-    How an attempt ended, and which shards of it succeeded, is then known from this report only.
-    """
-    job = state.jobs.get(report.key.job_id)
-    run = job.find(report.key) if job else None
-    return run is not None and run.was_asked and is_shared(report.executor)
+def _is_asked(state: State, key: RunKey) -> bool:
+    """Whether the executor of a run was asked how it stands, and has not answered yet."""
+    job = state.jobs.get(key.job_id)
+    run = job.find(key) if job else None
+    return run is not None and run.was_asked
 
 
 def seen(state: State, turn: Turn, message: NodesSeen) -> None:
