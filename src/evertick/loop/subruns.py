@@ -137,7 +137,7 @@ def seen(state: State, turn: Turn, message: SubRunsSeen) -> None:
             continue
         elif _may_ask(state, awaited.wanted):
             _submit(state, turn, awaited)  # it did not get through; one that is there already is left as it is
-        elif not _may_return(state, awaited.wanted.key.job_id):
+        elif not _is_open(state, key) and not _may_return(state, awaited.wanted.key.job_id):
             reason = f"no step {awaited.wanted.step!r} of its job is a run of that job"
             _tell(state, turn, awaited, SubRunEnd(FAILED, reason))
 

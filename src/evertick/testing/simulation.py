@@ -97,7 +97,7 @@ class World:
         is_agreed = scenario.ownership is not Ownership.NONE
         watch = LedgerWatch(store.line, dict(scenario.settings.queues).get(QUEUE), is_queued, scenario.rivals)
         self.backend = Backend(store, watch, timeline, are_epochs_checked=is_agreed)
-        self.sub_runs = SubRunWatch()
+        self.sub_runs = SubRunWatch(watch.rows)
         self.fleet = SimulatedFleet(
             timeline,
             Random(f"fleet of world {scenario.seed}"),

@@ -43,8 +43,11 @@ def call_of(job: Job) -> Call | None:
 class SubRunWatch:
     """Remembers what steps were told, and compares it with the ledger in the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Mapping[RunKey, LedgerRow] | None = None) -> None:
+        self._rows: Mapping[RunKey, LedgerRow] = {} if rows is None else rows
         self._told: dict[RunKey, RunState] = {}
+        self._refused: set[RunKey] = set()
+        """Runs that were not in the ledger when their steps heard that they had failed: they need not become so."""
 
     @property
     def told(self) -> int:
@@ -54,6 +57,8 @@ class SubRunWatch:
     def tell(self, key: RunKey, state: RunState) -> RunState:
         """A step hears how its run ended; answers how the step ends."""
         before = self._told.setdefault(key, state)
+        if state is FAILED and key not in self._rows:
+            self._refused.add(key)
         if before is not state:
             raise Violation(f"{key.run_id}: its step was told that it had {before}, and then that it had {state}")
         return SUCCEEDED if state is SUCCEEDED else FAILED
@@ -66,5 +71,6 @@ class SubRunWatch:
                 raise Violation(f"{key.run_id} is not in the ledger, and its step was told that it had {state}")
             # A node that dies before the end is written leaves a run that is lost, or is made again, and then cancelled
             # because its parent has gone on. What its executor said of it is never turned into something else.
-            if row is not None and row.state in _SAID and state in _SAID and row.state is not state:
+            is_said = state in _SAID and key not in self._refused
+            if row is not None and row.state in _SAID and is_said and row.state is not state:
                 raise Violation(f"{key.run_id} is {row.state}, and its step was told that it had {state}")
