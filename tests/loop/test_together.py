@@ -22,7 +22,7 @@ from evertick.loop.messages import (
 from evertick.model.bucket import BUCKETS, bucket_of
 from evertick.model.chain import After
 from evertick.model.facts import read_facts
-from evertick.model.instant import MINUTE, SECOND
+from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.ledger import Batch, Request, RequestKind
 from evertick.model.lifecycle import CANCELLED, LOST, SUCCEEDED
 from evertick.model.run import RunKey
@@ -177,6 +177,15 @@ def test_a_run_of_a_job_that_went_away_is_ended_once_when_its_owner_wants_it():
     here.run_for(MINUTE)
     assert reports(here) == [RequestKind.REPORT]
     assert len(here.stops) == 1
+
+
+def test_an_owner_is_heard_although_the_clock_was_set_back():
+    here = given_away()
+    here.run_for(10 * SECOND)
+    here.jump(-HOUR)
+    here.want_stop(NINE)
+    here.run_for(10 * SECOND)
+    assert [stop.key for _, stop in here.stops] == [NINE]
 
 
 def test_a_run_that_another_node_has_is_wanted_ended_in_the_ledger():

@@ -16,6 +16,7 @@ def note_time(state: State, turn: Turn) -> None:
         state.next_plan_at = turn.now
         state.next_flush_at = turn.now
         state.next_look_up_at = turn.now
+        state.next_stops_look_at = turn.now
     state.last_now = turn.now
     state.furthest_now = max(state.furthest_now, turn.now)
 
