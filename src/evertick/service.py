@@ -31,7 +31,7 @@ from evertick.dispatch.log_copier import LogCopier
 from evertick.dispatch.log_retention import LogRetention
 from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
 from evertick.dispatch.nextruns import ShowsNextRuns, next_runs, show
-from evertick.dispatch.notify.config import NOBODY, NotifyConfig, telling_of
+from evertick.dispatch.notify.config import NO_NOTIFICATIONS, NotifyConfig, telling_of
 from evertick.dispatch.observers import Observers
 from evertick.dispatch.request_listener import RequestListener, TellsOfRequests
 from evertick.dispatch.runs_lease import LEASE_US as RUNS_LEASE_US
@@ -116,7 +116,7 @@ class Service:
         retention_us: int | None = RETENTION_US,
         backups_us: int = BACKUPS_US,
         observe: Callable[[Message | Effect], None] | None = None,
-        telling: NotifyConfig = NOBODY,
+        telling: NotifyConfig = NO_NOTIFICATIONS,
         opener: Callable[[str], Store] = open_store,
         feed_size: int = FEED_SIZE,
         kept_runs: KeptRuns | None = None,

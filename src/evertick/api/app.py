@@ -63,6 +63,6 @@ def make_routes() -> FastAPI:
 
 
 def make_app(app_state: AppState) -> App:
-    """The whole application for an app_state."""
+    """The whole ASGI application."""
     app = make_routes()
     return AuthMiddleware(Compressing(app), app_state, app.router.routes)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from evertick.api.feed import Feed
 from evertick.api.limiter import Limiter
-from evertick.api.loop_priority import LoopPriority, Nobody
+from evertick.api.loop_priority import LoopPriority, NoPriority
 from evertick.api.sessions import Sessions
 from evertick.model.instant import Instant
 from evertick.model.node_address import NodeAddress
@@ -73,7 +73,7 @@ class AppState:
     """The names this server answers to, in lower case."""
     members: Members | None = None
     """None: there is nobody who could be drained."""
-    loop_priority: LoopPriority = field(default_factory=Nobody)
+    loop_priority: LoopPriority = field(default_factory=NoPriority)
     site: Any = None
     """The page's files; None where they were not built."""
 

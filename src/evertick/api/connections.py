@@ -28,7 +28,7 @@ RESERVE = 64
 """Descriptors that no connection keeps. A process is given the lowest that is free, so these are the highest."""
 
 RESERVE_FOR_PROBES = 8
-"""So many of them may be used to learn what is asked: it may be a probe."""
+"""How many of them a connection may take until its request is read, which may be a probe."""
 
 
 def first_reserved() -> int:

@@ -16,7 +16,7 @@ from evertick.api.app_state import AppState, Members, signing_key
 from evertick.api.feed import RESET, Feed
 from evertick.api.limiter import Limiter
 from evertick.api.log_endpoint import address_of
-from evertick.api.loop_priority import AfterTheLoop, Nobody
+from evertick.api.loop_priority import AfterTheLoop, NoPriority
 from evertick.api.sessions import Sessions
 from evertick.api.site import find_site
 from evertick.definitions.source import Folder
@@ -71,7 +71,7 @@ class Remembered:
 
 
 class RememberedStatus:
-    """The scheduler's status, for a operations."""
+    """The scheduler's status, for the operations."""
 
     def __init__(self, control: Control) -> None:
         self._ask = Remembered(control.status, STATUS_SECONDS)
@@ -107,7 +107,7 @@ def open_app_state(
 
     name, key = node or settings.node or socket.gethostname(), signing_key(state_folder)
     node_token = hmac.new(key, b"logs for other nodes", "sha256").hexdigest() if is_shared else ""
-    loop_priority = Nobody() if is_firing is None else AfterTheLoop(is_firing)
+    loop_priority = NoPriority() if is_firing is None else AfterTheLoop(is_firing)
     if isinstance(store, ReadInPlace):
         store.breathe = loop_priority.breathe
     operations = LocalOperations(

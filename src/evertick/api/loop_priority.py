@@ -38,7 +38,7 @@ class LoopPriority(Protocol):
     ) -> None: ...
 
 
-class Nobody:
+class NoPriority:
     """There is nobody to let go first."""
 
     async def wait(self) -> None:

@@ -30,7 +30,7 @@ LOOK_SECONDS: Final = 0.25
 _TERMINAL: Final = frozenset(map(str, TERMINAL))
 
 Look = Callable[[str], Mapping[str, Any]]
-"""A run by its id, as the operations tells it."""
+"""Reads a run by its id."""
 
 
 class Traces:

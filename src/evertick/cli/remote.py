@@ -92,7 +92,7 @@ def find_token(file: Path | None) -> str | None:
 
 
 class RemoteOperations:
-    """Its methods are those of `operations.Desk`, as far as commands use them."""
+    """Its methods are those of `operations.LocalOperations`, as far as commands use them."""
 
     def __init__(self, http: Http) -> None:
         self._http = http

@@ -10,7 +10,7 @@ from evertick.dispatch.facts import Facts, Listener
 from evertick.dispatch.feed import SIZE, Feed
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.notify.announcer import Announcer
-from evertick.dispatch.notify.config import NOBODY, NotifyConfig
+from evertick.dispatch.notify.config import NO_NOTIFICATIONS, NotifyConfig
 from evertick.dispatch.notify.heartbeat import Heartbeat
 from evertick.dispatch.notify.rules import Message as Notice
 from evertick.dispatch.run_counters import RunCounters
@@ -38,7 +38,7 @@ class Observers:
         inbox: Inbox,
         clock: Clock,
         executors: Mapping[str, Executor],
-        telling: NotifyConfig = NOBODY,
+        telling: NotifyConfig = NO_NOTIFICATIONS,
         feed_size: int = SIZE,
     ) -> None:
         self._state = state

@@ -131,7 +131,7 @@ class View:
 
 
 class Context:
-    """All that the parts of a desk share. Any thread may use it."""
+    """What all operations share. Any thread may use it."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ class NotifyConfig:
     behind_us: int = 30 * SECOND
 
 
-NOBODY: Final = NotifyConfig()
+NO_NOTIFICATIONS: Final = NotifyConfig()
 """Only what the jobs themselves want told."""
 
 

@@ -36,7 +36,7 @@ class Control:
 
     @classmethod
     async def open(cls, settings: FleetSettings, asker: str = "") -> Control:
-        """Connected when the relay has said who is there; whoever cannot say that is no fleet.
+        """Connected when the relay has sent the list of members; a server that does not is not a fleet.
 
         With the name of an `asker` nothing is heard after that but the answers to it.
         """
