@@ -82,24 +82,24 @@ class Door:
 
 
 def questions(runs: list[str], printed: str, jobs: int) -> Iterator[tuple[str, str]]:
-    """What pages ask, by kind and path: a ribbon ten times a second, which is twice for each page that listens, and the
-    rest mostly what is shown first and refreshed; of jobs and runs another one each time."""
+    """What pages request, by kind and path: a timeline ten times a second (twice for each listening page), the rest
+    mostly what is shown first and refreshed; of jobs and runs another one each time."""
     numbers, ids = cycle(range(0, jobs, 7)), cycle(runs)
     log = f"/api/v1/runs/{quote(printed, safe='')}/logs/1/main"
     offsets = cycle(range(0, 100_000, 10_000))
 
-    def ribbon() -> str:
+    def timeline() -> str:
         # A quarter of an hour on a screen of 1,100 pixels, as the page asks for it: in columns of a round width.
         shown, now = HOUR // 4, now_by_the_clock()
         start = (now - shown * 122 // 100) // COLUMN_US * COLUMN_US
         cells = 2 * shown // COLUMN_US + 1
-        return f"/api/v1/ribbon?from={to_text(start)}&to={to_text(start + cells * COLUMN_US)}&limit=30&cells={cells}"
+        return f"/api/v1/timeline?from={to_text(start)}&to={to_text(start + cells * COLUMN_US)}&limit=30&cells={cells}"
 
     kinds: dict[str, Callable[[], str]] = {
         "overview": lambda: "/api/v1/overview",
         "jobs": lambda: "/api/v1/jobs?limit=50&sparkline=20",
         "runs": lambda: "/api/v1/runs?limit=50",
-        "ribbon": ribbon,
+        "timeline": timeline,
         "run": lambda: f"/api/v1/runs/{quote(next(ids), safe='')}",
         "log": lambda: f"{log}?offset={next(offsets)}&limit=10000",
         "job": lambda: f"/api/v1/jobs/{job_name(next(numbers))}",
@@ -108,7 +108,7 @@ def questions(runs: list[str], printed: str, jobs: int) -> Iterator[tuple[str, s
         "upcoming": lambda: "/api/v1/upcoming?limit=20",
         "metrics": lambda: "/metrics",
     }
-    order = "overview runs job run log jobs ribbon runs overview job failed run log runs overview upcoming"
+    order = "overview runs job run log jobs timeline runs overview job failed run log runs overview upcoming"
     order += " jobs run metrics"
     for kind in cycle([*order.split(), "runs of a job"]):
         yield kind, kinds[kind]()

@@ -62,16 +62,16 @@ def run(*, quick: bool) -> Report:
 
 
 def _questions(now: int) -> dict[str, str]:
-    def ribbon(before: int, after: int) -> str:
-        return f"/ribbon?from={to_text(now - before)}&to={to_text(now + after)}&limit=30&cells=220"
+    def timeline(before: int, after: int) -> str:
+        return f"/timeline?from={to_text(now - before)}&to={to_text(now + after)}&limit=30&cells=220"
 
     return {
         "/overview": "/overview",
         "/jobs": "/jobs?limit=50",
         "/jobs with sparklines": "/jobs?limit=50&sparkline=20",
-        "/ribbon: an hour": ribbon(HOUR, HOUR),
-        "/ribbon: a day": ribbon(DAY, DAY),
-        "/ribbon: a month": ribbon(30 * DAY, DAY),
+        "/timeline: an hour": timeline(HOUR, HOUR),
+        "/timeline: a day": timeline(DAY, DAY),
+        "/timeline: a month": timeline(30 * DAY, DAY),
         "/runs": "/runs",
         "/runs: failed": "/runs?state=failed",
         "/runs: five of a kind": "/runs?state=lost",

@@ -21,7 +21,7 @@ from evertick.operations.local import now_by_the_clock
 LIMIT_MS = 1_000.0
 KEPT_SECONDS = 1.2
 VIEWS = {
-    "the ribbon": ("/", "() => /[1-9]/.test(document.querySelector('.ribbon-corner')?.textContent ?? '')"),
+    "the timeline": ("/", "() => /[1-9]/.test(document.querySelector('.timeline-corner')?.textContent ?? '')"),
     "overview": ("/overview", "() => document.querySelectorAll('main table tbody tr, main .card').length > 3"),
     "jobs": ("/jobs", "() => document.querySelectorAll('main tbody tr').length > 20"),
     "runs": ("/runs", "() => document.querySelectorAll('main tbody tr').length > 20"),

@@ -15,7 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 LONG = (
     *(
         "tests/fleet/test_faults",
-        "tests/web/test_ribbon",
+        "tests/web/test_timeline",
         "tests/processes/test_runs_kept",
         "tests/simulator/test_seeds",
     ),
@@ -38,8 +38,8 @@ LONG = (
     ),
 )
 TOGETHER = {
-    "tests/web/test_pages": "tests/web/test_ribbon",
-    "tests/web/test_pictures": "tests/web/test_ribbon",
+    "tests/web/test_pages": "tests/web/test_timeline",
+    "tests/web/test_pictures": "tests/web/test_timeline",
     "tests/web/test_shell": "tests/web/test_actions",
     "tests/web/test_site": "tests/web/test_actions",
 }

@@ -56,9 +56,9 @@ QUESTIONS = {
     "/runs/{run}/why": {f"/runs/{RUN}/why"},
     "/runs/{run}/logs": {f"/runs/{RUN}/logs"},
     "/overview": {"/overview"},
-    "/ribbon": {
-        "/ribbon?from=2026-03-01T00:00Z&to=2026-03-03T00:00Z",
-        "/ribbon?from=2026-03-01T00:00Z&to=2026-03-03T00:00Z&cells=1",
+    "/timeline": {
+        "/timeline?from=2026-03-01T00:00Z&to=2026-03-03T00:00Z",
+        "/timeline?from=2026-03-01T00:00Z&to=2026-03-03T00:00Z&cells=1",
     },
     "/calendar": {"/calendar?from=2026-03-01&to=2026-03-03&zone=Asia/Kathmandu"},
     "/upcoming": {"/upcoming"},

@@ -59,17 +59,17 @@ def test_no_job_at_all_has_nothing_to_come(make):
         pytest.param("['0 12 1 1 *', '0 12 2 1 *']", 2, id="several"),
     ],
 )
-def test_the_ribbon_tells_what_is_to_come_in_fifty_years(make, schedule, count):
+def test_the_timeline_tells_what_is_to_come_in_fifty_years(make, schedule, count):
     desk = make(job(f"schedule: {schedule}\ntimezone: UTC\ncommand: x\n", "yearly"))
-    (lane,) = desk.ribbon("2076-01-01T00:00:00Z", "2076-12-01T00:00:00Z")["lanes"]
+    (lane,) = desk.timeline("2076-01-01T00:00:00Z", "2076-12-01T00:00:00Z")["lanes"]
     assert len(lane["future"]) == count
 
 
-def test_the_ribbon_tells_since_when_there_is_a_ledger(store, make):
+def test_the_timeline_tells_since_when_there_is_a_ledger(store, make):
     window = ("2026-03-02T00:00:00Z", "2026-03-03T00:00:00Z")
-    assert make(job()).ribbon(*window)["since"] is None
+    assert make(job()).timeline(*window)["since"] is None
     fill(store, entry(2), entry(1), watermark=4)
-    assert make(job()).ribbon(*window)["since"] == to_text(at(1))
+    assert make(job()).timeline(*window)["since"] == to_text(at(1))
 
 
 def ask(store, name, hours, when):

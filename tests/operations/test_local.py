@@ -317,8 +317,8 @@ def test_a_log_that_the_run_does_not_have_is_not_looked_for(make, desk, step):
         make(job(), logs=FakeLogs("x")).read_log("etl@2026-03-02T01:00:00Z", 1, step)
 
 
-def test_the_ribbon_shows_past_and_future(desk):
-    found = desk.ribbon("2026-03-02T00:00Z", "2026-03-02T08:00Z")
+def test_the_timeline_shows_past_and_future(desk):
+    found = desk.timeline("2026-03-02T00:00Z", "2026-03-02T08:00Z")
     (lane,) = found["lanes"]
     assert is_plain(found)
     assert [(mark["at"][11:13], mark["state"]) for mark in lane["marks"]] == [
@@ -335,7 +335,7 @@ def test_the_ribbon_shows_past_and_future(desk):
 def test_a_dense_lane_is_counted_in_cells_and_a_sparse_one_beside_it_is_not(store, make):
     fill(store, *(entry(hour / 10) for hour in range(1, 40)), watermark=4)
     fill(store, entry(2, key=key(2, name="calm")), watermark=4, one=job(name="calm"))
-    found = make(job(), job(name="calm")).ribbon("2026-03-02T00:00Z", "2026-03-02T04:00Z", cells=24)
+    found = make(job(), job(name="calm")).timeline("2026-03-02T00:00Z", "2026-03-02T04:00Z", cells=24)
     calm, dense = found["lanes"]
     assert (len(calm["marks"]), calm["cells"]) == (1, [])
     assert (dense["marks"], sum(cell["count"] for cell in dense["cells"])) == ([], 39)
@@ -343,14 +343,14 @@ def test_a_dense_lane_is_counted_in_cells_and_a_sparse_one_beside_it_is_not(stor
 
 
 def test_a_dense_future_is_counted_too(make):
-    (lane,) = make(job("schedule: {every: 1s}\ncommand: x\n")).ribbon(
+    (lane,) = make(job("schedule: {every: 1s}\ncommand: x\n")).timeline(
         "2026-03-02T05:00Z", "2026-03-02T06:00Z", cells=60
     )["lanes"]
     assert (lane["future"], sum(cell["count"] for cell in lane["future_cells"])) == ([], 3_600)
 
 
-def test_what_began_before_the_ribbon_and_goes_on_is_part_of_it(desk):
-    (lane,) = desk.ribbon("2026-03-02T04:10Z", "2026-03-02T04:40Z")["lanes"]
+def test_what_began_before_the_timeline_and_goes_on_is_part_of_it(desk):
+    (lane,) = desk.timeline("2026-03-02T04:10Z", "2026-03-02T04:40Z")["lanes"]
     assert [mark["run"] for mark in lane["marks"]] == ["etl@2026-03-02T04:00:00Z"]
 
 
@@ -386,7 +386,7 @@ def test_an_empty_ledger_answers_everything(make):
     desk = make()
     assert desk.list_jobs()["items"] == desk.list_runs()["items"] == desk.gaps()["items"] == []
     assert desk.overview()["jobs"]["total"] == 0
-    assert desk.ribbon("2026-03-02T00:00Z", "2026-03-02T04:00Z")["lanes"] == []
+    assert desk.timeline("2026-03-02T00:00Z", "2026-03-02T04:00Z")["lanes"] == []
     assert desk.upcoming()["items"] == []
     assert (desk.executors()["items"], desk.queues()["items"], desk.nodes()["items"]) == ([], [], [])
     assert desk.verify()["is_sound"]

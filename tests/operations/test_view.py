@@ -33,16 +33,16 @@ def test_pages_that_look_at_the_same_stretch_of_time_share_an_answer_and_each_is
     folder = Folder(jobs={"etl": job()})
     desk = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=SECOND)
     window = ("2026-03-02T00:00Z", "2026-03-02T08:00Z")
-    first = desk.ribbon(*window)
+    first = desk.timeline(*window)
     clock[0] += SECOND // 2
-    second = desk.ribbon(*window)
+    second = desk.timeline(*window)
     assert second.kept is first.kept
     assert (first["now"], second["now"]) == (to_text(at(4.5)), to_text(clock[0]))
     assert {**first, "now": None} == {**second, "now": None}
-    assert desk.ribbon(*window, cells=7).kept is not first.kept
+    assert desk.timeline(*window, cells=7).kept is not first.kept
     ran(store, key(4), at(4), None)
     clock[0] += SECOND // 2
-    states = [mark["state"] for lane in desk.ribbon(*window)["lanes"] for mark in lane["marks"]]
+    states = [mark["state"] for lane in desk.timeline(*window)["lanes"] for mark in lane["marks"]]
     assert (states, first["lanes"][0]["marks"][0]["state"]) == (["running"], "planned")
 
 
@@ -51,9 +51,11 @@ def test_many_long_answers_are_not_kept_at_once(store):
     folder = Folder(jobs={"etl": job()})
     desk = LocalOperations(store, lambda: folder, now=lambda: at(4.5), keep_us=SECOND)
     window = ("2026-03-02T00:00Z", "2026-03-02T08:00Z")
-    kept = [cells for cells in range(1, 30) if desk.ribbon(*window, cells=cells) == desk.ribbon(*window, cells=cells)]
+    kept = [
+        cells for cells in range(1, 30) if desk.timeline(*window, cells=cells) == desk.timeline(*window, cells=cells)
+    ]
     shared = [
-        cells for cells in kept if desk.ribbon(*window, cells=cells).kept is desk.ribbon(*window, cells=cells).kept
+        cells for cells in kept if desk.timeline(*window, cells=cells).kept is desk.timeline(*window, cells=cells).kept
     ]
     assert (len(kept), 5 < len(shared) <= KEPT_MAX) == (29, True)
 
@@ -96,12 +98,12 @@ def test_an_answer_that_failed_is_worked_out_anew():
 def test_a_lane_is_drawn_as_long_as_it_has_no_more_lines_than_cells(store):
     folder = Folder(jobs={"etl": job()})
     fill(store, *(entry(minute / 60) for minute in range(120)), watermark=4)
-    lanes = LocalOperations(store, lambda: folder, now=lambda: at(4.5)).ribbon(
+    lanes = LocalOperations(store, lambda: folder, now=lambda: at(4.5)).timeline(
         "2026-03-02T00:00Z", "2026-03-02T02:00Z", cells=50
     )["lanes"]
     assert [len(lane["marks"]) for lane in lanes] == [0]
     assert sum(cell["count"] for cell in lanes[0]["cells"]) == 120
-    lanes = LocalOperations(store, lambda: folder, now=lambda: at(4.5)).ribbon(
+    lanes = LocalOperations(store, lambda: folder, now=lambda: at(4.5)).timeline(
         "2026-03-02T00:00Z", "2026-03-02T02:00Z", cells=120
     )["lanes"]
     assert [(len(lane["marks"]), lane["cells"]) for lane in lanes] == [(120, [])]

@@ -23,8 +23,8 @@ def take_pictures(browser: Browser, house: House, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     run = house.get("/runs?job=etl&trigger=manual&limit=1")["items"][0]["run"]
     shots = [
-        ("ribbon", "/?span=43200000", "light", SIZE, "etl"),
-        ("ribbon-dark", "/?span=43200000", "dark", SIZE, "etl"),
+        ("timeline", "/?span=43200000", "light", SIZE, "etl"),
+        ("timeline-dark", "/?span=43200000", "dark", SIZE, "etl"),
         ("overview", "/overview", "light", SIZE, "Skipped, and why"),
         ("job", "/jobs/etl", "dark", {"width": 1280, "height": 1100}, "Next fires"),
         ("run", f"/runs/{quote(run, safe='')}", "light", SIZE, "fetched page 3"),

@@ -214,7 +214,7 @@ def test_what_people_do_is_in_the_audit_log(page, house):
 def test_who_may_only_look_is_offered_nothing_to_do(browser, house, complaints):
     page = open_page(browser, house, complaints, house.new_token("viewer"))
     page.goto(f"{house.url}/jobs/etl")
-    expect(page.get_by_role("link", name="On the ribbon")).to_be_visible()
+    expect(page.get_by_role("link", name="On the timeline")).to_be_visible()
     for name in ("Run now", "Pause", "Backfill"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
     page.context.close()

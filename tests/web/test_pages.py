@@ -17,8 +17,8 @@ COLOURS = ["color-contrast"]
 PLACES = ["aria-hidden-focus", "button-name", "link-name", "page-has-heading-one", "scrollable-region-focusable"]
 
 PAGES = [
-    pytest.param("/", "12 jobs", id="the ribbon"),
-    pytest.param("/?view=table", "Occurrences in this stretch of time", id="the ribbon as a table"),
+    pytest.param("/", "12 jobs", id="the timeline"),
+    pytest.param("/?view=table", "Occurrences in this stretch of time", id="the timeline as a table"),
     pytest.param("/overview", "Skipped, and why", id="overview"),
     pytest.param("/jobs", "Last 20 runs", id="jobs"),
     pytest.param("/jobs?tag=money&search=back", "Copy the orders", id="jobs with a filter"),

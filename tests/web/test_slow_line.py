@@ -110,7 +110,7 @@ def test_a_list_arrives_although_there_is_always_news(slow_page, line):
 
 
 def test_long_answers_are_small_on_the_line(page, busy):
-    with page.expect_response("**/api/v1/ribbon*") as heard:
+    with page.expect_response("**/api/v1/timeline*") as heard:
         page.goto(f"{busy.url}/?span=86400000")
     assert heard.value.header_value("content-encoding") == "gzip"
     assert int(heard.value.header_value("content-length")) < len(heard.value.body()) / 5

@@ -73,7 +73,7 @@ export function Keys() {
           <Line key={target.key} keys={["g", target.key]} text={target.name} />
         ))}
       </dl>
-      <h3>On the ribbon</h3>
+      <h3>On the timeline</h3>
       <dl class="keys">
         <Line keys={["←", "→"]} text="Along the runs of a lane" />
         <Line keys={["↑", "↓"]} text="From lane to lane" />

@@ -10,7 +10,7 @@ import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/shell.css";
 import "./styles/parts.css";
-import "./styles/ribbon.css";
+import "./styles/timeline.css";
 import "./styles/pages.css";
 
 startRouting();

@@ -12,7 +12,7 @@ export interface Target {
 
 export const NAVIGATION: readonly (readonly Target[])[] = [
   [
-    { path: "/", name: "Ribbon", icon: "ribbon", key: "h" },
+    { path: "/", name: "Timeline", icon: "timeline", key: "h" },
     { path: "/overview", name: "Overview", icon: "overview", key: "o" },
     { path: "/jobs", name: "Jobs", icon: "jobs", key: "j" },
     { path: "/runs", name: "Runs", icon: "runs", key: "r" },

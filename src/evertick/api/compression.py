@@ -19,7 +19,7 @@ LEAST: Final = 1_024
 """Bytes; a smaller answer fits into a packet as it is."""
 LEVEL: Final = 5
 BESIDE: Final = 32 * 1_024
-"""Bytes from which on a thread compresses: the event loop must not stand still for a month of the ribbon."""
+"""Bytes from which on a thread compresses: the event loop must not stand still for a month of the timeline."""
 TYPES: Final = ("application/json", "application/javascript", "application/manifest+json", "image/svg+xml", "text/")
 SECRET: Final = re.compile(r"^/api/v1/(session|tokens|jobs/[^/]+/badge)(/|$)")
 """Paths whose answers hold a secret: the key of a session's forms, a new token, the signed address of a badge."""

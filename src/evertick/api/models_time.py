@@ -1,4 +1,4 @@
-"""How answers about time look: what is due, the ribbon, the calendar, the overview."""
+"""How answers about time look: what is due, the timeline, the calendar, the overview."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Lane(Shape):
     future_cells: list[FutureCell]
 
 
-class Ribbon(BaseModel):
+class Timeline(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     now: Moment

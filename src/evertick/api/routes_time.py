@@ -1,4 +1,4 @@
-"""The routes about time and the whole: the ribbon, the overview, what is next, days, expressions, the machinery."""
+"""The routes about time and the whole: the timeline, the overview, what is next, days, expressions, the machinery."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def get_overview(at: At) -> Any:
     return at.operations.overview().told_with(known)
 
 
-@routes.get("/ribbon", Role.VIEWER, models_time.Ribbon)
-def get_ribbon(
+@routes.get("/timeline", Role.VIEWER, models_time.Timeline)
+def get_timeline(
     at: At,
     start: Annotated[str, Query(alias="from", max_length=64)],
     end: Annotated[str, Query(alias="to", max_length=64)],
@@ -41,7 +41,7 @@ def get_ribbon(
     cells: Annotated[int, Query(ge=1, le=2_000, description="How many columns of time a screen can tell apart.")] = 240,
 ) -> Any:
     """Lanes of jobs in time: what was, what was left out, what is to come."""
-    return at.operations.ribbon(start, end, offset, limit, search, tag, state, cells)
+    return at.operations.timeline(start, end, offset, limit, search, tag, state, cells)
 
 
 @routes.get("/calendar", Role.VIEWER, models_time.Calendar)

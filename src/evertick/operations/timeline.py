@@ -35,7 +35,7 @@ _BADNESS = {RunState(word): number for number, word in enumerate(_FROM_GOOD_TO_B
 
 
 class TimelineQueries(JobQueries):
-    def ribbon(
+    def timeline(
         self,
         start: str,
         end: str,
@@ -58,10 +58,10 @@ class TimelineQueries(JobQueries):
         assert since is not None
         assert until is not None
         if since >= until:
-            raise DefinitionError(f"the ribbon from {start} to {end} has no length.", hint="Write the earlier first.")
+            raise DefinitionError(f"the timeline from {start} to {end} has no length.", hint="Write the earlier first.")
         wanted, view = frozenset(word_of("status", word, list(JobStatus)) for word in states), self.view()
         # Pages that look at the same time ask for the same stretch of it.
-        asked = ("ribbon", since, until, offset, limit, search, frozenset(tags), wanted, cells)
+        asked = ("timeline", since, until, offset, limit, search, frozenset(tags), wanted, cells)
 
         def draw() -> Shared:
             found = self.standings(view, search, tags).items()

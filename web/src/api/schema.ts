@@ -885,17 +885,6 @@ export interface RetryBody {
   from_failed?: boolean;
 }
 
-export interface Ribbon {
-  now: string;
-  from: string;
-  to: string;
-  /** The time of the oldest line of the ledger. */
-  since: string | null;
-  total: number;
-  offset: number;
-  lanes: Lane[];
-}
-
 export interface Rule {
   name: string;
   value: string;
@@ -1120,6 +1109,17 @@ export interface StepDefinition {
   timeout_seconds: number | null;
   max_retries: number;
   output: string | null;
+}
+
+export interface Timeline {
+  now: string;
+  from: string;
+  to: string;
+  /** The time of the oldest line of the ledger. */
+  since: string | null;
+  total: number;
+  offset: number;
+  lanes: Lane[];
 }
 
 export interface TokenBody {

@@ -36,7 +36,7 @@ export type {
   Percentiles,
   Point,
   Queue,
-  Ribbon,
+  Timeline,
   Rule,
   Run,
   RunBase,

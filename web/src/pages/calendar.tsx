@@ -62,7 +62,7 @@ function ChosenDay({ day, job }: { day: Day; job: string | undefined }) {
         Its runs
       </a>
       <a class="button is-small" href={`/?${job ? `search=${encodeURIComponent(job)}&` : ""}at=${middle}&span=${end - start}`}>
-        On the ribbon
+        On the timeline
       </a>
     </p>
   );

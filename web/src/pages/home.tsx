@@ -1,9 +1,9 @@
-/** The home page: how things stand in one strip, and the ribbon of time. */
+/** The home page: how things stand in one strip, and the timeline. */
 
 import { useApi } from "../api/use";
 import type { Overview } from "../api/types";
 import { PageBody } from "../app";
-import { RibbonOfTime } from "../ribbon/ribbon";
+import { TimelineView } from "../timeline/timeline";
 import { setQuery } from "../state/route";
 import { JOB_STATES } from "../ui/outcomes";
 import { Search } from "../ui/search";
@@ -16,9 +16,9 @@ export function Home({ query }: { query: URLSearchParams }) {
   const filter = { search: query.get("search") ?? "", tag: query.get("tag") ?? "", state: query.get("state") ?? "" };
   return (
     <PageBody isFull>
-      <h1 class="hidden-text">Ribbon of time</h1>
+      <h1 class="hidden-text">Timeline</h1>
       <Strip overview={data} />
-      <RibbonOfTime filter={filter} span={span} at={Number.isNaN(at) ? null : at} view={query.get("view") === "table" ? "table" : "ribbon"}>
+      <TimelineView filter={filter} span={span} at={Number.isNaN(at) ? null : at} view={query.get("view") === "table" ? "table" : "timeline"}>
         <Search label="Filter jobs" value={filter.search} onSearch={(search) => setQuery({ search })} />
         <select aria-label="State of jobs" value={filter.state} onChange={(event) => setQuery({ state: event.currentTarget.value })}>
           <option value="">All states</option>
@@ -33,7 +33,7 @@ export function Home({ query }: { query: URLSearchParams }) {
             {filter.tag} ×
           </button>
         )}
-      </RibbonOfTime>
+      </TimelineView>
     </PageBody>
   );
 }

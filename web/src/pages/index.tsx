@@ -33,7 +33,7 @@ export function PageOf({ place }: { place: Place }) {
   const id = decode(rest.join("/"));
   const page = PAGES[id ? `${first}/` : first];
   const isHome = first === "" || first === "login";
-  const title = isHome ? "Ribbon" : id || page?.title || "Not found";
+  const title = isHome ? "Timeline" : id || page?.title || "Not found";
   useEffect(() => {
     document.title = `${title} · Evertick`;
   }, [title]);
@@ -133,7 +133,7 @@ function NotFound() {
   return (
     <PageBody>
       <Empty title="There is no such page" icon="search" isPage>
-        <a href="/">Back to the ribbon</a>
+        <a href="/">Back to the timeline</a>
       </Empty>
     </PageBody>
   );

@@ -71,24 +71,24 @@ function JobTitle({ job }: { job: JobDetail }) {
 
 function Actions({ job }: { job: JobDetail }) {
   const ask = (action: Action) => () => (askedAction.value = { action, job: job.job });
-  const onRibbon = (
+  const onTimeline = (
     <a class="button" href={`/?search=${encodeURIComponent(job.job)}`}>
-      On the ribbon
+      On the timeline
     </a>
   );
   // Nothing of a deleted job can be run or planned; its runs that go on can still be ended.
-  if (!may("operator") || (job.retired_at && !job.active)) return onRibbon;
+  if (!may("operator") || (job.retired_at && !job.active)) return onTimeline;
   if (job.retired_at) {
     return (
       <>
-        {onRibbon}
+        {onTimeline}
         <Button onClick={ask("cancel")}>Cancel</Button>
       </>
     );
   }
   return (
     <>
-      {onRibbon}
+      {onTimeline}
       {job.schedules.length > 0 && <Button onClick={ask("backfill")}>Backfill</Button>}
       {job.active > 0 && <Button onClick={ask("cancel")}>Cancel</Button>}
       {job.paused_at ? <Button onClick={ask("resume")}>Resume</Button> : <Button onClick={ask("pause")}>Pause</Button>}

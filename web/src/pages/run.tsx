@@ -7,7 +7,7 @@ import { useApi } from "../api/use";
 import { PageBody } from "../app";
 import { Gantt, type Chosen } from "../charts/gantt";
 import { LogView } from "../log/view";
-import { whyPath } from "../ribbon/input";
+import { whyPath } from "../timeline/input";
 import { DefinitionAtStart } from "./run-definition";
 import { go, jobPath, runPath, setQuery } from "../state/route";
 import { may } from "../state/session";

@@ -4,7 +4,7 @@ import type { Look } from "./outcomes";
 import { SHAPES } from "./shapes";
 
 const PATHS = {
-  ribbon: "M2 4h6M10 4h4M2 8h3M7 8h7M2 12h8M12 12h2",
+  timeline: "M2 4h6M10 4h4M2 8h3M7 8h7M2 12h8M12 12h2",
   overview: "M2 2h5v5H2ZM9 2h5v5H9ZM2 9h5v5H2ZM9 9h5v5H9Z",
   jobs: "M3 4h10M3 8h10M3 12h10",
   runs: "M4 2.5 13 8 4 13.5Z",

@@ -43,7 +43,7 @@ export function Card({ title, aside, children, class: name = "" }: CardProps) {
 }
 
 /** `isPage`: nothing else is on the page, so its title is the page's. */
-export function Empty({ title, children, icon = "ribbon", isPage }: { title: string; children?: ComponentChildren; icon?: IconName; isPage?: boolean }) {
+export function Empty({ title, children, icon = "timeline", isPage }: { title: string; children?: ComponentChildren; icon?: IconName; isPage?: boolean }) {
   return (
     <div class="empty">
       <span class="empty-icon">

@@ -1,7 +1,7 @@
 /** Lines of the ledger as a table. */
 
 import type { Run } from "../api/types";
-import { whyPath } from "../ribbon/input";
+import { whyPath } from "../timeline/input";
 import { jobPath, runPath } from "../state/route";
 import { counted } from "../time/words";
 import { StateBadge, TriggerBadge } from "./badges";

@@ -1,4 +1,4 @@
-/** The shapes of outcomes, once for both the page (SVG) and the ribbon (canvas); drawn in a box of 16 by 16. */
+/** The shapes of outcomes, once for both the page (SVG) and the timeline (canvas); drawn in a box of 16 by 16. */
 
 import type { Shape } from "./outcomes";
 

@@ -1,4 +1,4 @@
-/** The ribbon of time: lanes of jobs, the past on the left, a line for now, the future on the right. */
+/** The timeline: lanes of jobs, the past on the left, a line for now, the future on the right. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -15,7 +15,7 @@ import { Time } from "../ui/time";
 import { Engine } from "./engine";
 import { listenToHands, useKey } from "./input";
 import type { Filter } from "./lanes";
-import { RibbonTable } from "./table";
+import { TimelineTable } from "./table";
 import { Toolbar } from "./toolbar";
 import { tellShort } from "./words";
 
@@ -24,7 +24,7 @@ interface Props {
   /** null: what fits. */
   span: number | null;
   at: number | null;
-  view: "ribbon" | "table";
+  view: "timeline" | "table";
   /** What else stands in the toolbar. */
   children: ComponentChildren;
 }
@@ -32,7 +32,7 @@ interface Props {
 const NARROW_PX = 640;
 const POLL_MS = 10_000;
 
-export function RibbonOfTime({ filter, span, at, view, children }: Props) {
+export function TimelineView({ filter, span, at, view, children }: Props) {
   const scroll = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const axis = useRef<HTMLCanvasElement>(null);
@@ -70,22 +70,22 @@ export function RibbonOfTime({ filter, span, at, view, children }: Props) {
   useEffect(() => (engine ? keepAddress(engine) : undefined), [engine]);
 
   return (
-    <div class="ribbon">
+    <div class="timeline">
       <Toolbar engine={engine} view={view}>
         {children}
       </Toolbar>
-      <div class={view === "table" ? "ribbon-body is-hidden" : "ribbon-body"}>
-        <div class="ribbon-axis">
-          <div class="ribbon-corner">{engine && <LaneCount engine={engine} />}</div>
+      <div class={view === "table" ? "timeline-body is-hidden" : "timeline-body"}>
+        <div class="timeline-axis">
+          <div class="timeline-corner">{engine && <LaneCount engine={engine} />}</div>
           <canvas ref={axis} aria-hidden="true" />
         </div>
-        <div class="ribbon-scroll" ref={scroll}>
-          <div class="ribbon-lanes">
+        <div class="timeline-scroll" ref={scroll}>
+          <div class="timeline-lanes">
             {engine && <Names engine={engine} />}
             <div
-              class="ribbon-stage"
+              class="timeline-stage"
               role="application"
-              aria-label="Ribbon of time. Arrow keys walk along runs, plus and minus zoom, Enter opens. The table view says the same in words."
+              aria-label="Timeline. Arrow keys walk along runs, plus and minus zoom, Enter opens. The table view says the same in words."
               tabIndex={0}
               onKeyDown={(event) => {
                 if (engine && scroll.current && useKey(engine, scroll.current, event)) event.preventDefault();
@@ -97,7 +97,7 @@ export function RibbonOfTime({ filter, span, at, view, children }: Props) {
         </div>
       </div>
       {engine && <Said engine={engine} />}
-      {engine && view === "table" && <RibbonTable engine={engine} />}
+      {engine && view === "table" && <TimelineTable engine={engine} />}
       {engine && <State engine={engine} filter={filter} />}
     </div>
   );
@@ -163,7 +163,7 @@ function Said({ engine }: { engine: Engine }) {
   const lane = spot && engine.lanes.lane(spot.lane);
   const text = spot && lane ? tellShort(lane, spot.item, nowMs()) : "";
   return (
-    <p class={spot ? "ribbon-said" : "ribbon-said is-empty"} role="status" aria-live="polite">
+    <p class={spot ? "timeline-said" : "timeline-said is-empty"} role="status" aria-live="polite">
       {text}
     </p>
   );

@@ -13,7 +13,7 @@ import { walkable, type DrawnLane, type Item } from "./items";
 
 const ROWS_MAX = 200;
 
-export function RibbonTable({ engine }: { engine: Engine }) {
+export function TimelineTable({ engine }: { engine: Engine }) {
   engine.version.value;
   const { from, to } = engine.window;
   const rows: { lane: DrawnLane; item: Item }[] = [];
@@ -29,7 +29,7 @@ export function RibbonTable({ engine }: { engine: Engine }) {
   rows.sort((one, other) => order(one.item) - order(other.item));
   if (!rows.length) return <Empty title="Nothing in this stretch of time">Zoom out, or move to another time.</Empty>;
   return (
-    <div class="table-scroll ribbon-table" tabIndex={0} role="region" aria-label="Occurrences in this stretch of time">
+    <div class="table-scroll timeline-table" tabIndex={0} role="region" aria-label="Occurrences in this stretch of time">
       <table>
         <caption class="hidden-text">Occurrences in this stretch of time, newest first</caption>
         <thead>

@@ -1,4 +1,4 @@
-/** What the shapes and colours of the ribbon mean. */
+/** What the shapes and colours of the timeline mean. */
 
 import { useState } from "preact/hooks";
 import type { RunState } from "../api/types";
@@ -17,7 +17,7 @@ export function Legend() {
         Legend
       </Button>
       {isOpen && (
-        <Dialog title="How to read the ribbon" onClose={() => setOpen(false)}>
+        <Dialog title="How to read the timeline" onClose={() => setOpen(false)}>
           <ul class="legend">
             {SHOWN.map((state) => (
               <li key={state}>
@@ -42,7 +42,7 @@ export function Legend() {
           </ul>
           <p class="quiet small">
             Drag or Shift-wheel moves through time, Ctrl-wheel or pinch zooms from a year to a second, the wheel scrolls the jobs. With the
-            keyboard: Tab to the ribbon, arrows walk along runs, + and − zoom, Shift with arrows moves, N returns to now, Enter opens.
+            keyboard: Tab to the timeline, arrows walk along runs, + and − zoom, Shift with arrows moves, N returns to now, Enter opens.
           </p>
         </Dialog>
       )}

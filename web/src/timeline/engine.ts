@@ -1,9 +1,9 @@
-/** The moving part of the ribbon: knows what is looked at, asks for it, and draws it when something changed. */
+/** The moving part of the timeline: knows what is looked at, asks for it, and draws it when something changed. */
 
 import { signal } from "@preact/signals";
 import { nowMs } from "../state/now";
 import { shownZone } from "../state/zone";
-import type { Ribbon } from "../api/types";
+import type { Timeline } from "../api/types";
 import { around, DEFAULT_SPAN, fittingSpan, NOW_PLACE, shift, spanOf, zoom, type Window } from "../time/window";
 import { drawLane, toX, type Scene } from "./draw";
 import { AXIS_HEIGHT, drawAxis, drawGround, drawNow } from "./frame";
@@ -121,7 +121,7 @@ export class Engine {
   }
 
   /** The first answer tells what there is to see. */
-  private settle(answer: Ribbon): void {
+  private settle(answer: Timeline): void {
     if (!this.isUnasked || !this.isFollowing.value) return;
     this.isUnasked = false;
     const { from, to } = this.window;

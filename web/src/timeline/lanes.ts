@@ -1,7 +1,7 @@
 /** Which lanes are known, and which to ask for: blocks of them, for a little more time than is shown. */
 
 import { get, withQuery } from "../api/client";
-import type { Ribbon } from "../api/types";
+import type { Timeline } from "../api/types";
 import { heardTime } from "../state/now";
 import { columnsOf, holds, spanOf, type Window } from "../time/window";
 import { prepare, type DrawnLane } from "./items";
@@ -53,7 +53,7 @@ export class Lanes {
   constructor(
     private filter: Filter,
     private onChange: () => void,
-    private onAnswer: (answer: Ribbon) => void,
+    private onAnswer: (answer: Timeline) => void,
   ) {}
 
   lane(index: number): DrawnLane | undefined {
@@ -143,7 +143,7 @@ export class Lanes {
     this.asked.set(number, abort);
     const most = Math.min(Math.max(COLUMNS_MIN, Math.round((2 * view.width) / COLUMN_PX)), COLUMNS_MAX);
     const { cells, ...wide } = columnsOf(view.window, most);
-    const target = withQuery("/ribbon", {
+    const target = withQuery("/timeline", {
       from: new Date(wide.from).toISOString(),
       to: new Date(wide.to).toISOString(),
       offset: number * BLOCK,
@@ -154,7 +154,7 @@ export class Lanes {
       state: this.filter.state,
     });
     try {
-      const answer = await get<Ribbon>(target, abort.signal);
+      const answer = await get<Timeline>(target, abort.signal);
       heardTime(answer.now);
       const lanes = answer.lanes.map(prepare);
       const now = performance.now();

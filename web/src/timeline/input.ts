@@ -1,4 +1,4 @@
-/** Hands on the ribbon: wheel, drag, pinch and keys. */
+/** Hands on the timeline: wheel, drag, pinch and keys. */
 
 import { go, jobPath, runPath } from "../state/route";
 import { nowMs } from "../state/now";
@@ -108,7 +108,7 @@ export function listenToHands(engine: Engine, { scroll, canvas, axis }: Parts): 
   return () => stop.abort();
 }
 
-/** Keys while the ribbon has the focus; true when one was used. */
+/** Keys while the timeline has the focus; true when one was used. */
 export function useKey(engine: Engine, scroll: HTMLElement, event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey) return false;
   switch (event.key) {

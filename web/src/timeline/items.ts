@@ -1,4 +1,4 @@
-/** A lane of the ribbon as it is drawn: times as numbers, everything in the order of time. */
+/** A lane of the timeline as it is drawn: times as numbers, everything in the order of time. */
 
 import type { Cell, JobStatus, Lane, Mark, RunState, Trigger } from "../api/types";
 

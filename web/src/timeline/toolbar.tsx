@@ -1,4 +1,4 @@
-/** What can be done with the ribbon without knowing its keys. */
+/** What can be done with the timeline without knowing its keys. */
 
 import type { ComponentChildren } from "preact";
 import { setQuery } from "../state/route";
@@ -11,7 +11,7 @@ import { Legend } from "./legend";
 
 interface Props {
   engine: Engine | null;
-  view: "ribbon" | "table";
+  view: "timeline" | "table";
   children: ComponentChildren;
 }
 
@@ -67,7 +67,7 @@ export function Toolbar({ engine, view, children }: Props) {
         label="Show as"
         value={view}
         options={[
-          { value: "ribbon", text: "Ribbon" },
+          { value: "timeline", text: "Timeline" },
           { value: "table", text: "Table", tip: "The same in words" },
         ]}
         onPick={(value) => setQuery({ view: value === "table" ? "table" : null })}

@@ -1,4 +1,4 @@
-"""Whether the ribbon of time shows what happened and what will, and follows wheel, drag, keys and events."""
+"""Whether the timeline shows what happened and what will, and follows wheel, drag, keys and events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.web.house import NARROW, open_page, wait_for
 
-STAGE = "Ribbon of time"
+STAGE = "Timeline"
 
 
 def lane(page, job):
@@ -19,7 +19,7 @@ def lane(page, job):
 
 
 @pytest.fixture
-def ribbon(page, house):
+def timeline(page, house):
     page.goto(house.url)
     lane(page, "etl").wait_for()
     return page
@@ -35,7 +35,7 @@ def drawn(page, token):
     """How many pixels of the lanes have a colour of the page's own, edges left out."""
     return page.evaluate(
         """token => {
-            const canvas = document.querySelector('.ribbon-stage canvas');
+            const canvas = document.querySelector('.timeline-stage canvas');
             const probe = document.body.appendChild(document.createElement('i'));
             probe.style.color = `var(--${token})`;
             const [red, green, blue] = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
@@ -62,7 +62,7 @@ def test_a_young_ledger_is_shown_from_its_beginning(page, house, minutes, span):
         since = datetime.fromisoformat(answer["now"]) - timedelta(minutes=minutes)
         route.fulfill(json={**answer, "since": since.isoformat()})
 
-    page.route("**/api/v1/ribbon?*", younger)
+    page.route("**/api/v1/timeline?*", younger)
     page.goto(house.url)
     wait_for(lambda: span_of(page) == span)
     page.unroute_all(behavior="wait")
@@ -72,7 +72,7 @@ def test_two_fingers_zoom(browser, house, complaints):
     page = open_page(browser, house, complaints, viewport=NARROW, has_touch=True, is_mobile=True)
     page.goto(f"{house.url}/?span=21600000")
     lane(page, "etl").wait_for()
-    box = page.locator(".ribbon-stage").bounding_box()
+    box = page.locator(".timeline-stage").bounding_box()
     y, middle = box["y"] + 60, box["x"] + box["width"] / 2
     fingers = page.context.new_cdp_session(page)
 
@@ -95,10 +95,10 @@ def test_two_fingers_zoom(browser, house, complaints):
     page.context.close()
 
 
-def test_outcomes_have_their_colours(ribbon):
-    ribbon.get_by_role("button", name="1d: show one day").click()
+def test_outcomes_have_their_colours(timeline):
+    timeline.get_by_role("button", name="1d: show one day").click()
     for token in ("succeeded", "failed", "now", "planned", "skipped"):
-        wait_for(lambda token=token: drawn(ribbon, token) > 20)
+        wait_for(lambda token=token: drawn(timeline, token) > 20)
 
 
 @pytest.mark.parametrize(
@@ -108,76 +108,76 @@ def test_outcomes_have_their_colours(ribbon):
         pytest.param(31_622_400_000, "1y: show one year", id="a year"),
     ],
 )
-def test_a_span_is_chosen_and_shared_by_its_address(ribbon, span, label):
-    ribbon.get_by_role("button", name=label).click()
-    wait_for(lambda: span_of(ribbon) == span)
-    ribbon.reload()
-    expect(ribbon.get_by_role("button", name=label)).to_have_attribute("aria-pressed", "true")
+def test_a_span_is_chosen_and_shared_by_its_address(timeline, span, label):
+    timeline.get_by_role("button", name=label).click()
+    wait_for(lambda: span_of(timeline) == span)
+    timeline.reload()
+    expect(timeline.get_by_role("button", name=label)).to_have_attribute("aria-pressed", "true")
 
 
-def test_wheel_drag_and_keys_move_through_time(ribbon):
-    ribbon.get_by_role("button", name="6h: show 6 hours").click()
-    wait_for(lambda: span_of(ribbon) == 21_600_000)
-    stage = ribbon.get_by_role("application", name=STAGE)
+def test_wheel_drag_and_keys_move_through_time(timeline):
+    timeline.get_by_role("button", name="6h: show 6 hours").click()
+    wait_for(lambda: span_of(timeline) == 21_600_000)
+    stage = timeline.get_by_role("application", name=STAGE)
     box = stage.bounding_box()
-    ribbon.mouse.move(box["x"] + 400, box["y"] + 60)
-    ribbon.keyboard.down("Control")
-    ribbon.mouse.wheel(0, -60)
-    ribbon.keyboard.up("Control")
-    wait_for(lambda: span_of(ribbon) < 21_600_000)
-    now = ribbon.get_by_role("button", name="Now", exact=True)
+    timeline.mouse.move(box["x"] + 400, box["y"] + 60)
+    timeline.keyboard.down("Control")
+    timeline.mouse.wheel(0, -60)
+    timeline.keyboard.up("Control")
+    wait_for(lambda: span_of(timeline) < 21_600_000)
+    now = timeline.get_by_role("button", name="Now", exact=True)
     expect(now).to_have_attribute("aria-pressed", "true")
-    ribbon.mouse.down()
-    ribbon.mouse.move(box["x"] + 600, box["y"] + 60, steps=4)
-    ribbon.mouse.up()
+    timeline.mouse.down()
+    timeline.mouse.move(box["x"] + 600, box["y"] + 60, steps=4)
+    timeline.mouse.up()
     expect(now).to_have_attribute("aria-pressed", "false")
-    wait_for(lambda: "at=" in ribbon.evaluate("location.search"))
+    wait_for(lambda: "at=" in timeline.evaluate("location.search"))
     stage.focus()
-    before = span_of(ribbon)
-    ribbon.keyboard.press("-")
-    wait_for(lambda: span_of(ribbon) > before * 1.8)
-    ribbon.keyboard.press("n")
+    before = span_of(timeline)
+    timeline.keyboard.press("-")
+    wait_for(lambda: span_of(timeline) > before * 1.8)
+    timeline.keyboard.press("n")
     expect(now).to_have_attribute("aria-pressed", "true")
 
 
-def test_zooming_ends_at_a_second(ribbon):
-    stage = ribbon.get_by_role("application", name=STAGE)
+def test_zooming_ends_at_a_second(timeline):
+    stage = timeline.get_by_role("application", name=STAGE)
     stage.focus()
     for _ in range(20):
-        ribbon.keyboard.press("+")
-    wait_for(lambda: span_of(ribbon) == 1_000)
+        timeline.keyboard.press("+")
+    wait_for(lambda: span_of(timeline) == 1_000)
 
 
-def test_keys_walk_along_what_happened_and_open_it(ribbon):
-    ribbon.get_by_role("searchbox", name="Filter jobs").fill("cache-warm")
-    expect(ribbon.locator(".lane-name")).to_have_count(1)
-    stage = ribbon.get_by_role("application", name=STAGE)
+def test_keys_walk_along_what_happened_and_open_it(timeline):
+    timeline.get_by_role("searchbox", name="Filter jobs").fill("cache-warm")
+    expect(timeline.locator(".lane-name")).to_have_count(1)
+    stage = timeline.get_by_role("application", name=STAGE)
     stage.focus()
-    ribbon.keyboard.press("ArrowDown")
-    said = ribbon.locator(".ribbon-said")
+    timeline.keyboard.press("ArrowDown")
+    said = timeline.locator(".timeline-said")
     expect(said).to_contain_text("cache-warm")
     first = said.inner_text()
-    ribbon.keyboard.press("ArrowLeft")
+    timeline.keyboard.press("ArrowLeft")
     expect(said).not_to_have_text(first)
     for _ in range(30):
         if "Succeeded" in said.inner_text():
             break
-        ribbon.keyboard.press("ArrowLeft")
-    ribbon.keyboard.press("Enter")
-    ribbon.wait_for_url("**/runs/**")
-    expect(ribbon.get_by_text("Succeeded").first).to_be_visible()
+        timeline.keyboard.press("ArrowLeft")
+    timeline.keyboard.press("Enter")
+    timeline.wait_for_url("**/runs/**")
+    expect(timeline.get_by_text("Succeeded").first).to_be_visible()
 
 
-def test_pointing_at_a_gap_says_why(ribbon, house):
+def test_pointing_at_a_gap_says_why(timeline, house):
     gap = house.get("/ledger/gaps?job=sync-crm")["items"][0]
-    ribbon.goto(f"{house.url}/?search=sync-crm&span=3600000&at={gap['at']}")
-    lane(ribbon, "sync-crm").wait_for()
-    box = ribbon.get_by_role("application", name=STAGE).bounding_box()
+    timeline.goto(f"{house.url}/?search=sync-crm&span=3600000&at={gap['at']}")
+    lane(timeline, "sync-crm").wait_for()
+    box = timeline.get_by_role("application", name=STAGE).bounding_box()
 
     def says_why():
         for x in range(0, int(box["width"]), 60):
-            ribbon.mouse.move(box["x"] + x, box["y"] + 15)
-            tip = ribbon.locator("#tip")
+            timeline.mouse.move(box["x"] + x, box["y"] + 15)
+            tip = timeline.locator("#tip")
             if tip.is_visible() and "skipped: missed" in tip.inner_text():
                 return "UTC" in tip.inner_text()
         return False
@@ -185,34 +185,34 @@ def test_pointing_at_a_gap_says_why(ribbon, house):
     wait_for(says_why)
 
 
-def test_the_table_says_the_same_in_words(ribbon):
-    ribbon.get_by_role("searchbox", name="Filter jobs").fill("hourly-report")
-    expect(ribbon.locator(".lane-name")).to_have_count(1)
-    ribbon.get_by_role("button", name="1d: show one day").click()
-    ribbon.get_by_role("button", name="Table").click()
-    table = ribbon.get_by_role("region", name="Occurrences in this stretch of time")
+def test_the_table_says_the_same_in_words(timeline):
+    timeline.get_by_role("searchbox", name="Filter jobs").fill("hourly-report")
+    expect(timeline.locator(".lane-name")).to_have_count(1)
+    timeline.get_by_role("button", name="1d: show one day").click()
+    timeline.get_by_role("button", name="Table").click()
+    table = timeline.get_by_role("region", name="Occurrences in this stretch of time")
     expect(table.get_by_text("Succeeded").first).to_be_visible()
     expect(table.get_by_text("Catch-up").first).to_be_visible()
 
 
-def test_what_starts_appears_by_itself(ribbon, house):
-    ribbon.get_by_role("searchbox", name="Filter jobs").fill("heartbeat")
-    expect(ribbon.locator(".lane-name")).to_have_count(1)
-    ribbon.get_by_role("button", name="1m: show one minute").click()
-    expect(ribbon.get_by_text("Live", exact=True)).to_be_visible()
-    ribbon.get_by_role("button", name="Table").click()
-    newest = ribbon.locator(".ribbon-table tbody tr", has_text="Succeeded").first
+def test_what_starts_appears_by_itself(timeline, house):
+    timeline.get_by_role("searchbox", name="Filter jobs").fill("heartbeat")
+    expect(timeline.locator(".lane-name")).to_have_count(1)
+    timeline.get_by_role("button", name="1m: show one minute").click()
+    expect(timeline.get_by_text("Live", exact=True)).to_be_visible()
+    timeline.get_by_role("button", name="Table").click()
+    newest = timeline.locator(".timeline-table tbody tr", has_text="Succeeded").first
     newest.wait_for()
     before = newest.inner_text()
     wait_for(lambda: newest.inner_text() != before)
 
 
-def test_ten_thousand_jobs_are_one_ribbon(browser, crowded_house, complaints):
+def test_ten_thousand_jobs_are_one_timeline(browser, crowded_house, complaints):
     page = open_page(browser, crowded_house, complaints)
     page.goto(crowded_house.url)
     expect(page.get_by_text("10,000 jobs").first).to_be_visible()
     expect(lane(page, "job-00000")).to_be_visible()
-    page.locator(".ribbon-scroll").evaluate("element => element.scrollTop = element.scrollHeight")
+    page.locator(".timeline-scroll").evaluate("element => element.scrollTop = element.scrollHeight")
     expect(lane(page, "job-09999")).to_be_visible()
     assert page.locator(".lane-name").count() < 100
     page.get_by_role("searchbox", name="Filter jobs").fill("job-0777")
