@@ -67,9 +67,8 @@ MAY_NAME = {
         *("evertick.executors.fleet.assignments.", "evertick.executors.fleet.membership."),
         "evertick.executors.fleet.messages.",
         *("evertick.executors.fleet.settings.", "evertick.executors.fleet.log_copy.LogCopies"),
-        *("evertick.executors.keeper.lease.", "evertick.executors.keeper.attempt_state.Ticket"),
-        "evertick.executors.keeper.unconfirmed.",
-        *("evertick.executors.wire.", "evertick.executors.shards."),
+        *("evertick.executors.keeper.lease.", "evertick.executors.keeper.unconfirmed."),
+        "evertick.executors.protocol.",
     ),
     # A program's own composition root: it adds its functions to what the service is put together from.
     "library": ("evertick.stores.", "evertick.executors."),

@@ -20,6 +20,7 @@ from evertick.model.subrun import SubRunEnd
 
 __all__ = [
     "Attempt",
+    "AttemptId",
     "Executor",
     "HasKeepers",
     "HearsOfSubRuns",
@@ -30,6 +31,13 @@ __all__ = [
 ]
 
 SILENT_SECONDS = 5.0
+
+
+class AttemptId(NamedTuple):
+    """One attempt of one run."""
+
+    key: RunKey
+    attempt: int
 
 
 class Attempt(Protocol):

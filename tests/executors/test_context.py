@@ -8,7 +8,7 @@ import pytest
 
 from evertick import RunContext
 from evertick.executors.keeper.environment import facts_of, member_facts, write_member_file
-from evertick.executors.wire import Order
+from evertick.executors.protocol import LaunchMessage
 from evertick.model.instant import from_text
 from evertick.model.run import RunKey
 
@@ -16,7 +16,7 @@ NINE = from_text("2026-03-02T09:00:00Z")
 
 
 def test_a_program_finds_its_run_and_its_member_in_the_environment(tmp_path):
-    order = Order(RunKey("report", NINE), 2, 7, "manual", '{"day": 1}', NINE, "")
+    order = LaunchMessage(RunKey("report", NINE), 2, 7, "manual", '{"day": 1}', NINE, "")
     write_member_file(tmp_path, "ex-a", {"zone": "eu"})
     environ = {**facts_of(order, order.key.run_id), **member_facts(tmp_path / "member.json")}
     context = RunContext.from_environment(environ)

@@ -11,7 +11,7 @@ import pytest
 from evertick.cli.health.finding import FAIL, OK
 from evertick.cli.health.machine import check_keepers
 from evertick.errors import SettingsError
-from evertick.executors import keeper_client, keeper_process, wire
+from evertick.executors import keeper_client, keeper_process, protocol
 from evertick.executors.keeper.procfs import boottime_us, is_alive
 from evertick.executors.keeper_answer import ask_keepers
 from evertick.executors.keeper_process import KeeperProcess
@@ -116,7 +116,7 @@ def test_a_keeper_without_a_socket_is_replaced_when_it_is_needed(place, monkeypa
     place.start_of(KEY)
     (before,) = place.keepers()
     first.close()
-    (place.folder / "keeper-0" / wire.SOCKET).unlink()
+    (place.folder / "keeper-0" / protocol.SOCKET).unlink()
     following = place.open(SHORT)
     following.launch(launch(job_of(sh("true")), key=key_of(1)))
     assert place.end_of(key_of(1)).state is SUCCEEDED

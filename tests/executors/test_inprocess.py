@@ -443,7 +443,7 @@ class TestMemory:
 
     def test_a_start_that_cannot_be_written_down_is_refused(self, reports):
         class Full(FileAttemptJournal):
-            def started(self, _ticket):
+            def started(self, _attempt_id):
                 raise OSError(28, "No space left on device")
 
         executor = InProcessExecutor(lambda _job_id: describe(quick), memory=Full(Path("unused")))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evertick.executors import wire
+from evertick.executors import protocol
 from evertick.executors.keeper_client import KeeperClient
 from evertick.executors.settings import KeeperSettings
 from tests.executors.contract import PATIENCE_SECONDS
@@ -24,7 +24,7 @@ class SlowKeeper:
     """Greets, and reads nothing until it is told to."""
 
     def __init__(self, folder) -> None:
-        self._listening = wire.listen(folder)
+        self._listening = protocol.listen(folder)
         self._listening.setblocking(True)
         self.may_read = threading.Event()
         self.rows: list[list[object]] = []
@@ -35,12 +35,12 @@ class SlowKeeper:
         peer, _ = self._listening.accept()
         with peer:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            peer.sendall(wire.line(wire.HELLO, wire.PROTOCOL, os.getpid(), "one"))
+            peer.sendall(protocol.encode(protocol.HELLO, protocol.VERSION, os.getpid(), "one"))
             self.may_read.wait(PATIENCE_SECONDS)
             rest = b""
             while data := peer.recv(65_536):
                 *rows, rest = (rest + data).split(b"\n")
-                self.rows += [wire.words_of(row) for row in rows]
+                self.rows += [protocol.decode(row) for row in rows]
 
     def wait(self) -> None:
         """Until whoever spoke has gone."""
@@ -73,7 +73,7 @@ def test_lines_of_many_threads_arrive_whole_and_in_order(keeper, link, when):
     def send(number: int) -> None:
         for count in range(LINES):
             # Both ways to send, mixed: neither may overtake or cut into the other.
-            (link.send_now if (number + count) % 3 else link.send)(wire.line("told", number, count, LONG))
+            (link.send_now if (number + count) % 3 else link.send)(protocol.encode("told", number, count, LONG))
 
     senders = [threading.Thread(target=send, args=(number,)) for number in range(SENDERS)]
     for sender in senders:
@@ -103,8 +103,8 @@ class Interrupted(socket.socket):
 
 @pytest.fixture
 def interrupted(monkeypatch):
-    connect = wire.connect
-    monkeypatch.setattr(wire, "connect", lambda folder: Interrupted(fileno=connect(folder).detach()))
+    connect = protocol.connect
+    monkeypatch.setattr(protocol, "connect", lambda folder: Interrupted(fileno=connect(folder).detach()))
 
 
 def test_a_line_that_was_written_in_part_goes_on_before_any_other(interrupted, keeper, link):
@@ -115,8 +115,8 @@ def test_a_line_that_was_written_in_part_goes_on_before_any_other(interrupted, k
     while link._open is None:
         assert time.monotonic() < deadline, "the link never opened"
         time.sleep(0.001)
-    link._open.meanwhile = lambda: link.send(wire.line("told", "other"))
-    link.send_now(wire.line("told", "first"))
+    link._open.meanwhile = lambda: link.send(protocol.encode("told", "other"))
+    link.send_now(protocol.encode("told", "first"))
     link.close(PATIENCE_SECONDS)
     keeper.wait()
     assert [row for row in keeper.rows if row[0] == "told"] == [["told", "first"], ["told", "other"]]
@@ -128,8 +128,8 @@ def test_whoever_speaks_into_a_closed_link_writes_nowhere_else(keeper, link):
     keeper.may_read.set()
     link.close(PATIENCE_SECONDS)
     pipes = [os.pipe() for _ in range(4)]  # they have the numbers that the link gave back
-    link.send_now(wire.line("told", 1))
-    link.send(wire.line("told", 2))
+    link.send_now(protocol.encode("told", 1))
+    link.send(protocol.encode("told", 2))
     for reader, writer in pipes:
         os.close(writer)
         assert os.read(reader, 10) == b""

@@ -19,8 +19,8 @@ from evertick.executors.keeper.attempt_state import (
     REFUSED,
     SPAWNED,
     STARTED,
+    AttemptId,
     AttemptStates,
-    Ticket,
     book_of,
 )
 from evertick.executors.keeper.journal import Journal, read_lines
@@ -200,7 +200,7 @@ RAN = ((ACCEPTED, 1, *KEY, 1, 7), (SPAWNED, 1, 99, 5), (STARTED, 1, 6), (FINISHE
 
 
 def test_the_book_knows_what_was_written():
-    known = lines(*RAN).known[Ticket(KEY, 1)]
+    known = lines(*RAN).known[AttemptId(KEY, 1)]
     assert (known.fence, known.started_at, known.serial) == (7, 6, 1)
     assert known.ending is not None
     assert (known.ending.state, known.ending.exit_code, known.ending.detail) == ("failed", 3, "exit code 3")
@@ -226,7 +226,7 @@ def test_an_outcome_is_undelivered_until_it_is_delivered_and_known_until_it_is_f
     assert [known.serial for known in book.undelivered()] == [1]
     book.apply((DELIVERED, 1))
     assert list(book.undelivered()) == []
-    assert Ticket(KEY, 1) in book.known
+    assert AttemptId(KEY, 1) in book.known
     book.forget(1)
     assert not book.known
 

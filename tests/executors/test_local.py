@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evertick.errors import SettingsError
-from evertick.executors import wire
+from evertick.executors import protocol
 from evertick.executors.keeper.procfs import is_alive
 from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.loop.effects import Launch
@@ -668,7 +668,7 @@ def test_everything_in_the_state_folder_is_private(place):
 )
 def test_garbage_on_the_socket_ends_that_connection_alone(place, garbage):
     place.run(job_of(argv("true")))
-    with wire.connect(place.folder / "keeper-0") as sock:
+    with protocol.connect(place.folder / "keeper-0") as sock:
         sock.settimeout(20)
         sock.sendall(garbage)
         while sock.recv(65536):
@@ -680,7 +680,7 @@ def test_garbage_on_the_socket_ends_that_connection_alone(place, garbage):
 @pytest.mark.slow
 def test_a_line_without_end_is_cut_off(place):
     place.run(job_of(argv("true")))
-    with wire.connect(place.folder / "keeper-0") as sock:
+    with protocol.connect(place.folder / "keeper-0") as sock:
         sock.settimeout(20)
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             sock.sendall(b"x" * 64 * 1024 * 1024)

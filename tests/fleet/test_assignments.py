@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from evertick.errors import SettingsError
-from evertick.executors import wire
+from evertick.executors import protocol
 from evertick.executors.fleet import log_copy, messages
 from evertick.executors.fleet.assignments import AGAIN_SECONDS, Assignments
 from evertick.executors.fleet.log_copy import LogCopies
@@ -20,8 +20,7 @@ from evertick.executors.fleet.merge_results import NotEnded, PartEnd, joined, re
 from evertick.executors.fleet.relay import Relay
 from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.logs import Logs
-from evertick.executors.shards import shard_key, split_key, split_run_id
-from evertick.executors.wire import Order
+from evertick.executors.protocol import LaunchMessage, shard_key, split_key, split_run_id
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT
 from evertick.model.loss import LossReason
@@ -71,13 +70,13 @@ class Line:
         self.assignments.card(plain, "tcp://there", self.now, NINE)
 
     def say(self, member: str, verb: str, *rest, key: RunKey = KEY, attempt: int = 1) -> None:
-        self.assignments.heard(member, wire.line(verb, *key, attempt, *rest), self.now)
+        self.assignments.heard(member, protocol.encode(verb, *key, attempt, *rest), self.now)
 
     def finish(self, member: str, state=SUCCEEDED, key: RunKey = KEY, serial: int = 7, attempt: int = 1) -> None:
-        self.say(member, wire.FINISHED, NINE + 1, state, 0, "", serial, None, key=key, attempt=attempt)
+        self.say(member, protocol.FINISHED, NINE + 1, state, 0, "", serial, None, key=key, attempt=attempt)
 
     def launch(self, placed: str = "fleet:ex-a", attempt: int = 1) -> None:
-        self.assignments.launch(Order(KEY, attempt, 1, "scheduler", "", None, "{}"), placed, self.now)
+        self.assignments.launch(LaunchMessage(KEY, attempt, 1, "scheduler", "", None, "{}"), placed, self.now)
 
     def pass_by(self, seconds: float, *beating: str, is_dead: bool = False) -> None:
         """Time, tick by tick, while some members are heard of, through a line that may be dead."""
@@ -104,10 +103,10 @@ def line(tmp_path):
 
 def test_an_attempt_is_told_to_its_member_and_its_end_is_acknowledged(line):
     line.connect("ex-a", "ex-b").launch()
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     line.finish("ex-a")
     assert line.news() == [RunStarted(KEY, 1, NINE), RunFinished(KEY, 1, NINE + 1, SUCCEEDED, 0)]
-    assert (line.verbs("ex-a"), line.verbs("ex-b")) == ([wire.LAUNCH, wire.DELIVERED], [])
+    assert (line.verbs("ex-a"), line.verbs("ex-b")) == ([protocol.LAUNCH, protocol.DELIVERED], [])
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,7 @@ def test_an_attempt_is_told_to_its_member_and_its_end_is_acknowledged(line):
 def test_a_wrong_clock_of_a_member_is_made_up_for(line, ahead_us, made_up_for):
     line.ahead_us = ahead_us
     line.connect(*["ex-a"] * 3).launch()
-    line.say("ex-a", wire.STARTED, NINE + ahead_us)
+    line.say("ex-a", protocol.STARTED, NINE + ahead_us)
     assert line.news() == [RunStarted(KEY, 1, NINE if made_up_for else NINE + ahead_us)]
 
 
@@ -141,8 +140,8 @@ def test_cards_that_were_all_held_up_are_no_wrong_clock(line):
     line.launch()
     for second in range(5, 35):
         card(second, 65.0)
-    line.say("ex-a", wire.STARTED, NINE + 5 * SECOND)
-    line.say("ex-a", wire.FINISHED, NINE + 34 * SECOND, SUCCEEDED, 0, "", 7, None)
+    line.say("ex-a", protocol.STARTED, NINE + 5 * SECOND)
+    line.say("ex-a", protocol.FINISHED, NINE + 34 * SECOND, SUCCEEDED, 0, "", 7, None)
     assert [one.at for one in line.news() if isinstance(one, RunFinished)] == [NINE + 34 * SECOND]
 
 
@@ -153,7 +152,7 @@ def test_a_member_is_given_up_only_when_its_own_lease_is_over(line):
     (shown,) = [member for member in line.assignments.members if member.name == "ex-a"]
     assert (shown.is_open, shown.closed) == (False, Closed.LEASE_TOO_LONG), "it outlives our lease"
     line.launch()
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     line.pass_by(2 * LEASE, "ex-b")
     assert [type(one) for one in line.news()] == [RunStarted]
     line.pass_by(LEASE + 2, "ex-b")
@@ -162,7 +161,7 @@ def test_a_member_is_given_up_only_when_its_own_lease_is_over(line):
 
 def test_a_member_that_is_forgotten_is_not_shown_and_what_it_has_is_waited_for_all_the_same(line):
     line.connect("ex-a", "ex-b").launch()
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     line.pass_by(SILENCE + 1, "ex-b")
     line.assignments.forgotten("ex-a", line.now)
     assert [member.name for member in line.assignments.members] == ["ex-a", "ex-b"], (
@@ -183,7 +182,7 @@ def test_a_card_that_was_long_on_its_way_is_no_wrong_clock(line):
     line.connect(*["ex-a"] * 3).launch()
     line.ahead_us = -30 * SECOND
     line.card("ex-a")
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     assert line.news() == [RunStarted(KEY, 1, NINE)]
 
 
@@ -214,30 +213,30 @@ def test_a_member_that_is_away_is_awaited_until_its_lease_is_over(line):
 def test_what_was_not_answered_is_said_again_to_a_member_that_is_back(line):
     line.connect("ex-a").launch()
     line.card("ex-a", incarnation="2")
-    assert line.verbs("ex-a") == [wire.LAUNCH, wire.LAUNCH]
-    line.say("ex-a", wire.STARTED, NINE)
+    assert line.verbs("ex-a") == [protocol.LAUNCH, protocol.LAUNCH]
+    line.say("ex-a", protocol.STARTED, NINE)
     line.card("ex-a", incarnation="3")
-    assert line.verbs("ex-a")[2:] == [wire.RECONCILE]
+    assert line.verbs("ex-a")[2:] == [protocol.RECONCILE]
 
 
 def test_what_is_not_settled_is_asked_for_now_and_then(line):
     line.connect("ex-a").launch()
     line.pass_by(AGAIN_SECONDS + 2, "ex-a")
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     line.pass_by(AGAIN_SECONDS + 2, "ex-a")
-    assert line.verbs("ex-a") == [wire.LAUNCH, wire.LAUNCH, wire.RECONCILE]
+    assert line.verbs("ex-a") == [protocol.LAUNCH, protocol.LAUNCH, protocol.RECONCILE]
 
 
 def test_a_stop_is_said_again_too(line):
     line.connect("ex-a").launch()
     line.assignments.stop(KEY, 1, "enough")
     line.card("ex-a", incarnation="2")
-    assert line.verbs("ex-a") == [wire.LAUNCH, wire.STOP, wire.LAUNCH, wire.STOP]
+    assert line.verbs("ex-a") == [protocol.LAUNCH, protocol.STOP, protocol.LAUNCH, protocol.STOP]
 
 
 def test_a_member_is_given_up_after_its_lease_and_not_before(line):
     line.connect("ex-a", "ex-b").launch()
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     line.pass_by(LEASE, "ex-b")
     assert line.news() == [RunStarted(KEY, 1, NINE)]
     line.pass_by(1, "ex-b")
@@ -247,7 +246,7 @@ def test_a_member_is_given_up_after_its_lease_and_not_before(line):
 
 def test_silence_does_not_count_while_the_fleet_cannot_be_heard(line):
     line.connect("ex-a").launch()
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     line.assignments.disconnected(line.now)
     line.pass_by(100 * LEASE)
     line.assignments.connected(line.now)
@@ -259,7 +258,7 @@ def test_silence_does_not_count_while_the_fleet_cannot_be_heard(line):
 
 def test_silence_does_not_count_while_the_line_is_dead_and_nobody_says_so(line):
     line.connect("ex-a").launch()
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     line.pass_by(3, "ex-a")
     line.pass_by(100 * LEASE, is_dead=True)
     assert [type(one) for one in line.news()] == [RunStarted]
@@ -272,7 +271,7 @@ def test_silence_does_not_count_while_the_line_is_dead_and_nobody_says_so(line):
 
 def test_a_fleet_that_stutters_does_not_keep_a_dead_member_alive(line):
     line.connect("ex-a").launch()
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     for _ in range(10):
         line.pass_by(SILENCE - 1, is_dead=True)
         line.pass_by(1)
@@ -281,7 +280,7 @@ def test_a_fleet_that_stutters_does_not_keep_a_dead_member_alive(line):
 
 def test_silence_does_not_count_while_we_stood_still_ourselves(line):
     line.connect("ex-a").launch()
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     line.pass_by(3, "ex-a")
     line.now += 10 * LEASE  # frozen, or without a turn on a busy machine
     line.assignments.tick(line.now)
@@ -294,23 +293,23 @@ def test_silence_does_not_count_while_we_stood_still_ourselves(line):
 
 def test_the_late_word_of_a_member_is_refused_and_its_process_ended(line):
     line.connect("ex-a", "ex-b").launch()
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     line.pass_by(LEASE + 2, "ex-b")
     line.told.clear()
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     line.finish("ex-a")
-    assert line.verbs("ex-a") == [wire.STOP, wire.DELIVERED]
+    assert line.verbs("ex-a") == [protocol.STOP, protocol.DELIVERED]
     assert [type(one) for one in line.news()] == [RunStarted, RunLost]
 
 
 def test_nobody_else_can_speak_for_an_attempt(line):
     line.connect("ex-a", "ex-b").launch()
-    line.say("ex-b", wire.STARTED, NINE)
+    line.say("ex-b", protocol.STARTED, NINE)
     line.finish("ex-b")
-    line.say("ex-b", wire.UNKNOWN)
-    line.say("ex-b", wire.REFUSED, "no")
+    line.say("ex-b", protocol.UNKNOWN)
+    line.say("ex-b", protocol.REFUSED, "no")
     assert line.news() == []
-    assert line.verbs("ex-b") == [wire.STOP]
+    assert line.verbs("ex-b") == [protocol.STOP]
 
 
 @pytest.mark.parametrize(
@@ -326,26 +325,26 @@ def test_an_order_says_until_when_it_may_be_started(line, stamp, until):
     plain = messages.Heartbeat("ex-a", (), True, 0, 0, "1", "1", 0.0, 0, NINE, stamp).to_plain()
     line.assignments.card(plain, "tcp://there", line.now, NINE)
     line.now += 4.0
-    order = Order(KEY, 1, 1, "scheduler", "", None, "{}")
+    order = LaunchMessage(KEY, 1, 1, "scheduler", "", None, "{}")
     line.assignments.launch(order, "fleet:ex-a", line.now, valid_us=5 * SECOND)
     (words,) = [words for member, words in line.told if member == "ex-a"]
-    assert Order.from_words(words[1:]).valid_until == until
+    assert LaunchMessage.from_fields(words[1:]).valid_until == until
 
 
 @pytest.mark.parametrize(
     ("answer", "news"),
     [
-        pytest.param((wire.UNKNOWN,), [LaunchRefused(KEY, 1, "no room")], id="nothing was started"),
-        pytest.param((wire.STARTED, NINE), [RunStarted(KEY, 1, NINE)], id="the second order was taken"),
+        pytest.param((protocol.UNKNOWN,), [LaunchRefused(KEY, 1, "no room")], id="nothing was started"),
+        pytest.param((protocol.STARTED, NINE), [RunStarted(KEY, 1, NINE)], id="the second order was taken"),
     ],
 )
 def test_a_refusal_of_an_order_that_was_said_twice_is_believed_when_the_second_is_answered_too(line, answer, news):
     """Otherwise the attempt is given to another member, and the second order may be taken."""
     line.connect("ex-a").launch()
     line.pass_by(AGAIN_SECONDS + 2, "ex-a")
-    line.say("ex-a", wire.REFUSED, "no room")
+    line.say("ex-a", protocol.REFUSED, "no room")
     assert line.news() == []
-    assert line.verbs("ex-a") == [wire.LAUNCH, wire.LAUNCH, wire.RECONCILE]
+    assert line.verbs("ex-a") == [protocol.LAUNCH, protocol.LAUNCH, protocol.RECONCILE]
     line.say("ex-a", *answer)
     assert line.news() == news
 
@@ -397,7 +396,7 @@ def no_room(*_, **__):
 
 def test_the_log_of_an_attempt_that_was_given_up_is_fetched_when_its_member_is_back(line):
     line.connect("ex-a").launch()
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     line.pass_by(10 * LEASE)
     assert line.logs.list_logs(KEY) == []
     line.card("ex-a", "2")
@@ -414,7 +413,7 @@ def test_the_log_of_an_attempt_that_was_given_up_is_fetched_when_its_member_is_b
 
 def test_what_nobody_asked_for_is_only_mentioned(line):
     line.connect("ex-a")
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     line.finish("ex-a")
     assert line.news() == [AttemptSeen(KEY, 1)]
     assert line.verbs("ex-a") == []
@@ -458,10 +457,10 @@ def test_nobody_is_taken_for_another(monkeypatch):
 
 def test_a_shard_that_nobody_asked_for_can_be_ended(line):
     line.connect("ex-a")
-    line.say("ex-a", wire.STARTED, NINE, key=shard_key(KEY, 1, 3))
+    line.say("ex-a", protocol.STARTED, NINE, key=shard_key(KEY, 1, 3))
     assert line.news() == [AttemptSeen(KEY, 1)]
     line.assignments.stop(KEY, 1, "given up")
-    assert [words[3] for _, words in line.told if words[0] == wire.STOP] == ["", "^1.3"]
+    assert [words[3] for _, words in line.told if words[0] == protocol.STOP] == ["", "^1.3"]
 
 
 def test_a_member_that_is_away_is_given_nothing(line):
@@ -479,16 +478,16 @@ class TestAfterARestart:
         self.ask(line, "fleet:ex-a")
         line.told.clear()
         line.connect("ex-a", "ex-b")
-        assert (line.verbs("ex-a"), line.verbs("ex-b")) == ([wire.RECONCILE], [])
-        line.say("ex-a", wire.UNKNOWN)
+        assert (line.verbs("ex-a"), line.verbs("ex-b")) == ([protocol.RECONCILE], [])
+        line.say("ex-a", protocol.UNKNOWN)
         assert line.news() == [RunUnknown(KEY, 1)]
 
     def test_all_are_asked_when_nobody_knows_and_one_may_have_it(self, line):
         line.connect("ex-a", "ex-b")
         self.ask(line, "fleet")
-        line.say("ex-a", wire.UNKNOWN)
+        line.say("ex-a", protocol.UNKNOWN)
         assert line.news() == []
-        line.say("ex-b", wire.STARTED, NINE)
+        line.say("ex-b", protocol.STARTED, NINE)
         assert line.news() == [RunStarted(KEY, 1, NINE, "fleet:ex-b")]
 
     def test_where_it_was_found_is_told_also_when_it_has_ended(self, line):
@@ -500,8 +499,8 @@ class TestAfterARestart:
     def test_it_is_unknown_when_all_have_said_so(self, line):
         line.connect("ex-a", "ex-b")
         self.ask(line, "fleet")
-        line.say("ex-a", wire.UNKNOWN)
-        line.say("ex-b", wire.UNKNOWN)
+        line.say("ex-a", protocol.UNKNOWN)
+        line.say("ex-b", protocol.UNKNOWN)
         assert line.news() == [RunUnknown(KEY, 1)]
 
     def test_without_any_member_it_is_unknown_when_they_had_their_time(self, line):
@@ -514,9 +513,9 @@ class TestAfterARestart:
 
     def test_what_is_known_already_is_said_again(self, line):
         line.connect("ex-a").launch()
-        line.say("ex-a", wire.STARTED, NINE)
+        line.say("ex-a", protocol.STARTED, NINE)
         self.ask(line, "fleet:ex-a")
-        line.say("ex-a", wire.STARTED, NINE)
+        line.say("ex-a", protocol.STARTED, NINE)
         assert line.news() == [RunStarted(KEY, 1, NINE)] * 2
 
 
@@ -552,7 +551,7 @@ def said(verb: str, *rest: object) -> bytes:
 def test_nonsense_is_passed_over(line, garbage):
     line.connect("ex-a").launch()
     line.assignments.heard("ex-a", garbage, line.now)
-    line.say("ex-a", wire.STARTED, NINE)
+    line.say("ex-a", protocol.STARTED, NINE)
     assert line.news() == [RunStarted(KEY, 1, NINE)]
 
 
@@ -640,8 +639,8 @@ def test_a_member_that_was_full_says_at_once_that_it_is_not(tmp_path, slots, car
         batched_stream=SimpleNamespace(send=sent.append), monitor=SimpleNamespace(recent=dict)
     )
     member._logs, member._incarnation = Logs(tmp_path), "1"
-    member._pass_on([[wire.STARTED, *KEY, 1, NINE]])
+    member._pass_on([[protocol.STARTED, *KEY, 1, NINE]])
     sent.clear()
-    member._pass_on([[wire.FINISHED, *KEY, 1, NINE + 1, SUCCEEDED, 0, "", 7, None]])
+    member._pass_on([[protocol.FINISHED, *KEY, 1, NINE + 1, SUCCEEDED, 0, "", 7, None]])
     assert [message["op"] for message in sent] == [messages.SAY, *[messages.CARD] * cards]
     assert [message["card"]["running"] for message in sent[1:]] == [0] * cards

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evertick.executors.keeper.environment import ALLOWED, facts_of, marks_of_attempt, step_facts
-from evertick.executors.wire import Order
+from evertick.executors.protocol import LaunchMessage
 from evertick.model import run_variables as variables
 from evertick.model.run import RunKey
 from evertick.settings.catalogue import catalogue
@@ -35,7 +35,7 @@ def test_no_setting_is_in_the_family_and_nothing_of_a_run_is_outside_of_it():
 
 
 def test_a_run_finds_what_the_catalogue_lists_and_nothing_else():
-    order = Order(RunKey("report", 0), 2, 7, "manual", '{"a": 1}', 5, "")
+    order = LaunchMessage(RunKey("report", 0), 2, 7, "manual", '{"a": 1}', 5, "")
     told = {**facts_of(order, "report@x#1/3", "mark", "/state"), **step_facts("r", 1, "main")}
     found = {name for name in told if name != "TRACEPARENT"}
     assert found <= variables.RUN_VARIABLES.keys()
@@ -43,7 +43,7 @@ def test_a_run_finds_what_the_catalogue_lists_and_nothing_else():
 
 
 def test_a_container_is_told_nothing_of_this_machine():
-    told = facts_of(Order(RunKey("report", 0), 1, 1, "manual", "", None, ""), "report@x")
+    told = facts_of(LaunchMessage(RunKey("report", 0), 1, 1, "manual", "", None, ""), "report@x")
     assert not {variables.KEEPER, variables.HOME} & told.keys()
 
 

@@ -13,10 +13,10 @@ import os
 import threading
 from collections import OrderedDict
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from evertick.executor import AttemptId
 from evertick.model.instant import Instant
-from evertick.model.run import RunKey
 
 KEPT = 10_000
 """Attempts that are remembered at most."""
@@ -30,20 +30,13 @@ class Known(NamedTuple):
     detail: str = ""
 
 
-class Ticket(Protocol):
-    @property
-    def key(self) -> RunKey: ...
-    @property
-    def attempt(self) -> int: ...
-
-
 class AttemptJournal:
     """Nothing is remembered: for a node whose name is never used again."""
 
     def open(self) -> None: ...
-    def started(self, ticket: Ticket) -> None: ...
-    def ended(self, ticket: Ticket, at: Instant, state: str, detail: str) -> None: ...
-    def recall(self, ticket: Ticket) -> Known | None: ...
+    def started(self, attempt_id: AttemptId) -> None: ...
+    def ended(self, attempt_id: AttemptId, at: Instant, state: str, detail: str) -> None: ...
+    def recall(self, attempt_id: AttemptId) -> Known | None: ...
     def close(self) -> None: ...
 
 
@@ -67,19 +60,19 @@ class FileAttemptJournal(AttemptJournal):
         self._read()
         self._rewrite()
 
-    def started(self, ticket: Ticket) -> None:
+    def started(self, attempt_id: AttemptId) -> None:
         with self._lock:
-            self._append([ticket.key.run_id, ticket.attempt])
-            self._known[ticket.key.run_id, ticket.attempt] = Known()
+            self._append([attempt_id.key.run_id, attempt_id.attempt])
+            self._known[attempt_id.key.run_id, attempt_id.attempt] = Known()
 
-    def ended(self, ticket: Ticket, at: Instant, state: str, detail: str) -> None:
+    def ended(self, attempt_id: AttemptId, at: Instant, state: str, detail: str) -> None:
         with self._lock:
-            self._append([ticket.key.run_id, ticket.attempt, at, state, detail])
-            self._known[ticket.key.run_id, ticket.attempt] = Known(at, state, detail)
+            self._append([attempt_id.key.run_id, attempt_id.attempt, at, state, detail])
+            self._known[attempt_id.key.run_id, attempt_id.attempt] = Known(at, state, detail)
 
-    def recall(self, ticket: Ticket) -> Known | None:
+    def recall(self, attempt_id: AttemptId) -> Known | None:
         with self._lock:
-            found = self._known.get((ticket.key.run_id, ticket.attempt))
+            found = self._known.get((attempt_id.key.run_id, attempt_id.attempt))
         return Known() if found is None and self._is_doubtful else found
 
     def close(self) -> None:

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from evertick.executor import AttemptId
 from evertick.executors.context import RunContext
 from evertick.executors.function import Function
 from evertick.executors.function_log import FunctionLog
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import RunState
-from evertick.model.run import RunKey
-
-
-class Ticket(NamedTuple):
-    key: RunKey
-    attempt: int
 
 
 class Outcome(NamedTuple):
@@ -29,9 +24,14 @@ class FunctionRun:
     """An attempt that has not ended."""
 
     def __init__(
-        self, ticket: Ticket, function: Function, context: RunContext, timeout: float | None, said: FunctionLog | None
+        self,
+        attempt_id: AttemptId,
+        function: Function,
+        context: RunContext,
+        timeout: float | None,
+        said: FunctionLog | None,
     ) -> None:
-        self.ticket, self.function, self.context, self.timeout = ticket, function, context, timeout
+        self.attempt_id, self.function, self.context, self.timeout = attempt_id, function, context, timeout
         self.said = said
         self.started_at: Instant | None = None
         self.ending: RunState | None = None

@@ -17,13 +17,13 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from evertick.executor import Attempt, Member
+from evertick.executor import Attempt, AttemptId, Member
 from evertick.executors.attempt_journal import NO_MEMORY, AttemptJournal
 from evertick.executors.child import ChildProcess
 from evertick.executors.context import LOGGER, RunContext, StopRequested
 from evertick.executors.function import Function, Isolation, error_text, result_text
 from evertick.executors.function_log import FunctionLogs
-from evertick.executors.function_run import FunctionRun, Outcome, Ticket
+from evertick.executors.function_run import FunctionRun, Outcome
 from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT, RunState
 from evertick.model.loss import LossReason
@@ -64,9 +64,9 @@ class InProcessExecutor:
         self._report: Callable[[Report], None] = lambda _report: None
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._runs: dict[Ticket, FunctionRun] = {}
+        self._runs: dict[AttemptId, FunctionRun] = {}
         self._queue: deque[FunctionRun] = deque()
-        self._ended: OrderedDict[Ticket, Outcome] = OrderedDict()
+        self._ended: OrderedDict[AttemptId, Outcome] = OrderedDict()
 
     # The contract
 
@@ -75,12 +75,12 @@ class InProcessExecutor:
         self._memory.open()
 
     def launch(self, attempt: Attempt) -> None:
-        ticket = Ticket(attempt.key, attempt.attempt)
+        attempt_id = AttemptId(attempt.key, attempt.attempt)
         function = self._find(attempt.key.job_id)
         with self._lock:
-            run, outcome = self._runs.get(ticket), self._ended.get(ticket)
+            run, outcome = self._runs.get(attempt_id), self._ended.get(attempt_id)
             if run is None and outcome is None and function is not None:
-                run = self._admit(ticket, function, attempt)
+                run = self._admit(attempt_id, function, attempt)
                 if run is None:
                     return  # it waits for its turn, and says so when that has come
                 is_new = True
@@ -89,15 +89,15 @@ class InProcessExecutor:
         if is_new and run is not None:
             self._start(run)
         elif run is not None or outcome is not None:
-            self._say(ticket, run, outcome)
+            self._say(attempt_id, run, outcome)
         else:
             reason = f"there is no function for job '{attempt.key.job_id}' in this process"
             self._report(LaunchRefused(attempt.key, attempt.attempt, reason))
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
-        ticket = Ticket(key, attempt)
+        attempt_id = AttemptId(key, attempt)
         with self._lock:
-            run = self._runs.get(ticket)
+            run = self._runs.get(attempt_id)
             if run is not None and run in self._queue:
                 self._queue.remove(run)
             else:
@@ -108,10 +108,10 @@ class InProcessExecutor:
 
     def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
         for key, attempt in runs:
-            ticket = Ticket(key, attempt)
+            attempt_id = AttemptId(key, attempt)
             with self._lock:
-                run, outcome = self._runs.get(ticket), self._ended.get(ticket)
-            self._say(ticket, run, outcome or (self._remembered(ticket) if run is None else None))
+                run, outcome = self._runs.get(attempt_id), self._ended.get(attempt_id)
+            self._say(attempt_id, run, outcome or (self._remembered(attempt_id) if run is None else None))
 
     def members(self) -> Sequence[Member]:
         with self._lock:
@@ -141,7 +141,7 @@ class InProcessExecutor:
 
     # Starting
 
-    def _admit(self, ticket: Ticket, function: Function, attempt: Attempt) -> FunctionRun | None:
+    def _admit(self, attempt_id: AttemptId, function: Function, attempt: Attempt) -> FunctionRun | None:
         work = attempt.job.work
         said = self._logs.begin(attempt.key, attempt.attempt, attempt.key.job_id, work.log_max_bytes)
         context = RunContext.of(
@@ -154,9 +154,9 @@ class InProcessExecutor:
             None if said is None else said.write_text,
         )
         timeout = None if work.timeout_us is None else work.timeout_us / SECOND
-        run = FunctionRun(ticket, function, context, timeout, said)
+        run = FunctionRun(attempt_id, function, context, timeout, said)
         has_room = len(self._runs) - len(self._queue) < self._running_max
-        self._runs[ticket] = run
+        self._runs[attempt_id] = run
         if not has_room:
             self._queue.append(run)
             return None
@@ -165,7 +165,7 @@ class InProcessExecutor:
     def _start(self, run: FunctionRun) -> None:
         try:
             # Written down before anything happens: a run that must not happen twice is known to have begun.
-            self._memory.started(run.ticket)
+            self._memory.started(run.attempt_id)
         except OSError as error:
             self._refuse(run, f"its start cannot be written down: {error.strerror}")
             return
@@ -174,10 +174,10 @@ class InProcessExecutor:
             self._refuse(run, "the event loop that it runs on is closed")
             return
         with self._lock:
-            if run.ticket not in self._runs:
+            if run.attempt_id not in self._runs:
                 return  # ended before it began
             run.started_at = _now()
-        self._report(RunStarted(*run.ticket, run.started_at))
+        self._report(RunStarted(*run.attempt_id, run.started_at))
         if home is not None:
             coroutine = self._await(run)
             try:
@@ -190,7 +190,7 @@ class InProcessExecutor:
                 future.add_done_callback(lambda _done: self._lose(run, "its event loop ended"))
             return
         carry = self._carry_out if run.function.isolation is Isolation.THREAD else self._carry_out_apart
-        name = f"evertick-run-{run.ticket.key.job_id}"
+        name = f"evertick-run-{run.attempt_id.key.job_id}"
         threading.Thread(target=carry, args=(run,), name=name, daemon=True).start()
 
     # Carrying out
@@ -285,7 +285,9 @@ class InProcessExecutor:
             self._finish(run, run.ending, run.detail)
             return
         if not isinstance(error, StopRequested):
-            log.error("run.raised run=%s attempt=%d", *(run.ticket.key.run_id, run.ticket.attempt), exc_info=error)
+            log.error(
+                "run.raised run=%s attempt=%d", *(run.attempt_id.key.run_id, run.attempt_id.attempt), exc_info=error
+            )
             if run.said is not None:
                 with contextlib.suppress(Exception):  # a log that breaks costs the log, never the end of the run
                     run.said.write_text("".join(traceback.format_exception(error)))
@@ -301,22 +303,22 @@ class InProcessExecutor:
             with contextlib.suppress(Exception):
                 run.said.close()
         with self._lock:
-            if self._runs.pop(run.ticket, None) is None:
+            if self._runs.pop(run.attempt_id, None) is None:
                 return  # it is known already how it ended
             is_lost = run.is_abandoned and state is not SUCCEEDED
             if not is_lost:
-                self._ended[run.ticket] = outcome
+                self._ended[run.attempt_id] = outcome
             while len(self._ended) > ENDED_KEPT:
                 self._ended.popitem(last=False)
             following = self._queue.popleft() if self._queue else None
         if is_lost:
-            self._report(RunLost(*run.ticket, detail))
+            self._report(RunLost(*run.attempt_id, detail))
         else:
             try:
-                self._memory.ended(run.ticket, outcome.at, str(state), detail)
+                self._memory.ended(run.attempt_id, outcome.at, str(state), detail)
             except OSError as error:
-                log.warning("run.end_not_written run=%s reason=%s", run.ticket.key.run_id, error)
-            self._report(RunFinished(*run.ticket, outcome.at, state, exit_code, detail))
+                log.warning("run.end_not_written run=%s reason=%s", run.attempt_id.key.run_id, error)
+            self._report(RunFinished(*run.attempt_id, outcome.at, state, exit_code, detail))
         with self._changed:
             self._changed.notify_all()
         if following is not None:
@@ -324,29 +326,29 @@ class InProcessExecutor:
 
     def _refuse(self, run: FunctionRun, reason: str) -> None:
         with self._lock:
-            self._runs.pop(run.ticket, None)
+            self._runs.pop(run.attempt_id, None)
         if run.said is not None:
             run.said.close()
-        self._report(LaunchRefused(*run.ticket, reason))
+        self._report(LaunchRefused(*run.attempt_id, reason))
 
     # Saying what is known
 
-    def _remembered(self, ticket: Ticket) -> Outcome | RunLost | None:
-        known = self._memory.recall(ticket)
+    def _remembered(self, attempt_id: AttemptId) -> Outcome | RunLost | None:
+        known = self._memory.recall(attempt_id)
         if known is None:
             return None
         if known.state is None:
-            return RunLost(*ticket, "the process that ran it has ended", reason=LossReason.PROCESS_GONE)
+            return RunLost(*attempt_id, "the process that ran it has ended", reason=LossReason.PROCESS_GONE)
         return Outcome(known.at, RunState(known.state), known.detail)
 
-    def _say(self, ticket: Ticket, run: FunctionRun | None, outcome: Outcome | RunLost | None) -> None:
+    def _say(self, attempt_id: AttemptId, run: FunctionRun | None, outcome: Outcome | RunLost | None) -> None:
         if run is not None:
             if run.started_at is not None:
-                self._report(RunStarted(*ticket, run.started_at))
+                self._report(RunStarted(*attempt_id, run.started_at))
         elif isinstance(outcome, Outcome):
-            self._report(RunFinished(*ticket, outcome.at, outcome.state, outcome.exit_code, outcome.detail))
+            self._report(RunFinished(*attempt_id, outcome.at, outcome.state, outcome.exit_code, outcome.detail))
         else:
-            self._report(outcome or RunUnknown(*ticket))
+            self._report(outcome or RunUnknown(*attempt_id))
 
 
 def _canceller() -> Callable[[], None]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from evertick.executors import wire
+from evertick.executors import protocol
 from evertick.executors.keeper.watchdog import is_locked
 from evertick.executors.keeper_process import LOCK
 
@@ -32,10 +32,10 @@ def _ask(folder: Path, timeout: float) -> KeeperAnswer:
     deadline, buffer = time.monotonic() + timeout, b""
     pid: int | None = None
     try:
-        with wire.connect(folder) as sock:
-            pid = wire.peer_pid(sock)
+        with protocol.connect(folder) as sock:
+            pid = protocol.peer_pid(sock)
             sock.settimeout(timeout)
-            sock.sendall(wire.line(wire.HELLO, wire.PROTOCOL))
+            sock.sendall(protocol.encode(protocol.HELLO, protocol.VERSION))
             while b"\n" not in buffer:
                 sock.settimeout(max(deadline - time.monotonic(), 0.001))
                 data = sock.recv(65_536)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evertick.executors import wire
+from evertick.executors import protocol
 from evertick.executors.keeper_process import KeeperProcess
 from evertick.executors.liveness import Liveness
 from evertick.executors.settings import KEEPER_TIMEOUT_US, KeeperSettings
@@ -181,7 +181,7 @@ class KeeperClient:
         began = time.monotonic()
         while True:
             try:
-                return wire.connect(self.folder)
+                return protocol.connect(self.folder)
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
                 waited = time.monotonic() - began
             if waited > max(DEAF_SECONDS, self._timeout_seconds):
@@ -207,10 +207,10 @@ class KeeperClient:
     def _talk(self, sock: socket.socket) -> None:
         """Until the connection breaks, or we go."""
         sock.setblocking(False)
-        self.pid = wire.peer_pid(sock)
+        self.pid = protocol.peer_pid(sock)
         pulse = self._pulse = Liveness(self._timeout_seconds, time.monotonic())
         self._outbox.clear()
-        outgoing, buffer, has_greeted = wire.line(wire.HELLO, wire.PROTOCOL, self._instance), b"", False
+        outgoing, buffer, has_greeted = protocol.encode(protocol.HELLO, protocol.VERSION, self._instance), b"", False
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         poll.register(sock, select.POLLIN)
@@ -220,7 +220,7 @@ class KeeperClient:
                 if has_greeted and self._outbox:
                     outgoing += self._take()
                 if pulse.should_ask(time.monotonic()):
-                    outgoing += wire.line(wire.PING)
+                    outgoing += protocol.encode(protocol.PING)
                     pulse.asked(time.monotonic())
                 try:
                     if outgoing:
@@ -251,11 +251,11 @@ class KeeperClient:
                     return
                 pulse.heard(time.monotonic())
                 *rows, buffer = (buffer + data).split(b"\n")
-                messages = [words for row in rows if (words := wire.words_of(row))[0] != wire.PONG]
+                messages = [words for row in rows if (words := protocol.decode(row))[0] != protocol.PONG]
                 if messages and not has_greeted:
                     has_greeted = self._greet(messages.pop(0), pulse)
                     if not has_greeted:
-                        outgoing += wire.line(wire.LEAVE)
+                        outgoing += protocol.encode(protocol.LEAVE)
                 if messages and has_greeted:
                     self._heard(self, messages)
             elif pulse.is_over(time.monotonic()) and not self._is_closing:
@@ -264,11 +264,11 @@ class KeeperClient:
             needs_tick = self._tick()
 
     def _greet(self, words: list[Any], pulse: Liveness) -> bool:
-        _, protocol, pid, incarnation, *skills = words
-        pulse.can_ask = wire.PING in skills
-        if protocol != wire.PROTOCOL:
+        _, version, pid, incarnation, *skills = words
+        pulse.can_ask = protocol.PING in skills
+        if version != protocol.VERSION:
             # Of another version of ours: its runs end with it, and what comes meanwhile waits for the next keeper.
-            log.warning("keeper.of_another_version pid=%s protocol=%s", pid, protocol)
+            log.warning("keeper.of_another_version pid=%s version=%s", pid, version)
             return False
         log.info("keeper.connected pid=%s folder=%s", pid, self.folder)
         self.is_connected = True

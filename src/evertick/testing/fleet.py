@@ -10,13 +10,12 @@ from enum import StrEnum
 from random import Random
 from typing import Any, Final, Protocol
 
+from evertick.executor import AttemptId
 from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.log_copy import LogCopies
 from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.settings import FleetSettings
-from evertick.executors.keeper.attempt_state import Ticket
-from evertick.executors.shards import split_key
-from evertick.executors.wire import Order
+from evertick.executors.protocol import LaunchMessage, split_key
 from evertick.loop.effects import Launch
 from evertick.model.instant import HOUR, SECOND, Instant
 from evertick.model.report import Report, RunFinished, RunLost
@@ -67,10 +66,10 @@ class _NoLogs(LogCopies):
 
     def __init__(self) -> None: ...
 
-    def offsets_of(self, ticket: Ticket) -> dict[str, int]:  # noqa: ARG002
+    def offsets_of(self, attempt_id: AttemptId) -> dict[str, int]:  # noqa: ARG002
         return {}
 
-    def forget(self, ticket: Ticket) -> None: ...
+    def forget(self, attempt_id: AttemptId) -> None: ...
 
 
 class _Station:
@@ -178,7 +177,7 @@ class SimulatedFleet:
             raise Violation(f"{launch.key.run_id} is for the fleet, and was launched on {launch.executor!r}")
         self._launches.setdefault((launch.key, launch.attempt), (launch, caller.node))
         station = self._stations[caller.node]
-        order = Order(launch.key, launch.attempt, launch.fence, str(launch.trigger), "", None, "")
+        order = LaunchMessage(launch.key, launch.attempt, launch.fence, str(launch.trigger), "", None, "")
         valid_us = None if launch.valid_until is None else launch.valid_until - self._timeline.now
         station.assignments.launch(order, launch.executor, station.now, valid_us=valid_us)
 

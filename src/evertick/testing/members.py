@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any, Final, Protocol
 
-from evertick.executors import wire
+from evertick.executor import AttemptId
+from evertick.executors import protocol
 from evertick.executors.fleet import messages
-from evertick.executors.keeper.attempt_state import Ticket
 from evertick.executors.keeper.lease import UNLIMITED, Lease, lease_from
-from evertick.executors.shards import split_key
-from evertick.executors.wire import Order
+from evertick.executors.protocol import LaunchMessage, split_key
 from evertick.loop.effects import Launch
 from evertick.model.instant import MILLISECOND, SECOND, Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SUCCEEDED, TIMED_OUT, RunState
@@ -31,10 +30,20 @@ KNOWN_ENDS: Final = (FAILED, TIMED_OUT, CANCELLED)
 class Part:
     """An attempt, or one shard of it, on one member."""
 
-    __slots__ = ("call", "end", "ended_at", "is_abandoned", "is_going_on", "member", "serial", "started_at", "ticket")
+    __slots__ = (
+        "attempt_id",
+        "call",
+        "end",
+        "ended_at",
+        "is_abandoned",
+        "is_going_on",
+        "member",
+        "serial",
+        "started_at",
+    )
 
-    def __init__(self, ticket: Ticket, member: SimulatedMember, started_at: Instant) -> None:
-        self.ticket, self.member, self.started_at = ticket, member, started_at
+    def __init__(self, attempt_id: AttemptId, member: SimulatedMember, started_at: Instant) -> None:
+        self.attempt_id, self.member, self.started_at = attempt_id, member, started_at
         self.call: Call | None = None
         """The run of another job that it waits for."""
         self.end: RunState | None = None
@@ -64,18 +73,19 @@ class RunningWatch:
 
     def begin(self, part: Part, launch: Launch, node: str) -> None:
         """A part starts that a node has launched: is that a promise broken?"""
-        key, shard = split_key(part.ticket.key)
+        key, shard = split_key(part.attempt_id.key)
         number = None if shard is None else shard.number
         before = self._parts[key, number]
         for other in before:
             if other.is_going_on and not other.member.stands_still:
                 raise Violation(
-                    f"{part.ticket.key.run_id}: attempt {part.ticket.attempt} began on {part.member.name} beside "
-                    f"{other.ticket.attempt} on {other.member.name}"
+                    f"{part.attempt_id.key.run_id}: attempt {part.attempt_id.attempt} began on {part.member.name} "
+                    f"beside {other.attempt_id.attempt} on {other.member.name}"
                 )
             if launch.job.policy.on_executor_lost is OnExecutorLost.FAIL and other.end not in KNOWN_ENDS:
                 raise Violation(
-                    f"{part.ticket.key.run_id} runs at most once, and nobody knows how {other.ticket.attempt} ended"
+                    f"{part.attempt_id.key.run_id} runs at most once, "
+                    f"and nobody knows how {other.attempt_id.attempt} ended"
                 )
         if number is not None and number in self._done[node, key] and launch.attempt > 1:
             raise Violation(f"{key.run_id}: the shards [{number}] had succeeded and were started again")
@@ -88,7 +98,7 @@ class RunningWatch:
             return  # its lane has a limit of its own, which orders do not tell
         here = [one for one in self._going_on[key.job_id] if one.is_going_on]
         self._going_on[key.job_id] = [*here, part]
-        busy = {split_key(one.ticket.key)[0] for one in (*here, part) if not one.member.stands_still}
+        busy = {split_key(one.attempt_id.key)[0] for one in (*here, part) if not one.member.stands_still}
         limit = launch.job.policy.overlap.limit
         if len(busy) > limit:
             runs = ", ".join(sorted(one.run_id for one in busy))
@@ -120,7 +130,7 @@ class SimulatedMember:
         self._watch, self._sub_runs, self._orders = watch, sub_runs, orders
         self._send = send
         self._run_max_us, self._lease_us = run_max_us, lease_us
-        self._parts: dict[Ticket, Part] = {}
+        self._parts: dict[AttemptId, Part] = {}
         self._open: dict[Part, None] = {}
         self._fences: dict[RunKey, int] = {}
         self._undelivered: dict[int, Part] = {}
@@ -161,16 +171,16 @@ class SimulatedMember:
             return
         for words in messages.rows_of(lines):
             match words[0]:
-                case wire.LAUNCH:
-                    self._launch(Order.from_words(words[1:]))
-                case wire.STOP:
-                    self._stop(self._parts.get(_ticket(words)))
-                case wire.RECONCILE:
+                case protocol.LAUNCH:
+                    self._launch(LaunchMessage.from_fields(words[1:]))
+                case protocol.STOP:
+                    self._stop(self._parts.get(_attempt_id(words)))
+                case protocol.RECONCILE:
                     for asked in words[1]:
-                        self._tell(_ticket(["", *asked]))
-                case wire.SUB_RUN:
-                    self._hear_of_sub_run(self._parts.get(_ticket(words)), RunState(words[7]))
-                case wire.DELIVERED:
+                        self._tell(_attempt_id(["", *asked]))
+                case protocol.SUB_RUN_ENDED:
+                    self._hear_of_sub_run(self._parts.get(_attempt_id(words)), RunState(words[7]))
+                case protocol.DELIVERED:
                     self._undelivered.pop(words[1], None)
 
     def return_anew(self) -> None:
@@ -179,7 +189,7 @@ class SimulatedMember:
         self.is_worker_there, self.is_worker_frozen = True, False
         self.show()
         for part in (*self._open, *self._undelivered.values()):
-            self._tell(part.ticket)
+            self._tell(part.attempt_id)
 
     def _say(self, *lines: bytes) -> None:
         if self.is_worker_there:
@@ -199,26 +209,26 @@ class SimulatedMember:
 
     # Its keeper
 
-    def _launch(self, order: Order) -> None:
-        ticket, now = Ticket(order.key, order.attempt), self._timeline.now
-        if ticket in self._parts:
-            self._tell(ticket)
+    def _launch(self, order: LaunchMessage) -> None:
+        attempt_id, now = AttemptId(order.key, order.attempt), self._timeline.now
+        if attempt_id in self._parts:
+            self._tell(attempt_id)
         elif order.fence < self._fences.get(order.key, 0):
-            self._refuse(ticket, "a newer owner launched this run")
+            self._refuse(attempt_id, "a newer owner launched this run")
         elif self._lease.is_over(now):
-            self._refuse(ticket, "its lease is over")
+            self._refuse(attempt_id, "its lease is over")
         elif order.valid_until is not None and now >= order.valid_until:
-            self._refuse(ticket, "it comes too late")
+            self._refuse(attempt_id, "it comes too late")
         elif self._random.random() < self._faults().refusal:
-            self._refuse(ticket, "full")
+            self._refuse(attempt_id, "full")
         else:
-            self._start(order, ticket)
+            self._start(order, attempt_id)
 
-    def _start(self, order: Order, ticket: Ticket) -> None:
-        launch = self._orders.launch_of(*ticket)
-        part = Part(ticket, self, self._timeline.now)
-        self._watch.begin(part, launch, self._orders.launched_by(*ticket))
-        self._parts[ticket] = part
+    def _start(self, order: LaunchMessage, attempt_id: AttemptId) -> None:
+        launch = self._orders.launch_of(*attempt_id)
+        part = Part(attempt_id, self, self._timeline.now)
+        self._watch.begin(part, launch, self._orders.launched_by(*attempt_id))
+        self._parts[attempt_id] = part
         self._open[part] = None
         self._fences[order.key] = order.fence
         lasts_us = int((20 * SECOND if self.is_calm else self._run_max_us) * self._random.random() ** 3) + MILLISECOND
@@ -227,26 +237,29 @@ class SimulatedMember:
             self._timeline.after(lasts_us // 2, self._ask, part, call)
         else:
             self._timeline.after(lasts_us, self._finish, part)
-        self._tell(ticket)
+        self._tell(attempt_id)
 
-    def _refuse(self, ticket: Ticket, detail: str) -> None:
-        self._say(wire.line(wire.REFUSED, *ticket.key, ticket.attempt, detail))
+    def _refuse(self, attempt_id: AttemptId, detail: str) -> None:
+        self._say(protocol.encode(protocol.REFUSED, *attempt_id.key, attempt_id.attempt, detail))
 
-    def _tell(self, ticket: Ticket) -> None:
+    def _tell(self, attempt_id: AttemptId) -> None:
         """What the keeper knows of an attempt."""
-        part, known = self._parts.get(ticket), (*ticket.key, ticket.attempt)
+        part, known = self._parts.get(attempt_id), (*attempt_id.key, attempt_id.attempt)
         if part is None:
-            self._say(wire.line(wire.UNKNOWN, *known))
+            self._say(protocol.encode(protocol.UNKNOWN, *known))
         elif part.end is not None:
             ended = (part.ended_at, str(part.end), int(part.end is not SUCCEEDED), "", part.serial, None, "")
-            self._say(wire.line(messages.LOGS_END, *known), wire.line(wire.FINISHED, *known, *ended))
+            self._say(protocol.encode(messages.LOGS_END, *known), protocol.encode(protocol.FINISHED, *known, *ended))
         else:
-            self._say(wire.line(wire.STARTED, *known, part.started_at))
+            self._say(protocol.encode(protocol.STARTED, *known, part.started_at))
             if part.call is not None:
-                whole, _ = split_key(ticket.key)
-                steps = part.call.steps_for(whole, ticket.attempt)
+                whole, _ = split_key(attempt_id.key)
+                steps = part.call.steps_for(whole, attempt_id.attempt)
                 asked = (part.call.step, NUMBER, part.call.job_id, "", True)
-                self._say(wire.line(wire.STEPS, *known, steps), wire.line(wire.CALL, *known, *asked))
+                self._say(
+                    protocol.encode(protocol.STEPS, *known, steps),
+                    protocol.encode(protocol.SUB_RUN_WANTED, *known, *asked),
+                )
 
     def _when_awake(self, action: Callable[[Part], None], part: Part) -> bool:
         """False: the machine stands still, and it is done when that is over."""
@@ -258,12 +271,12 @@ class SimulatedMember:
     def _ask(self, part: Part, call: Call) -> None:
         if part.end is None:
             part.call = call
-            self._tell(part.ticket)
+            self._tell(part.attempt_id)
 
     def _hear_of_sub_run(self, part: Part | None, state: RunState) -> None:
         if part is not None and part.end is None and part.call is not None:
-            whole, _ = split_key(part.ticket.key)
-            end = self._sub_runs.tell(part.call.key_for(whole, part.ticket.attempt), state)
+            whole, _ = split_key(part.attempt_id.key)
+            end = self._sub_runs.tell(part.call.key_for(whole, part.attempt_id.attempt), state)
             part.call = None
             self._end(part, end)
 
@@ -279,8 +292,8 @@ class SimulatedMember:
     def _cancel(self, part: Part) -> None:
         if self._when_awake(self._cancel, part):
             if part.call is not None:
-                known = (*part.ticket.key, part.ticket.attempt)
-                self._say(wire.line(wire.HANG_UP, *known, part.call.step, NUMBER, part.call.job_id))
+                known = (*part.attempt_id.key, part.attempt_id.attempt)
+                self._say(protocol.encode(protocol.SUB_RUN_UNWANTED, *known, part.call.step, NUMBER, part.call.job_id))
             self._end(part, CANCELLED)
 
     def _end(self, part: Part, state: RunState) -> None:
@@ -293,7 +306,7 @@ class SimulatedMember:
         part.is_going_on = False
         del self._open[part]
         self._undelivered[part.serial] = part
-        self._tell(part.ticket)
+        self._tell(part.attempt_id)
 
     # How long what runs may go on
 
@@ -325,6 +338,6 @@ class SimulatedMember:
             self._end(part, LOST)
 
 
-def _ticket(words: list[Any]) -> Ticket:
+def _attempt_id(words: list[Any]) -> AttemptId:
     _, job_id, scheduled_for, origin, attempt, *_ = words
-    return Ticket(RunKey(job_id, scheduled_for, origin), attempt)
+    return AttemptId(RunKey(job_id, scheduled_for, origin), attempt)

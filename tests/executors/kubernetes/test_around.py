@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evertick.definitions.parser import parse_definition
-from evertick.executors.keeper.attempt_state import Ticket
+from evertick.executor import AttemptId
 from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, FAILED, SKIPPED, SUCCEEDED, TIMED_OUT
 from tests.executors.contract import KEY
@@ -105,7 +105,7 @@ def test_a_run_that_is_ended_ends_its_container_first_and_then_its_handler_runs(
     job = job_of(f"onCancel: echo $EVERTICK_RUN_OUTCOME > {said}", "echo up; sleep 600")
     here._opened[-1].launch(launch(job))
     until(lambda: here.log() == b"up\n", "it to be up")
-    here._opened[-1].stop(*Ticket(KEY, 1), "enough")
+    here._opened[-1].stop(*AttemptId(KEY, 1), "enough")
     assert here.end_of(KEY).state is CANCELLED
     assert cluster.jobs() == []
     assert said.read_text() == "cancelled\n"

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from evertick.errors import Conflict, ExecutorUnavailable, NotFound
-from evertick.executors import wire
+from evertick.executors import protocol
 from evertick.executors.fleet import messages
 from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.settings import FleetSettings
@@ -35,7 +35,7 @@ def set_cordon(settings: FleetSettings, name: str, *, is_closed: bool) -> Member
 
     async def cordon(view: _View) -> Member:
         view.member(name)
-        view.tell(name, wire.line(messages.CORDON, is_closed))
+        view.tell(name, protocol.encode(messages.CORDON, is_closed))
         return await view.wait_for(name, lambda member: member.is_open is not is_closed, ANSWER_SECONDS)
 
     return _ask(settings, cordon)
@@ -46,7 +46,7 @@ def drain(settings: FleetSettings, name: str, timeout: float, said: Callable[[Me
 
     async def wait(view: _View) -> Member:
         view.member(name)
-        view.tell(name, wire.line(messages.CORDON, True))
+        view.tell(name, protocol.encode(messages.CORDON, True))
         member = await view.wait_for(name, lambda member: not member.is_open, ANSWER_SECONDS)
         said(member)
         return await view.wait_for(name, lambda member: not member.running, timeout)
@@ -68,7 +68,7 @@ def remove(settings: FleetSettings, name: str, *, by_force: bool) -> None:
         if member.running and not by_force:
             running = "1 attempt" if member.running == 1 else f"{member.running} attempts"
             raise Conflict(f"{name} runs {running}. Drain it first, or use --force to end what runs.")
-        view.tell(name, wire.line(messages.LEAVE))
+        view.tell(name, protocol.encode(messages.LEAVE))
         await view.wait_until_gone(name, ANSWER_SECONDS)
         view.release(name)
 

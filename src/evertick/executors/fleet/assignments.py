@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from evertick.executors import wire
+from evertick.executor import AttemptId
+from evertick.executors import protocol
 from evertick.executors.fleet import messages, validation
 from evertick.executors.fleet.bundles import Bundle
 from evertick.executors.fleet.log_copy import LogCopies
@@ -20,9 +21,7 @@ from evertick.executors.fleet.log_sync import LogFetcher
 from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.merge_results import NotEnded, PartEnd
 from evertick.executors.fleet.parts import Part, Phase, Task, task_of_order, task_of_question
-from evertick.executors.keeper.attempt_state import Ticket
-from evertick.executors.shards import split_key
-from evertick.executors.wire import Order
+from evertick.executors.protocol import LaunchMessage, split_key
 from evertick.model.lifecycle import LOST, RunState
 from evertick.model.member import Member
 from evertick.model.report import (
@@ -64,11 +63,11 @@ class Assignments:
         self._logs = LogFetcher(copies, tell, membership.is_heard)
         self._tell = tell
         self._report = report
-        self._tasks: dict[Ticket, Task] = {}
-        self._parts: dict[Ticket, tuple[Task, Part]] = {}
-        self._given_up: dict[Ticket, str] = {}
+        self._tasks: dict[AttemptId, Task] = {}
+        self._parts: dict[AttemptId, tuple[Task, Part]] = {}
+        self._given_up: dict[AttemptId, str] = {}
         """Attempts that were reported lost, and the member that had them: when it is back, they are ended."""
-        self._strangers: dict[Ticket, dict[Ticket, str]] = {}
+        self._strangers: dict[AttemptId, dict[AttemptId, str]] = {}
         """Attempts that members have and that nobody here asked for: the loop may want them ended."""
         self._strangers_told_at = 0.0
         self._ticked_at: float | None = None
@@ -79,7 +78,7 @@ class Assignments:
 
     def launch(
         self,
-        order: Order,
+        order: LaunchMessage,
         placed: str,
         now: float,
         needs: Resources = (),
@@ -87,7 +86,7 @@ class Assignments:
         valid_us: int | None = None,
     ) -> None:
         """`valid_us` is how long it may still be started: an order that arrives later may be another node's by then."""
-        known = self._tasks.get(Ticket(order.key, order.attempt))
+        known = self._tasks.get(AttemptId(order.key, order.attempt))
         if known is not None:
             known.owes_answer = True
             for part in known.parts:
@@ -109,30 +108,33 @@ class Assignments:
             self._send_order(part)
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
-        ticket = Ticket(key, attempt)
-        task = self._tasks.get(ticket)
+        attempt_id = AttemptId(key, attempt)
+        task = self._tasks.get(attempt_id)
         if task is not None:
             task.stop_detail = detail
             for part in task.parts:
                 self._stop_part(task, part)
             return
-        line = wire.line(wire.STOP, *key, attempt, detail)
+        line = protocol.encode(protocol.STOP, *key, attempt, detail)
         for member in self.membership.there():
             self._tell(member, line)
-        for stranger, member in self._strangers.pop(ticket, {}).items():
-            self._tell(member, wire.line(wire.STOP, *stranger.key, stranger.attempt, detail))
+        for stranger, member in self._strangers.pop(attempt_id, {}).items():
+            self._tell(member, protocol.encode(protocol.STOP, *stranger.key, stranger.attempt, detail))
 
     def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
         """A step waits for it; a member that does not hear it asks again."""
-        task = self._tasks.get(Ticket(key, attempt))
+        task = self._tasks.get(AttemptId(key, attempt))
         for part in task.parts if task is not None else ():
             if part.member and part.phase is not Phase.ENDED:
                 words = (step, number, end.state, end.detail, dict(end.outputs))
-                self._tell(part.member, wire.line(wire.SUB_RUN, *part.ticket.key, part.ticket.attempt, *words))
+                self._tell(
+                    part.member,
+                    protocol.encode(protocol.SUB_RUN_ENDED, *part.attempt_id.key, part.attempt_id.attempt, *words),
+                )
 
     def reconcile(self, runs: Iterable[tuple[RunKey, int, str]], now: float) -> None:
         for key, attempt, placed in runs:
-            task = self._tasks.get(Ticket(key, attempt))
+            task = self._tasks.get(AttemptId(key, attempt))
             if task is None:
                 task = task_of_question(key, attempt, parse_placement(placed), now)
                 if not task.parts:
@@ -148,9 +150,9 @@ class Assignments:
         return {member: clock + valid_us for member, clock in clocks.items() if clock is not None}
 
     def _keep(self, task: Task) -> None:
-        self._tasks[task.ticket] = task
+        self._tasks[task.attempt_id] = task
         for part in task.parts:
-            self._parts[part.ticket] = (task, part)
+            self._parts[part.attempt_id] = (task, part)
 
     # What the fleet says
 
@@ -234,56 +236,61 @@ class Assignments:
     # One line
 
     def _hear(self, member: str, words: list[Any], now: float) -> None:
-        verb, ticket, rest = validation.ticket_of(words)
+        verb, attempt_id, rest = validation.attempt_id_of(words)
         if verb in (messages.LOG, messages.LOGS_END):
-            self._logs.take(verb, member, ticket, rest, self._holder_of(ticket))
+            self._logs.take(verb, member, attempt_id, rest, self._holder_of(attempt_id))
             return
-        task, part = self._parts.get(ticket, (None, None))
+        task, part = self._parts.get(attempt_id, (None, None))
         if task is None or part is None:
-            self._hear_of_stranger(verb, member, ticket, rest)
+            self._hear_of_stranger(verb, member, attempt_id, rest)
             return
-        if not part.member and verb in (wire.STARTED, wire.FINISHED):
+        if not part.member and verb in (protocol.STARTED, protocol.FINISHED):
             part.member = member
             task.found_at = str(Placement(FLEET, member))
         if part.member and part.member != member:
             # Given to another one since: only that one's word counts, and what this one has must end.
-            if verb == wire.STARTED:
-                self._tell(member, wire.line(wire.STOP, *ticket.key, ticket.attempt, "it was given to another member"))
+            if verb == protocol.STARTED:
+                self._tell(
+                    member,
+                    protocol.encode(
+                        protocol.STOP, *attempt_id.key, attempt_id.attempt, "it was given to another member"
+                    ),
+                )
             return
         part.since = now
         match verb:
             case messages.WANT_BUNDLE:
                 self._send_piece(part, member, rest)
-            case wire.STARTED:
+            case protocol.STARTED:
                 self._started(task, part, self.membership.ours(member, validation.instant_of(rest[0])))
-            case wire.STEPS if part.number is None:
+            case protocol.STEPS if part.number is None:
                 self._report(StepsSeen(task.key, task.attempt, validation.steps_of(rest[0])))
-            case wire.CALL:
+            case protocol.SUB_RUN_WANTED:
                 # The shards of a broadcast ask for the same run: it is made once for all of them.
                 self._report(SubRunWanted(task.key, task.attempt, *validation.call_of(rest), is_from_member=True))
-            case wire.HANG_UP:
+            case protocol.SUB_RUN_UNWANTED:
                 self._report(SubRunUnwanted(task.key, task.attempt, *validation.hang_up_of(rest)))
-            case wire.FINISHED:
+            case protocol.FINISHED:
                 said = validation.finished_of(rest)
                 state, at = RunState(said.state), self.membership.ours(member, said.at)
                 end = PartEnd(member, state, at, said.exit_code, said.detail, said.steps, said.cause)
-                self._logs.ended(ticket, member)
+                self._logs.ended(attempt_id, member)
                 self._ended(task, part, end)
                 if said.serial:
-                    self._tell(member, wire.line(wire.DELIVERED, said.serial))
-            case wire.REFUSED:
+                    self._tell(member, protocol.encode(protocol.DELIVERED, said.serial))
+            case protocol.REFUSED:
                 if part.phase is Phase.SENT:
                     part.refusal = validation.text_of(rest[0])
                     self._refused(task, part)
-            case wire.UNKNOWN:
+            case protocol.UNKNOWN:
                 self._unknown(task, part, member)
 
     def _send_piece(self, part: Part, member: str, rest: list[Any]) -> None:
         digest, offset = validation.text_of(rest[0]), validation.offset_of(rest[1])
         if part.bundle is not None and part.bundle.digest == digest:
             piece = base64.b64encode(part.bundle.data[offset : offset + messages.PIECE]).decode("ascii")
-            key, attempt = part.ticket
-            self._tell(member, wire.line(messages.BUNDLE_PIECE, *key, attempt, digest, offset, piece))
+            key, attempt = part.attempt_id
+            self._tell(member, protocol.encode(messages.BUNDLE_PIECE, *key, attempt, digest, offset, piece))
 
     def _started(self, task: Task, part: Part, at: int) -> None:
         part.phase = Phase.RUNNING
@@ -319,32 +326,34 @@ class Assignments:
         outcome = task.outcome()
         if outcome is None:
             return
-        del self._tasks[task.ticket]
+        del self._tasks[task.attempt_id]
         for one in task.parts:
-            self._parts.pop(one.ticket, None)
+            self._parts.pop(one.attempt_id, None)
         if task.has_started and isinstance(outcome, LaunchRefused):
             raise AssertionError(f"{task.key.run_id} was refused after it had started")
         self._report(outcome)
 
-    def _hear_of_stranger(self, verb: str, member: str, ticket: Ticket, rest: list[Any]) -> None:
-        if ticket in self._given_up:
-            if verb == wire.STARTED:
-                log.warning("attempt.late member=%s run=%s attempt=%s", member, ticket.key.run_id, ticket.attempt)
+    def _hear_of_stranger(self, verb: str, member: str, attempt_id: AttemptId, rest: list[Any]) -> None:
+        if attempt_id in self._given_up:
+            if verb == protocol.STARTED:
+                log.warning(
+                    "attempt.late member=%s run=%s attempt=%s", member, attempt_id.key.run_id, attempt_id.attempt
+                )
                 detail = "it was given up while its member was away"
-                self._tell(member, wire.line(wire.STOP, *ticket.key, ticket.attempt, detail))
-            elif verb == wire.FINISHED:
-                log.warning("attempt.result_refused member=%s run=%s", member, ticket.key.run_id)
-                del self._given_up[ticket]
-                self._tell(member, wire.line(wire.DELIVERED, validation.finished_of(rest).serial))
-        elif verb == wire.STARTED:
+                self._tell(member, protocol.encode(protocol.STOP, *attempt_id.key, attempt_id.attempt, detail))
+            elif verb == protocol.FINISHED:
+                log.warning("attempt.result_refused member=%s run=%s", member, attempt_id.key.run_id)
+                del self._given_up[attempt_id]
+                self._tell(member, protocol.encode(protocol.DELIVERED, validation.finished_of(rest).serial))
+        elif verb == protocol.STARTED:
             # Perhaps another node's; if it is ours, the loop knows whether it is still wanted.
-            whole = Ticket(split_key(ticket.key)[0], ticket.attempt)
+            whole = AttemptId(split_key(attempt_id.key)[0], attempt_id.attempt)
             if whole not in self._strangers and len(self._strangers) >= STRANGERS_MAX:
                 return
-            self._strangers.setdefault(whole, {})[ticket] = member
+            self._strangers.setdefault(whole, {})[attempt_id] = member
             self._report(AttemptSeen(*whole))
-        elif verb == wire.FINISHED:
-            self._strangers.pop(Ticket(split_key(ticket.key)[0], ticket.attempt), None)
+        elif verb == protocol.FINISHED:
+            self._strangers.pop(AttemptId(split_key(attempt_id.key)[0], attempt_id.attempt), None)
 
     # Saying it again
 
@@ -352,7 +361,7 @@ class Assignments:
         """A member is there, for the first time or again: whatever concerns it may have been lost on the way."""
         for whole, those in list(self._strangers.items()):
             # It says again what it has.
-            self._strangers[whole] = {ticket: had for ticket, had in those.items() if had != member}
+            self._strangers[whole] = {attempt_id: had for attempt_id, had in those.items() if had != member}
             if not self._strangers[whole]:
                 del self._strangers[whole]
         for task, part in tuple(self._parts.values()):
@@ -365,8 +374,10 @@ class Assignments:
             self._ask_again(part, now)
             if task.stop_detail is not None:
                 self._stop_part(task, part)
-        for ticket in [ticket for ticket, had in self._given_up.items() if had == member]:
-            self._tell(member, wire.line(wire.STOP, *ticket.key, ticket.attempt, "it was given up meanwhile"))
+        for attempt_id in [attempt_id for attempt_id, had in self._given_up.items() if had == member]:
+            self._tell(
+                member, protocol.encode(protocol.STOP, *attempt_id.key, attempt_id.attempt, "it was given up meanwhile")
+            )
 
     def _ask_again(self, part: Part, now: float) -> None:
         part.since = now
@@ -385,7 +396,10 @@ class Assignments:
 
     def _stop_part(self, task: Task, part: Part) -> None:
         if part.phase is not Phase.ENDED and part.member:
-            self._tell(part.member, wire.line(wire.STOP, *part.ticket.key, part.ticket.attempt, task.stop_detail))
+            self._tell(
+                part.member,
+                protocol.encode(protocol.STOP, *part.attempt_id.key, part.attempt_id.attempt, task.stop_detail),
+            )
 
     # Giving up
 
@@ -395,8 +409,8 @@ class Assignments:
         log.warning("attempt.given_up member=%s run=%s", part.member, task.key.run_id)
         while len(self._given_up) >= GIVEN_UP_MAX:
             del self._given_up[next(iter(self._given_up))]
-        self._given_up[part.ticket] = part.member
-        self._logs.ended(part.ticket, part.member)
+        self._given_up[part.attempt_id] = part.member
+        self._logs.ended(part.attempt_id, part.member)
         self._ended(task, part, PartEnd(part.member, LOST, 0, None, detail))
 
     def _close_question(self, task: Task, part: Part, now: float) -> None:
@@ -409,12 +423,12 @@ class Assignments:
 
     # Who is there, and has what
 
-    def _running(self) -> list[tuple[Ticket, str]]:
-        return [(part.ticket, part.member) for _, part in self._parts.values() if part.phase is Phase.RUNNING]
+    def _running(self) -> list[tuple[AttemptId, str]]:
+        return [(part.attempt_id, part.member) for _, part in self._parts.values() if part.phase is Phase.RUNNING]
 
-    def _holder_of(self, ticket: Ticket) -> str | None:
+    def _holder_of(self, attempt_id: AttemptId) -> str | None:
         """The member that carries an attempt out; None when it has ended, or is not ours."""
-        _, part = self._parts.get(ticket, (None, None))
+        _, part = self._parts.get(attempt_id, (None, None))
         return part.member if part is not None and part.phase is not Phase.ENDED else None
 
     def _show(self, now: float) -> None:

@@ -21,8 +21,7 @@ from evertick.executors.fleet.bundles import BundleError, Packer
 from evertick.executors.fleet.log_copy import LogCopies
 from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.settings import FleetSettings, need_dask
-from evertick.executors.orders import Orders
-from evertick.executors.wire import Order
+from evertick.executors.protocol import LaunchEncoder, LaunchMessage
 from evertick.model.instant import Instant
 from evertick.model.member import Member
 from evertick.model.report import LaunchRefused, Report
@@ -54,7 +53,7 @@ class FleetExecutor:
         need_dask()
         self._state = Path(state_folder).absolute()
         self._settings = settings
-        self._orders = Orders(os.environ if environ is None else environ)
+        self._encoder = LaunchEncoder(os.environ if environ is None else environ)
         self._notes: deque[Callable[[], None]] = deque()
         self._is_woken = False
         self._thread = threading.Thread(target=self._run, name="evertick-fleet", daemon=True)
@@ -77,7 +76,7 @@ class FleetExecutor:
         self._is_ready.wait()
 
     def launch(self, attempt: Attempt) -> None:
-        order, placed = self._orders.order_of(attempt), attempt.executor
+        order, placed = self._encoder.message_for(attempt), attempt.executor
         needs = attempt.job.routing.resources
         assignments = self._assignments
         assert assignments is not None, "launch() before open()"
@@ -118,19 +117,31 @@ class FleetExecutor:
     # The thread
 
     def _pack_and_launch(
-        self, assignments: Assignments, order: Order, placed: str, needs: Resources, path: str, until: Instant | None
+        self,
+        assignments: Assignments,
+        order: LaunchMessage,
+        placed: str,
+        needs: Resources,
+        path: str,
+        until: Instant | None,
     ) -> None:
         """Beside this thread's own work: a large bundle takes a while, and members must be heard meanwhile."""
-        ticket = (order.key, order.attempt)
-        if ticket in self._packing:
+        attempt_id = (order.key, order.attempt)
+        if attempt_id in self._packing:
             return
-        self._packing[ticket] = ""
+        self._packing[attempt_id] = ""
         task = asyncio.get_running_loop().create_task(self._packed(assignments, order, placed, needs, path, until))
         self._packers.add(task)
         task.add_done_callback(self._packers.discard)
 
     async def _packed(
-        self, assignments: Assignments, order: Order, placed: str, needs: Resources, path: str, until: Instant | None
+        self,
+        assignments: Assignments,
+        order: LaunchMessage,
+        placed: str,
+        needs: Resources,
+        path: str,
+        until: Instant | None,
     ) -> None:
         try:
             bundle = await asyncio.to_thread(self._bundles.pack, path)

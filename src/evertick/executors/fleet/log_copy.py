@@ -11,11 +11,11 @@ import os
 from pathlib import Path
 from typing import Final
 
-from evertick.executors.keeper.attempt_state import Ticket
+from evertick.executor import AttemptId
 from evertick.executors.local import private_folder
 from evertick.executors.log_paths import file_name, open_folder, run_folder
 from evertick.executors.logs import FOLDER, OPEN_SUFFIX, SUFFIX, Logs
-from evertick.executors.shards import split_key
+from evertick.executors.protocol import split_key
 from evertick.model.work import NOTHING
 
 log = logging.getLogger("evertick.fleet")
@@ -33,36 +33,36 @@ class LogCopies:
     def __init__(self, state_folder: Path) -> None:
         self._root = str(private_folder(state_folder / FOLDER))
         self._logs = Logs(state_folder)
-        self._offsets: dict[Ticket, dict[str, int]] = {}
+        self._offsets: dict[AttemptId, dict[str, int]] = {}
 
-    def offsets_of(self, ticket: Ticket) -> dict[str, int]:
+    def offsets_of(self, attempt_id: AttemptId) -> dict[str, int]:
         """How much of each log is here; also what an earlier process of this node has copied."""
-        if ticket not in self._offsets:
-            key, _ = split_key(ticket.key)
-            suffix = _shown("", ticket)
-            self._offsets[ticket] = {
+        if attempt_id not in self._offsets:
+            key, _ = split_key(attempt_id.key)
+            suffix = _shown("", attempt_id)
+            self._offsets[attempt_id] = {
                 file.step.removesuffix(suffix): file.size
                 for file in self._logs.list_logs(key)
-                if file.attempt == ticket.attempt and file.step.endswith(suffix)
+                if file.attempt == attempt_id.attempt and file.step.endswith(suffix)
             }
-        return self._offsets[ticket]
+        return self._offsets[attempt_id]
 
-    def write(self, ticket: Ticket, step: str, offset: int, data: bytes, *, is_complete: bool) -> bool:
+    def write(self, attempt_id: AttemptId, step: str, offset: int, data: bytes, *, is_complete: bool) -> bool:
         """Put a piece where it belongs; one that is there already changes nothing, one with a gap before it waits.
 
         Answers whether there is more of the log here than before.
         """
-        offsets = self.offsets_of(ticket)
+        offsets = self.offsets_of(attempt_id)
         have = offsets.get(step, 0)
         if offset > have or (offset + len(data) < have and not is_complete):
             return False
         grows = offset + len(data) - have
         if have + grows > LOG_MAX or sum(offsets.values()) + grows > ATTEMPT_MAX or len(offsets | {step: 0}) > LOGS_MAX:
             return False
-        key, _ = split_key(ticket.key)
-        name = file_name(_shown(step, ticket)) + SUFFIX
+        key, _ = split_key(attempt_id.key)
+        name = file_name(_shown(step, attempt_id)) + SUFFIX
         try:
-            folder = open_folder(self._root, (*run_folder(key), str(ticket.attempt)), create=True)
+            folder = open_folder(self._root, (*run_folder(key), str(attempt_id.attempt)), create=True)
             try:
                 _put(folder, name, offset, data, is_complete=is_complete)
             finally:
@@ -73,8 +73,8 @@ class LogCopies:
         offsets[step] = max(have, offset + len(data))
         return grows > 0
 
-    def forget(self, ticket: Ticket) -> None:
-        self._offsets.pop(ticket, None)
+    def forget(self, attempt_id: AttemptId) -> None:
+        self._offsets.pop(attempt_id, None)
 
 
 def _put(folder: int, name: str, offset: int, data: bytes, *, is_complete: bool) -> None:
@@ -99,7 +99,7 @@ def _exists(folder: int, name: str) -> bool:
     return False
 
 
-def _shown(step: str, ticket: Ticket) -> str:
+def _shown(step: str, attempt_id: AttemptId) -> str:
     """The logs of all shards lie together: `main [0 of 3]`."""
-    _, shard = split_key(ticket.key)
+    _, shard = split_key(attempt_id.key)
     return step if shard is None else f"{step} [{shard.number} of {shard.total}]"

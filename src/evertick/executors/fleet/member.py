@@ -21,14 +21,14 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from tornado.ioloop import PeriodicCallback
 
 from evertick import __version__
-from evertick.executors import wire
+from evertick.executor import AttemptId
+from evertick.executors import protocol
 from evertick.executors.fleet import messages
 from evertick.executors.fleet.bundle_folder import BundleFolder
 from evertick.executors.fleet.bundles import BundleError
 from evertick.executors.fleet.member_logs import answer_about_logs
 from evertick.executors.fleet.reservations import Reservations
 from evertick.executors.fleet.settings import LEASE_US
-from evertick.executors.keeper.attempt_state import Ticket
 from evertick.executors.keeper.environment import inherited, write_member_file
 from evertick.executors.keeper.lease import lease_from
 from evertick.executors.keeper.procfs import boottime_us
@@ -79,14 +79,14 @@ class MemberPlugin(WorkerPlugin):
         self._lease_us = lease_us
         """A keeper whose worker has not heard the fleet for this long has ended what it runs: others may start it."""
         self._settings = KeeperSettings()
-        self._open: dict[Ticket, None] = {}
-        self._calls: dict[tuple[Ticket, str, int], bytes] = {}
+        self._open: dict[AttemptId, None] = {}
+        self._calls: dict[tuple[AttemptId, str, int], bytes] = {}
         """Runs of other jobs that steps wait for: by attempt, step and its try."""
         self._incarnation = ""
         self._cpu_percent, self._measured_at = 0.0, 0.0
-        self._bundled: dict[Ticket, str] = {}
+        self._bundled: dict[AttemptId, str] = {}
         """The digest of the bundle that an attempt runs with."""
-        self._held: dict[Ticket, list[Any]] = {}
+        self._held: dict[AttemptId, list[Any]] = {}
         """Launches that wait for their bundle."""
         self._unpacking: set[str] = set()
         self.is_cordoned = False
@@ -142,25 +142,29 @@ class MemberPlugin(WorkerPlugin):
             return
         passed_on: list[bytes] = []
         for words in rows:
-            if words[0] == wire.LAUNCH and self.is_cordoned:
+            if words[0] == protocol.LAUNCH and self.is_cordoned:
                 self._refuse(words, "the member is cordoned")
-            elif words[0] == wire.LAUNCH and not self._link.is_connected:
+            elif words[0] == protocol.LAUNCH and not self._link.is_connected:
                 self._refuse(words, "the keeper of the member is not there yet")
             elif words[0] in OWN_VERBS:
                 self._obey(words)
-            elif words[0] == wire.LAUNCH and (missing := self._reservations.take(_ticket(words), self._open)):
+            elif words[0] == protocol.LAUNCH and (missing := self._reservations.take(_attempt_id(words), self._open)):
                 # Two schedulers may have counted on the same room.
                 self._refuse(words, f"the member has no room for {resources_text(missing)}")
-            elif words[0] == wire.LAUNCH and _ticket(words) in self._bundled and _ticket(words) not in self._open:
+            elif (
+                words[0] == protocol.LAUNCH
+                and _attempt_id(words) in self._bundled
+                and _attempt_id(words) not in self._open
+            ):
                 self._launch_bundled(words)
-            elif words[0] == wire.STOP and _ticket(words) in self._held:
-                self._refuse(self._held[_ticket(words)], "it was stopped before its bundle was there")
+            elif words[0] == protocol.STOP and _attempt_id(words) in self._held:
+                self._refuse(self._held[_attempt_id(words)], "it was stopped before its bundle was there")
             else:
-                if words[0] == wire.RECONCILE:
+                if words[0] == protocol.RECONCILE:
                     self._ask_again(words[1])
-                elif words[0] == wire.SUB_RUN:
-                    self._calls.pop((_ticket(words), words[5], words[6]), None)
-                passed_on.append(wire.line(*words))
+                elif words[0] == protocol.SUB_RUN_ENDED:
+                    self._calls.pop((_attempt_id(words), words[5], words[6]), None)
+                passed_on.append(protocol.encode(*words))
         if passed_on:
             self._link.send_now(b"".join(passed_on))
 
@@ -168,46 +172,46 @@ class MemberPlugin(WorkerPlugin):
         """Only this renews the lease: a worker that runs, and hears the fleet that hears it."""
         if type(stamp) is int and 0 < stamp <= boottime_us():
             lease = lease_from(stamp, self._lease_us, self._settings.grace_us, epoch=0)
-            self._link.send(wire.line(wire.LEASE, *lease))
+            self._link.send(protocol.encode(protocol.LEASE, *lease))
 
     def _ask_again(self, asked: list[list[Any]]) -> None:
         """Whoever asks after an attempt may not know which runs of other jobs its steps wait for."""
-        tickets = {_ticket(["", *one]) for one in asked}
-        self._say(b"".join(line for (ticket, _, _), line in self._calls.items() if ticket in tickets))
+        attempt_ids = {_attempt_id(["", *one]) for one in asked}
+        self._say(b"".join(line for (attempt_id, _, _), line in self._calls.items() if attempt_id in attempt_ids))
 
     def _refuse(self, words: list[Any], detail: str) -> None:
-        ticket = _ticket(words)
-        if ticket in self._open:
-            self._link.send(wire.line(*words))  # it has it already, and says so again
+        attempt_id = _attempt_id(words)
+        if attempt_id in self._open:
+            self._link.send(protocol.encode(*words))  # it has it already, and says so again
         else:
-            self._held.pop(ticket, None)
-            self._bundled.pop(ticket, None)
-            self._reservations.give_back(ticket)
-            self._say(wire.line(wire.REFUSED, *words[1:5], detail))
+            self._held.pop(attempt_id, None)
+            self._bundled.pop(attempt_id, None)
+            self._reservations.give_back(attempt_id)
+            self._say(protocol.encode(protocol.REFUSED, *words[1:5], detail))
 
     # Bundles
 
     def _launch_bundled(self, words: list[Any]) -> None:
         """Launch an attempt in its bundle, or hold it back until that is here; said again, it goes on asking."""
-        ticket = _ticket(words)
-        digest = self._bundled[ticket]
+        attempt_id = _attempt_id(words)
+        digest = self._bundled[attempt_id]
         if self._bundles.has(digest):
-            self._held.pop(ticket, None)
-            self._link.send_now(wire.line(*self._bundles.launched_with(digest, words)))
+            self._held.pop(attempt_id, None)
+            self._link.send_now(protocol.encode(*self._bundles.launched_with(digest, words)))
             return
-        self._held[ticket] = words
-        self._want(ticket, digest)
+        self._held[attempt_id] = words
+        self._want(attempt_id, digest)
 
-    def _want(self, ticket: Ticket, digest: str) -> None:
+    def _want(self, attempt_id: AttemptId, digest: str) -> None:
         if digest not in self._unpacking:
             offset = self._bundles.missing_from(digest)
-            self._say(wire.line(messages.WANT_BUNDLE, *ticket.key, ticket.attempt, digest, offset))
+            self._say(protocol.encode(messages.WANT_BUNDLE, *attempt_id.key, attempt_id.attempt, digest, offset))
 
-    def _take_piece(self, ticket: Ticket, digest: str, offset: int, piece: str) -> None:
-        if digest in self._unpacking or digest != self._bundled.get(ticket) or self._bundles.has(digest):
+    def _take_piece(self, attempt_id: AttemptId, digest: str, offset: int, piece: str) -> None:
+        if digest in self._unpacking or digest != self._bundled.get(attempt_id) or self._bundles.has(digest):
             return
         if not self._bundles.add(digest, offset, piece):
-            self._want(ticket, digest)
+            self._want(attempt_id, digest)
             return
         self._unpacking.add(digest)
         self._worker.loop.add_callback(self._install, digest)
@@ -219,18 +223,18 @@ class MemberPlugin(WorkerPlugin):
         except (BundleError, OSError) as error:
             problem = f"its bundle cannot be used: {error}"
         self._unpacking.discard(digest)
-        for ticket, words in [one for one in self._held.items() if self._bundled.get(one[0]) == digest]:
+        for attempt_id, words in [one for one in self._held.items() if self._bundled.get(one[0]) == digest]:
             if problem:
                 self._refuse(words, problem)
             else:
                 self._launch_bundled(words)
-                log.info("member.bundle_used digest=%s run=%s", digest[:12], ticket.key.run_id)
+                log.info("member.bundle_used digest=%s run=%s", digest[:12], attempt_id.key.run_id)
 
     def _obey(self, words: list[Any]) -> None:
         match words[0]:
             case messages.LOGS:
-                ticket = _ticket(words)
-                self._say(b"".join(self._pieces(ticket, words[5], messages.PIECE)))
+                attempt_id = _attempt_id(words)
+                self._say(b"".join(self._pieces(attempt_id, words[5], messages.PIECE)))
             case messages.LIST_LOGS | messages.READ_LOG:
                 self._worker.loop.add_callback(self._answer, words)
             case messages.BUNDLE:
@@ -239,11 +243,11 @@ class MemberPlugin(WorkerPlugin):
                 except BundleError as error:
                     self._refuse(words, f"its bundle cannot be used: {error}")
                 else:
-                    self._bundled[_ticket(words)] = words[5]
+                    self._bundled[_attempt_id(words)] = words[5]
             case messages.BUNDLE_PIECE:
-                self._take_piece(_ticket(words), *words[5:8])
+                self._take_piece(_attempt_id(words), *words[5:8])
             case messages.NEEDS:
-                self._reservations.ask(_ticket(words), resources_of(words[5]))
+                self._reservations.ask(_attempt_id(words), resources_of(words[5]))
             case messages.CORDON:
                 if words[1]:
                     (self._folder / _CORDONED).touch()
@@ -254,14 +258,16 @@ class MemberPlugin(WorkerPlugin):
             case messages.LEAVE:
                 self.has_left = True
                 self._show()  # so that nobody waits for it
-                for ticket in self._open:
-                    self._link.send(wire.line(wire.STOP, *ticket.key, ticket.attempt, "its member was removed"))
-                self._link.send(wire.line(wire.LEAVE))
+                for attempt_id in self._open:
+                    self._link.send(
+                        protocol.encode(protocol.STOP, *attempt_id.key, attempt_id.attempt, "its member was removed")
+                    )
+                self._link.send(protocol.encode(protocol.LEAVE))
                 self._worker.loop.add_callback(self._worker.close, reason="it was told to leave")
 
-    def _pieces(self, ticket: Ticket, offsets: dict[str, int], most: int) -> list[bytes]:
+    def _pieces(self, attempt_id: AttemptId, offsets: dict[str, int], most: int) -> list[bytes]:
         """What the logs of an attempt hold beyond what the asker has."""
-        key, attempt = ticket
+        key, attempt = attempt_id
         lines, is_all = [], True
         for file in self._logs.list_logs(key):
             if file.attempt != attempt:
@@ -271,9 +277,9 @@ class MemberPlugin(WorkerPlugin):
             is_all = is_all and piece.is_complete
             if piece.data or piece.is_complete:
                 data = base64.b64encode(piece.data).decode("ascii")
-                lines.append(wire.line(messages.LOG, *key, attempt, file.step, offset, data, piece.is_complete))
-        if is_all and ticket not in self._open:
-            lines.append(wire.line(messages.LOGS_END, *key, attempt))
+                lines.append(protocol.encode(messages.LOG, *key, attempt, file.step, offset, data, piece.is_complete))
+        if is_all and attempt_id not in self._open:
+            lines.append(protocol.encode(messages.LOGS_END, *key, attempt))
         return lines
 
     async def _answer(self, words: list[Any]) -> None:
@@ -308,26 +314,26 @@ class MemberPlugin(WorkerPlugin):
         lines = []
         was_full, used = 0 < self._slots <= len(self._open), self._reservations.used(self._open)
         for words in messages:
-            ticket = _ticket(words)
-            if words[0] == wire.STARTED:
-                self._open[ticket] = None
-            elif words[0] == wire.CALL:
-                self._calls[ticket, words[5], words[6]] = wire.line(*words)
-            elif words[0] == wire.HANG_UP:
-                self._calls.pop((ticket, words[5], words[6]), None)
-            elif words[0] in (wire.REFUSED, wire.UNKNOWN):
+            attempt_id = _attempt_id(words)
+            if words[0] == protocol.STARTED:
+                self._open[attempt_id] = None
+            elif words[0] == protocol.SUB_RUN_WANTED:
+                self._calls[attempt_id, words[5], words[6]] = protocol.encode(*words)
+            elif words[0] == protocol.SUB_RUN_UNWANTED:
+                self._calls.pop((attempt_id, words[5], words[6]), None)
+            elif words[0] in (protocol.REFUSED, protocol.UNKNOWN):
                 # Whoever hears that it is unknown here may give it to another: it must not be launched after that.
-                self._held.pop(ticket, None)
-                self._bundled.pop(ticket, None)
-                self._reservations.give_back(ticket)
-            elif words[0] == wire.FINISHED:
-                self._open.pop(ticket, None)
-                self._reservations.give_back(ticket)
-                self._bundled.pop(ticket, None)
-                self._calls = {call: line for call, line in self._calls.items() if call[0] != ticket}
+                self._held.pop(attempt_id, None)
+                self._bundled.pop(attempt_id, None)
+                self._reservations.give_back(attempt_id)
+            elif words[0] == protocol.FINISHED:
+                self._open.pop(attempt_id, None)
+                self._reservations.give_back(attempt_id)
+                self._bundled.pop(attempt_id, None)
+                self._calls = {call: line for call, line in self._calls.items() if call[0] != attempt_id}
                 # With the end, so that most logs need not be asked for, and outlive this machine.
-                lines += self._pieces(ticket, {}, PUSHED_MAX)
-            lines.append(wire.line(*words))
+                lines += self._pieces(attempt_id, {}, PUSHED_MAX)
+            lines.append(protocol.encode(*words))
         self._say(b"".join(lines))
         if (was_full and len(self._open) < self._slots) or (used and used != self._reservations.used(self._open)):
             self._show()  # at once: somebody may wait for the place
@@ -370,9 +376,9 @@ class MemberPlugin(WorkerPlugin):
             log.info("member.not_heard reason=%s", type(error).__name__)
 
 
-def _ticket(words: list[Any]) -> Ticket:
+def _attempt_id(words: list[Any]) -> AttemptId:
     _, job_id, scheduled_for, origin, attempt, *_ = words
-    return Ticket(RunKey(str(job_id), int(scheduled_for), str(origin)), int(attempt))
+    return AttemptId(RunKey(str(job_id), int(scheduled_for), str(origin)), int(attempt))
 
 
 def read_labels(texts: tuple[str, ...]) -> Labels:

@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from evertick.errors import EvertickError, MemberUnavailable, MemberUnavailableReason
-from evertick.executors import wire
+from evertick.executors import protocol
 from evertick.executors.fleet import messages, validation
 from evertick.executors.fleet.messages import Heartbeat
 from evertick.executors.fleet.settings import FleetSettings, need_dask
 from evertick.executors.logs import LIMIT_MAX, LogChunk, LogFile, Logs
-from evertick.executors.shards import shard_key
+from evertick.executors.protocol import shard_key
 from evertick.model.instant import SECOND
 from evertick.model.run import RunKey
 
@@ -131,7 +131,7 @@ class MemberLogs:
                     raise MemberUnavailable(member, reason, seen_at=seen_at)
                 if card is not None and not card.answers_logs:
                     raise MemberUnavailable(member, MemberUnavailableReason.TOO_OLD, seen_at=seen_at)
-                control.tell(member, wire.line(verb, *attempt, asker, *rest))
+                control.tell(member, protocol.encode(verb, *attempt, asker, *rest))
                 while True:
                     for message in await control.read():
                         lines = message.get("lines")
@@ -176,14 +176,14 @@ def _file(attempt: int, row: Any) -> LogFile:
 
 def answer_about_logs(logs: Logs, words: list[Any]) -> tuple[str, bytes]:
     """Who asked a member, and what it answers; `ValueError` for what is no question about logs."""
-    verb, (key, attempt), (asker, *rest) = validation.ticket_of(words)
+    verb, (key, attempt), (asker, *rest) = validation.attempt_id_of(words)
     validation.text_of(asker, messages.ASKER_MAX)
     if verb == messages.LIST_LOGS:
         files = [file for file in logs.list_logs(key) if file.attempt == attempt][:LOGS_MAX]
-        return asker, wire.line(messages.LISTED, [[file.step, file.size, file.is_complete] for file in files])
+        return asker, protocol.encode(messages.LISTED, [[file.step, file.size, file.is_complete] for file in files])
     step, offset, limit = rest
     # The step must be among the logs: no name from outside ever becomes a path.
     if step not in {file.step for file in logs.list_logs(key) if file.attempt == attempt}:
-        return asker, wire.line(messages.READ, "", True)
+        return asker, protocol.encode(messages.READ, "", True)
     piece = logs.read_log(key, attempt, step, validation.offset_of(offset), min(validation.offset_of(limit), LIMIT_MAX))
-    return asker, wire.line(messages.READ, base64.b64encode(piece.data).decode("ascii"), piece.is_complete)
+    return asker, protocol.encode(messages.READ, base64.b64encode(piece.data).decode("ascii"), piece.is_complete)

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from types import MappingProxyType
 
-from evertick.executors import wire
+from evertick.executor import AttemptId
+from evertick.executors import protocol
 from evertick.executors.fleet import messages
 from evertick.executors.fleet.bundles import Bundle
 from evertick.executors.fleet.merge_results import PartEnd, joined, report_of
-from evertick.executors.keeper.attempt_state import Ticket
-from evertick.executors.shards import shard_key
-from evertick.executors.wire import Order
+from evertick.executors.protocol import LaunchMessage, shard_key
 from evertick.model.report import AttemptReport, RunFinished, RunLost
 from evertick.model.resources import Resources
 from evertick.model.run import RunKey
@@ -33,7 +32,7 @@ class Phase(Enum):
 
 @dataclass(slots=True, eq=False)
 class Part:
-    ticket: Ticket
+    attempt_id: AttemptId
     """By which the member's keeper knows it."""
     member: str
     """Empty: nobody knows who has it, so all are asked."""
@@ -54,7 +53,7 @@ class Part:
 
     @property
     def question(self) -> bytes:
-        return wire.line(wire.RECONCILE, [[*self.ticket.key, self.ticket.attempt]])
+        return protocol.encode(protocol.RECONCILE, [[*self.attempt_id.key, self.attempt_id.attempt]])
 
 
 @dataclass(slots=True, eq=False)
@@ -75,8 +74,8 @@ class Task:
     """Where it turned out to be, of one that all were asked for: the ledger is to know it from then on."""
 
     @property
-    def ticket(self) -> Ticket:
-        return Ticket(self.key, self.attempt)
+    def attempt_id(self) -> AttemptId:
+        return AttemptId(self.key, self.attempt)
 
     def outcome(self) -> AttemptReport | None:
         """What became of the whole; None while a part of it goes on."""
@@ -91,7 +90,7 @@ class Task:
 
 
 def task_of_order(
-    order: Order,
+    order: LaunchMessage,
     placement: Placement,
     now: float,
     needs: Resources = (),
@@ -101,7 +100,7 @@ def task_of_order(
     """An attempt to be given to the members of its placement; `limits`: until when each may start it."""
     parts = [
         Part(
-            Ticket(key, order.attempt),
+            AttemptId(key, order.attempt),
             member,
             Phase.SENT,
             number,
@@ -117,7 +116,7 @@ def task_of_order(
 def task_of_question(key: RunKey, attempt: int, placement: Placement, now: float) -> Task:
     """An attempt that somebody gave away before us: its members are asked, or all if nobody knows who has it."""
     parts = [
-        Part(Ticket(part_key, attempt), member, Phase.ASKED, number, since=now)
+        Part(AttemptId(part_key, attempt), member, Phase.ASKED, number, since=now)
         for part_key, member, number in _places(key, placement)
     ]
     return Task(key, attempt, placement, parts, now, owes_answer=True)
@@ -130,9 +129,9 @@ def _places(key: RunKey, placement: Placement) -> Iterable[tuple[RunKey, str, in
     return [(shard_key(key, shard.number, total), shard.member, shard.number) for shard in placement.wanted]
 
 
-def _launch(order: Order, key: RunKey, needs: Resources, bundle: Bundle | None) -> bytes:
+def _launch(order: LaunchMessage, key: RunKey, needs: Resources, bundle: Bundle | None) -> bytes:
     """What a member is to know before it, in front of it; only where there is something to know."""
-    said = wire.line(messages.NEEDS, *key, order.attempt, dict(needs)) if needs else b""
+    said = protocol.encode(messages.NEEDS, *key, order.attempt, dict(needs)) if needs else b""
     if bundle is not None:
-        said += wire.line(messages.BUNDLE, *key, order.attempt, bundle.digest, len(bundle.data))
+        said += protocol.encode(messages.BUNDLE, *key, order.attempt, bundle.digest, len(bundle.data))
     return said + (order if order.key == key else replace(order, key=key)).to_line()

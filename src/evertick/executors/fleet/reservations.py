@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
-from evertick.executors.keeper.attempt_state import Ticket
+from evertick.executor import AttemptId
 from evertick.model.resources import Resources, lacking, resources_of, total
 from evertick.model.run import RunKey
 
@@ -23,54 +23,56 @@ class Reservations:
         self._path = folder / FILE
         self._offers = offers
         self._clock = clock
-        self._asked: dict[Ticket, Resources] = {}
+        self._asked: dict[AttemptId, Resources] = {}
         """What attempts ask for that have not been launched yet."""
-        self._held: dict[Ticket, tuple[Resources, float]] = {ticket: (held, clock()) for ticket, held in self._load()}
+        self._held: dict[AttemptId, tuple[Resources, float]] = {
+            attempt_id: (held, clock()) for attempt_id, held in self._load()
+        }
 
-    def ask(self, ticket: Ticket, resources: Resources) -> None:
+    def ask(self, attempt_id: AttemptId, resources: Resources) -> None:
         """Said right before the launch of an attempt."""
-        self._asked[ticket] = resources
+        self._asked[attempt_id] = resources
 
-    def take(self, ticket: Ticket, running: Collection[Ticket]) -> Resources:
+    def take(self, attempt_id: AttemptId, running: Collection[AttemptId]) -> Resources:
         """Reserve what an attempt asked for; answers what there is no room for, and then nothing was reserved."""
-        asked = self._asked.pop(ticket, ())
-        if not asked or ticket in self._held:
+        asked = self._asked.pop(attempt_id, ())
+        if not asked or attempt_id in self._held:
             return ()
         missing = lacking(asked, self._offers, self.used(running))
         if not missing:
-            self._held[ticket] = (asked, self._clock())
+            self._held[attempt_id] = (asked, self._clock())
             self._save()
         return missing
 
-    def give_back(self, ticket: Ticket) -> None:
-        self._asked.pop(ticket, None)
-        if self._held.pop(ticket, None) is not None:
+    def give_back(self, attempt_id: AttemptId) -> None:
+        self._asked.pop(attempt_id, None)
+        if self._held.pop(attempt_id, None) is not None:
             self._save()
 
-    def used(self, running: Collection[Ticket]) -> Resources:
+    def used(self, running: Collection[AttemptId]) -> Resources:
         """By the attempts that run, and those that were launched a moment ago."""
         now = self._clock()
         gone = [
-            ticket
-            for ticket, (_, since) in self._held.items()
-            if ticket not in running and now - since > STARTING_SECONDS
+            attempt_id
+            for attempt_id, (_, since) in self._held.items()
+            if attempt_id not in running and now - since > STARTING_SECONDS
         ]
-        for ticket in gone:
-            self.give_back(ticket)
+        for attempt_id in gone:
+            self.give_back(attempt_id)
         return resources_of(total(held for held, _ in self._held.values()))
 
-    def _load(self) -> list[tuple[Ticket, Resources]]:
+    def _load(self) -> list[tuple[AttemptId, Resources]]:
         try:
             plain: list[Any] = json.loads(self._path.read_bytes())
             return [
-                (Ticket(RunKey(str(job), int(at), str(origin)), int(attempt)), resources_of(held))
+                (AttemptId(RunKey(str(job), int(at), str(origin)), int(attempt)), resources_of(held))
                 for job, at, origin, attempt, held in plain
             ]
         except (OSError, ValueError, TypeError, AttributeError):
             return []  # a number too low for a moment: the schedulers count too
 
     def _save(self) -> None:
-        plain = [[*ticket.key, ticket.attempt, dict(held)] for ticket, (held, _) in self._held.items()]
+        plain = [[*attempt_id.key, attempt_id.attempt, dict(held)] for attempt_id, (held, _) in self._held.items()]
         scratch = self._path.with_suffix(".new")
         scratch.write_text(json.dumps(plain))
         os.replace(scratch, self._path)

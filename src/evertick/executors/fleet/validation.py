@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from evertick.executors import wire
+from evertick.executor import AttemptId
+from evertick.executors import protocol
 from evertick.executors.fleet.messages import Heartbeat
-from evertick.executors.keeper.attempt_state import Ticket
 from evertick.model.instant import DAY
 from evertick.model.member import SLOTS_MAX, is_member_name
 from evertick.model.plain_json import parse_json
@@ -25,16 +25,16 @@ WORDS_MAX: Final = 64 * 1024
 STEPS_MAX: Final = 4 * TEXT_MAX
 
 
-def ticket_of(words: list[Any]) -> tuple[str, Ticket, list[Any]]:
+def attempt_id_of(words: list[Any]) -> tuple[str, AttemptId, list[Any]]:
     """The verb, the attempt that it is about, and the rest; `ValueError` when there is none."""
     verb, job_id, scheduled_for, origin, attempt, *rest = words
     key = RunKey(text_of(job_id), instant_of(scheduled_for), text_of(origin))
-    return verb, Ticket(key, _number(attempt, 0, NUMBER_MAX)), rest
+    return verb, AttemptId(key, _number(attempt, 0, NUMBER_MAX)), rest
 
 
-def finished_of(words: list[Any]) -> wire.Finished:
+def finished_of(words: list[Any]) -> protocol.Finished:
     """How an attempt ended; `ValueError` when that cannot be."""
-    said = wire.Finished(*words)
+    said = protocol.Finished(*words)
     instant_of(said.at)
     _number(said.serial, 0, NUMBER_MAX)
     if said.exit_code is not None:

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from evertick.executors import wire
+from evertick.executors import protocol
 from evertick.executors.keeper.attempt_state import book_of
 from evertick.executors.keeper.environment import MEMBER_FILE, inherited
 from evertick.executors.keeper.journal import Journal, read_lines
@@ -137,7 +137,7 @@ async def _keep(folder: Path, logs: Path, settings: KeeperSettings, files_soft: 
     recover(supervisor, orphans, has_rebooted, tools)
     # Runs are not the keeper's to end: it takes no more of them, and goes when those it has are over.
     loop.add_signal_handler(signal.SIGTERM, supervisor.leave)
-    listener = await loop.create_unix_server(lambda: Connection(server), sock=wire.listen(folder))
+    listener = await loop.create_unix_server(lambda: Connection(server), sock=protocol.listen(folder))
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     _say_ready()
@@ -147,7 +147,7 @@ async def _keep(folder: Path, logs: Path, settings: KeeperSettings, files_soft: 
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(supervisor.may_leave.wait(), min(LOOK_SECONDS, supervisor.seconds_to_lease_end()))
     listener.close()
-    (folder / wire.SOCKET).unlink(missing_ok=True)
+    (folder / protocol.SOCKET).unlink(missing_ok=True)
     journal.close()
 
 

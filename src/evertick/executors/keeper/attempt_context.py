@@ -30,7 +30,7 @@ from evertick.executors.keeper.process import UNCONFINED, Living, Tools
 from evertick.executors.keeper.sandbox import Confinement
 from evertick.executors.log_paths import file_name, open_folder, run_folder
 from evertick.executors.logs import SUFFIX
-from evertick.executors.wire import Order
+from evertick.executors.protocol import LaunchMessage
 from evertick.kinds import Program, Unready
 from evertick.kinds import command as command_kind
 from evertick.kinds import python as python_kind
@@ -67,7 +67,7 @@ class AttemptContext:
     """One attempt's. Everything secret is looked up when it is made, so that every log can be masked from its start."""
 
     def __init__(
-        self, order: Order, work: Work, named: Sequence[Secret], digests: Mapping[str, str], tools: Tools
+        self, order: LaunchMessage, work: Work, named: Sequence[Secret], digests: Mapping[str, str], tools: Tools
     ) -> None:
         self._order = order
         self.run_id = order.key.run_id

@@ -12,8 +12,7 @@ from evertick.executors.keeper.attempt_state import Ending, Loss, StepEnd
 from evertick.executors.keeper.process import Tools
 from evertick.executors.keeper.processes import NoRoom
 from evertick.executors.keeper.step_runner import CancelScope, run_step
-from evertick.executors.wire import Order
-from evertick.executors.works import decode_work
+from evertick.executors.protocol import LaunchMessage, decode_work
 from evertick.kinds import Unready
 from evertick.model.duration import format_duration
 from evertick.model.instant import SECOND
@@ -41,7 +40,7 @@ class Listener(Protocol):
 class AttemptRunner:
     """One attempt. `run` carries it out, `stop` ends it; it may be stopped at any time."""
 
-    def __init__(self, order: Order, tools: Tools, listener: Listener) -> None:
+    def __init__(self, order: LaunchMessage, tools: Tools, listener: Listener) -> None:
         self._order = order
         self._listener = listener
         self._tools = tools

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from evertick.executor import AttemptId
 from evertick.executors.keeper.journal import Line
 from evertick.executors.keeper.unconfirmed import Deadline
 from evertick.model.lifecycle import RunState
@@ -32,13 +33,6 @@ DELIVERED = "delivered"  # serial
 _NONE: Final[dict[int, int]] = {}
 _NONE_BEGUN: Final[dict[str, tuple[int, str]]] = {}
 """Shared by all that have ended: there are tens of thousands of them."""
-
-
-class Ticket(NamedTuple):
-    """One attempt of one run."""
-
-    key: RunKey
-    attempt: int
 
 
 class StepEnd(NamedTuple):
@@ -90,7 +84,7 @@ class Known:
     """One attempt. Its number stands for it in the journal."""
 
     number: int
-    ticket: Ticket
+    attempt_id: AttemptId
     fence: int
     started_at: int | None = None
     ending: Ending | None = None
@@ -109,7 +103,7 @@ class Known:
         if not self.steps and not self.begun:
             return None
         going = LOST if self.ending is not None else RUNNING
-        attempt = self.ticket.attempt
+        attempt = self.attempt_id.attempt
         records = [_record_of(step, attempt) for step in self.steps]
         for name, (at, sub_run) in self.begun.items():
             records.append(StepRecord(name, going, attempt, started_at=at, sub_run=sub_run))
@@ -142,7 +136,7 @@ class AttemptStates:
     """Changes only by the lines that are written to the journal, so that reading them again gives the same book."""
 
     def __init__(self) -> None:
-        self.known: dict[Ticket, Known] = {}
+        self.known: dict[AttemptId, Known] = {}
         self.open: dict[int, Known] = {}
         self.delivered = 0
         self.last_serial = 0
@@ -166,9 +160,9 @@ class AttemptStates:
                 # Carried over into a new file, with all that is known of it behind.
                 self.open[number].steps, self.open[number].begun = (), {}
                 return
-            known = Known(number, Ticket(RunKey(job_id, scheduled_for, origin), attempt), fence)
-            self.known[known.ticket] = self.open[number] = known
-            self._fences[known.ticket.key] = max(fence, self.fence_of(known.ticket.key))
+            known = Known(number, AttemptId(RunKey(job_id, scheduled_for, origin), attempt), fence)
+            self.known[known.attempt_id] = self.open[number] = known
+            self._fences[known.attempt_id.key] = max(fence, self.fence_of(known.attempt_id.key))
             self.last_number = max(self.last_number, number)
         elif verb == FINISHED:
             self._finish(*line[1:])
@@ -210,7 +204,7 @@ class AttemptStates:
         """The lines from which the open part of this book can be read again."""
         yield HEADER, self.boot_id, self.last_number, self.last_serial, self.delivered
         for known in self.open.values():
-            (job_id, scheduled_for, origin), attempt = known.ticket
+            (job_id, scheduled_for, origin), attempt = known.attempt_id
             yield ACCEPTED, known.number, job_id, scheduled_for, origin, attempt, known.fence
             if known.unconfirmed is not None:
                 yield UNCONFIRMED, known.number, *known.unconfirmed
@@ -250,9 +244,9 @@ class AttemptStates:
 
     def _remove(self, known: Known) -> None:
         self.open.pop(known.number, None)
-        self.known.pop(known.ticket, None)
-        if self._fences.get(known.ticket.key) == known.fence:
-            del self._fences[known.ticket.key]
+        self.known.pop(known.attempt_id, None)
+        if self._fences.get(known.attempt_id.key) == known.fence:
+            del self._fences[known.attempt_id.key]
 
 
 def book_of(lines: Iterable[Line]) -> AttemptStates:

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from evertick.executors.shards import split_run_id
-from evertick.executors.wire import Order
+from evertick.executors.protocol import LaunchMessage, split_run_id
 from evertick.kinds import Unready, safe_params
 from evertick.kinds.command import DEFAULT_PATH
 from evertick.model import run_variables as variables
@@ -41,7 +40,7 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def facts_of(order: Order, run_id: str, keeper: str = "", home: str = "") -> dict[str, str]:
+def facts_of(order: LaunchMessage, run_id: str, keeper: str = "", home: str = "") -> dict[str, str]:
     """What every process is told about its run: enough to be idempotent and to be traced.
 
     `keeper` and `home` are of this machine: a container is told neither.

@@ -33,7 +33,7 @@ def recover(supervisor: Supervisor, orphans: list[Known], has_rebooted: bool, to
         if has_rebooted:
             supervisor.finish(known, _lost(RESTARTED))
             continue
-        marks = marks_of_attempt(known.ticket.key.run_id, known.ticket.attempt, tools.identity)
+        marks = marks_of_attempt(known.attempt_id.key.run_id, known.attempt_id.attempt, tools.identity)
         alive = leaders_of(known.processes, marks, table)
         if alive:
             if known.started_at is None:
@@ -52,7 +52,7 @@ def started_at(pid: int) -> int:
 
 def close_logs(root: int, known: Known) -> None:
     """Give the logs that were being written their lasting names, with a line that says why they end."""
-    key, attempt = known.ticket
+    key, attempt = known.attempt_id
     try:
         folder = open_folder(root, (*run_folder(key), str(attempt)))
     except OSError:
@@ -74,7 +74,7 @@ def close_logs(root: int, known: Known) -> None:
 async def _watch(supervisor: Supervisor, known: Known, pids: list[int], tools: Tools) -> None:
     """They are not our children: their end can be seen, but not how they ended."""
     loop = asyncio.get_running_loop()
-    marks = marks_of_attempt(known.ticket.key.run_id, known.ticket.attempt, tools.identity)
+    marks = marks_of_attempt(known.attempt_id.key.run_id, known.attempt_id.attempt, tools.identity)
     gone = {pid: asyncio.Event() for pid in pids}
     descriptors = []
     for pid, event in gone.items():

@@ -9,11 +9,11 @@ import sys
 import time
 from typing import Any
 
-from evertick.executors import wire
-from evertick.executors.keeper.attempt_state import Ticket
+from evertick.executor import AttemptId
+from evertick.executors import protocol
 from evertick.executors.keeper.lease import Lease
 from evertick.executors.keeper.supervisor import Supervisor
-from evertick.executors.wire import MESSAGE_MAX, Order, words_of
+from evertick.executors.protocol import MESSAGE_MAX, LaunchMessage, decode
 from evertick.model.lifecycle import RunState
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
@@ -53,8 +53,8 @@ class Server:
             self._since = time.monotonic()
         self._connections.add(connection)
         # A scheduler of an earlier version does not expect to be told more.
-        skills = (wire.PING,) if connection.names_itself else ()
-        hello = wire.line(wire.HELLO, wire.PROTOCOL, os.getpid(), self._incarnation, *skills)
+        skills = (protocol.PING,) if connection.names_itself else ()
+        hello = protocol.encode(protocol.HELLO, protocol.VERSION, os.getpid(), self._incarnation, *skills)
         connection.send(hello + b"".join(known))
 
     def remove(self, connection: Connection) -> None:
@@ -80,7 +80,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        if wire.peer_uid(transport.get_extra_info("socket")) not in {os.geteuid(), 0}:
+        if protocol.peer_uid(transport.get_extra_info("socket")) not in {os.geteuid(), 0}:
             sys.stderr.write("connection.refused reason=another-user\n")
             transport.abort()
 
@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
         *rows, self._buffer = (self._buffer + data).split(b"\n") if self._buffer else data.split(b"\n")
         try:
             for row in rows:
-                self._hear(words_of(row))
+                self._hear(decode(row))
             if len(self._buffer) > MESSAGE_MAX:
                 raise ValueError(f"a line is longer than {MESSAGE_MAX:,} bytes")
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -111,47 +111,47 @@ class Connection(asyncio.Protocol):
         assert supervisor is not None
         verb, rest = words[0], words[1:]
         if not self._has_greeted:
-            if verb != wire.HELLO:
+            if verb != protocol.HELLO:
                 raise ValueError("the first line must be a greeting")
             self._has_greeted = True
             self.names_itself = len(rest) > 1
             self._instance = str(rest[1]) if self.names_itself else secrets.token_hex(8)
             self._server.add(self)
             return
-        if verb == wire.LAUNCH:
-            supervisor.launch(_checked(Order.from_words(rest)), self._instance)
-        elif verb == wire.STOP:
-            *ticket, detail = rest
-            supervisor.stop(_ticket(ticket), str(detail))
-        elif verb == wire.RECONCILE:
-            supervisor.reconcile([_ticket(one) for one in rest[0]])
-        elif verb == wire.DELIVERED:
+        if verb == protocol.LAUNCH:
+            supervisor.launch(_checked(LaunchMessage.from_fields(rest)), self._instance)
+        elif verb == protocol.STOP:
+            *attempt_id, detail = rest
+            supervisor.stop(_attempt_id(attempt_id), str(detail))
+        elif verb == protocol.RECONCILE:
+            supervisor.reconcile([_attempt_id(one) for one in rest[0]])
+        elif verb == protocol.DELIVERED:
             supervisor.delivered(int(rest[0]))
-        elif verb == wire.SUB_RUN:
-            *ticket, step, number, state, detail, outputs = rest
+        elif verb == protocol.SUB_RUN_ENDED:
+            *attempt_id, step, number, state, detail, outputs = rest
             told = {str(name): str(value) for name, value in outputs.items()}
             supervisor.sub_run_ended(
-                _ticket(ticket), str(step), int(number), SubRunEnd(RunState(state), str(detail), told)
+                _attempt_id(attempt_id), str(step), int(number), SubRunEnd(RunState(state), str(detail), told)
             )
-        elif verb == wire.LEASE:
+        elif verb == protocol.LEASE:
             supervisor.renew(_lease(rest), self._instance)
-        elif verb == wire.CONFIRMED:
-            supervisor.confirm([_ticket(one) for one in rest[0]])
-        elif verb == wire.PING:
-            self.send(wire.line(wire.PONG))
-        elif verb == wire.LEAVE:
+        elif verb == protocol.CONFIRMED:
+            supervisor.confirm([_attempt_id(one) for one in rest[0]])
+        elif verb == protocol.PING:
+            self.send(protocol.encode(protocol.PONG))
+        elif verb == protocol.LEAVE:
             supervisor.leave()
         else:
             raise ValueError("an unknown verb")
 
 
-def _ticket(words: list[Any]) -> Ticket:
+def _attempt_id(words: list[Any]) -> AttemptId:
     job_id, scheduled_for, origin, attempt = words
     if not (
         isinstance(job_id, str) and type(scheduled_for) is int and isinstance(origin, str) and type(attempt) is int
     ):
-        raise ValueError("a ticket must be a job, an instant, an origin and an attempt")
-    return Ticket(RunKey(job_id, scheduled_for, origin), attempt)
+        raise ValueError("a attempt_id must be a job, an instant, an origin and an attempt")
+    return AttemptId(RunKey(job_id, scheduled_for, origin), attempt)
 
 
 def _lease(words: list[Any]) -> Lease:
@@ -160,8 +160,8 @@ def _lease(words: list[Any]) -> Lease:
     return Lease(*words)
 
 
-def _checked(order: Order) -> Order:
-    _ticket([*order.key, order.attempt])
+def _checked(order: LaunchMessage) -> LaunchMessage:
+    _attempt_id([*order.key, order.attempt])
     texts = (order.trigger, order.params, order.work)
     if type(order.fence) is not int or not all(isinstance(text, str) for text in texts):
         raise ValueError("an order must have a fence, a trigger, parameters and a work")

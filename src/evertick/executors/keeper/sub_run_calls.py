@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from evertick.executors import wire
-from evertick.executors.keeper.attempt_state import Ticket
+from evertick.executor import AttemptId
+from evertick.executors import protocol
 from evertick.model.subrun import SubRunEnd
 
 
 class Call(NamedTuple):
     """One try of a step of an attempt that is a run of another job."""
 
-    ticket: Ticket
+    attempt_id: AttemptId
     step: str
     number: int
 
@@ -34,7 +34,7 @@ class SubRunCalls:
 
     def make(self, call: Call, job_id: str, params: str, *, waits: bool) -> asyncio.Future[SubRunEnd]:
         (key, attempt), step, number = call
-        line = wire.line(wire.CALL, *key, attempt, step, number, job_id, params, waits)
+        line = protocol.encode(protocol.SUB_RUN_WANTED, *key, attempt, step, number, job_id, params, waits)
         answer: asyncio.Future[SubRunEnd] = asyncio.get_running_loop().create_future()
         self._waiting[call] = _Waiting(job_id, line, answer)
         self._say(line)
@@ -49,7 +49,7 @@ class SubRunCalls:
         waiting = self._waiting.pop(call, None)
         if waiting is not None:
             (key, attempt), step, number = call
-            line = wire.line(wire.HANG_UP, *key, attempt, step, number, waiting.job_id)
+            line = protocol.encode(protocol.SUB_RUN_UNWANTED, *key, attempt, step, number, waiting.job_id)
             self._hung_up.append(line)
             self._say(line)
 

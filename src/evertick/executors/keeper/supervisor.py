@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from evertick.executors import wire
+from evertick.executor import AttemptId
+from evertick.executors import protocol
 from evertick.executors.keeper.attempt_runner import AttemptRunner
 from evertick.executors.keeper.attempt_state import (
     ACCEPTED,
@@ -29,7 +30,6 @@ from evertick.executors.keeper.attempt_state import (
     Known,
     Loss,
     StepEnd,
-    Ticket,
 )
 from evertick.executors.keeper.journal import Aside, Journal
 from evertick.executors.keeper.lease import UNLIMITED, Lease
@@ -37,8 +37,8 @@ from evertick.executors.keeper.process import Tools
 from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.keeper.sub_run_calls import Call, SubRunCalls
 from evertick.executors.keeper.unconfirmed import Deadline, Outlook, Unconfirmed
+from evertick.executors.protocol import LaunchMessage
 from evertick.executors.settings import KeeperSettings
-from evertick.executors.wire import Order
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SUCCEEDED
 from evertick.model.loss import LossReason
 from evertick.model.subrun import SubRunEnd, sub_run_key
@@ -76,7 +76,7 @@ class Supervisor:
         self._say = say
         self._connected_seconds = connected_seconds
         """A clock that stands still while nobody is there to be told."""
-        self._orders: deque[tuple[Known, Order]] = deque()
+        self._orders: deque[tuple[Known, LaunchMessage]] = deque()
         self._carrying: dict[int, AttemptRunner] = {}
         self._calls = SubRunCalls(self._say_at_once)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,10 +104,10 @@ class Supervisor:
 
     # What the scheduler asks for
 
-    def launch(self, order: Order, instance: str) -> None:
+    def launch(self, order: LaunchMessage, instance: str) -> None:
         """`instance` is the process that asks for it."""
-        ticket = Ticket(order.key, order.attempt)
-        known = self._book.known.get(ticket)
+        attempt_id = AttemptId(order.key, order.attempt)
+        known = self._book.known.get(attempt_id)
         if known is not None:
             self._launch_again(known, order, instance)
             self._tell(known)
@@ -115,17 +115,19 @@ class Supervisor:
         newest = self._book.fence_of(order.key)
         if order.fence < newest:
             detail = f"its fence {order.fence} is older than {newest}, under which the run was launched before"
-            self._refuse(ticket, detail)
+            self._refuse(attempt_id, detail)
         elif self._journal.trouble is not None:
-            self._refuse(ticket, f"the keeper cannot write its journal: {self._journal.trouble}")
+            self._refuse(attempt_id, f"the keeper cannot write its journal: {self._journal.trouble}")
         elif self._is_leaving:
-            self._refuse(ticket, "the keeper is about to end")
+            self._refuse(attempt_id, "the keeper is about to end")
         elif self.lease.is_over(boottime_us()):
-            self._refuse(ticket, "the lease of this node on its runs is over; it goes on when the ledger is reached")
+            self._refuse(
+                attempt_id, "the lease of this node on its runs is over; it goes on when the ledger is reached"
+            )
         elif order.valid_until is not None and boottime_us() >= order.valid_until:
-            self._refuse(ticket, "it came later than its scheduler's lease allows")
+            self._refuse(attempt_id, "it came later than its scheduler's lease allows")
         elif not (order.is_confirmed or self._unconfirmed.has_room(instance, boottime_us())):
-            self._refuse(ticket, "the ledger does not know of it, and its scheduler's lease is about to end")
+            self._refuse(attempt_id, "the ledger does not know of it, and its scheduler's lease is about to end")
         else:
             number = self._book.last_number + 1
             self._write(ACCEPTED, number, *order.key, order.attempt, order.fence)
@@ -134,17 +136,17 @@ class Supervisor:
             self._orders.append((self._book.open[number], order))
             self._start_soon()
 
-    def _launch_again(self, known: Known, order: Order, instance: str) -> None:
+    def _launch_again(self, known: Known, order: LaunchMessage, instance: str) -> None:
         """The next process of this node owns it, and wants what the one before it had begun."""
         now = boottime_us()
         is_in_time = order.valid_until is None or now < order.valid_until
         if order.is_confirmed:
-            self.confirm([known.ticket])
+            self.confirm([known.attempt_id])
         elif known.number in self._unconfirmed and is_in_time and self._unconfirmed.has_room(instance, now):
             self._write(UNCONFIRMED, known.number, *self._unconfirmed.add(known.number, instance))
 
-    def stop(self, ticket: Ticket, detail: str) -> None:
-        known = self._book.known.get(ticket)
+    def stop(self, attempt_id: AttemptId, detail: str) -> None:
+        known = self._book.known.get(attempt_id)
         if known is None or known.ending is not None:
             return
         self._tools.reaper.reap()  # what has ended by itself is not stopped any more
@@ -155,15 +157,15 @@ class Supervisor:
         else:
             self._cancelled[known.number] = detail
 
-    def reconcile(self, tickets: list[Ticket]) -> None:
-        for ticket in tickets:
-            known = self._book.known.get(ticket)
+    def reconcile(self, attempt_ids: list[AttemptId]) -> None:
+        for attempt_id in attempt_ids:
+            known = self._book.known.get(attempt_id)
             if known is not None:
                 self._tell(known)
             elif self.is_forgetful:
-                self._news.append(_finished(ticket, FORGOTTEN.ending(_now()), 0, None))
+                self._news.append(_finished(attempt_id, FORGOTTEN.ending(_now()), 0, None))
             else:
-                self._news.append(wire.line(wire.UNKNOWN, *ticket.key, ticket.attempt))
+                self._news.append(protocol.encode(protocol.UNKNOWN, *attempt_id.key, attempt_id.attempt))
         self._flush_soon()
 
     def delivered(self, serial: int) -> None:
@@ -172,8 +174,8 @@ class Supervisor:
             self._calls.forget_hung_up()
             self._flush_soon()
 
-    def sub_run_ended(self, ticket: Ticket, step: str, number: int, end: SubRunEnd) -> None:
-        self._calls.answer(Call(ticket, step, number), end)
+    def sub_run_ended(self, attempt_id: AttemptId, step: str, number: int, end: SubRunEnd) -> None:
+        self._calls.answer(Call(attempt_id, step, number), end)
 
     # How long what runs may go on
 
@@ -194,10 +196,10 @@ class Supervisor:
         self._keep_lease(lease, self._unconfirmed.outlook())
         self.lease = lease
 
-    def confirm(self, tickets: list[Ticket]) -> None:
+    def confirm(self, attempt_ids: list[AttemptId]) -> None:
         """The ledger knows of these: nobody starts them elsewhere as long as the lease lasts."""
-        for ticket in tickets:
-            known = self._book.known.get(ticket)
+        for attempt_id in attempt_ids:
+            known = self._book.known.get(attempt_id)
             if known is not None and known.number in self._unconfirmed:
                 self._unconfirmed.discard(known.number)
                 self._write(CONFIRMED, known.number)
@@ -297,7 +299,7 @@ class Supervisor:
         if self._orders:
             self._start_soon()
 
-    async def _carry_out(self, known: Known, order: Order) -> None:
+    async def _carry_out(self, known: Known, order: LaunchMessage) -> None:
         carrying = AttemptRunner(order, self._tools, _Clerk(self, known, self._calls))
         self._carrying[known.number] = carrying
         if known.number in self._cancelled:
@@ -321,7 +323,9 @@ class Supervisor:
     def note(self, known: Known, verb: str, *fields: Any, is_news: bool = True) -> None:
         self._write(verb, known.number, *fields)
         if verb == STARTED:
-            self._news.append(wire.line(wire.STARTED, *known.ticket.key, known.ticket.attempt, fields[0]))
+            self._news.append(
+                protocol.encode(protocol.STARTED, *known.attempt_id.key, known.attempt_id.attempt, fields[0])
+            )
         elif verb in (BEGAN, STEP) and is_news and known.number not in self._steps_due:
             self._steps_due.add(known.number)
             # All of them are told each time: a run of a thousand steps says it less often than one of ten.
@@ -339,7 +343,7 @@ class Supervisor:
         self._unconfirmed.discard(known.number)
         self._abandoned.pop(known.number, None)
         self._write(REFUSED, known.number)
-        self._refuse(known.ticket, detail)
+        self._refuse(known.attempt_id, detail)
 
     # How it is written down, and said
 
@@ -355,8 +359,8 @@ class Supervisor:
         self._news.append(line)
         self._flush_soon()
 
-    def _refuse(self, ticket: Ticket, detail: str) -> None:
-        self._news.append(wire.line(wire.REFUSED, *ticket.key, ticket.attempt, detail))
+    def _refuse(self, attempt_id: AttemptId, detail: str) -> None:
+        self._news.append(protocol.encode(protocol.REFUSED, *attempt_id.key, attempt_id.attempt, detail))
         self._flush_soon()
 
     def _flush_soon(self) -> None:
@@ -431,36 +435,36 @@ class _Clerk:
         self._supervisor.note(self._known, BEGAN, name, _now(), "")
 
     def call(self, step: str, number: int, job_id: str, params: str, *, waits: bool) -> asyncio.Future[SubRunEnd]:
-        key, attempt = self._known.ticket
+        key, attempt = self._known.attempt_id
         # Before it is asked for: if this keeper is killed, the next one's scheduler must find what to end.
         sub_run = sub_run_key(job_id, key, attempt, step, number).run_id if waits else ""
         self._supervisor.note(self._known, BEGAN, step, _now(), sub_run)
-        return self._calls.make(Call(self._known.ticket, step, number), job_id, params, waits=waits)
+        return self._calls.make(Call(self._known.attempt_id, step, number), job_id, params, waits=waits)
 
     def hang_up(self, step: str, number: int) -> None:
-        self._calls.hang_up(Call(self._known.ticket, step, number))
+        self._calls.hang_up(Call(self._known.attempt_id, step, number))
 
     def step_ended(self, step: StepEnd, pid: int, *, is_news: bool) -> None:
         self._supervisor.note(self._known, STEP, pid, step, is_news=is_news)
 
 
 def _lines_of(known: Known) -> list[bytes]:
-    key, attempt = known.ticket
+    key, attempt = known.attempt_id
     if known.ending is not None:
-        return [_finished(known.ticket, known.ending, known.serial, known.steps_text())]
+        return [_finished(known.attempt_id, known.ending, known.serial, known.steps_text())]
     if known.started_at is not None:
-        started = wire.line(wire.STARTED, *key, attempt, known.started_at)
+        started = protocol.encode(protocol.STARTED, *key, attempt, known.started_at)
         return [started, _steps(known)] if known.steps or known.begun else [started]
     return []  # accepted a moment ago: its start is about to be said
 
 
 def _steps(known: Known) -> bytes:
-    return wire.line(wire.STEPS, *known.ticket.key, known.ticket.attempt, known.steps_text())
+    return protocol.encode(protocol.STEPS, *known.attempt_id.key, known.attempt_id.attempt, known.steps_text())
 
 
-def _finished(ticket: Ticket, ending: Ending, serial: int, steps: str | None) -> bytes:
+def _finished(attempt_id: AttemptId, ending: Ending, serial: int, steps: str | None) -> bytes:
     fields = (ending.at, ending.state, ending.exit_code, ending.detail)
-    return wire.line(wire.FINISHED, *ticket.key, ticket.attempt, *fields, serial, steps, ending.cause)
+    return protocol.encode(protocol.FINISHED, *attempt_id.key, attempt_id.attempt, *fields, serial, steps, ending.cause)
 
 
 def _forget_lease(_: Lease, __: Outlook) -> None:

@@ -74,7 +74,7 @@ class UnconfirmedWatch:
         ]
 
     def _processes_of(self, known: Known, table: Snapshot) -> set[int]:
-        marks = marks_of_attempt(known.ticket.key.run_id, known.ticket.attempt, self._identity)
+        marks = marks_of_attempt(known.attempt_id.key.run_id, known.attempt_id.attempt, self._identity)
         leaders = leaders_of(known.processes, marks, table)
         return {stat.pid for leader in leaders for stat in family_of(leader, marks, table)}
 

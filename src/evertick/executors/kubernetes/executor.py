@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 
 from evertick.errors import SettingsError
-from evertick.executor import Attempt, Member
+from evertick.executor import Attempt, AttemptId, Member
 from evertick.executors.kubernetes.connection import CLOSE_SECONDS, Connection
 from evertick.executors.kubernetes.finalize import NAME, Finalizer
 from evertick.executors.kubernetes.log_copy import Copies
 from evertick.executors.kubernetes.orders import order_of
 from evertick.executors.kubernetes.settings import KubernetesSettings
-from evertick.executors.kubernetes.track import Ending, Phase, Sightings, Ticket, Track, job_of, slim
+from evertick.executors.kubernetes.track import Ending, Phase, Sightings, Track, job_of, slim
 from evertick.executors.local import private_folder
 from evertick.kinds import Unready
 from evertick.kinds.kubernetes import job_api
@@ -73,17 +73,17 @@ class KubernetesExecutor:
         self._settling = ThreadPoolExecutor(SETTLERS, "evertick-pod-settle")
 
     def launch(self, attempt: Attempt) -> None:
-        ticket = Ticket(attempt.key, attempt.attempt)
-        name = job_name(self._settings.instance, *ticket)
+        attempt_id = AttemptId(attempt.key, attempt.attempt)
+        name = job_name(self._settings.instance, *attempt_id)
         with self._lock:
             track = self._tracks.get(name)
             if track is not None and track.phase is not Phase.ASKED:
                 self._say_again(track)
                 return
             if len(self._tracks) >= LAUNCHES_MAX and self._launches() >= LAUNCHES_MAX:
-                self._report(LaunchRefused(*ticket, "too many launches are under way"))
+                self._report(LaunchRefused(*attempt_id, "too many launches are under way"))
                 return
-            track = self._tracks[name] = Track(ticket, name, Phase.LAUNCHING, _now())
+            track = self._tracks[name] = Track(attempt_id, name, Phase.LAUNCHING, _now())
             track.launch = attempt
         self._soon(self._launching, self._create, track)
 
@@ -92,7 +92,7 @@ class KubernetesExecutor:
         with self._lock:
             track, job = self._tracks.get(name), self._seen.jobs.get(name)
             if track is None and job is not None and not is_over(job):
-                track = self._tracks[name] = Track(Ticket(key, attempt), name, Phase.ASKED, _now())
+                track = self._tracks[name] = Track(AttemptId(key, attempt), name, Phase.ASKED, _now())
                 self._take_up(track, job)
             if track is not None:
                 self._end(track, Ending(CANCELLED, detail))
@@ -105,7 +105,7 @@ class KubernetesExecutor:
                 if track is not None:
                     self._say_again(track)
                     continue
-                track = self._tracks[name] = Track(Ticket(key, attempt), name, Phase.ASKED, _now())
+                track = self._tracks[name] = Track(AttemptId(key, attempt), name, Phase.ASKED, _now())
             self._soon(self._launching, self._look_up, track)
 
     def members(self) -> Sequence[Member]:
@@ -146,7 +146,7 @@ class KubernetesExecutor:
         except Exception as error:
             if not self._closing.is_set():
                 log.exception("kubernetes.raised job=%s", track.name)
-                self._conclude(track, RunLost(*track.ticket, f"{type(error).__name__}: {error}"))
+                self._conclude(track, RunLost(*track.attempt_id, f"{type(error).__name__}: {error}"))
 
     def _create(self, track: Track) -> None:
         with self._lock:
@@ -158,22 +158,22 @@ class KubernetesExecutor:
             cluster = self._reach.cluster()
             order = order_of(track.launch, self._settings.instance, cluster.namespace)
         except SettingsError as error:
-            self._conclude(track, LaunchRefused(*track.ticket, str(error)))
+            self._conclude(track, LaunchRefused(*track.attempt_id, str(error)))
             return
         except Unready as error:
-            self._conclude(track, RunFinished(*track.ticket, _now(), FAILED, None, str(error)))
+            self._conclude(track, RunFinished(*track.attempt_id, _now(), FAILED, None, str(error)))
             return
         track.namespace = order.manifest["metadata"]["namespace"]
         if track.namespace not in self._reach.namespaces:
             why = f"the namespace {track.namespace!r} is not one of the settings. Add it to 'namespaces' there."
-            self._conclude(track, LaunchRefused(*track.ticket, why))
+            self._conclude(track, LaunchRefused(*track.attempt_id, why))
             return
         track.step, track.log_max_bytes, track.launch = order.step, order.log_max_bytes, None
         match job_api.create(cluster, order.manifest, self._closing):
             case job_api.Refused(why):
-                self._conclude(track, LaunchRefused(*track.ticket, why))
+                self._conclude(track, LaunchRefused(*track.attempt_id, why))
             case job_api.Impossible(why):
-                self._conclude(track, RunFinished(*track.ticket, _now(), FAILED, None, why))
+                self._conclude(track, RunFinished(*track.attempt_id, _now(), FAILED, None, why))
             case job_api.Created(job, is_new):
                 with self._lock:
                     track.is_ours = is_new
@@ -199,7 +199,7 @@ class KubernetesExecutor:
                 self._take_up(track, job)
                 self._say_again(track)
             else:
-                self._conclude(track, RunUnknown(*track.ticket))
+                self._conclude(track, RunUnknown(*track.attempt_id))
 
     def _end_job(self, track: Track) -> None:
         assert track.ending is not None
@@ -252,7 +252,7 @@ class KubernetesExecutor:
 
     def _started(self, track: Track, at: Instant) -> None:
         track.is_told = True
-        self._report(RunStarted(*track.ticket, at, NAME))
+        self._report(RunStarted(*track.attempt_id, at, NAME))
 
     def _end(self, track: Track, ending: Ending) -> None:
         if track.ending is None:
@@ -273,7 +273,7 @@ class KubernetesExecutor:
             case Pending(why, is_hopeless, has_pod):
                 if has_pod and why != track.why:
                     track.why = why
-                    log.info("run.pending run=%s why=%s", track.ticket.key.run_id, why)
+                    log.info("run.pending run=%s why=%s", track.attempt_id.key.run_id, why)
                 if is_hopeless and track.ending is None:
                     self._end(track, Ending(FAILED, why))
             case Running(at):
@@ -283,7 +283,7 @@ class KubernetesExecutor:
                 pod = newest(list(track.pods.values()))
                 if pod is not None:
                     name = pod["metadata"]["name"]
-                    self._copies.start(track.ticket, partial(self._settler.copy_of, track, name))
+                    self._copies.start(track.attempt_id, partial(self._settler.copy_of, track, name))
             case Ended(state):
                 # One that we end is over when it is gone, unless it was faster.
                 if track.ending is None or state is SUCCEEDED:
@@ -390,7 +390,7 @@ def _ask_for_reasons(cluster: Cluster, track: Track, now: Instant) -> None:
         return  # it was only for the words
     if said and why_no_pod(said[-1]) != track.why:
         track.why = why_no_pod(said[-1])
-        log.warning("run.pending run=%s why=%s", track.ticket.key.run_id, track.why)
+        log.warning("run.pending run=%s why=%s", track.attempt_id.key.run_id, track.why)
 
 
 def _now() -> Instant:

@@ -53,7 +53,9 @@ class Finalizer:
         return reports_of(track, verdict, time.time_ns() // 1_000)
 
     def copy_of(self, track: Track, pod: str) -> LogCopy:
-        return LogCopy(self._cluster, self._logs, track.ticket, track.step, track.log_max_bytes, track.namespace, pod)
+        return LogCopy(
+            self._cluster, self._logs, track.attempt_id, track.step, track.log_max_bytes, track.namespace, pod
+        )
 
     def _gone_pods(self, track: Track) -> list[Json]:
         grace_seconds = self._settings.grace_us // SECOND
@@ -74,21 +76,21 @@ class Finalizer:
     def _complete_log(self, track: Track) -> None:
         pod = newest(list(track.pods.values()))
         if pod is not None and pod["status"].get("containerStatuses"):
-            self._copies.finish(track.ticket, partial(self.copy_of, track, pod["metadata"]["name"]), LOG_SECONDS)
+            self._copies.finish(track.attempt_id, partial(self.copy_of, track, pod["metadata"]["name"]), LOG_SECONDS)
 
 
 def reports_of(track: Track, verdict: Verdict, now: Instant) -> Sequence[Report]:
     """What became of an attempt whose Job has ended, or is gone."""
-    ticket = track.ticket
+    attempt_id = track.attempt_id
     if isinstance(verdict, Ended) and (track.ending is None or verdict.state is SUCCEEDED):
         at = track.clamped(verdict.at, now)
-        end = RunFinished(*ticket, at, verdict.state, verdict.exit_code, verdict.detail)
+        end = RunFinished(*attempt_id, at, verdict.state, verdict.exit_code, verdict.detail)
         # One that was asked after is answered once.
         if track.is_told or not track.is_ours or verdict.started_at is None:
             return (end,)
-        return RunStarted(*ticket, min(track.clamped(verdict.started_at, now), at), NAME), end
+        return RunStarted(*attempt_id, min(track.clamped(verdict.started_at, now), at), NAME), end
     if track.ending is not None:
         return (track.ended_by_us(now),)
     if isinstance(verdict, Taken):
-        return (RunLost(*ticket, verdict.detail),)
-    return (RunLost(*ticket, f"its Job {track.name!r} was deleted by somebody"),)
+        return (RunLost(*attempt_id, verdict.detail),)
+    return (RunLost(*attempt_id, f"its Job {track.name!r} was deleted by somebody"),)

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from evertick.executor import AttemptId
 from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import LogWriter
-from evertick.executors.kubernetes.track import Ticket
 from evertick.executors.log_paths import file_name, open_folder, run_folder
 from evertick.executors.logs import OPEN_SUFFIX, SUFFIX
 from evertick.kinds.kubernetes.cluster import Cluster
@@ -24,10 +24,10 @@ class LogCopy:
     """Of one attempt. What an earlier process had copied is not copied again."""
 
     def __init__(
-        self, cluster: Cluster, root: Path, ticket: Ticket, step: str, max_bytes: int, namespace: str, pod: str
+        self, cluster: Cluster, root: Path, attempt_id: AttemptId, step: str, max_bytes: int, namespace: str, pod: str
     ) -> None:
         self._root = root
-        self._ticket = ticket
+        self._attempt_id = attempt_id
         self._name = file_name(step) + SUFFIX
         self._max_bytes = max_bytes
         self._known = b""
@@ -52,7 +52,7 @@ class LogCopy:
         self._follower.end()
 
     def _copy(self) -> None:
-        folder = (*run_folder(self._ticket.key), str(self._ticket.attempt))
+        folder = (*run_folder(self._attempt_id.key), str(self._attempt_id.attempt))
         is_complete, self._known = self._found(folder)
         if is_complete:
             return
@@ -124,24 +124,24 @@ class Copies:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._running: dict[Ticket, LogCopy] = {}
-        self._threads: dict[Ticket, threading.Thread] = {}
+        self._running: dict[AttemptId, LogCopy] = {}
+        self._threads: dict[AttemptId, threading.Thread] = {}
         self._is_closed = False
 
-    def start(self, ticket: Ticket, make: Callable[[], LogCopy]) -> None:
+    def start(self, attempt_id: AttemptId, make: Callable[[], LogCopy]) -> None:
         """In a thread of its own, unless there are too many; then it is copied when it has ended."""
         with self._lock:
-            if self._is_closed or ticket in self._running or len(self._running) >= self._limit:
+            if self._is_closed or attempt_id in self._running or len(self._running) >= self._limit:
                 return
-            copy = self._running[ticket] = make()
+            copy = self._running[attempt_id] = make()
             thread = threading.Thread(target=copy.run, name="evertick-pod-log", daemon=True)
-            self._threads[ticket] = thread
+            self._threads[attempt_id] = thread
             thread.start()
 
-    def finish(self, ticket: Ticket, make: Callable[[], LogCopy], timeout: float) -> None:
+    def finish(self, attempt_id: AttemptId, make: Callable[[], LogCopy], timeout: float) -> None:
         """The container has ended: its log is complete when this returns, or cannot be had in time."""
         with self._lock:
-            copy = self._running.get(ticket)
+            copy = self._running.get(attempt_id)
         if copy is None:
             copy = make()
             copy.finish(0)
@@ -150,8 +150,8 @@ class Copies:
         copy.finish(timeout)
         copy.end()
         with self._lock:
-            self._running.pop(ticket, None)
-            thread = self._threads.pop(ticket, None)
+            self._running.pop(attempt_id, None)
+            thread = self._threads.pop(attempt_id, None)
         if thread is not None:
             thread.join(1.0)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from evertick.executor import Attempt
 from evertick.executors.keeper.environment import facts_of, given_params, params_of, step_facts
-from evertick.executors.wire import Order
+from evertick.executors.protocol import launch_message
 from evertick.kinds import Unready
 from evertick.kinds.kubernetes.manifest import job_manifest
 from evertick.kinds.kubernetes.names import ATTEMPT_ROLE, annotations_of, job_name, labels_of
@@ -46,17 +46,8 @@ def only_step(work: Work) -> Step:
 
 
 def _environment(attempt: Attempt, work: Work, step: Step) -> dict[str, str]:
-    order = Order(
-        attempt.key,
-        attempt.attempt,
-        attempt.fence,
-        str(attempt.trigger),
-        attempt.params,
-        attempt.previous_success_at,
-        "",
-    )
     run_id = attempt.key.run_id
-    facts = facts_of(order, run_id)
+    facts = facts_of(launch_message(attempt), run_id)
     env: dict[str, str] = {}
     for name, value in (*work.env, *step.env):
         if isinstance(value, Secret):

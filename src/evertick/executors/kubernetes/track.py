@@ -6,19 +6,13 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
-from evertick.executor import Attempt
+from evertick.executor import Attempt, AttemptId
 from evertick.kinds.kubernetes.names import JOB_NAME, STOPPED
 from evertick.kinds.kubernetes.overlay import Json
 from evertick.kinds.kubernetes.status import Verdict, judge
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import CANCELLED, RunState
 from evertick.model.report import RunFinished
-from evertick.model.run import RunKey
-
-
-class Ticket(NamedTuple):
-    key: RunKey
-    attempt: int
 
 
 class Phase(Enum):
@@ -43,6 +37,7 @@ class Track:
     """Mutable; belongs to the executor, under its lock."""
 
     __slots__ = (
+        "attempt_id",
         "ending",
         "has_started",
         "is_ours",
@@ -57,14 +52,13 @@ class Track:
         "pods",
         "since",
         "step",
-        "ticket",
         "waited_us",
         "was_deleted",
         "why",
     )
 
-    def __init__(self, ticket: Ticket, name: str, phase: Phase, now: Instant) -> None:
-        self.ticket = ticket
+    def __init__(self, attempt_id: AttemptId, name: str, phase: Phase, now: Instant) -> None:
+        self.attempt_id = attempt_id
         self.name = name
         self.namespace = ""
         """Empty until it is known."""
@@ -115,7 +109,7 @@ class Track:
 
     def ended_by_us(self, now: Instant) -> RunFinished:
         assert self.ending is not None
-        return RunFinished(*self.ticket, now, self.ending.state, None, self.ending.detail)
+        return RunFinished(*self.attempt_id, now, self.ending.state, None, self.ending.detail)
 
 
 class Sightings:
