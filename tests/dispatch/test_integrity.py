@@ -12,7 +12,7 @@ from evertick.errors import StoreUnavailable
 from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.notify import Slack
-from evertick.stores.sqlite import SqliteStore
+from evertick.stores.sql.sqlite import SqliteStore
 from tests.stores.test_sqlite import filled, flip_an_index
 
 PATIENCE_SECONDS = 30

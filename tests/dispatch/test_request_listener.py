@@ -8,8 +8,8 @@ from evertick.dispatch import request_listener as module
 from evertick.dispatch.request_listener import RequestListener, TellsOfRequests
 from evertick.errors import StoreUnavailable
 from evertick.stores.memory import MemoryStore
-from evertick.stores.postgres import PostgresStore
-from evertick.stores.sqlite import SqliteStore
+from evertick.stores.sql.postgres import PostgresStore
+from evertick.stores.sql.sqlite import SqliteStore
 
 PATIENCE_SECONDS = 60
 

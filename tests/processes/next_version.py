@@ -18,7 +18,7 @@ def apply(making):
 
 TAKEN = """
 
-from evertick.stores.migrations import step_next
+from evertick.stores.sql.migrations import step_next
 
 STEPS = (*STEPS, Step(step_next.apply, is_breaking={is_breaking}))
 NEWEST = len(STEPS)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from evertick.model.instant import MINUTE
 from evertick.service import open_store
-from evertick.stores import migrations
+from evertick.stores.sql import migrations
 from tests.processes import proof
 from tests.processes.cluster import Node
 from tests.processes.load import ALL, JOBS, SERVERS, configs, prove, stop_in_order, wait_until_shared

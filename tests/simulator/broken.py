@@ -28,7 +28,7 @@ from evertick.model.run import Change, Entry, RunKey
 from evertick.routing.placement import Placement
 from evertick.store import Batch, Committed
 from evertick.stores.memory import MemoryStore
-from evertick.stores.memory_lines import changed, line_of
+from evertick.stores.memory.lines import changed, line_of
 
 # Stores
 

@@ -16,9 +16,9 @@ from evertick.model.lifecycle import CANCELLED, FAILED, LAUNCHING, RUNNING, SUCC
 from evertick.model.run import RunKey
 from evertick.model.steps import StepRecord, steps_text
 from evertick.store import Batch, JobRecord
-from evertick.stores import files_fold
 from evertick.stores.files import FilesStore
-from evertick.stores.files_codec import seal, unseal
+from evertick.stores.files import fold as files_fold
+from evertick.stores.files.codec import seal, unseal
 from tests.stores.building import (
     DAY,
     ELEVEN,
@@ -500,7 +500,7 @@ class TestFolding:
 
     def test_a_ledger_from_a_newer_version_is_refused_and_left_alone(self, folder, store):
         from evertick.errors import SchemaTooNew
-        from evertick.stores import files_codec
+        from evertick.stores.files import codec as files_codec
 
         enter(store, planned(occurrence()))
         store.close()

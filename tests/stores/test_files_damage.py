@@ -16,8 +16,8 @@ import pytest
 from evertick.errors import StoreUnavailable
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.store import Batch, JobRecord
-from evertick.stores import files
 from evertick.stores.files import FilesStore
+from evertick.stores.files import store as files
 from tests.stores.building import NINE, SECOND, became, enter, occurrence, planned, rows
 
 
@@ -388,7 +388,7 @@ class TestFullDisk:
 WRITER = """
 import sys
 from evertick.store import Batch, JobRecord
-from evertick.stores import files_fold
+from evertick.stores.files import fold as files_fold
 from evertick.stores.files import FilesStore
 from tests.stores.building import NINE, SECOND, occurrence, planned
 

@@ -12,11 +12,11 @@ from evertick.errors import GapRefused
 from evertick.model.lifecycle import FAILED, PLANNED, SKIPPED, SUCCEEDED, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.store import Batch, JobRecord, RunFilter
-from evertick.stores import memory_index
-from evertick.stores.memory import HANDFUL, MemoryStore
-from evertick.stores.memory_index import TimeIndex
-from evertick.stores.memory_lines import matches
-from evertick.stores.memory_order import place_of
+from evertick.stores.memory import MemoryStore
+from evertick.stores.memory import index as memory_index
+from evertick.stores.memory.index import TimeIndex, place_of
+from evertick.stores.memory.lines import matches
+from evertick.stores.memory.store import HANDFUL
 from tests.stores.building import EVERYTHING, NINE, SECOND, became, enter, occurrence, planned, rows
 
 JOBS = st.sampled_from(["a", "b"])

@@ -15,8 +15,9 @@ from evertick.errors import SchemaTooNew
 from evertick.model.lifecycle import RUNNING
 from evertick.model.run import Change
 from evertick.store import RunFilter
-from evertick.stores import migrations, open_store
-from evertick.stores.sql_schema import BY_END, METADATA
+from evertick.stores import open_store
+from evertick.stores.sql import migrations
+from evertick.stores.sql.schema import BY_END, METADATA
 from tests.stores.building import enter, keys, occurrence, planned
 
 SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}

@@ -16,8 +16,9 @@ import sqlalchemy as sa
 from evertick.errors import SchemaTooNew, StoreError
 from evertick.model.instant import HOUR
 from evertick.store import Batch, RunFilter
-from evertick.stores import migrations, open_store
-from evertick.stores.migrations.making import Making
+from evertick.stores import open_store
+from evertick.stores.sql import migrations
+from evertick.stores.sql.migrations.making import Making
 from tests.stores.building import NINE, asked, enter, occurrence, planned
 
 SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}

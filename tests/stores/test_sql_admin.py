@@ -13,7 +13,7 @@ from evertick.errors import EvertickError
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.store import Batch, JobRecord
 from evertick.stores import open_store
-from evertick.stores.migrations import NEWEST
+from evertick.stores.sql.migrations import NEWEST
 from tests.stores.building import NINE, TEN, asked, enter, occurrence, planned
 
 

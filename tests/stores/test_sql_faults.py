@@ -15,7 +15,7 @@ from evertick.model.lifecycle import RUNNING, SUCCEEDED
 from evertick.model.run import RunKey
 from evertick.store import Batch, JobRecord
 from evertick.stores import open_store
-from evertick.stores.sql_rows import change_row
+from evertick.stores.sql.rows import change_row
 from tests.stores.building import (
     DAY,
     ELEVEN,

@@ -10,8 +10,8 @@ from evertick.model.lifecycle import CANCELLED, FAILED, LOST, PLANNED, SKIPPED, 
 from evertick.store import Batch, RunFilter, ScheduleLine
 from evertick.stores import open_store
 from evertick.stores.memory import MemoryStore
-from evertick.stores.sql_compact import JOBS_PER_QUERY
-from evertick.stores.sql_reads import NAMES_PER_QUERY
+from evertick.stores.sql.compact import JOBS_PER_QUERY
+from evertick.stores.sql.reads import NAMES_PER_QUERY
 from tests.ledgers import new_ledger
 from tests.stores.building import DAY, ELEVEN, EVERYTHING, NINE, NOON, TEN, asked, enter, gap, occurrence, planned
 

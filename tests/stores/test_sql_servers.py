@@ -17,10 +17,11 @@ from evertick.model.ledger import Claim
 from evertick.model.lifecycle import FAILED, LOST, RUNNING, SUCCEEDED, Trigger
 from evertick.model.run import RunKey
 from evertick.store import Batch, JobRecord, RunFilter
-from evertick.stores import open_store, postgres
-from evertick.stores.mysql import refuse_old
-from evertick.stores.postgres import COPY_FROM
-from evertick.stores.sql_reads import select_open_runs, select_pages
+from evertick.stores import open_store
+from evertick.stores.sql import postgres
+from evertick.stores.sql.mysql import refuse_old
+from evertick.stores.sql.postgres import COPY_FROM
+from evertick.stores.sql.reads import select_open_runs, select_pages
 from tests.stores.building import NINE, SECOND, asked, became, enter, gap, occurrence, planned, row
 
 SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}

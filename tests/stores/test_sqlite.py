@@ -14,9 +14,10 @@ import pytest
 from evertick.errors import SettingsError, StoreCorrupt, StoreUnavailable
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.store import Batch, JobRecord
-from evertick.stores import open_store, sqlite, sqlite_backup
-from evertick.stores.sqlite import SqliteStore
-from evertick.stores.sqlite_network_drive import file_system_of
+from evertick.stores import open_store
+from evertick.stores.sql import sqlite, sqlite_backup
+from evertick.stores.sql.network_drive import file_system_of
+from evertick.stores.sql.sqlite import SqliteStore
 from tests.stores.building import DAY, HOUR, NINE, SECOND, became, enter, keys, occurrence, planned
 
 
@@ -268,7 +269,7 @@ from pathlib import Path
 from evertick.model.lifecycle import Trigger, PLANNED, SUCCEEDED
 from evertick.model.run import Change, Entry, RunKey
 from evertick.store import Batch, RunFilter
-from evertick.stores.sqlite import SqliteStore
+from evertick.stores.sql.sqlite import SqliteStore
 
 path, node, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 store = SqliteStore(path)

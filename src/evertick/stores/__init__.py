@@ -75,7 +75,7 @@ def _files(rest: str) -> Store:
 
 def _sqlite(rest: str) -> Store:
     path = _sqlite_path(rest)
-    from evertick.stores.sqlite import SqliteStore
+    from evertick.stores.sql.sqlite import SqliteStore
 
     return SqliteStore(path, force=_is_forced(rest))
 
@@ -83,7 +83,7 @@ def _sqlite(rest: str) -> Store:
 def _postgres(rest: str) -> Store:
     import psycopg  # noqa: F401  # the driver first: without it, say what to install
 
-    from evertick.stores.postgres import PostgresStore
+    from evertick.stores.sql.postgres import PostgresStore
 
     return PostgresStore(f"postgresql+psycopg:{rest}")
 
@@ -91,7 +91,7 @@ def _postgres(rest: str) -> Store:
 def _mysql(rest: str) -> Store:
     import pymysql  # noqa: F401
 
-    from evertick.stores.mysql import MysqlStore
+    from evertick.stores.sql.mysql import MysqlStore
 
     return MysqlStore(f"mysql+pymysql:{rest}")
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from evertick.errors import SchedulerLockError
 from evertick.model.instant import SECOND, Instant, from_text, to_text
-from evertick.stores.files_disk import FOLDER_MODE, write_atomically
+from evertick.stores.disk import FOLDER_MODE, write_atomically
 
 HEARTBEAT_US: Final = 10 * SECOND
 STALE_US: Final = 60 * SECOND

@@ -35,9 +35,9 @@ def migrate(place: Target, output: str) -> None:
     Example:
       evertick db migrate --store postgresql://evertick@db.example/evertick
     """
-    from evertick.stores import sql_admin
+    from evertick.stores.sql import admin
 
-    said = sql_admin.migrate(place.require_url())
+    said = admin.migrate(place.require_url())
     show(output, {"migrated": said}, lambda: show_text(said), name="migrated")
 
 
@@ -51,9 +51,9 @@ def check(place: Target, output: str) -> None:
     Example:
       evertick db check --store sqlite:///evertick.db -o json
     """
-    from evertick.stores import sql_admin
+    from evertick.stores.sql import admin
 
-    findings = sql_admin.check(place.require_url())
+    findings = admin.check(place.require_url())
     rows = [finding._asdict() for finding in findings]
     columns = (
         Column("Check", lambda row: "ok" if row["is_fine"] else "warn", "state"),
@@ -74,7 +74,7 @@ def backup(place: Target, output: str) -> None:
     Example:
       evertick db backup --store sqlite:///evertick.db
     """
-    from evertick.stores import sql_admin
+    from evertick.stores.sql import admin
 
-    copy = str(sql_admin.backup(place.require_url(), time.time_ns() // 1_000))
+    copy = str(admin.backup(place.require_url(), time.time_ns() // 1_000))
     show(output, {"file": copy}, lambda: show_text(copy), name="file")

@@ -66,9 +66,9 @@ def check_ledger(place: Target, *, is_full: bool) -> Told:
             with place.open() as store:
                 yield OK, f"{len(store.load().jobs):,} jobs are known to it"
             return
-        from evertick.stores import sql_admin
+        from evertick.stores.sql import admin
 
-        for one in sql_admin.check(place.url, is_full=is_full):
+        for one in admin.check(place.url, is_full=is_full):
             text, _, then = one.text.partition(" Next: ")
             yield (OK if one.is_fine else WARN), text.rstrip("."), then
         if not is_full:

@@ -1,0 +1,139 @@
+"""Administration of a ledger in a database: migrate, check, back up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from evertick.errors import SettingsError, StoreCorrupt, StoreUnavailable
+from evertick.model.instant import Instant, to_text
+from evertick.stores.sql import migrations, sqlite_backup
+from evertick.stores.sql.schema import JOBS, REQUESTS, RUNS
+from evertick.stores.sql.sqlite import SqliteStore
+from evertick.stores.sql.store import SqlStore
+
+_TOOLS = {"postgresql": "pg_dump", "mysql": "mariadb-dump --single-transaction, or mysqldump --single-transaction"}
+
+
+class Finding(NamedTuple):
+    is_fine: bool
+    text: str
+
+
+def migrate(url: str) -> str:
+    """Bring a ledger to this Evertick's schema, making it where there is none; answers what was done."""
+    store = _open(url)
+    try:
+        steps = store.migrate()
+        found = store.schema()
+    finally:
+        store.close()
+    done = f"took {steps} step{'s' if steps > 1 else ''}" if steps else "nothing to do"
+    return f"{store.place}: {done}; schema version {found.version}, made by Evertick {found.made_by}."
+
+
+def backup(url: str, now: Instant) -> Path:
+    """Copy a ledger that is a file; for a server, say which tool does it."""
+    kind = _kind(url)
+    if kind != "sqlite":
+        raise SettingsError(f"a {kind} server is backed up with its own tool. Use: {_TOOLS[kind]}.")
+    store = _open(url, must_exist=True)
+    assert isinstance(store, SqliteStore)
+    try:
+        made = store.backup(now, every_us=0)
+    finally:
+        store.close()
+    assert made is not None, "a backup at any age is always made"
+    return made
+
+
+def check(url: str, *, is_full: bool = True) -> list[Finding]:
+    """What there is to say about a ledger; a broken one raises, with the way out.
+
+    A file is read in full, which takes a while with a large one; otherwise its structure only.
+    """
+    store = _open(url, must_exist=True)
+    try:
+        return list(_findings(store, is_full=is_full))
+    finally:
+        store.close()
+
+
+def _findings(store: SqlStore, *, is_full: bool) -> Iterator[Finding]:
+    if isinstance(store, SqliteStore) and is_full:
+        damage = store.full_check()
+        if damage is not None:
+            raise StoreCorrupt(sqlite_backup.way_out(store.path, damage))
+        yield Finding(True, "the file passed its full integrity check")
+    elif isinstance(store, SqliteStore):
+        yield Finding(True, "the file passed its quick integrity check")
+    if isinstance(store, SqliteStore):
+        yield from _file_findings(store.path)
+    found = store.schema()
+    migrations.refuse_newer(found, store.place)
+    if found.version < migrations.NEWEST:
+        next_step = "evertick db migrate --store URL, or start Evertick"
+        yield Finding(False, f"schema version {found.version} of {migrations.NEWEST}. Next: {next_step}")
+        return
+    known = f", of which this Evertick knows {migrations.NEWEST}" if found.version > migrations.NEWEST else ""
+    yield Finding(True, f"schema version {found.version}, made by Evertick {found.made_by}{known}")
+    yield Finding(True, store.read(_counts))
+
+
+def _file_findings(path: Path) -> Iterator[Finding]:
+    status = path.stat()
+    if status.st_uid != os.geteuid():
+        yield Finding(False, f"the file belongs to user {status.st_uid}, not to you ({os.geteuid()}). Next: chown it")
+    if status.st_mode & 0o077:
+        yield Finding(False, f"others may read the file (mode {status.st_mode & 0o777:o}). Next: chmod 600 {path}")
+    known = sqlite_backup.backups(path)
+    if known:
+        yield Finding(True, f"newest backup of {to_text(known[-1][0])}: {known[-1][1]}")
+    else:
+        yield Finding(False, "there is no backup. Next: evertick db backup --store URL, or let Evertick run for a day")
+
+
+def _counts(connection: sa.Connection) -> str:
+    def count(table: sa.Table, *where: sa.ColumnElement[bool]) -> int:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*where)).scalar_one())
+
+    lines, runs, jobs = count(RUNS), count(RUNS, RUNS.c.is_open == 1), count(JOBS)
+    waiting = count(REQUESTS, REQUESTS.c.is_open == 1)
+    return f"{lines:,} lines, {runs:,} of them open; {jobs:,} jobs; {waiting:,} unanswered requests"
+
+
+def _kind(url: str) -> str:
+    scheme = url.partition(":")[0].partition("+")[0].lower()
+    kind = {"postgres": "postgresql", "mariadb": "mysql"}.get(scheme, scheme)
+    if kind not in {"sqlite", *_TOOLS}:
+        raise SettingsError(
+            f"'{scheme}:' is not a database. Write the URL of one: sqlite:///evertick.db, "
+            "postgresql://user@host/evertick or mysql://user@host/evertick."
+        )
+    return kind
+
+
+def _open(url: str, *, must_exist: bool = False) -> SqlStore:
+    """The ledger as it is, not migrated."""
+    kind, rest = _kind(url), url.partition(":")[2]
+    match kind:
+        case "sqlite":
+            parsed = sa.make_url(url)
+            path = Path(parsed.database or "")
+            if not parsed.database:
+                raise SettingsError(f"{url!r} names no file. Write: sqlite:///evertick.db")
+            if must_exist and not path.exists():
+                raise StoreUnavailable(f"there is no ledger at {path}. Next: evertick db migrate makes one.")
+            return SqliteStore(path, force=parsed.query.get("force") == "1", migrate=False)
+        case "postgresql":
+            from evertick.stores.sql.postgres import PostgresStore
+
+            return PostgresStore(f"postgresql+psycopg:{rest}", migrate=False)
+        case _:
+            from evertick.stores.sql.mysql import MysqlStore
+
+            return MysqlStore(f"mysql+pymysql:{rest}", migrate=False)

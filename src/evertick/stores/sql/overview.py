@@ -1,0 +1,92 @@
+"""How much there is of what, from the ledger in a database: counted there, and not read line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from evertick.model.lifecycle import ENDED, RunState, SkipReason, Trigger
+from evertick.model.run import LedgerRow
+from evertick.store import RunFilter, Tally
+from evertick.stores.memory.tally import merge
+from evertick.stores.sql.reads import LINE, NAMES_PER_QUERY, filtered
+from evertick.stores.sql.rows import chunks, to_line
+from evertick.stores.sql.schema import JOBS, RUNS
+
+_ENDED = sorted(state.value for state in ENDED)
+
+
+def newest(connection: sa.Connection, job_ids: Collection[str], count: int) -> Mapping[str, Sequence[LedgerRow]]:
+    found: dict[str, list[LedgerRow]] = {}
+    for some in chunks(sorted(set(job_ids)), NAMES_PER_QUERY):
+        for row in map(to_line, connection.execute(_select_newest(count), {"jobs": some})):
+            found.setdefault(row.key.job_id, []).append(row)
+    for job_id, rows in found.items():
+        # Several may be for one instant, told apart by who asked for them.
+        found[job_id] = sorted(rows, key=lambda row: (row.key.scheduled_for, row.key.origin), reverse=True)[:count]
+    return found
+
+
+@lru_cache(maxsize=64)  # putting it together takes longer than asking it of one job
+def _select_newest(count: int) -> sa.Select[Any]:
+    """For each job a look at the end of its part of the index: where the last so many begin, and all from there."""
+    runs = RUNS.alias()
+    first = (
+        sa.select(runs.c.scheduled_for)
+        .where(runs.c.job_id == JOBS.c.job_id, runs.c.state.in_(_ENDED))
+        .order_by(runs.c.scheduled_for.desc())
+        .limit(1)
+        .offset(count - 1)
+        .scalar_subquery()
+    )
+    since = RUNS.c.scheduled_for >= sa.func.coalesce(first, sa.literal_column("0"))
+    return (
+        sa.select(*LINE)
+        .join_from(JOBS, RUNS, sa.and_(RUNS.c.job_id == JOBS.c.job_id, since))
+        .where(JOBS.c.job_id.in_(sa.bindparam("jobs", expanding=True)), RUNS.c.state.in_(_ENDED))
+    )
+
+
+def tally(connection: sa.Connection, where: RunFilter, width_us: int, *, by_job: bool) -> Sequence[Tally]:
+    statement = select_tally(where, width_us, by_job=by_job)
+    named = chunks(sorted(set(where.job_ids)), NAMES_PER_QUERY)
+    by_names = [statement.where(RUNS.c.job_id.in_(some)) for some in named] if where.job_ids else [statement]
+    return merge(_to_tally(row) for one in by_names for row in connection.execute(one))
+
+
+def select_tally(where: RunFilter, width_us: int, *, by_job: bool) -> sa.Select[Any]:
+    assert where.since is not None
+    assert where.until is not None
+    cell = ((RUNS.c.scheduled_for - where.since) // sa.literal(width_us, sa.BigInteger)).label("cell")
+    kind = (cell, *((RUNS.c.job_id,) if by_job else ()), RUNS.c.state, RUNS.c.trigger_kind, RUNS.c.reason)
+    job_id = RUNS.c.job_id if by_job else sa.literal("").label("job_id")
+    statement = sa.select(
+        cell,
+        job_id,
+        RUNS.c.state,
+        RUNS.c.trigger_kind,
+        RUNS.c.reason,
+        sa.func.count(),
+        sa.func.sum(RUNS.c.occurrences),
+        sa.func.max(RUNS.c.finished_at - RUNS.c.started_at),
+        sa.func.max(RUNS.c.started_at - RUNS.c.scheduled_for),
+    )
+    return filtered(statement, where).where(RUNS.c.scheduled_for >= where.since).group_by(*kind)
+
+
+def _to_tally(row: Sequence[Any]) -> Tally:
+    cell, job_id, state, trigger, reason, lines, occurrences, longest_us, latest_us = row
+    return Tally(
+        int(cell),
+        job_id,
+        RunState(state),
+        Trigger(trigger),
+        None if reason is None else SkipReason(reason),
+        int(lines),
+        int(occurrences),
+        None if longest_us is None else int(longest_us),
+        None if latest_us is None else int(latest_us),
+    )

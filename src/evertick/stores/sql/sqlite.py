@@ -1,0 +1,214 @@
+"""A ledger in a file on this machine: the default.
+
+One connection writes, every transaction of it begun with the write lock, so that none fails for having read first;
+others read, each thread on its own, and never wait for the writer.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import event, exc, pool
+
+from evertick.errors import SettingsError, StoreCorrupt, StoreError, StoreUnavailable
+from evertick.model.instant import DAY, Instant
+from evertick.stores.sql import sqlite_backup
+from evertick.stores.sql.network_drive import network_file_system
+from evertick.stores.sql.rows import Params
+from evertick.stores.sql.statements import SQLITE
+from evertick.stores.sql.store import SqlStore, unavailable
+
+BUSY_SECONDS: Final = 30
+CHECK_STEPS: Final = 50_000
+"""Steps of SQLite's machine between two looks at whether a check is to stop."""
+FINDINGS_MAX: Final = 5
+_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class SqliteStore(SqlStore):
+    tongue = SQLITE
+
+    def __init__(self, path: Path, *, force: bool = False, check: bool = True, migrate: bool = True) -> None:
+        """Open the ledger in a file, or make it; `force` opens it on a network file system too."""
+        self.path = path.absolute()
+        _refuse_network(self.path, forced=force)
+        self._is_new = not self.path.exists()
+        _make_private(self.path)
+        super().__init__(f"sqlite:///{self.path}", _writer(self.path), _reader(self.path))
+        try:
+            if check:
+                self._refuse_emptied()
+                self.check()
+            if migrate:
+                self.migrate()
+        except BaseException:
+            self.close()
+            raise
+
+    def check(self) -> None:
+        """Raise `StoreCorrupt` unless the file is whole."""
+        with self._naming_errors(), self._reader.connect() as connection:
+            found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        if found != "ok":
+            raise self._corrupt(str(found))
+
+    def full_check(self, is_stopping: Callable[[], bool] = lambda: False) -> str | None:
+        """What a full reading finds wrong, indexes that disagree with their tables included; None: nothing.
+
+        It has a connection of its own that cannot write, and may take minutes. `InterruptedError` when told to stop.
+        """
+        address = f"file:{quote(str(self.path))}?mode=ro"
+        try:
+            with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
+                connection.set_progress_handler(is_stopping, CHECK_STEPS)
+                found = [str(line) for (line,) in connection.execute(f"PRAGMA integrity_check({FINDINGS_MAX})")]
+        except sqlite3.DatabaseError as error:
+            if _code(error) in _DAMAGED:
+                return str(error)
+            if _code(error) == sqlite3.SQLITE_INTERRUPT:
+                raise InterruptedError from None
+            raise StoreUnavailable(f"{self.path} cannot be checked: {error}.") from error
+        return None if found == ["ok"] else "; ".join(found)
+
+    def _refuse_emptied(self) -> None:
+        """A file cut to nothing would pass for a new one; its backups or its write-ahead log say that it is not."""
+        if self._is_new or self.path.stat().st_size:
+            return
+        log = self.path.with_name(self.path.name + "-wal")
+        if log.exists() and log.stat().st_size:
+            # SQLite would delete the log. It writes none before the file itself has its first page.
+            raise self._corrupt(f"it is empty, and its write-ahead log {log.name} is not")
+        if sqlite_backup.backups(self.path):
+            raise self._corrupt("it is empty, and has backups")
+
+    def backup(self, now: Instant, keep_days: int = sqlite_backup.KEEP_DAYS, every_us: int = DAY) -> Path | None:
+        """Copy the ledger beside itself unless that was done within a day; answers where to."""
+        try:
+            return sqlite_backup.backup(self.path, now, keep_days, every_us)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreUnavailable(f"the backup of {self.path} failed: {error}. The ledger itself goes on.") from error
+
+    def _corrupt(self, reason: str) -> StoreCorrupt:
+        return StoreCorrupt(sqlite_backup.way_out(self.path, reason))
+
+    def _insert(self, connection: sa.Connection, rows: Sequence[Params]) -> None:
+        connection.exec_driver_sql(self._sql.insert_entry, list(rows))
+
+    def _update(self, connection: sa.Connection, rows: Sequence[Params]) -> int:
+        return self._many(connection, self._sql.change, [(*row, row[2]) for row in rows])
+
+    def _lock_gaps(self, connection: sa.Connection, exclusive: bool) -> None:
+        """The transaction holds the write lock of the whole file."""
+
+    def _now(self, connection: sa.Connection, now: Instant) -> Instant:  # noqa: ARG002
+        return now
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sa.Connection]:
+        with self._reader.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.exec_driver_sql("ROLLBACK")
+
+    @contextmanager
+    def _migration_lock(self) -> Iterator[sa.Connection]:
+        with self._writer.begin() as connection:
+            yield connection
+
+    def _named(self, error: Exception) -> StoreError | None:
+        cause = error.orig if isinstance(error, exc.DBAPIError) else error
+        if isinstance(cause, sqlite3.DatabaseError) and _code(cause) in _DAMAGED:
+            return self._corrupt(str(cause))
+        if isinstance(cause, sqlite3.OperationalError):
+            return unavailable(self.place, error, "see whether its disk has room and can be written")
+        return None
+
+    def _is_deadlock(self, error: Exception) -> bool:  # noqa: ARG002
+        return False  # there is one writer
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The primary code: the extended ones carry more above it."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # No transaction begins by itself; the engine says when, and how.
+    connection = sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    try:
+        with closing(connection.cursor()) as cursor:
+            _use_wal(cursor)
+            # NORMAL would take back acknowledged commits on a power cut, and an occurrence would run twice.
+            cursor.execute("PRAGMA synchronous = FULL")
+            cursor.execute("PRAGMA cache_size = -32000")
+            cursor.execute("PRAGMA journal_size_limit = 67108864")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _use_wal(cursor: sqlite3.Cursor) -> None:
+    """Switch a new file to write-ahead logging. SQLite does not wait by itself when two processes do so at once."""
+    give_up_at = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_at:
+                raise
+        time.sleep(0.01)
+
+
+def _writer(path: Path) -> sa.Engine:
+    engine = sa.create_engine(
+        "sqlite://", creator=lambda: _connect(path), poolclass=pool.QueuePool, pool_size=1, max_overflow=0
+    )
+    event.listen(engine, "begin", _begin_immediate)
+    return engine
+
+
+def _begin_immediate(connection: sa.Connection) -> None:
+    # A transaction that reads and then writes fails at once when another wrote between; this one waits its turn.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _reader(path: Path) -> sa.Engine:
+    def connect() -> sqlite3.Connection:
+        connection = _connect(path)
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    return sa.create_engine("sqlite://", creator=connect, poolclass=pool.QueuePool, pool_size=4, max_overflow=60)
+
+
+def _make_private(path: Path) -> None:
+    """Only its owner reads a ledger: parameters and error texts may hold secrets."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise StoreUnavailable(f"the ledger {path} cannot be opened: {error.strerror}.") from error
+
+
+def _refuse_network(path: Path, *, forced: bool) -> None:
+    kind = None if forced else network_file_system(path)
+    if kind is not None:
+        raise SettingsError(
+            f"{path} lies on a network file system ({kind}), where locks are not to be trusted and two nodes could "
+            "destroy the ledger. Put it on a local disk, use PostgreSQL or MySQL, or add ?force=1 to the URL."
+        )

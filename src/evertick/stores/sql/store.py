@@ -1,0 +1,321 @@
+"""A ledger in a database: what the three of them have in common.
+
+Every write is one transaction, run again as a whole when the database breaks a deadlock. Statements on the hot path go
+to the driver as text with a list of rows; SQLAlchemy keeps the connections, names the errors and writes the filters.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Final, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from evertick.errors import EvertickError, Fenced, GapRefused, StoreError, StoreUnavailable
+from evertick.model.instant import Instant
+from evertick.model.ledger import bucket_lease
+from evertick.model.run import Change, Entry, LedgerRow, RunKey
+from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot, Tally
+from evertick.stores.sql import compact, migrations, overview, reads
+from evertick.stores.sql.changes import apply_changes
+from evertick.stores.sql.entries import Entered, enter_all, is_stretch
+from evertick.stores.sql.leases import find_runs_without_slot, take_leases
+from evertick.stores.sql.rows import Params, entry_row, job_row, key_row, request_row, storable
+from evertick.stores.sql.statements import Dialect, Statements
+
+T = TypeVar("T")
+
+TRIES: Final = 8
+"""How often a transaction is run when the database breaks deadlocks by ending it."""
+SHARES: Final = 16
+"""Rows per counter, so that nodes that write at once rarely meet."""
+
+
+class SqlStore(ABC):
+    tongue: ClassVar[Dialect]
+    conflict_errors: ClassVar[tuple[type[Exception], ...]] = (exc.IntegrityError,)
+    """What an insert raises that meets a row; the driver's own where a statement bypasses SQLAlchemy."""
+
+    def __init__(self, place: str, writer: sa.Engine, reader: sa.Engine) -> None:
+        self.place = place
+        """Where the ledger is, without its password."""
+        self._writer = writer
+        self._reader = reader
+        self._sql = Statements(self.tongue)
+        self._share = secrets.randbelow(SHARES)
+
+    # Scheduling
+
+    def load(self, buckets: Collection[int] | None = None) -> Snapshot:
+        with self._naming_errors(), self._snapshot() as connection:
+            return reads.load(connection, buckets)
+
+    def commit(self, batch: Batch) -> Committed:
+        return self._write(lambda connection: self._commit(connection, batch))
+
+    def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
+        return self._write(lambda connection: self._record(connection, changes)) if changes else frozenset()
+
+    def claim(self, buckets: Collection[int] | None, limit: int) -> Sequence[Request]:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return reads.claim(connection, buckets, limit)
+
+    def lease(self, names: Collection[str], holder: str, ttl_us: int, now: Instant) -> Sequence[Lease]:
+        def take(connection: sa.Connection) -> Sequence[Lease]:
+            return take_leases(connection, self._sql, names, holder, ttl_us, lambda: self._now(connection, now))
+
+        return self._write(take)
+
+    # Reading, for people
+
+    def query(self, where: RunFilter, after: RunKey | None = None, limit: int = 100) -> Page:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return reads.query(connection, where, after, limit)
+
+    def schedules(self, job_ids: Collection[str] | None = None) -> Sequence[ScheduleLine]:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return reads.schedules(connection, job_ids)
+
+    def definition(self, job_id: str, digest: str) -> str | None:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return reads.definition(connection, job_id, digest)
+
+    def requests(self, ids: Collection[str]) -> Sequence[Request]:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return reads.requests(connection, ids)
+
+    def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return overview.newest(connection, job_ids, count)
+
+    def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return overview.tally(connection, where, width_us, by_job=by_job)
+
+    def counters(self) -> Mapping[str, int]:
+        with self._naming_errors(), self._reader.connect() as connection:
+            return reads.counters(connection)
+
+    # Keeping house
+
+    def compact(self, before: Mapping[str, Instant], default_before: Instant | None, limit: int) -> int:
+        return self._write(lambda connection: compact.compact(connection, self._sql, before, default_before, limit))
+
+    def migrate(self) -> int:
+        """Bring the database to this Evertick's schema; answers how many steps that took."""
+        found = self.schema()
+        migrations.refuse_newer(found, self.place)
+        if found.version >= migrations.NEWEST:
+            return 0  # every start but the first waits for nobody
+        with self._naming_errors(), self._migration_lock() as connection:
+            if migrations.is_breaking(found.version) and (alive := self._live_nodes(connection)):
+                raise StoreError(
+                    f"{self.place} has schema version {found.version}, and what Evertick needs now cannot be shared "
+                    f"with the nodes that use it: {', '.join(alive)}. Stop them all, then start this one."
+                )
+            return migrations.upgrade(connection, self.place)
+
+    def schema(self) -> migrations.Schema:
+        """What the database says of its tables."""
+        with self._naming_errors(), self._reader.connect() as connection:
+            return migrations.read_schema(connection)
+
+    def read(self, look: Callable[[sa.Connection], T]) -> T:
+        """Look at the tables themselves, for those who look after the database."""
+        with self._naming_errors(), self._reader.connect() as connection:
+            return look(connection)
+
+    def close(self) -> None:
+        self._writer.dispose()
+        self._reader.dispose()
+
+    # What the databases do differently
+
+    @abstractmethod
+    def _insert(self, connection: sa.Connection, rows: Sequence[Params]) -> None:
+        """Insert rows of `ENTRY_COLUMNS`; a duplicate raises the driver's or SQLAlchemy's integrity error."""
+
+    @abstractmethod
+    def _update(self, connection: sa.Connection, rows: Sequence[Params]) -> int:
+        """Apply rows of `CHANGE_COLUMNS` where the guard allows it; answers how many were."""
+
+    @abstractmethod
+    def _lock_gaps(self, connection: sa.Connection, exclusive: bool) -> None:
+        """Keep gaps from being entered beside entries: a line cannot conflict with a gap through a unique key."""
+
+    @abstractmethod
+    def _now(self, connection: sa.Connection, now: Instant) -> Instant:
+        """The time that leases are judged by."""
+
+    @abstractmethod
+    def _snapshot(self) -> AbstractContextManager[sa.Connection]:
+        """A connection whose statements all see the same state."""
+
+    @abstractmethod
+    def _migration_lock(self) -> AbstractContextManager[sa.Connection]:
+        """A connection that writes while no other node migrates."""
+
+    def _live_nodes(self, connection: sa.Connection) -> Sequence[str]:  # noqa: ARG002 - a file has one at a time
+        """The nodes that share the ledger at this moment."""
+        return ()
+
+    @abstractmethod
+    def _named(self, error: Exception) -> StoreError | None:
+        """What an error of the driver means; None where it is a fault of ours."""
+
+    @abstractmethod
+    def _is_deadlock(self, error: Exception) -> bool:
+        """Whether the database ended the transaction for the sake of another, so that it may be run again."""
+
+    def _announce_requests(self, connection: sa.Connection) -> None:  # noqa: B027 - not all can
+        """Tell whoever waits that there are requests."""
+
+    # The parts of a commit
+
+    def _commit(self, connection: sa.Connection, batch: Batch) -> Committed:
+        sql = self._sql
+        self._check_epochs(connection, batch.epochs)
+        self._many(connection, sql.withdraw, sorted(map(key_row, batch.withdrawn)))
+        entered = self._enter(connection, batch.entries, batch.by)
+        crowded, outranked = find_runs_without_slot(connection, sql, batch.claims)
+        changes = batch.changes
+        if entered.refused or crowded:
+            changes = [change for change in changes if change.key not in entered.refused | crowded]
+        recorded = apply_changes(connection, sql, changes, self._update)
+        self._many(connection, sql.upsert_job, [job_row(job) for job in batch.jobs])
+        self._many(connection, sql.rewind, [(watermark, job_id) for job_id, watermark in batch.rewinds.items()])
+        self._many(connection, sql.upsert_floor, sorted(batch.floors.items()))
+        lines = [(line.job_id, line.since, storable(line.specs)) for line in batch.schedules]
+        self._many(connection, sql.upsert_schedule, lines)
+        told = [(line.job_id, line.digest, line.since, storable(line.text)) for line in batch.definitions]
+        self._many(connection, sql.upsert_definition, told)
+        self._many(connection, sql.insert_request, [request_row(request) for request in batch.requests])
+        answers = [(storable(answer), request_id) for request_id, answer in batch.answers.items()]
+        self._many(connection, sql.answer, answers)
+        if batch.requests:
+            self._announce_requests(connection)
+        self._count(connection, entered.counts() + recorded.ended)
+        return Committed(frozenset(entered.refused), crowded, recorded.overruled, outranked)
+
+    def _check_epochs(self, connection: sa.Connection, epochs: Mapping[int, int]) -> None:
+        """Hold the leases as they are until the transaction ends, so that nobody takes one over meanwhile."""
+        if not epochs:
+            return
+        names = sorted(map(bucket_lease, epochs))
+        statement = self._sql.lease_rows(len(names), self.tongue.share_lock)
+        held = {row[0]: row[2] for row in connection.exec_driver_sql(statement, tuple(names))}
+        lost = sorted(bucket for bucket, epoch in epochs.items() if held.get(bucket_lease(bucket), 0) != epoch)
+        if lost:
+            raise Fenced(tuple(lost))
+
+    def _enter(self, connection: sa.Connection, entries: Sequence[Entry], by: str) -> Entered:
+        if not entries:
+            return Entered()
+        self._lock_gaps(connection, exclusive=any(map(is_stretch, entries)))
+
+        def insert(connection: sa.Connection, new: Sequence[Entry]) -> bool:
+            rows = [entry_row(entry, by) for entry in new]
+            rows.sort(key=_primary_key)
+            gaps = [
+                (entry.key.job_id, entry.through, entry.key.scheduled_for, entry.key.origin)
+                for entry in new
+                if is_stretch(entry)
+            ]
+            attempt = connection.begin_nested()
+            try:
+                self._insert(connection, rows)
+            except self.conflict_errors:
+                attempt.rollback()
+                return False
+            attempt.commit()
+            self._many(connection, self._sql.insert_gap, gaps)
+            return True
+
+        entered = enter_all(connection, self._sql, entries, by, insert)
+        gaps = frozenset(entry.key for entry in entries if is_stretch(entry) and entry.key in entered.refused)
+        if gaps:
+            raise GapRefused(gaps)
+        return entered
+
+    def _record(self, connection: sa.Connection, changes: Sequence[Change]) -> frozenset[RunKey]:
+        recorded = apply_changes(connection, self._sql, changes, self._update)
+        self._count(connection, recorded.ended)
+        return recorded.refused
+
+    def _count(self, connection: sa.Connection, counted: Counter[str]) -> None:
+        """Last in a transaction, so that others who count wait only for its commit."""
+        rows = [(name, self._share, value) for name, value in sorted(counted.items()) if value]
+        self._many(connection, self._sql.add_to_counter, rows)
+
+    def _many(self, connection: sa.Connection, statement: str, rows: Sequence[Params]) -> int:
+        if not rows:
+            return 0
+        return connection.exec_driver_sql(statement, list(rows)).rowcount
+
+    # Transactions and errors
+
+    def _write(self, work: Callable[[sa.Connection], T]) -> T:
+        with self._naming_errors():
+            for attempt in range(1, TRIES):
+                try:
+                    return self._write_once(work)
+                except Exception as error:
+                    if not self._is_deadlock(error):
+                        raise
+                time.sleep(random.uniform(0, 0.01 * attempt))  # so that the two do not meet again
+            return self._write_once(work)
+
+    def _write_once(self, work: Callable[[sa.Connection], T]) -> T:
+        with self._writer.connect() as connection:
+            try:
+                with connection.begin():
+                    return work(connection)
+            except self._driver_errors():
+                # SQLAlchemy did not see this error: the state of the connection is unknown.
+                connection.invalidate()
+                raise
+
+    def _driver_errors(self) -> tuple[type[Exception], ...]:
+        """Errors of the driver that reach us without SQLAlchemy's wrapping."""
+        error: Any = getattr(self._writer.dialect.loaded_dbapi, "Error", None)
+        return (error,) if error is not None else ()
+
+    def _naming_errors(self) -> _NamingErrors:
+        return _NamingErrors(self)
+
+
+class _NamingErrors:
+    """Turns errors of the driver into errors of the store."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, EvertickError) or not isinstance(error, Exception):
+            return
+        named = self._store._named(error)
+        if named is not None:
+            raise named from error
+
+
+def unavailable(place: str, error: Exception, look: str) -> StoreUnavailable:
+    """`look` says where whoever reads it should look first."""
+    reason = " ".join(str(getattr(error, "orig", None) or error).split())
+    return StoreUnavailable(
+        f"the ledger at {place} did not answer: {reason.rstrip('.?')}. Next: {look}; "
+        "what was asked may be asked again. A scheduler goes on asking by itself."
+    )
+
+
+def _primary_key(row: Params) -> Params:
+    return row[:3]
