@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import evertick
+from evertick import errors
 
 
 @pytest.mark.parametrize("name", evertick.__all__)
@@ -31,6 +33,14 @@ def test_the_names_for_type_checkers_are_the_public_names():
     }
     assert {name for _module, name in shown} == set(evertick.__all__)
     assert all(getattr(evertick, name) is getattr(sys.modules[str(module)], name) for module, name in shown)
+
+
+def test_the_public_errors_are_those_of_the_tree():
+    kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
+    drawn = re.findall(r"^    [│├└─ ]*([A-Z]\w+)", errors.__doc__ or "", re.M)
+    assert sorted(drawn) == sorted(kinds)
+    public = {name for name in evertick.__all__ if getattr(evertick, name).__module__ == errors.__name__}
+    assert public == kinds
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -234,12 +234,12 @@ may pass by themselves.
 
 {table}
 
-`DefinitionError` carries `file`, `line`, `column`, `field`, `reason` and `hint`; `NotFound` carries `suggestions`, the
-nearest names. The exit codes are those of the [command line](exit-codes.md). All public ones can be imported from
-`evertick`.
+`DefinitionError` carries `file`, `line`, `column`, `field`, `reason` and `hint`; `InvalidArgument` carries `field`,
+`reason` and `hint`; `NotFound` carries `suggestions`, the nearest names. The exit codes are those of the
+[command line](exit-codes.md). Import them from `evertick`.
 
-Three others belong to the [library](../library.md): `TimeoutError` when what was waited for has not ended in time (it
-goes on), `ValueError` for a datetime without a zone, and `StopRequested` inside a function that is asked to end.
+Two others belong to the [library](../library.md): `TimeoutError` when what was waited for has not ended in time (it
+goes on), and `StopRequested` inside a function that is asked to end.
 """
 
 

@@ -1,9 +1,10 @@
 """What can go wrong, split by whose fault it is.
 
     EvertickError
-    ├── DefinitionError        the user's: a job file or an argument is wrong; carries file, line, column, field
+    ├── DefinitionError        the user's: the definition of a job is wrong; carries file, line, column, field
     │   ├── CronError          ... in a cron expression
     │   └── DurationError      ... in a duration
+    ├── InvalidArgument        the user's: an argument, an option or a query parameter is wrong; carries field
     ├── SettingsError          the user's: a setting is wrong
     ├── NotFound               the user's: no such job, run or occurrence
     ├── Conflict               the user's: it cannot be done in this state
@@ -66,6 +67,19 @@ class CronError(DefinitionError):
 
 class DurationError(DefinitionError):
     """A duration that cannot be read."""
+
+
+class InvalidArgument(EvertickError):
+    """An argument of a call, an option of a command or a parameter of a request is wrong; `field` names it."""
+
+    def __init__(self, reason: str, *, hint: str | None = None, field: str | None = None) -> None:
+        super().__init__(reason, hint, field)
+        self.reason = reason
+        self.hint = hint
+        self.field = field
+
+    def __str__(self) -> str:
+        return f"{self.reason} {self.hint}" if self.hint else self.reason
 
 
 class SettingsError(EvertickError):

@@ -116,6 +116,7 @@ def test_a_mistake_ends_with_2_and_names_the_nearest(arguments, words):
     ("error", "code"),
     [
         pytest.param(errors.DefinitionError("x"), 2, id="a definition"),
+        pytest.param(errors.InvalidArgument("x"), 2, id="an argument"),
         pytest.param(errors.CronError("x"), 2, id="a cron expression"),
         pytest.param(errors.SettingsError("x"), 2, id="a setting"),
         pytest.param(errors.NotFound("x"), 3, id="nothing of that name"),

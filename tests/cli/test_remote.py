@@ -101,7 +101,7 @@ def test_a_question_carries_the_token_and_what_is_asked_for(server, desk):
 def test_a_name_never_leads_to_another_path(server, desk):
     desk.job("../../x?y#z")
     assert server.asked[0].path == "/api/v1/jobs/..%2F..%2Fx%3Fy%23z"
-    with pytest.raises(errors.DefinitionError):
+    with pytest.raises(errors.InvalidArgument):
         desk.job("..")
 
 
@@ -125,13 +125,13 @@ def test_a_connection_that_was_closed_meanwhile_is_made_again(server, desk):
 @pytest.mark.parametrize(
     ("status", "kind", "code"),
     [
-        pytest.param(400, errors.DefinitionError, 2, id="a bad request"),
+        pytest.param(400, errors.InvalidArgument, 2, id="a bad request"),
         pytest.param(401, errors.AccessDenied, 4, id="an unknown token"),
         pytest.param(403, errors.AccessDenied, 4, id="too small a role"),
         pytest.param(404, errors.NotFound, 3, id="no such thing"),
         pytest.param(409, errors.Conflict, 6, id="a conflict"),
         pytest.param(421, errors.SettingsError, 2, id="another name than its own"),
-        pytest.param(422, errors.DefinitionError, 2, id="a parameter that is wrong"),
+        pytest.param(422, errors.InvalidArgument, 2, id="a parameter that is wrong"),
         pytest.param(429, errors.ServerUnavailable, 5, id="too often"),
         pytest.param(500, errors.ServerUnavailable, 5, id="a fault of the server"),
         pytest.param(503, errors.ServerUnavailable, 5, id="a server that is busy"),
@@ -142,6 +142,20 @@ def test_a_refusal_has_its_error_and_its_exit_code(server, desk, status, kind, c
     with pytest.raises(kind, match="because") as raised:
         desk.nodes()
     assert exit_code(raised.value) == code
+
+
+@pytest.mark.parametrize(
+    ("told", "kind"),
+    [
+        pytest.param({"field": "limit"}, errors.InvalidArgument, id="a parameter"),
+        pytest.param({"field": "limit", "file": "jobs/report.yaml"}, errors.DefinitionError, id="a definition"),
+    ],
+)
+def test_a_wrong_definition_and_a_wrong_argument_are_told_apart(server, desk, told, kind):
+    server.will(422, {"status": 422, "detail": "because", **told}, "application/problem+json")
+    with pytest.raises(kind, match="because") as raised:
+        desk.nodes()
+    assert raised.value.field == "limit"
 
 
 @pytest.mark.parametrize(

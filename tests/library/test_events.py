@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from evertick import DefinitionError, Scheduler
+from evertick import InvalidArgument, Scheduler
 from evertick.library.events import KEPT, NAMES, Event, Listeners, event_of
 from evertick.loop.effects import Log
 from evertick.model.instant import SECOND, to_datetime
@@ -199,5 +199,5 @@ def test_a_listener_may_stop_the_scheduler(scheduler):
 
 
 def test_an_event_that_is_not_there_is_refused_with_the_nearest(scheduler):
-    with pytest.raises(DefinitionError, match="Did you mean 'execution:error'"):
+    with pytest.raises(InvalidArgument, match="Did you mean 'execution:error'"):
         scheduler.on("execution:eror", print)

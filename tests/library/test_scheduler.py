@@ -15,6 +15,7 @@ import pytest
 from evertick import (
     Conflict,
     DefinitionError,
+    InvalidArgument,
     NotFound,
     RunContext,
     Scheduler,
@@ -347,9 +348,9 @@ def test_triggering_answers_how_the_run_ended(scheduler):
             assert failed.detail.startswith("OSError: attempt 1 (")
             with pytest.raises(NotFound, match="Did you mean 'add'"):
                 await scheduler.trigger_now("ad")
-            with pytest.raises(DefinitionError, match="not a whole number"):
+            with pytest.raises(InvalidArgument, match="not a whole number"):
                 await scheduler.trigger_now("add", {"one": "many"})
-            with pytest.raises(DefinitionError, match="has no default"):
+            with pytest.raises(InvalidArgument, match="has no default"):
                 await scheduler.trigger_now("add")
 
     run(main)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evertick.errors import InvalidArgument
 from evertick.model.instant import (
     DAY,
     HOUR,
@@ -89,7 +90,7 @@ def test_a_text_in_another_form_is_the_same_instant(text):
 
 
 def test_a_moment_without_a_zone_is_refused_with_what_to_do():
-    with pytest.raises(ValueError, match=r"without a zone.*Add tzinfo"):
+    with pytest.raises(InvalidArgument, match=r"without a zone.*Add tzinfo"):
         from_datetime(datetime(2026, 3, 2, 9))  # noqa: DTZ001
 
 

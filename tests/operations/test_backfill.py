@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.model.instant import MINUTE
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, SKIPPED, SUCCEEDED, SkipReason, Trigger
@@ -87,10 +87,10 @@ def test_candidates_are_exactly_the_occurrences_of_the_half_open_window(start_mi
     ("text", "start", "end", "kind", "words"),
     [
         pytest.param(
-            "schedule: '0 * * * *'\ncommand: x\n", 2, 2, DefinitionError, "ends before it begins", id="an empty window"
+            "schedule: '0 * * * *'\ncommand: x\n", 2, 2, InvalidArgument, "ends before it begins", id="an empty window"
         ),
         pytest.param("command: x\n", 0, 2, Conflict, "has no schedule", id="a job without a schedule"),
-        pytest.param("schedule: {every: 1s}\ncommand: x\n", 0, 3, DefinitionError, "10,800 times", id="too many"),
+        pytest.param("schedule: {every: 1s}\ncommand: x\n", 0, 3, InvalidArgument, "10,800 times", id="too many"),
     ],
 )
 def test_a_backfill_that_makes_no_sense_is_refused(store, text, start, end, kind, words):
@@ -111,7 +111,7 @@ def test_the_rule_of_a_backfill(text, overlap):
 
 @pytest.mark.parametrize("text", ["skip", "parallel", "parallel()", "parallel(0)", "parallel(x)", "parallel(³)", ""])
 def test_a_rule_that_would_drop_runs_or_means_nothing_is_refused(text):
-    with pytest.raises(DefinitionError, match=r"Write wait, or parallel\(3\)"):
+    with pytest.raises(InvalidArgument, match=r"Write wait, or parallel\(3\)"):
         read_overlap(text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evertick.definitions.source import Folder
-from evertick.errors import DefinitionError, NotFound
+from evertick.errors import InvalidArgument, NotFound
 from evertick.model.instant import to_text
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import CANCELLED, RUNNING, SUCCEEDED, Trigger
@@ -105,5 +105,5 @@ def test_a_job_without_backfills_has_none_and_a_stranger_is_none(store, make):
     assert make(job()).backfills("etl") == []
     with pytest.raises(NotFound):
         make(job(TEXT, "other")).backfills("nobody")
-    with pytest.raises(DefinitionError):
+    with pytest.raises(InvalidArgument):
         make(job()).backfills("etl", 0)

@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from evertick.definitions.source import Folder
-from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.executors.logs import LogChunk, LogFile
 from evertick.model.instant import DAY, MINUTE, SECOND, to_text
 from evertick.model.ledger import Batch
@@ -107,11 +107,11 @@ def test_the_last_runs_of_a_job_come_with_it_when_asked_for(desk):
 
 
 def test_an_unknown_word_is_refused_with_those_there_are(desk):
-    with pytest.raises(DefinitionError, match=r"'sleepy' is no status.*idle"):
+    with pytest.raises(InvalidArgument, match=r"'sleepy' is no status.*idle"):
         desk.list_jobs(states=["sleepy"])
-    with pytest.raises(DefinitionError, match=r"'done' is no state.*succeeded"):
+    with pytest.raises(InvalidArgument, match=r"'done' is no state.*succeeded"):
         desk.list_runs(states=["done"])
-    with pytest.raises(DefinitionError, match="limit is 0"):
+    with pytest.raises(InvalidArgument, match="limit is 0"):
         desk.list_runs(limit=0)
 
 
@@ -229,7 +229,7 @@ def test_a_day_of_23_hours_is_one_day(store, make):
     ("start", "end"), [("2026-03-02", "2026-03-01"), ("2020-01-01", "2026-03-01"), ("soon", "2026-03-01")]
 )
 def test_days_that_are_none_are_refused(desk, start, end):
-    with pytest.raises(DefinitionError):
+    with pytest.raises(InvalidArgument):
         desk.calendar("etl", start, end)
 
 
@@ -277,7 +277,7 @@ def test_a_run_tells_what_can_be_done(make, desk):
     assert {"can_cancel": False, "can_retry": True, "lateness_seconds": 1.0, "logs": []}.items() <= ended.items()
     with pytest.raises(NotFound, match="etl@2026-03-02T04"):
         desk.run("etl@2026-03-02T09:00:00Z")
-    with pytest.raises(DefinitionError, match="not the id of a run"):
+    with pytest.raises(InvalidArgument, match="not the id of a run"):
         desk.run("etl@yesterday")
 
 
@@ -484,9 +484,9 @@ def test_a_backfill_is_previewed_asked_for_followed_and_cancelled(desk, store):
 
 def test_parameters_are_checked_before_anything_is_asked(make, store, desk):
     asking = make(job(TEXT + "params: {FORMAT: {default: csv, enum: [csv, json]}}\n"))
-    with pytest.raises(DefinitionError, match="FORMAT"):
+    with pytest.raises(InvalidArgument, match="FORMAT"):
         asking.trigger("etl", {"FORMAT": "xml"}, request_id=next(IDS))
-    with pytest.raises(DefinitionError, match="'scheduler' is no trigger"):
+    with pytest.raises(InvalidArgument, match="'scheduler' is no trigger"):
         asking.trigger("etl", trigger=str(Trigger.SCHEDULER), request_id=next(IDS))
     assert not store.claim(None, 10)
 

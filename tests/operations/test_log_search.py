@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.definitions.source import Folder
-from evertick.errors import DefinitionError
+from evertick.errors import InvalidArgument
 from evertick.executors.logs import LogChunk, LogFile
 from evertick.model.instant import MINUTE
 from evertick.operations.local import LocalOperations
@@ -89,5 +89,5 @@ def test_a_log_is_searched_as_a_whole(desk):
     assert (found["items"][0]["line"], found["total"], found["searched_bytes"] == found["size"]) == (777, 1, True)
     hit = found["items"][0]["offset"]
     assert desk.read_log(RUN, 1, "main", hit, 8)["text"] == "line 777"
-    with pytest.raises(DefinitionError):
+    with pytest.raises(InvalidArgument):
         desk.search_log(RUN, 1, "main", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evertick.errors import DefinitionError, NotFound
+from evertick.errors import InvalidArgument, NotFound
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.lifecycle import FAILED, SKIPPED, SkipReason, Trigger
 from evertick.operations.run_reference import find_referenced
@@ -78,7 +78,7 @@ def test_none_is_said_to_be_none(filled, text):
     "text", ["etl@x", "etl@2026-02-3", "etl@2026-03-02T9", "@2026-03-02", "etl@2026-03-02 01", "etl@٢٠٢٦"]
 )
 def test_what_no_id_begins_with_is_a_slip(filled, text):
-    with pytest.raises(DefinitionError, match="is not the id of a run"):
+    with pytest.raises(InvalidArgument, match="is not the id of a run"):
         found(filled, text)
 
 

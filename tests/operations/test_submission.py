@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.loop.messages import TriggerJob
 from evertick.model.facts import Parent
 from evertick.model.instant import MINUTE
@@ -106,7 +106,7 @@ def test_a_run_is_found_by_its_id(store):
 
 @pytest.mark.parametrize("text", ["etl", "@2026-03-02T02:00:00Z", "etl@", "etl@noon", "etl@2026-03-02T02:00:00"])
 def test_what_is_no_id_of_a_run_is_refused(text):
-    with pytest.raises(DefinitionError, match="is not the id of a run"):
+    with pytest.raises(InvalidArgument, match="is not the id of a run"):
         read_run_id(text)
 
 
@@ -135,7 +135,7 @@ def test_nodes_that_gave_a_sign_of_life_are_seen_until_their_lease_is_over(store
     ],
 )
 def test_a_parameter_that_the_job_does_not_take_is_refused(given, words):
-    with pytest.raises(DefinitionError, match=words):
+    with pytest.raises(InvalidArgument, match=words):
         params_text(job(PARAMS), given)
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from evertick.errors import Conflict, DefinitionError, NotFound, SettingsError
+from evertick.errors import Conflict, InvalidArgument, NotFound, SettingsError
 from evertick.model.instant import HOUR
 from evertick.operations.tokens import Role, Tokens, read_role
 from tests.operations.ledger import MIDNIGHT
@@ -43,7 +43,7 @@ def test_a_token_ends_when_its_time_comes(tokens, clock):
     assert tokens.check(text)
     clock[0] += HOUR
     assert tokens.check(text) is None
-    with pytest.raises(DefinitionError, match="expired already"):
+    with pytest.raises(InvalidArgument, match="expired already"):
         tokens.create("late", Role.VIEWER, expires_at=MIDNIGHT)
 
 
@@ -65,7 +65,7 @@ def test_two_cannot_have_one_name_and_what_is_not_there_is_not_revoked(tokens):
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 65, "-a", "a/b"])
 def test_a_name_is_a_plain_one(tokens, name):
-    with pytest.raises(DefinitionError, match="no name for a token"):
+    with pytest.raises(InvalidArgument, match="no name for a token"):
         tokens.create(name, Role.VIEWER)
 
 
@@ -107,5 +107,5 @@ def test_a_file_that_others_may_read_or_nobody_can_is_refused(tokens, tmp_path):
 def test_roles_are_in_order_and_read_by_name():
     assert Role.VIEWER < Role.OPERATOR < Role.EDITOR < Role.ADMIN
     assert [read_role(str(role)) for role in Role] == list(Role)
-    with pytest.raises(DefinitionError, match="viewer, operator, editor, admin"):
+    with pytest.raises(InvalidArgument, match="viewer, operator, editor, admin"):
         read_role("root")

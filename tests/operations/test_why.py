@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evertick.errors import DefinitionError, NotFound
+from evertick.errors import InvalidArgument, NotFound
 from evertick.model.bucket import bucket_of
 from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import MILLISECOND, MINUTE, SECOND
@@ -263,7 +263,7 @@ def test_a_job_that_is_not_there_names_the_nearest(store):
 @pytest.mark.parametrize("when", ["yesterday", "25:00", "0001-01-01T00:00"])
 def test_what_is_no_time_is_refused(store, when):
     fill(store, watermark=1)
-    with pytest.raises(DefinitionError):
+    with pytest.raises(InvalidArgument):
         ask(store, when)
 
 

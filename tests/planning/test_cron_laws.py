@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evertick.errors import CronError
+from evertick.errors import CronError, InvalidArgument
 from evertick.planning.cron import Cron
 from evertick.planning.zones import HORIZON, offset_intervals
 from tests.planning.cron_oracles import DAY, DISTINCT_ZONES, HOUR, SlowCron, random_expression, slow_fires
@@ -207,7 +207,7 @@ class TestBounds:
         cron = Cron.parse("* * * * *")
         naive = datetime(2026, 1, 1)  # noqa: DTZ001
         for ask in (cron.next_after, lambda at: cron.upcoming(at, 1), lambda at: cron.between(at, at)):
-            with pytest.raises(ValueError, match="Add tzinfo"):
+            with pytest.raises(InvalidArgument, match="Add tzinfo"):
                 ask(naive)
 
     def test_an_empty_or_backward_stretch_has_no_fires(self):

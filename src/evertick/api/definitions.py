@@ -21,7 +21,7 @@ from evertick.definitions.fields.identity import job_id_of
 from evertick.definitions.one_offs import past_one_offs
 from evertick.definitions.parser import parse_definition
 from evertick.definitions.source import read_source
-from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.errors import Conflict, DefinitionError, InvalidArgument, NotFound
 from evertick.model.job import Job
 from evertick.operations.shapes import problem_data
 from evertick.operations.tokens import Role
@@ -73,7 +73,9 @@ def import_definitions(body: ImportBody, kind: Annotated[Literal["crontab", "dag
     from evertick.settings import is_zone
 
     if body.timezone is not None and not is_zone(body.timezone):
-        raise DefinitionError(f"'{body.timezone}' is not a time zone.", hint="Write an IANA name: Europe/Berlin.")
+        raise InvalidArgument(
+            f"'{body.timezone}' is not a time zone.", hint="Write an IANA name: Europe/Berlin.", field="timezone"
+        )
     read: Any = {"crontab": read_crontab, "dagu": read_dagu, "xxl-job": read_xxl_job}[kind]
     found = read(_clean(body.text), kind, timezone=body.timezone)
     return {
@@ -128,7 +130,7 @@ def _writable(at: AppState) -> FilePath:
 def _file_of(at: AppState, job: str, folder: FilePath) -> str:
     """The name of the file, made here: what somebody sends never becomes a path."""
     if job_id_of(job) != job or not job:
-        raise DefinitionError(f"'{job}' is no id of a job.", hint=f"Write it as '{job_id_of(job) or 'report'}'.")
+        raise InvalidArgument(f"'{job}' is no id of a job.", hint=f"Write it as '{job_id_of(job) or 'report'}'.")
     known = at.operations.jobs.get(job)
     if known is None or known.file is None:
         return f"{job}.yaml"

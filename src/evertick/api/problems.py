@@ -19,6 +19,7 @@ from evertick.errors import (
     DefinitionError,
     EvertickError,
     ExecutorUnavailable,
+    InvalidArgument,
     NotFound,
     SchedulerLockError,
     SettingsError,
@@ -36,6 +37,7 @@ STATUSES: tuple[tuple[type[EvertickError], int], ...] = (
     (Conflict, 409),
     (SchedulerLockError, 409),
     (DefinitionError, 422),
+    (InvalidArgument, 422),
     (ExecutorUnavailable, 503),
     (AuditUnavailable, 503),
     (StoreUnavailable, 503),
@@ -58,11 +60,11 @@ def status_of(error: EvertickError) -> int:
 def of_error(error: EvertickError) -> Response:
     """One of our own errors, with the fields it carries."""
     more: dict[str, Any] = {}
-    if isinstance(error, DefinitionError):
+    if isinstance(error, (DefinitionError, InvalidArgument)):
         more = {
             name: value
             for name in ("field", "hint", "file", "line", "column")
-            if (value := getattr(error, name)) is not None
+            if (value := getattr(error, name, None)) is not None
         }
     elif isinstance(error, NotFound) and error.suggestions:
         more = {"suggestions": list(error.suggestions)}

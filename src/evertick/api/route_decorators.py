@@ -18,7 +18,7 @@ from starlette.responses import Response
 from evertick.api.app_state import AppState, Caller
 from evertick.api.auth import OPEN
 from evertick.api.path_parts import PART
-from evertick.errors import DefinitionError
+from evertick.errors import InvalidArgument
 from evertick.model.ids import digest
 from evertick.operations.context import Shared
 from evertick.operations.tokens import Role
@@ -66,7 +66,7 @@ async def no_strangers(request: Request) -> None:
     known = {field.alias for field in route.dependant.query_params}
     strangers = sorted(set(request.query_params) - known)
     if strangers:
-        raise DefinitionError(
+        raise InvalidArgument(
             f"there is no parameter {strangers[0]!r} here.",
             hint=f"There are: {', '.join(sorted(known))}." if known else "There are none.",
             field=strangers[0],

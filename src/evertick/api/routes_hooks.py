@@ -21,7 +21,7 @@ from evertick.api.auth import too_often
 from evertick.api.problems import problem
 from evertick.api.route_decorators import At, JobId, RequestId, Routes
 from evertick.api.sessions import is_same
-from evertick.errors import DefinitionError, SettingsError
+from evertick.errors import InvalidArgument, SettingsError
 from evertick.model.ids import digest
 from evertick.model.instant import SECOND
 from evertick.model.plain_json import parse_json
@@ -104,12 +104,12 @@ def _params(body: bytes) -> dict[str, str]:
     try:
         data = parse_json(body)
     except ValueError:
-        raise DefinitionError("the body is not JSON.", hint='Send {"params": {"NAME": "value"}}, or nothing.') from None
+        raise InvalidArgument("the body is not JSON.", hint='Send {"params": {"NAME": "value"}}, or nothing.') from None
     given = data.get("params", {}) if isinstance(data, dict) else {}
     if (
         not isinstance(given, dict)
         or len(given) > PARAMS_MAX
         or not all(isinstance(one, str) for one in given.values())
     ):
-        raise DefinitionError("'params' is not a table of texts.", hint='Send {"params": {"NAME": "value"}}.')
+        raise InvalidArgument("'params' is not a table of texts.", hint='Send {"params": {"NAME": "value"}}.')
     return given

@@ -15,6 +15,7 @@ from evertick.errors import (
     Conflict,
     DefinitionError,
     EvertickError,
+    InvalidArgument,
     NotFound,
     ServerUnavailable,
     SettingsError,
@@ -28,12 +29,12 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,500}")
 
 # Whatever else a server may answer, it is the server's trouble.
 _ERRORS: Final[Mapping[int, type[EvertickError]]] = {
-    400: DefinitionError,
+    400: InvalidArgument,
     404: NotFound,
     409: Conflict,
-    413: DefinitionError,
+    413: InvalidArgument,
     421: SettingsError,
-    422: DefinitionError,
+    422: InvalidArgument,
 }
 
 
@@ -168,9 +169,17 @@ def _answer(url: str, status: int, kind: str, text: bytes) -> Any:
     if status in (401, 403):
         raise AccessDenied(detail or f"the server {url} does not let you in.", is_known=status == 403)
     # Only an Evertick knows whether there is such a job; anything else is at the wrong address.
-    kind_of = _ERRORS.get(status) if isinstance(data, dict) else None
-    if kind_of is not None:
-        raise kind_of(detail or f"the server {url} answers {status}.")
+    if isinstance(data, dict) and status in _ERRORS:
+        raise _error_of(status, detail or f"the server {url} answers {status}.", data)
     if 300 <= status < 400 or not is_json:
         raise ServerUnavailable(f"what answers at {url} is no Evertick (status {status}). Next: check the address.")
     raise ServerUnavailable(f"the server {url} is in trouble: {detail or status}")
+
+
+def _error_of(status: int, reason: str, data: Mapping[str, Any]) -> EvertickError:
+    kind = _ERRORS[status]
+    if kind is not InvalidArgument:
+        return kind(reason)
+    # Only what is wrong with the definition of a job has a file.
+    found: type[DefinitionError | InvalidArgument] = DefinitionError if "file" in data else InvalidArgument
+    return found(reason, field=data.get("field"))

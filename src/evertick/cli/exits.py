@@ -10,6 +10,7 @@ from evertick.errors import (
     DefinitionError,
     EvertickError,
     ExecutorUnavailable,
+    InvalidArgument,
     NotFound,
     SchedulerLockError,
     ServerUnavailable,
@@ -36,6 +37,7 @@ MEANINGS: Final[dict[int, tuple[str, str]]] = {
 # The first kind that fits decides.
 EXIT_CODES: Final = (
     (DefinitionError, USAGE),
+    (InvalidArgument, USAGE),
     (SettingsError, USAGE),
     (NotFound, NOT_FOUND),
     (AccessDenied, AUTH),

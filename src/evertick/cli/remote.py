@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from evertick.cli.connection import Http
-from evertick.errors import DefinitionError, EvertickError, ServerUnavailable, SettingsError
+from evertick.errors import EvertickError, InvalidArgument, ServerUnavailable, SettingsError
 
 Data = dict[str, Any]
 
@@ -278,5 +278,5 @@ class RemoteOperations:
 def _part(name: str) -> str:
     """A name as one part of a path: nothing in it leads elsewhere."""
     if name in ("", ".", ".."):
-        raise DefinitionError(f"'{name}' is no name that can be asked for.")
+        raise InvalidArgument(f"'{name}' is no name that can be asked for.")
     return quote(name, safe="", errors="surrogateescape")

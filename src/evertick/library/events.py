@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from evertick.dispatch.facts import Fact
-from evertick.errors import DefinitionError
+from evertick.errors import InvalidArgument
 from evertick.loop.effects import Log
 from evertick.model.instant import SECOND, Instant, to_datetime, to_text
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, RETRYING, RUNNING, SKIPPED, SUCCEEDED, TIMED_OUT
@@ -175,7 +175,7 @@ def _check(name: str) -> None:
     if name not in (*NAMES, EVERY):
         near = get_close_matches(name, NAMES, n=1, cutoff=0.5)
         hint = f"Did you mean '{near[0]}'?" if near else f"It is one of: {', '.join(NAMES)}, or '*' for all."
-        raise DefinitionError(f"there is no event '{name}'.", hint=hint)
+        raise InvalidArgument(f"there is no event '{name}'.", hint=hint)
 
 
 class _Listener:

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TypeAlias
 
+from evertick.errors import InvalidArgument
+
 Instant: TypeAlias = int
 """Microseconds since the epoch, UTC."""
 
@@ -31,7 +33,7 @@ def to_datetime(instant: Instant) -> datetime:
 def from_datetime(moment: datetime) -> Instant:
     """The instant of an aware datetime; a naive one is refused, because its zone would be a guess."""
     if moment.tzinfo is None:
-        raise ValueError(f"a datetime without a zone is not an instant: {moment!r}. Add tzinfo, for example UTC.")
+        raise InvalidArgument(f"a datetime without a zone is not an instant: {moment!r}. Add tzinfo, for example UTC.")
     return (moment - _EPOCH) // _MICROSECOND
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.model.bucket import bucket_of
 from evertick.model.ids import origin_of
 from evertick.model.instant import Instant
@@ -53,7 +53,7 @@ def plan_backfill(
     """
     record = find_record(store, job_id, jobs)
     if start >= end:
-        raise DefinitionError(
+        raise InvalidArgument(
             "the backfill ends before it begins, or as it does.", hint="Its end is a later time, and not included."
         )
     schedules = compile_all(specs_of(store, job_id, jobs))
@@ -63,7 +63,7 @@ def plan_backfill(
         )
     count = count_of(schedules, start - 1, end - 1)
     if count > BACKFILL_MAX:
-        raise DefinitionError(
+        raise InvalidArgument(
             f"the job is due {count:,} times in that window; one backfill takes {BACKFILL_MAX:,}.",
             hint="Split it into several.",
         )
@@ -120,7 +120,7 @@ def read_overlap(text: str) -> Overlap:
     number = text.removeprefix("parallel(").removesuffix(")")
     if text == f"parallel({number})" and number.isascii() and number.isdigit() and 1 <= int(number) <= 1_000:
         return Overlap(OverlapKind.PARALLEL, int(number))
-    raise DefinitionError(f"a backfill cannot overlap as '{text}'.", hint="Write wait, or parallel(3).")
+    raise InvalidArgument(f"a backfill cannot overlap as '{text}'.", hint="Write wait, or parallel(3).")
 
 
 @dataclass(frozen=True, slots=True)

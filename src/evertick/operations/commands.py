@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.model.instant import DAY, to_text
 from evertick.model.ledger import Request, RequestKind
 from evertick.model.lifecycle import TERMINAL, Trigger
@@ -120,7 +120,7 @@ class Commands(Context):
         """Run past occurrences, from a time up to another; `rate` is the least number of seconds between two starts."""
         self.require(job_id)
         if not 0 <= rate <= RATE_MAX:
-            raise DefinitionError(f"the rate is {rate:g} s.", hint=f"Write 0 to {RATE_MAX:,.0f}.", field="rate")
+            raise InvalidArgument(f"the rate is {rate:g} s.", hint=f"Write 0 to {RATE_MAX:,.0f}.", field="rate")
         rule, zone = read_overlap(overlap), self.zone(job_id)
         known = None if preview else self._known(request_id)
         if known is not None:
@@ -128,7 +128,7 @@ class Commands(Context):
         schedules = compile_all(self.specs(job_id))
         first, last = (read_moment(text, zone, schedules) for text in (start, end))
         if last - first > BACKFILL_US:
-            raise DefinitionError("the window of the backfill is longer than ten years.", hint="Split it into several.")
+            raise InvalidArgument("the window of the backfill is longer than ten years.", hint="Split it into several.")
         found = plan_backfill(self.store, job_id, self.jobs, first, last, self.now(), only_missing=only_missing)
         chosen = [one.at for one in found if one.is_chosen]
         told: Data = {

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 from evertick.definitions.source import Folder
-from evertick.errors import DefinitionError
+from evertick.errors import InvalidArgument
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import MILLISECOND, Instant, from_datetime
 from evertick.model.job import Job
@@ -282,5 +282,5 @@ def _zone(job: Job | None) -> str:
 def bounded(what: str, value: int, least: int, most: int) -> int:
     """A number that somebody gave, unless it is out of bounds."""
     if not least <= value <= most:
-        raise DefinitionError(f"{what} is {value:,}.", hint=f"Write a number from {least:,} to {most:,}.", field=what)
+        raise InvalidArgument(f"{what} is {value:,}.", hint=f"Write a number from {least:,} to {most:,}.", field=what)
     return value

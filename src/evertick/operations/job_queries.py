@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import quantiles
 
-from evertick.errors import DefinitionError, NotFound
+from evertick.errors import InvalidArgument, NotFound
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import DAY, SECOND, Instant, to_text
 from evertick.model.job import Job
@@ -185,7 +185,7 @@ class JobQueries(Context):
         if "@" not in target and (at is not None or self.is_job(target)):
             return why_data(why(self.store, target, at, self.jobs, self.now()))
         if at is not None:
-            raise DefinitionError("the id of a run names its time already.", hint="Leave the second one out.")
+            raise InvalidArgument("the id of a run names its time already.", hint="Leave the second one out.")
         return self.why_run(target)
 
     def why_run(self, reference: str) -> Data:
@@ -297,7 +297,7 @@ def _instant_of(reference: str) -> RunKey | None:
     """The occurrence that a whole id names; None: it is not one."""
     try:
         return read_run_id(reference)
-    except DefinitionError:
+    except InvalidArgument:
         return None
 
 
@@ -313,7 +313,7 @@ def percentiles(values: Sequence[float]) -> dict[str, float | None]:
 def word_of(what: str, word: str, known: Sequence[str]) -> str:
     """A word that somebody wrote, if it is one of those there are."""
     if word not in known:
-        raise DefinitionError(f"'{word}' is no {what}.", hint=f"It is one of {', '.join(map(str, known))}.", field=what)
+        raise InvalidArgument(f"'{word}' is no {what}.", hint=f"It is one of {', '.join(map(str, known))}.", field=what)
     return word
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 
-from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.model.attempts import AttemptRecord, read_attempts
 from evertick.model.definition import definition_text
 from evertick.model.lifecycle import RETRYING, TERMINAL, WAITING, RunState, SkipReason, Trigger
@@ -189,7 +189,7 @@ class RunQueries(Context):
     def search_log(self, run_id: str, attempt: int, step: str, text: str, *, here_only: bool = False) -> Data:
         """The lines of a log that hold a text, whatever its case; of a very long log only those of its first part."""
         if not text or "\n" in text:
-            raise DefinitionError("a log is searched for a part of a line.", hint="Write some letters.", field="text")
+            raise InvalidArgument("a log is searched for a part of a line.", hint="Write some letters.", field="text")
         run_id = self.find_run(run_id).key.run_id
         size = self._log_size(run_id, attempt, step, here_only=here_only)
         found = search_lines(self._pieces(run_id, attempt, step, SEARCHED_MAX, here_only=here_only), text)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 
-from evertick.errors import DefinitionError, NotFound
+from evertick.errors import InvalidArgument, NotFound
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import SECOND, Instant, from_datetime
 from evertick.model.job import Job
@@ -34,7 +34,7 @@ def find_referenced(store: Store, text: str, jobs: Mapping[str, Job], now: Insta
         return _of_job(store, text, jobs, now)
     try:
         row = find_run(store, read_run_id(text))
-    except DefinitionError:
+    except InvalidArgument:
         if _span_of(text) is None:
             raise  # no id begins so
         row = None

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any
 
-from evertick.errors import Conflict, DefinitionError, NotFound
+from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
@@ -104,7 +104,7 @@ def read_run_id(text: str) -> RunKey:
                 return key
         except (ValueError, OverflowError):
             pass
-    raise DefinitionError(
+    raise InvalidArgument(
         f"'{text}' is not the id of a run.", hint="Write it as 'evertick history' shows it: job@2026-03-02T09:00:00Z."
     )
 
@@ -133,7 +133,7 @@ def lines_at(store: Store, job_id: str, at: Instant) -> Sequence[LedgerRow]:
 def params_text(job: Job | None, given: Mapping[str, str]) -> str:
     """Parameters for a run as JSON, once each is known to be one that the job takes."""
     if RESUME in given:
-        raise DefinitionError(f"the parameter '{RESUME}' is set by Evertick itself.", field=RESUME)
+        raise InvalidArgument(f"the parameter '{RESUME}' is set by Evertick itself.", field=RESUME)
     if job is not None:
         _check_params(job, given)
     return json.dumps(dict(given)) if given else ""
@@ -147,13 +147,13 @@ def _check_params(job: Job, given: Mapping[str, str]) -> None:
                 continue  # it is in EVERTICK_RUN_PARAMS, for a job that reads that
             near = get_close_matches(name, declared, n=1, cutoff=0.5)
             hint = f"Did you mean '{near[0]}'?" if near else f"It takes: {', '.join(declared)}."
-            raise DefinitionError(f"job '{job.id}' has no parameter '{name}'.", hint=hint, field=name)
+            raise InvalidArgument(f"job '{job.id}' has no parameter '{name}'.", hint=hint, field=name)
         problem = problem_with(declared[name], value)
         if problem is not None:
-            raise DefinitionError(f"the parameter '{name}' of job '{job.id}' {problem}.", field=name)
+            raise InvalidArgument(f"the parameter '{name}' of job '{job.id}' {problem}.", field=name)
     for name, param in declared.items():
         if param.default is None and name not in given:
-            raise DefinitionError(
+            raise InvalidArgument(
                 f"the parameter '{name}' of job '{job.id}' has no default.",
                 hint=f"Give it: --param {name}=VALUE.",
                 field=name,

@@ -9,7 +9,7 @@ from itertools import islice, pairwise, takewhile
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from evertick.errors import DefinitionError
+from evertick.errors import DefinitionError, InvalidArgument
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_datetime, to_datetime, to_text
 from evertick.model.job import Job
 from evertick.model.lifecycle import SKIPPED, SkipReason
@@ -138,13 +138,13 @@ class TimeQueries(Context):
         if job_id is not None:
             self.require(job_id)
         name = zone or self.zone(job_id)
-        find_zone(name)
+        _check_zone(name)
         now = self.now()
         today = to_datetime(now).astimezone(ZoneInfo(name)).date()
         first = _read_date(start) if start else today - timedelta(days=364)
         last = _read_date(end) if end else today + timedelta(days=28)
         if not 0 <= (last - first).days <= DAYS_MAX:
-            raise DefinitionError(
+            raise InvalidArgument(
                 f"from {first} to {last} is no stretch of days.", hint=f"Write up to {DAYS_MAX} days, in order."
             )
         days = _days(first, last, name)
@@ -262,13 +262,20 @@ def _specs_of(job: Job) -> dict[str, Any]:
     return {"start": job.schedules, "stop": job.stops, "restart": job.restarts}
 
 
+def _check_zone(name: str) -> None:
+    try:
+        find_zone(name)
+    except DefinitionError as error:
+        raise InvalidArgument(error.reason, hint=error.hint, field="timezone") from None
+
+
 def _read_date(text: str) -> date:
     try:
         found = date.fromisoformat(text[:10])
     except ValueError:
-        raise DefinitionError(f"'{text}' is not a date.", hint="Write for example 2026-03-02.") from None
+        raise InvalidArgument(f"'{text}' is not a date.", hint="Write for example 2026-03-02.") from None
     if not 1971 <= found.year < 2200:
-        raise DefinitionError(f"'{text}' is out of range.", hint="Write a year from 1971 to 2199.")
+        raise InvalidArgument(f"'{text}' is out of range.", hint="Write a year from 1971 to 2199.")
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from evertick.errors import DefinitionError
+from evertick.errors import InvalidArgument
 from evertick.model.duration import format_duration
 from evertick.model.instant import MILLISECOND, SECOND, Instant, from_datetime, to_datetime
 from evertick.planning.schedules import Schedule
@@ -59,11 +59,11 @@ def read_moment(text: str, zone: str, schedules: tuple[Schedule, ...] = ()) -> I
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise DefinitionError(
+        raise InvalidArgument(
             f"'{text}' is not a time.", hint="Write for example 2026-03-02T03:00, or with an offset: 2026-03-02T02:00Z."
         ) from None
     if not 1970 < moment.year < 2200:
-        raise DefinitionError(f"'{text}' is out of range.", hint="Write a year from 1971 to 2199.")
+        raise InvalidArgument(f"'{text}' is out of range.", hint="Write a year from 1971 to 2199.")
     if moment.tzinfo is not None:
         return from_datetime(moment)
     passes = [from_datetime(moment.replace(tzinfo=ZoneInfo(zone), fold=fold)) for fold in (0, 1)]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from evertick.errors import DefinitionError
+from evertick.errors import InvalidArgument
 from evertick.model.instant import DAY, Instant, to_text
 from evertick.model.lifecycle import ACTIVE, JobStatus, RunState
 from evertick.model.run import LedgerRow
@@ -58,7 +58,7 @@ class TimelineQueries(JobQueries):
         assert since is not None
         assert until is not None
         if since >= until:
-            raise DefinitionError(f"the timeline from {start} to {end} has no length.", hint="Write the earlier first.")
+            raise InvalidArgument(f"the timeline from {start} to {end} has no length.", hint="Write the earlier first.")
         wanted, view = frozenset(word_of("status", word, list(JobStatus)) for word in states), self.view()
         # Pages that look at the same time ask for the same stretch of it.
         asked = ("timeline", since, until, offset, limit, search, frozenset(tags), wanted, cells)

@@ -13,7 +13,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from evertick.errors import Conflict, DefinitionError, NotFound, SettingsError
+from evertick.errors import Conflict, InvalidArgument, NotFound, SettingsError
 from evertick.model.instant import Instant, from_text, to_text
 from evertick.operations.context import now_by_the_clock
 from evertick.operations.private_file import locked, read_private, write_private
@@ -45,7 +45,7 @@ class Role(IntEnum):
 def read_role(text: str) -> Role:
     names = [str(role) for role in Role]
     if text not in names:
-        raise DefinitionError(f"'{text}' is no role.", hint=f"It is one of {', '.join(names)}.", field="role")
+        raise InvalidArgument(f"'{text}' is no role.", hint=f"It is one of {', '.join(names)}.", field="role")
     return Role[text.upper()]
 
 
@@ -83,11 +83,11 @@ class Tokens:
     def create(self, name: str, role: Role, *, by: str = "", expires_at: Instant | None = None) -> tuple[Token, str]:
         """A new token, and its text, which nobody can show again."""
         if not _NAME.fullmatch(name):
-            raise DefinitionError(
+            raise InvalidArgument(
                 f"'{name}' is no name for a token.", hint="Write up to 64 letters, digits, '.', '_', '@' and '-'."
             )
         if expires_at is not None and expires_at <= self._now():
-            raise DefinitionError("the token would have expired already.", hint="Write a time to come.")
+            raise InvalidArgument("the token would have expired already.", hint="Write a time to come.")
         with locked(self._path):
             tokens = self._read()
             if any(one.name == name for one in tokens.values()):

@@ -14,7 +14,7 @@ from math import floor
 from typing import Any, NoReturn
 from zoneinfo import ZoneInfo
 
-from evertick.errors import CronError, DefinitionError
+from evertick.errors import CronError, DefinitionError, InvalidArgument
 from evertick.planning.cron_field import clip
 from evertick.planning.cron_grammar import Expression, read_expression
 from evertick.planning.cron_notes import DstNote, notes_between
@@ -247,4 +247,4 @@ def _whole_second(moment: datetime) -> int:
 
 
 def _refuse_naive(moment: datetime) -> NoReturn:
-    raise ValueError(f"a datetime without a zone is not an instant: {moment!r}. Add tzinfo, for example UTC.")
+    raise InvalidArgument(f"a datetime without a zone is not an instant: {moment!r}. Add tzinfo, for example UTC.")
