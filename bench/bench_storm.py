@@ -171,7 +171,7 @@ def _evertick(size: int, seconds: int, folder: str, *, quick: bool) -> dict[str,
 
 def verified(url: str) -> None:
     """A figure for a ledger that lost something would be worth nothing."""
-    from evertick.operations import verify
+    from evertick.operations.verification import verify
     from evertick.stores import open_store
 
     store = open_store(url)

@@ -46,8 +46,8 @@ library      errors model settings planning loop definitions store stores execut
              operations wiring service
 web          errors model settings operations
 api          hardening errors model settings definitions store stores executors dispatch operations wiring web
-cli          hardening errors model settings planning routing loop definitions operations wiring service once api \
-             stores executors
+cli          hardening errors model settings planning routing loop definitions store operations wiring service once \
+             api stores executors
 testing      errors model settings planning routing loop definitions store stores executor executors dispatch operations
 evertick     errors model settings planning definitions store executor operations service library
 __main__     cli

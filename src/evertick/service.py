@@ -55,7 +55,7 @@ from evertick.model.instant import DAY, MILLISECOND, SECOND
 from evertick.model.job import Job
 from evertick.model.ledger import NODE_PREFIX, bucket_lease
 from evertick.model.run import RunKey
-from evertick.operations import forwarded_reports, messages_of
+from evertick.operations.submission import forwarded_reports, messages_of
 from evertick.settings import Settings
 from evertick.settings.parts import STATE_FOLDER
 from evertick.settings.state_pointer import FleetPlace, note_place

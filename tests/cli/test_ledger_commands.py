@@ -16,7 +16,7 @@ from evertick.model.instant import HOUR
 from evertick.model.ledger import Batch, DefinitionLine, RequestKind
 from evertick.model.lifecycle import LAUNCHING, Trigger
 from evertick.model.run import Change, RunKey
-from evertick.operations import message_of
+from evertick.operations.requests import message_of
 from evertick.settings import Settings
 from evertick.stores import open_store
 from tests.cli.desk import NOW, code_of, failed_run, hour, requests_in, run

@@ -27,7 +27,8 @@ from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, Instant
 from evertick.model.schedule import specs_from_text
-from evertick.operations import message_of, submit
+from evertick.operations.requests import message_of
+from evertick.operations.submission import submit
 from evertick.planning.schedules import compile_all, occurrences
 from evertick.store import RunFilter, Store
 from evertick.testing.disk_executor import DiskExecutor

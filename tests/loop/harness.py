@@ -53,7 +53,7 @@ from evertick.model.lifecycle import OPEN, SUCCEEDED, RunState, Trigger
 from evertick.model.policy import Missed, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.model.schedule import CronSpec, ScheduleSpec
-from evertick.operations import forwarded_reports
+from evertick.operations.submission import forwarded_reports
 from evertick.store import RunFilter
 from evertick.stores.memory import MemoryStore
 from tests.loop.executor import Act, ScriptedExecutor

@@ -12,7 +12,7 @@ from evertick.model.facts import read_facts
 from evertick.model.instant import MINUTE, SECOND, to_text
 from evertick.model.ledger import RequestKind
 from evertick.model.lifecycle import FAILED
-from evertick.operations import message_of
+from evertick.operations.requests import message_of
 from tests.loop.harness import WAIT, Act, World, at, job, world
 
 SHORT = re.compile(r"[A-Za-z0-9@:.~_-]{1,59}")

@@ -26,7 +26,7 @@ from evertick.model.lifecycle import CANCELLED, FAILED, PLANNED, SKIPPED, SUCCEE
 from evertick.model.policy import Overlap, OverlapKind
 from evertick.model.run import Change, Entry, RunKey
 from evertick.model.schedule import EverySpec
-from evertick.operations import message_of
+from evertick.operations.requests import message_of
 from tests.loop.harness import Act, World, at, job, retries, world
 
 MINUTELY = EverySpec(MINUTE)

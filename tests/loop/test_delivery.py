@@ -62,7 +62,7 @@ from evertick.model.policy import Missed
 from evertick.model.routing import FLEET, Routing, Strategy
 from evertick.model.run import RunKey
 from evertick.model.schedule import CronSpec
-from evertick.operations import message_of
+from evertick.operations.requests import message_of
 from tests.loop.executor import Act
 from tests.loop.harness import WAIT, World, at, job, retries
 

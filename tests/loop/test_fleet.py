@@ -19,7 +19,7 @@ from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED, RunState
 from evertick.model.policy import OnExecutorLost
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
-from evertick.operations import message_of
+from evertick.operations.requests import message_of
 from tests.loop.executor import Act
 from tests.loop.harness import FOREVER, World, at, catching_up, job, retries, world
 

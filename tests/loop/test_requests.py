@@ -18,7 +18,8 @@ from evertick.model.ledger import Batch, Request, RequestKind
 from evertick.model.lifecycle import FAILED, Trigger
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
-from evertick.operations import answer_to, message_of, resume_request, submit
+from evertick.operations.requests import message_of, resume_request
+from evertick.operations.submission import answer_to, submit
 from tests.loop.harness import FOREVER, SKIP, WAIT, Act, at, clock_of, job, parallel, retries, world
 
 MINUTELY = EverySpec(MINUTE)

@@ -30,7 +30,7 @@ from evertick.model.run import RunKey
 from evertick.model.steps import StepRecord, steps_text
 from evertick.model.subrun import SubRunEnd, old_sub_run_key, sub_run_key
 from evertick.model.work import Step, SubJob, Work
-from evertick.operations import message_of
+from evertick.operations.requests import message_of
 from tests.loop.executor import Act
 from tests.loop.harness import FOREVER, World, at, job, world
 

@@ -11,8 +11,9 @@ from evertick.model.instant import MINUTE
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, SKIPPED, SUCCEEDED, SkipReason, Trigger
 from evertick.model.policy import Overlap, OverlapKind
-from evertick.operations import backfill_request, cancel_backfill, find_backfill, plan_backfill, progress_of, submit
-from evertick.operations.backfill import read_overlap
+from evertick.operations.backfill import cancel_backfill, find_backfill, plan_backfill, progress_of, read_overlap
+from evertick.operations.requests import backfill_request
+from evertick.operations.submission import submit
 from evertick.planning.schedules import compile_all, occurrences
 from evertick.stores.memory import MemoryStore
 from tests.operations.ledger import at, entry, fill, job, key, ran

@@ -13,9 +13,9 @@ from evertick.model.ledger import NODE_PREFIX, STOPPED_PREFIX, RunsHeld, nodes_f
 from evertick.model.lifecycle import LOST, RETRYING, RUNNING
 from evertick.model.loss import LossReason
 from evertick.model.policy import OnExecutorLost
-from evertick.operations import why
 from evertick.operations.data import run_data
 from evertick.operations.local import LocalOperations
+from evertick.operations.reasons import why
 from evertick.store import RunFilter
 from tests.loop.harness import at as clock
 from tests.loop.test_fleet import taken_over

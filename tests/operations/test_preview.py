@@ -7,8 +7,8 @@ import pytest
 from evertick.model.ledger import JobRecord
 from evertick.model.lifecycle import WAITING, SkipReason
 from evertick.model.policy import Missed
-from evertick.operations import explain, fires_until, preview_catchup
-from evertick.operations.rules import overlap_words
+from evertick.operations.preview import fires_until, preview_catchup
+from evertick.operations.rules import explain, overlap_words
 from evertick.store import RunFilter
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key
 

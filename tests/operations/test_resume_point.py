@@ -12,7 +12,8 @@ from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED, RunState, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.steps import StepRecord, digest_of, steps_text
 from evertick.model.work import Command, Step, Work
-from evertick.operations import message_of, retry_request, run_data
+from evertick.operations.data import run_data
+from evertick.operations.requests import message_of, retry_request
 
 KEY = RunKey("etl", 1_000_000)
 FETCH = Step("fetch", Command(("fetch",)), output="DATA")

@@ -8,7 +8,7 @@ from evertick.model.bucket import bucket_of
 from evertick.model.instant import MINUTE
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, SKIPPED, WAITING, JobStatus, SkipReason
-from evertick.operations import standing_of
+from evertick.operations.jobs import standing_of
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
 

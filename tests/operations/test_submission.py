@@ -12,18 +12,16 @@ from evertick.model.facts import Parent
 from evertick.model.instant import MINUTE
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import SUCCEEDED, Trigger
-from evertick.operations import (
+from evertick.operations.requests import message_of, retry_request, trigger_request
+from evertick.operations.submission import (
     answer_to,
     find_record,
     live_nodes,
-    message_of,
     messages_of,
     params_text,
     read_run_id,
     require_run,
-    retry_request,
     submit,
-    trigger_request,
 )
 from tests.operations.ledger import at, entry, fill, job, key, ran
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evertick.model.instant import HOUR, MILLISECOND, MINUTE, SECOND
-from evertick.operations import span_text
+from evertick.operations.time_text import span_text
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import MILLISECOND, MINUTE, SECOND
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, LAUNCHING, RETRYING, RUNNING, SKIPPED, WAITING, SkipReason, Trigger
-from evertick.operations import read_run_id, why
+from evertick.operations.reasons import why
+from evertick.operations.submission import read_run_id
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
 CATCHING_UP = TEXT + "catchupWindow: 6h\n"

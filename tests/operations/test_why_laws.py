@@ -11,7 +11,8 @@ from evertick.model.instant import HOUR, MINUTE
 from evertick.model.lifecycle import SKIPPED
 from evertick.model.policy import Missed, Policy
 from evertick.model.run import RunKey
-from evertick.operations import verify, why
+from evertick.operations.reasons import why
+from evertick.operations.verification import verify
 from evertick.planning.planner import JobView, plan
 from evertick.planning.schedules import compile_all, occurrences
 from evertick.stores.memory import MemoryStore

@@ -14,8 +14,9 @@ from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.ledger import RequestKind
 from evertick.model.member import Member
 from evertick.model.routing import FLEET, Routing
-from evertick.operations import message_of, why
 from evertick.operations.data import run_data
+from evertick.operations.reasons import why
+from evertick.operations.requests import message_of
 from tests.loop.harness import FOREVER, WAIT, Act, World, at, catching_up, job, world
 
 NINE = "2026-03-02T09:00:00Z"

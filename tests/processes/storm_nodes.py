@@ -23,7 +23,7 @@ from evertick.model.facts import read_facts
 from evertick.model.ledger import Batch, RequestKind
 from evertick.model.lifecycle import OPEN, SUCCEEDED
 from evertick.model.run import LedgerRow
-from evertick.operations import trigger_request
+from evertick.operations.requests import trigger_request
 from evertick.service import open_store
 from tests.fleet.cable import Cable
 from tests.fleet.yard import Yard, children_of, wait_for

@@ -25,7 +25,7 @@ from evertick.model.instant import HOUR, SECOND, Instant, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import bucket_lease
 from evertick.model.run import RunKey
-from evertick.operations import forwarded_reports
+from evertick.operations.submission import forwarded_reports
 from evertick.planning.verify import Report, verify_ledger
 from evertick.stores.memory import MemoryStore
 

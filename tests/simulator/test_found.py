@@ -36,7 +36,7 @@ from evertick.model.lifecycle import FAILED, LAUNCHING, PLANNED, SKIPPED, SUCCEE
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import AtSpec, EverySpec
-from evertick.operations import message_of
+from evertick.operations.requests import message_of
 from tests.simulator.desk import NINE, Desk
 
 WAIT = Overlap(OverlapKind.WAIT)

@@ -35,6 +35,6 @@ def state_text(row: Row) -> str:
 
 
 def took_text(row: Row) -> str:
-    from evertick.operations import span_text
+    from evertick.operations.time_text import span_text
 
     return "" if row["duration_seconds"] is None else span_text(max(round(row["duration_seconds"] * 1_000_000), 0))

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from evertick.cli.remote import FolderServer
     from evertick.definitions.source import Folder
     from evertick.model.job import Job
-    from evertick.operations import Store
     from evertick.operations.local import Live, LocalOperations
     from evertick.operations.run_logs import RunLogs
     from evertick.settings import Settings
+    from evertick.store import Store
 
 LEDGER = "ledger.db"
 UNREADABLE_NEXT = "call the command as that user or as root, or ask its server with --server and a token"
@@ -153,7 +153,7 @@ class Target:
 
     def job(self, job_id: str) -> Job:
         """A job whose definition is needed here."""
-        from evertick.operations import no_such_job
+        from evertick.operations.submission import no_such_job
 
         self.require_folder()
         jobs = self.jobs()
@@ -228,7 +228,7 @@ class Target:
 
     def is_anyone_running(self, store: Store) -> bool:
         """Whether a scheduler is at work on the ledger."""
-        from evertick.operations import live_nodes
+        from evertick.operations.submission import live_nodes
 
         is_held = self.is_busy()
         return bool(live_nodes(store, times.now())) if is_held is None else is_held

@@ -14,8 +14,8 @@ from evertick.model.ids import digest, origin_of
 from evertick.model.instant import from_datetime, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.run import RunKey
-from evertick.operations import moment_text
 from evertick.operations.local import LocalOperations, folder_of
+from evertick.operations.time_text import moment_text
 from evertick.store import Store
 
 PAGE = 1_000

@@ -50,7 +50,7 @@ class Location:
 
     def is_anyone_running(self, store: Store) -> bool:
         """Whether a scheduler is at work on the ledger, in this process or in another one."""
-        from evertick.operations import live_nodes
+        from evertick.operations.submission import live_nodes
 
         now = time.time_ns() // 1_000
         lock = lock_path(self.store_url)

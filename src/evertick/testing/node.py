@@ -47,7 +47,8 @@ from evertick.model.job import Job
 from evertick.model.ledger import NODE_PREFIX, bucket_lease
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED
 from evertick.model.run import RunKey
-from evertick.operations import forwarded_reports, message_of
+from evertick.operations.requests import message_of
+from evertick.operations.submission import forwarded_reports
 from evertick.testing.caller import Caller
 from evertick.testing.clock import SimulatedClock
 from evertick.testing.executors import SimulatedExecutors

@@ -13,7 +13,13 @@ from evertick.model.job import Job
 from evertick.model.ledger import Batch, Request, RequestKind
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind
 from evertick.model.run import RunKey
-from evertick.operations import backfill_request, cancel_request, pause_request, resume_request, trigger_request
+from evertick.operations.requests import (
+    backfill_request,
+    cancel_request,
+    pause_request,
+    resume_request,
+    trigger_request,
+)
 from evertick.planning.schedules import compile_all, occurrences
 from evertick.testing.faults import Faults
 from evertick.testing.invariants import Violation

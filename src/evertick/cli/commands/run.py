@@ -133,7 +133,8 @@ def _end(operations: LocalOperations, run_id: str, code: int, words: str) -> int
 
 def _alone(target: str, params: dict[str, str], timeout: float | None, place: Target, output: str) -> int:
     from evertick.once import Once, own_state_folder
-    from evertick.operations import params_text, run_data
+    from evertick.operations.data import run_data
+    from evertick.operations.submission import params_text
 
     job, others = _find(target, place)
     text = params_text(job, params)
@@ -197,12 +198,12 @@ class _Here:
         self._one = one
 
     def data(self) -> dict[str, Any]:
-        from evertick.operations import run_data
+        from evertick.operations.data import run_data
 
         return run_data(self._one.row)
 
     def logs(self) -> list[Log]:
-        from evertick.operations import as_begun
+        from evertick.operations.data import as_begun
 
         row = self._one.row
         return [Log(log.attempt, log.step) for log in as_begun(row, self._one.logs.list_logs(row.key))]

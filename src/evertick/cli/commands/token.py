@@ -54,7 +54,7 @@ def create(name: str, role: str, expires: str | None, folder: Path, output: str)
       evertick token create deploy --role operator --expires 2027-01-01 -o name > deploy.token
     """
     from evertick.cli.requests import whoami
-    from evertick.operations import read_moment
+    from evertick.operations.time_text import read_moment
     from evertick.operations.tokens import read_role
 
     until = None if expires is None else read_moment(expires, "UTC")

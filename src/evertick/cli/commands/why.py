@@ -34,7 +34,7 @@ def why(job: str, time: str | None, place: Target, output: str) -> None:
 
 def _tell(answer: dict[str, Any]) -> None:
     from evertick.model.instant import from_text
-    from evertick.operations import moment_text
+    from evertick.operations.time_text import moment_text
 
     zone, at = answer["timezone"], from_text(answer["scheduled_for"])
     shown, in_utc = moment_text(at, zone), moment_text(at, "UTC")

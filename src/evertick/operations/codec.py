@@ -1,0 +1,305 @@
+"""Converts results to JSON and back: times as RFC 3339 in UTC, enums by value, tuples as arrays.
+
+`to_json` and `from_json` are inverse. A field that a newer server added is ignored; what is missing or has the wrong
+type is a `ServerUnavailable` that names the place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from evertick.errors import ServerUnavailable
+from evertick.model.instant import from_datetime, to_text
+from evertick.operations.results.base import Result, json_name
+
+R = TypeVar("R", bound=Result)
+
+Decoder = Callable[[Any], Any]
+"""Takes what `json.loads` returned, raises `_Mismatch`."""
+
+
+# --- encoding
+
+
+def to_json(result: Result) -> bytes:
+    """The result as JSON. The text is kept with the result, so that a shared one is encoded once."""
+    names = result.VOLATILE
+    if not names:
+        return _kept_text(result, _fields_of)
+    shared = _kept_text(result, _shared_fields_of)
+    volatile = _encode({name: getattr(result, name) for name in names})
+    return volatile[:-1] + b"," + shared[1:]
+
+
+def items_json(items: Iterable[Result]) -> bytes:
+    """Several results as one list: `{"items": [...]}`."""
+    return _encode({"items": tuple(items)})
+
+
+def refreshed(result: R, **volatile: object) -> R:
+    """The result with its volatile fields replaced; the text of the others is not encoded again."""
+    _kept_text(result, _shared_fields_of)
+    found = replace(result, **volatile)
+    object.__setattr__(found, "_text", result._text)
+    return found
+
+
+def to_data(value: object) -> Any:
+    """The result as `json.loads` would return it: dicts, lists, text and numbers."""
+    if isinstance(value, Result):
+        return {name: to_data(one) for name, one in _fields_of(value).items()}
+    if isinstance(value, str):
+        return str(value) if isinstance(value, StrEnum) else value
+    if isinstance(value, datetime):
+        return to_text(from_datetime(value))
+    if isinstance(value, Mapping):
+        return {str(name): to_data(one) for name, one in value.items()}
+    if isinstance(value, Sequence):
+        return [to_data(one) for one in value]
+    return value
+
+
+def _kept_text(result: Result, data_of: Callable[[Result], dict[str, object]]) -> bytes:
+    try:
+        return result._text
+    except AttributeError:
+        text = _encode(data_of(result))
+        object.__setattr__(result, "_text", text)  # it does not change what the result says
+        return text
+
+
+def _fields_of(result: Result) -> dict[str, object]:
+    kind: Any = type(result)
+    names, values_of = _layout_of(kind)
+    return dict(zip(names, values_of(result), strict=True))
+
+
+def _shared_fields_of(result: Result) -> dict[str, object]:
+    return {name: value for name, value in _fields_of(result).items() if name not in result.VOLATILE}
+
+
+@cache
+def _layout_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Result], tuple[object, ...]]]:
+    """The JSON names of a class's fields, and what reads all of them at once."""
+    names = [field.name for field in fields(kind)]
+    get = attrgetter(*names)
+    values_of = get if len(names) > 1 else lambda result: (get(result),)
+    return tuple(map(json_name, names)), values_of
+
+
+def _encode(data: object) -> bytes:
+    return _ENCODER.encode(data).encode("utf-8", "replace")
+
+
+def _plain(value: object) -> object:
+    """What the encoder does not know itself."""
+    if isinstance(value, Result):
+        return _fields_of(value)
+    if isinstance(value, datetime):
+        return to_text(from_datetime(value))
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is not part of a result: {value!r}")
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain)
+
+
+# --- decoding
+
+
+def from_json(kind: type[R], text: bytes | str) -> R:
+    """The result that JSON text holds."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ServerUnavailable(f"the answer is not JSON: {error}.") from error
+    return from_data(kind, data)
+
+
+def from_data(kind: type[R], data: object) -> R:
+    """The result that `json.loads` returned."""
+    hashable: Any = kind
+    try:
+        found: R = _decoder_of(hashable)(data)
+    except _Mismatch as error:
+        place = f"{kind.__name__}{error.place}"
+        raise ServerUnavailable(
+            f"the answer is not what this version expects: {place} {error}. Next: use the same version on both sides."
+        ) from error
+    return found
+
+
+class _Mismatch(Exception):
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.place = ""
+
+    def inside(self, part: str) -> _Mismatch:
+        self.place = part + self.place
+        return self
+
+
+@cache
+def _decoder_of(kind: Any) -> Decoder:
+    """The function that decodes one type. Made once per type: the hints of a class are slow to resolve."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return _optional([one for one in arguments if one is not NoneType], has_none=NoneType in arguments)
+    if origin is Literal:
+        return _one_of(arguments)
+    if origin is tuple:
+        return _tuple_of(_decoder_of(arguments[0]))
+    if origin is Mapping or (isinstance(origin, type) and issubclass(origin, Mapping)):
+        return _mapping_of(*map(_decoder_of, arguments))
+    if is_dataclass(kind):
+        return _result_of(kind)
+    if kind is datetime:
+        return _datetime
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return _enum_of(kind)
+    if kind is object:
+        return _anything
+    return _PLAIN[kind]
+
+
+def _result_of(kind: Any) -> Decoder:
+    hints = get_type_hints(kind)
+    parts = [
+        (field.name, json_name(field.name), _decoder_of(hints[field.name]), field.default is not MISSING)
+        for field in fields(kind)
+    ]
+
+    def decode(data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise _expected("an object", data)
+        values = {}
+        for name, key, decode_field, has_default in parts:
+            if key in data:
+                try:
+                    values[name] = decode_field(data[key])
+                except _Mismatch as error:
+                    raise error.inside(f".{key}") from None
+            elif not has_default:
+                raise _Mismatch("is missing").inside(f".{key}")
+        return kind(**values)
+
+    return decode
+
+
+def _optional(kinds: Sequence[Any], *, has_none: bool) -> Decoder:
+    decoders = [_decoder_of(kind) for kind in kinds]
+
+    def decode(data: Any) -> Any:
+        if data is None and has_none:
+            return None
+        for number, decode_one in enumerate(decoders):
+            try:
+                return decode_one(data)
+            except _Mismatch:
+                if number == len(decoders) - 1:
+                    raise
+        raise AssertionError("a union has at least one type")
+
+    return decode
+
+
+def _one_of(known: Sequence[object]) -> Decoder:
+    def decode(data: Any) -> Any:
+        if data not in known:
+            raise _Mismatch(f"is {data!r}, not one of {', '.join(map(str, known))}")
+        return data
+
+    return decode
+
+
+def _enum_of(kind: type[StrEnum]) -> Decoder:
+    known = {member.value: member for member in kind}
+
+    def decode(data: Any) -> Any:
+        found = known.get(data) if isinstance(data, str) else None
+        if found is None:
+            raise _Mismatch(f"is {data!r}, not one of {', '.join(known)}")
+        return found
+
+    return decode
+
+
+def _tuple_of(decode_item: Decoder) -> Decoder:
+    def decode(data: Any) -> Any:
+        if not isinstance(data, list):
+            raise _expected("a list", data)
+        found = []
+        for number, one in enumerate(data):
+            try:
+                found.append(decode_item(one))
+            except _Mismatch as error:
+                raise error.inside(f"[{number}]") from None
+        return tuple(found)
+
+    return decode
+
+
+def _mapping_of(decode_key: Decoder, decode_value: Decoder) -> Decoder:
+    def decode(data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise _expected("an object", data)
+        try:
+            return {decode_key(key): decode_value(value) for key, value in data.items()}
+        except _Mismatch as error:
+            raise error.inside("{}") from None
+
+    return decode
+
+
+def _datetime(data: Any) -> datetime:
+    try:
+        found = datetime.fromisoformat(data)
+    except (TypeError, ValueError):
+        raise _expected("a time", data) from None
+    if found.tzinfo is None:
+        raise _expected("a time with an offset", data)
+    return found
+
+
+def _anything(data: Any) -> Any:
+    return data
+
+
+def _text(data: Any) -> str:
+    if not isinstance(data, str):
+        raise _expected("a text", data)
+    return data
+
+
+def _flag(data: Any) -> bool:
+    if not isinstance(data, bool):
+        raise _expected("true or false", data)
+    return data
+
+
+def _integer(data: Any) -> int:
+    if not isinstance(data, int) or isinstance(data, bool):
+        raise _expected("a whole number", data)
+    return data
+
+
+def _number(data: Any) -> float:
+    if not isinstance(data, int | float) or isinstance(data, bool):
+        raise _expected("a number", data)
+    return data
+
+
+_PLAIN: dict[Any, Decoder] = {str: _text, bool: _flag, int: _integer, float: _number}
+
+
+def _expected(what: str, data: object) -> _Mismatch:
+    return _Mismatch(f"is {json.dumps(data, default=repr)[:80]}, not {what}")

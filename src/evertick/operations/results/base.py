@@ -1,0 +1,39 @@
+"""What all results have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+def json_name(field: str) -> str:
+    """The name of a field in JSON: `from_`, which Python does not allow without the underscore, is `from`."""
+    return field.rstrip("_")
+
+
+class _Encoded:
+    """Has room for the JSON text that `codec` made of it."""
+
+    __slots__ = ("_text",)
+
+    _text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Result(_Encoded):
+    """The base of every result: a frozen dataclass whose fields are what JSON holds.
+
+    Results are shared between callers, so they and everything in them are immutable. `codec` keeps the JSON text of a
+    result with it: a view of all jobs is encoded once, however many pages show it.
+    """
+
+    VOLATILE: ClassVar[tuple[str, ...]] = ()
+    """Fields that differ each time although the rest is shared, such as the current time."""
+
+    # The API's schema is made from these classes; nothing here imports pydantic.
+    __pydantic_config__: ClassVar[Mapping[str, object]] = {
+        "extra": "forbid",
+        "use_attribute_docstrings": True,
+        "alias_generator": json_name,
+    }

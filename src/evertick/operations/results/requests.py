@@ -1,0 +1,123 @@
+"""Results of commands: the status of a request, backfills, catch-up previews, and why something happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from evertick.model.lifecycle import RunState, SkipReason
+from evertick.operations.results.base import Result
+from evertick.operations.results.runs import RunSummary
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStatus(Result):
+    """A durable request; the ledger keeps it until the scheduler answers."""
+
+    request: str
+    job: str
+    is_answered: bool
+    answer: Mapping[str, object] | None
+    run: str | None
+    is_scheduler_running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillCandidate(Result):
+    scheduled_for: datetime
+    local: str
+    is_chosen: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill(Result):
+    request: str | None
+    """null for a preview, and where there is nothing to run."""
+    job: str
+    is_answered: bool
+    answer: Mapping[str, object] | None
+    chosen: int
+    timezone: str | None = None
+    total: int | None = None
+    candidates: tuple[BackfillCandidate, ...] | None = None
+    run: str | None = None
+    is_scheduler_running: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillProgress(Result):
+    request: str
+    job: str
+    submitted_at: datetime
+    submitted_by: str
+    first: datetime
+    last: datetime
+    is_answered: bool
+    total: int
+    ended: int
+    is_over: bool
+    states: Mapping[RunState, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Backfills(Result):
+    items: tuple[BackfillProgress, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelledBackfill(RequestStatus):
+    cancelled: int
+
+
+@dataclass(frozen=True, slots=True)
+class CatchupDecision(Result):
+    """What would happen to a missed occurrence, or to a gap."""
+
+    scheduled_for: datetime
+    local: str
+    through: datetime | None
+    occurrences: int
+    runs: bool
+    what: str
+    reason: SkipReason | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Catchup(Result):
+    """What a start or a resume would catch up now."""
+
+    job: str
+    timezone: str
+    watermark: datetime | None
+    paused_at: datetime | None
+    backlog: tuple[str, ...]
+    kept: int
+    skipped: int
+    fates: tuple[CatchupDecision, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Why(Result):
+    """Why an occurrence ran, was skipped, or waits."""
+
+    job: str
+    scheduled_for: datetime
+    local: str
+    timezone: str
+    outcome: str
+    """A state of a run, or `due`, `undecided`, `missing`, `unknown`, `no occurrence`."""
+    reason: SkipReason | None
+    verdict: str
+    sentences: tuple[str, ...]
+    run: RunSummary | None
+    other_run: RunSummary | None
+    """The run that was in the way, or that replaced this one."""
+    policy: str | None
+    policy_from: str | None
+    """Where the policy was set, as `file:line`."""
+    advice: str | None
+    nearest_before: datetime | None
+    nearest_after: datetime | None
