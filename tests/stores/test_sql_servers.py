@@ -103,6 +103,18 @@ def test_whoever_reads_the_whole_ledger_may_take_longer_than_one_that_holds_othe
         assert connection.exec_driver_sql(longest).scalar_one() in (4, "4s")
 
 
+@pytest.mark.parametrize("kind", slow_servers)
+def test_a_migration_may_pause_between_two_statements(store):
+    settings = {"postgresql": ["SHOW idle_in_transaction_session_timeout"]}.get(
+        store._writer.dialect.name,
+        ["SELECT @@idle_readonly_transaction_timeout", "SELECT @@idle_write_transaction_timeout"],
+    )
+    with store._migration_lock() as connection:
+        assert all(connection.exec_driver_sql(one).scalar_one() in (60, "1min") for one in settings)
+    with store._writer.connect() as connection:
+        assert all(connection.exec_driver_sql(one).scalar_one() in (4, "4s") for one in settings)
+
+
 @pytest.mark.parametrize("kind", ["sqlite", *slow_servers])
 def test_leases_are_renewed_taken_and_given_up_in_whole_statements(store):
     """Many statements sent in one go are no transaction that is idle to PostgreSQL when the node freezes amid them."""

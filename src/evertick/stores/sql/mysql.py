@@ -15,7 +15,7 @@ from sqlalchemy import exc
 from evertick.errors import SettingsError, StoreError, StoreUnavailable
 from evertick.model.instant import Instant
 from evertick.stores.sql.rows import Params, chunks
-from evertick.stores.sql.server_store import CONNECT_SECONDS, IDLE_SECONDS, ServerStore
+from evertick.stores.sql.server_store import CONNECT_SECONDS, IDLE_SECONDS, MIGRATION_IDLE_SECONDS, ServerStore
 from evertick.stores.sql.statements import CHANGE_COLUMNS, CHUNK, IS_OPEN, KEY_COLUMNS, MYSQL
 
 NEEDED: Final = {"MySQL": (8, 0, 17), "MariaDB": (10, 6)}
@@ -82,6 +82,12 @@ class MysqlStore(ServerStore):
         # Not for an error, which may have cost the connection: one that is left as it is only has more patience.
         connection.exec_driver_sql(f"SET SESSION {_IDLE_READER} = {IDLE_SECONDS}")
 
+    def _limit_idle(self, connection: sa.Connection, seconds: int) -> None:
+        if getattr(connection.dialect, "is_mariadb", False):
+            connection.exec_driver_sql(
+                f"SET SESSION {_IDLE_READER} = {seconds}, idle_write_transaction_timeout = {seconds}"
+            )
+
     def _now(self, connection: sa.Connection, now: Instant) -> Instant:  # noqa: ARG002
         text = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
         return int(connection.exec_driver_sql(text).scalar_one())
@@ -96,9 +102,11 @@ class MysqlStore(ServerStore):
                 raise StoreUnavailable(
                     f"another node has been migrating {self.place} for {MIGRATION_SECONDS} s. Try again later."
                 )
+            self._limit_idle(connection, MIGRATION_IDLE_SECONDS)
             try:
                 yield connection
                 connection.commit()
+                self._limit_idle(connection, IDLE_SECONDS)
             finally:
                 connection.rollback()
                 connection.exec_driver_sql("SELECT RELEASE_LOCK(concat('evertick.', left(database(), 50)))")

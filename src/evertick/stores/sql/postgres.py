@@ -13,7 +13,7 @@ from psycopg import errors
 from evertick.errors import StoreUnavailable
 from evertick.model.instant import Instant
 from evertick.stores.sql.rows import Params
-from evertick.stores.sql.server_store import CONNECT_SECONDS, IDLE_SECONDS, ServerStore
+from evertick.stores.sql.server_store import CONNECT_SECONDS, IDLE_SECONDS, MIGRATION_IDLE_SECONDS, ServerStore
 from evertick.stores.sql.statements import CHANGE_COLUMNS, ENTRY_COLUMNS, IS_OPEN, KEY_COLUMNS, POSTGRES
 
 COPY_FROM: Final = 100
@@ -146,6 +146,7 @@ class PostgresStore(ServerStore):
     @contextmanager
     def _migration_lock(self) -> Iterator[sa.Connection]:
         with self._writer.begin() as connection:
+            connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = '{MIGRATION_IDLE_SECONDS}s'")
             self._unlimit(connection)
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
             yield connection

@@ -19,6 +19,8 @@ READERS: Final = 8
 IDLE_SECONDS: Final = 4
 """A node that freezes inside a transaction keeps its locks from everybody else no longer than this, where the server
 can be told so. Less than a lease, so that whoever takes its jobs over does not wait for it."""
+MIGRATION_IDLE_SECONDS: Final = 60
+"""The same while a node migrates: it loads Alembic between two statements, which takes seconds on a busy machine."""
 
 
 class ServerStore(SqlStore):
