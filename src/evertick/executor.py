@@ -14,7 +14,7 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.lifecycle import Trigger
 from evertick.model.member import Member
-from evertick.model.report import Report
+from evertick.model.report import AttemptQuestion, Report
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
 
@@ -110,8 +110,8 @@ class Executor(Protocol):
 class PlacedExecutor(Executor, Protocol):
     """One with many members, which must be told whom to ask."""
 
-    def reconcile_placed(self, runs: Sequence[tuple[RunKey, int, str]]) -> None:
-        """As `reconcile`, each with where the ledger has it; only the executor's name when it does not know."""
+    def reconcile_placed(self, runs: Sequence[AttemptQuestion]) -> None:
+        """As `reconcile`; a member that has not seen a run refuses older orders for it from then on."""
         ...
 
 

@@ -138,7 +138,7 @@ class Driver:
             case Stop(key, attempt, detail):
                 self._executor.stop(key, attempt, detail)
             case Reconcile(runs):
-                self._executor.reconcile([(key, attempt) for key, attempt, _ in runs])
+                self._executor.reconcile([(asked.key, asked.attempt) for asked in runs])
 
 
 def history(store: Store) -> list[list[str]]:

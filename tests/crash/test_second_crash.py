@@ -39,8 +39,8 @@ def test_a_run_that_waits_starts_when_the_executor_has_seen_none_of_those_before
     gained = BucketsGained(dict.fromkeys(range(BUCKETS), 3), left)
     first = decide(state, [DefinitionsResynced([job]), NodesSeen(frozenset({"node"})), gained], NOW)
     asked = [one for effect in first.effects if isinstance(effect, Reconcile) for one in effect.runs]
-    assert NINE in [key.scheduled_for for key, _, _ in asked]
-    second = decide(state, [RunUnknown(key, attempt) for key, attempt, _ in asked], NOW)
+    assert NINE in [key.scheduled_for for key, *_ in asked]
+    second = decide(state, [RunUnknown(key, attempt) for key, attempt, *_ in asked], NOW)
     third = decide(state, [], NOW)
     effects = [*first.effects, *second.effects, *third.effects]
     launched = [effect.key.scheduled_for for effect in effects if isinstance(effect, Launch)]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from evertick.executors.keeper.attempt_state import (
     ACCEPTED,
     DELIVERED,
+    FENCED,
     FINISHED,
     REFUSED,
     SPAWNED,
@@ -219,6 +220,13 @@ def test_a_refused_attempt_was_never_there():
     assert not book.known
     assert not book.open
     assert book.fence_of(KEY) == -1
+
+
+def test_a_run_that_was_asked_about_keeps_its_fence_until_the_file_that_says_so_is_forgotten():
+    book = lines((FENCED, *KEY, 9), *RAN, (FENCED, "other", 1, "", 9))
+    assert (book.fence_of(KEY), book.fence_of(RunKey("other", 1))) == (9, 9)
+    book.forget(1)
+    assert (book.fence_of(KEY), book.fence_of(RunKey("other", 1))) == (-1, 9)
 
 
 def test_an_outcome_is_undelivered_until_it_is_delivered_and_known_until_it_is_forgotten():

@@ -26,6 +26,7 @@ from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SKIPPED, SUCCEEDED
 from evertick.model.loss import LossReason
 from evertick.model.member import Closed
 from evertick.model.report import (
+    AttemptQuestion,
     AttemptSeen,
     LaunchRefused,
     MembersSeen,
@@ -470,9 +471,20 @@ def test_a_member_that_is_away_is_given_nothing(line):
     assert line.news() == [LaunchRefused(KEY, 1, "the member ex-a is away")]
 
 
+FENCE = 5 << 16
+
+
+def test_the_refusal_of_a_former_owners_late_order_does_not_end_the_attempt(line):
+    line.connect("ex-a").launch()
+    line.say("ex-a", protocol.REFUSED, "its fence 0 is older than 1", 0)
+    assert line.news() == []
+    line.say("ex-a", protocol.REFUSED, "full", 1)
+    assert line.news() == [LaunchRefused(KEY, 1, "full")]
+
+
 class TestAfterARestart:
     def ask(self, line, placed: str) -> None:
-        line.assignments.reconcile([(KEY, 1, placed)], line.now)
+        line.assignments.reconcile([AttemptQuestion(KEY, 1, placed, FENCE)], line.now)
 
     def test_the_member_that_has_it_is_asked_as_soon_as_it_is_there(self, line):
         self.ask(line, "fleet:ex-a")
@@ -481,6 +493,24 @@ class TestAfterARestart:
         assert (line.verbs("ex-a"), line.verbs("ex-b")) == ([protocol.RECONCILE], [])
         line.say("ex-a", protocol.UNKNOWN)
         assert line.news() == [RunUnknown(KEY, 1)]
+
+    def test_the_question_has_the_fence_of_whoever_asks(self, line):
+        line.connect("ex-a")
+        self.ask(line, "fleet:ex-a")
+        assert line.told == [("ex-a", [protocol.RECONCILE, [[*KEY, 1]], FENCE])]
+
+    @pytest.mark.parametrize(
+        ("fence", "news"),
+        [
+            pytest.param(FENCE - 1, [], id="to a former owner, whose orders may still be taken"),
+            pytest.param(FENCE, [RunUnknown(KEY, 1)], id="to this owner"),
+        ],
+    )
+    def test_an_answer_counts_when_it_keeps_older_orders_from_being_taken(self, line, fence, news):
+        line.connect("ex-a")
+        self.ask(line, "fleet:ex-a")
+        line.say("ex-a", protocol.UNKNOWN, fence)
+        assert line.news() == news
 
     def test_all_are_asked_when_nobody_knows_and_one_may_have_it(self, line):
         line.connect("ex-a", "ex-b")

@@ -17,7 +17,7 @@ from evertick.executors.fleet.admin import remove
 from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.keeper.procfs import is_alive
 from evertick.model.lifecycle import SUCCEEDED
-from evertick.model.report import AttemptSeen, RunFinished, RunLost, RunStarted
+from evertick.model.report import AttemptQuestion, AttemptSeen, RunFinished, RunLost, RunStarted
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.cable import Cable
 from tests.fleet.yard import ROOT, SHORT_US, Heard, Process, Yard, children_of, kill, wait_for
@@ -286,7 +286,7 @@ class TestAnotherScheduler:
         first.close()
         heard = Heard()
         second = yard.open(heard, node="second")
-        second.reconcile_placed([(trace.key, 1, "fleet:ex-a")])
+        second.reconcile_placed([AttemptQuestion(trace.key, 1, "fleet:ex-a")])
         started(heard)
         trace.let_go()
         assert heard.end_of(trace.key).state is SUCCEEDED
@@ -303,7 +303,7 @@ class TestAnotherScheduler:
         heard = Heard()
         second = yard.open(heard, node="second")
         # Not even written down where: all are asked.
-        second.reconcile_placed([(trace.key, 1, "fleet")])
+        second.reconcile_placed([AttemptQuestion(trace.key, 1, "fleet")])
         assert heard.end_of(trace.key).state is SUCCEEDED
         assert yard.log_of(trace.key, node="second") == b"here\n"
 
@@ -335,7 +335,7 @@ class TestAnotherScheduler:
         yard.join("ex-a", lease_us=SHORT_US)
         executor = yard.open(reports, "ex-a", lease_us=SHORT_US)
         order = launch(job_of(sh("true")))
-        executor.reconcile_placed([(order.key, 1, "fleet:ex-gone")])
+        executor.reconcile_placed([AttemptQuestion(order.key, 1, "fleet:ex-gone")])
         assert "ex-gone has been silent" in lost(reports).detail
 
 

@@ -20,7 +20,7 @@ from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.settings import Certificates, FleetSettings
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
-from evertick.model.report import LaunchRefused, RunFinished, RunStarted
+from evertick.model.report import AttemptQuestion, LaunchRefused, RunFinished, RunStarted, RunUnknown
 from evertick.model.routing import Routing
 from evertick.model.work import Secret
 from evertick.settings import Settings
@@ -186,9 +186,25 @@ class TestBroadcast:
         first.close()
         heard = Heard()
         second = crowd.open(heard, "ex-a", "ex-b", "ex-c", node="second")
-        second.reconcile_placed([(order.key, 1, order.executor)])
+        second.reconcile_placed([AttemptQuestion(order.key, 1, order.executor)])
         assert heard.end_of(order.key).state is SUCCEEDED
         second.close()
+
+
+def test_a_member_that_said_it_does_not_know_a_run_refuses_a_late_order_of_the_former_owner(crowd, reports, tmp_path):
+    former, heard = crowd.open(reports, "ex-a", node="former"), Heard()
+    owner = crowd.open(heard, "ex-a", node="owner")
+    late = given(f"touch {tmp_path}/ran", "fleet:ex-a")
+    owner.reconcile_placed([AttemptQuestion(late.key, 1, "fleet:ex-a", late.fence + 1)])
+    heard.wait_until(lambda said: RunUnknown(late.key, 1) in said)
+    former.launch(late)
+    (refusal,) = reports.wait_until(lambda said: len(said) == 1)
+    assert isinstance(refusal, LaunchRefused)
+    assert f"fence {late.fence} is older than {late.fence + 1}" in refusal.detail
+    owner.launch(late._replace(fence=late.fence + 1))
+    assert heard.end_of(late.key).state is SUCCEEDED
+    former.close()
+    owner.close()
 
 
 def test_two_schedulers_hear_only_of_their_own_runs(crowd, executor, reports):

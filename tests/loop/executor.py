@@ -83,7 +83,7 @@ class ScriptedExecutor:
             self._later(known.act.stop_takes_us, partial(self._end, stop.key, stop.attempt, CANCELLED))
 
     def reconcile(self, asked: Reconcile) -> None:
-        for key, number, _ in asked.runs:
+        for key, number, *_ in asked.runs:
             self._later(self.remembers_after_us, partial(self._remember, key, number))
 
     def finish(self, job_id: str, state: RunState) -> Sequence[Message]:

@@ -108,7 +108,7 @@ def test_what_is_decided_after_a_bucket_came_back_is_kept_although_older_batches
     desk.say(give_back(desk, "report"))
     desk.say(TriggerJob("r1", "report", desk.now))
     (asked,) = [one for one in desk.effects if isinstance(one, Reconcile)]
-    desk.say(*(RunUnknown(key, attempt) for key, attempt, _ in asked.runs))
+    desk.say(*(RunUnknown(key, attempt) for key, attempt, *_ in asked.runs))
     write_step_by_step(desk)
     assert [row for row in desk.store.contents().rows if row.key.origin]
     desk.run_until(desk.now + 10 * SECOND)

@@ -11,6 +11,7 @@ from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
 from evertick.model.ledger import RequestKind
 from evertick.model.lifecycle import LAUNCHING, SUCCEEDED
+from evertick.model.report import AttemptQuestion
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
 from tests.simulator.desk import NINE, Desk
@@ -38,7 +39,8 @@ def test_a_late_answer_about_an_attempt_that_was_launched_since_is_not_believed(
     desk = launched_again()
     desk.say(RunUnknown(TEN, 1))
     desk.write()
-    assert desk.effects == [Reconcile([(TEN, 1, desk.state.jobs["other"].active_run(TEN).executor)])]
+    run = desk.state.jobs["other"].active_run(TEN)
+    assert desk.effects == [Reconcile([AttemptQuestion(TEN, 1, run.executor, run.fence)])]
     assert desk.state.jobs["other"].active_run(TEN).state is LAUNCHING
     desk.say(RunStarted(TEN, 1, desk.now, "local@b"))
     desk.run_until(desk.now + 5 * SECOND)

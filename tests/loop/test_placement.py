@@ -296,7 +296,7 @@ def test_after_a_restart_the_member_that_has_it_is_asked():
     here.run_until("08:31:10")
     here.restart()
     asked = [effect for _, _, effects in here.turns for effect in effects if isinstance(effect, Reconcile)]
-    assert [[executor for _, _, executor in effect.runs] for effect in asked] == [["fleet:ex-b"]]
+    assert [[one.executor for one in effect.runs] for effect in asked] == [["fleet:ex-b"]]
 
 
 def test_one_that_was_about_to_be_launched_is_asked_for_everywhere():
@@ -308,7 +308,7 @@ def test_one_that_was_about_to_be_launched_is_asked_for_everywhere():
     here.is_ledger_away = False
     here.wake()
     asked = [effect for _, _, effects in here.turns for effect in effects if isinstance(effect, Reconcile)]
-    assert [[executor for _, _, executor in effect.runs] for effect in asked] == [["fleet"]]
+    assert [[one.executor for one in effect.runs] for effect in asked] == [["fleet"]]
 
 
 def test_losing_a_bucket_does_not_end_what_runs_on_the_fleet():

@@ -11,7 +11,15 @@ from evertick.model.instant import HOUR, MINUTE
 from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED, Trigger
 from evertick.model.policy import OnExecutorLost, Policy
-from evertick.model.report import LaunchRefused, RunFinished, RunHeartbeat, RunLost, RunStarted, RunUnknown
+from evertick.model.report import (
+    AttemptQuestion,
+    LaunchRefused,
+    RunFinished,
+    RunHeartbeat,
+    RunLost,
+    RunStarted,
+    RunUnknown,
+)
 from evertick.model.run import RunKey
 from evertick.testing import Faults, Timeline, Violation
 from evertick.testing.executors import Caller, SimulatedExecutors
@@ -79,7 +87,7 @@ def test_a_node_s_own_executor_knows_nothing_of_another_node_s_runs():
     hall = Hall(is_shared=False)
     hall.launch(A1)
     hall.wait()
-    hall.executors.reconcile(B1, [(KEY, 1, "")])
+    hall.executors.reconcile(B1, [AttemptQuestion(KEY, 1, "")])
     assert hall.wait() == [("b/1", "RunUnknown")]
 
 
@@ -91,7 +99,7 @@ def test_after_a_restart_the_truth_is_told(faults, answer):
     hall = Hall(**faults)
     hall.launch(A1)
     hall.wait()
-    hall.executors.reconcile(A2, [(KEY, 1, "")])
+    hall.executors.reconcile(A2, [AttemptQuestion(KEY, 1, "")])
     hall.wait()
     ((_, said),) = hall.told
     assert isinstance(said, answer)
@@ -111,7 +119,7 @@ def test_a_run_that_goes_on_is_said_to_go_on():
     hall = Hall()
     hall.launch(A1)
     hall.timeline.run_until(40_000)
-    hall.executors.reconcile(A2, [(KEY, 1, "")])
+    hall.executors.reconcile(A2, [AttemptQuestion(KEY, 1, "")])
     hall.told.clear()
     hall.timeline.run_until(90_000)
     assert [type(said) for _, said in hall.told] == [RunStarted]
@@ -119,7 +127,7 @@ def test_a_run_that_goes_on_is_said_to_go_on():
 
 def test_what_was_never_given_is_unknown_and_only_the_asking_process_is_told():
     hall = Hall()
-    hall.executors.reconcile(A2, [(KEY, 1, "")])
+    hall.executors.reconcile(A2, [AttemptQuestion(KEY, 1, "")])
     assert hall.wait() == [("a/2", "RunUnknown")]
 
 
@@ -127,7 +135,7 @@ def test_a_refused_launch_starts_nothing_and_is_forgotten():
     hall = Hall(refusal=1.0)
     hall.launch(A1)
     assert hall.wait() == [("a/1", "LaunchRefused")]
-    hall.executors.reconcile(A1, [(KEY, 1, "")])
+    hall.executors.reconcile(A1, [AttemptQuestion(KEY, 1, "")])
     hall.wait()
     assert [said for _, said in hall.told] == [RunUnknown(KEY, 1)]
 

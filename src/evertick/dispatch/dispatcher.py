@@ -36,8 +36,8 @@ from evertick.loop.state import State
 from evertick.loop.statistics import Histogram
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import RETRYING
+from evertick.model.report import AttemptQuestion
 from evertick.model.routing import LOCAL
-from evertick.model.run import RunKey
 from evertick.routing.placement import executor_of
 from evertick.store import Store
 
@@ -215,17 +215,17 @@ class Dispatcher:
             log.exception("executor.raised executor=%s", name)
             self._inbox.report(LaunchRefused(launch.key, launch.attempt, f"{type(error).__name__}: {error}"))
 
-    def _reconcile(self, runs: Sequence[tuple[RunKey, int, str]]) -> None:
-        by_executor: defaultdict[str, list[tuple[RunKey, int, str]]] = defaultdict(list)
-        for key, attempt, placed in runs:
-            by_executor[executor_of(placed) or LOCAL].append((key, attempt, placed))
+    def _reconcile(self, runs: Sequence[AttemptQuestion]) -> None:
+        by_executor: defaultdict[str, list[AttemptQuestion]] = defaultdict(list)
+        for asked in runs:
+            by_executor[executor_of(asked.executor) or LOCAL].append(asked)
         for name, attempts in by_executor.items():
             executor = self._executors.get(name)
             if isinstance(executor, PlacedExecutor):
                 executor.reconcile_placed(attempts)
                 continue
             if executor is not None:
-                executor.reconcile([(key, attempt) for key, attempt, _ in attempts])
+                executor.reconcile([(asked.key, asked.attempt) for asked in attempts])
                 continue
-            for key, attempt, _ in attempts:
-                self._inbox.report(RunLost(key, attempt, f"its executor {name!r} is not here any more"))
+            for asked in attempts:
+                self._inbox.report(RunLost(asked.key, asked.attempt, f"its executor {name!r} is not here any more"))

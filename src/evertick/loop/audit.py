@@ -20,6 +20,7 @@ from evertick.loop.state import STRIKES, Hold, JobState, State, Suspect
 from evertick.loop.turn import Turn
 from evertick.model.instant import MINUTE, to_text
 from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, RUNNING, WAITING
+from evertick.model.report import AttemptQuestion
 from evertick.model.run import LedgerRow, RunKey
 from evertick.planning.overlap import may_leave_queue
 from evertick.routing.placement import is_shared
@@ -71,7 +72,7 @@ def seen(state: State, turn: Turn, message: OpenRunsSeen) -> None:
     written = {change.key for pending in state.batches.values() for change in pending.batch.changes}
     written |= {run.key for pending in state.batches.values() for run in pending.runs}
     written |= {ended.run.key for ended in state.recent}
-    to_ask: list[tuple[RunKey, int, str]] = []
+    to_ask: list[AttemptQuestion] = []
     for row in message.rows:
         job = state.jobs.get(row.key.job_id)
         if job is None or not state.owns(row.key.job_id):
@@ -119,7 +120,7 @@ def _repair(
     job: JobState,
     run: OpenRun | None,
     row: LedgerRow,
-    to_ask: list[tuple[RunKey, int, str]],
+    to_ask: list[AttemptQuestion],
 ) -> None:
     if run is None:
         restore(state, turn, job, row, to_ask)

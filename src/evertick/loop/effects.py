@@ -10,6 +10,7 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import Trigger
+from evertick.model.report import AttemptQuestion
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import ScheduleSpec
 from evertick.model.subrun import SubRunEnd
@@ -61,8 +62,7 @@ class Stop(NamedTuple):
 class Reconcile(NamedTuple):
     """Ask the executors what became of these attempts, which another incarnation may have started."""
 
-    runs: Sequence[tuple[RunKey, int, str]]
-    """Key, attempt, executor."""
+    runs: Sequence[AttemptQuestion]
 
 
 class LookUp(NamedTuple):

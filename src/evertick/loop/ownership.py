@@ -26,14 +26,14 @@ from evertick.model.ledger import JobRecord
 from evertick.model.lifecycle import LOST, PLANNED, RETRYING, RUNNING, WAITING, SkipReason, Trigger
 from evertick.model.loss import LossReason
 from evertick.model.policy import OnExecutorLost, Overlap, OverlapKind, Policy
-from evertick.model.run import LedgerRow, RunKey
+from evertick.model.report import AttemptQuestion
+from evertick.model.run import LedgerRow
 from evertick.model.schedule import specs_to_text
 from evertick.planning.retry import wait_us
 from evertick.routing.placement import is_shared
 
 _NO_POLICY = Policy(on_executor_lost=OnExecutorLost.FAIL)
 """Of a job whose definition is gone: nobody says that a lost run of it may be tried again."""
-_ToAsk = list[tuple[RunKey, int, str]]
 
 
 def gained(state: State, turn: Turn, message: BucketsGained) -> None:
@@ -54,7 +54,7 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
     rows: defaultdict[str, list[LedgerRow]] = defaultdict(list)
     for row in message.snapshot.open_runs:
         rows[row.key.job_id].append(row)
-    to_ask: _ToAsk = []
+    to_ask: list[AttemptQuestion] = []
     known: set[str] = set()
     for record in message.snapshot.jobs:
         floor = message.snapshot.floors.get(bucket_of(record.job_id), 0)
@@ -74,15 +74,15 @@ def gained(state: State, turn: Turn, message: BucketsGained) -> None:
     turn.log("buckets.gained", buckets=len(message.epochs), jobs=len(known), open_runs=len(message.snapshot.open_runs))
 
 
-def _reconcile_behind_reports(state: State, turn: Turn, to_ask: _ToAsk) -> None:
+def _reconcile_behind_reports(state: State, turn: Turn, to_ask: list[AttemptQuestion]) -> None:
     """Ask the executors once every report from before is answered.
 
     What an executor does not know is launched again under the same number. A report from before that, which an owner
     found only later, would be taken for one about the new launch.
     """
     state.reports_number += 1
-    asked = {key: state.jobs[key.job_id].find(key) for key, _, _ in to_ask}
-    state.to_reconcile[state.reports_number] = [(asked[one[0]], one) for one in to_ask]
+    asked = {one.key: state.jobs[one.key.job_id].find(one.key) for one in to_ask}
+    state.to_reconcile[state.reports_number] = [(asked[one.key], one) for one in to_ask]
     turn.do(ReadReports(state.reports_number, sorted({bucket_of(key.job_id) for key in asked})))
 
 
@@ -113,7 +113,12 @@ def _as_of_newest(record: JobRecord, message: BucketsGained) -> JobRecord:
 
 
 def _take_up(
-    state: State, turn: Turn, record: JobRecord, floor: Instant, rows: Sequence[LedgerRow], to_ask: _ToAsk
+    state: State,
+    turn: Turn,
+    record: JobRecord,
+    floor: Instant,
+    rows: Sequence[LedgerRow],
+    to_ask: list[AttemptQuestion],
 ) -> bool:
     """Go on with a job where the ledger stands; answers False for one that is to be met as new."""
     definition = state.definitions.get(record.job_id)
@@ -160,7 +165,7 @@ def _hold_if_paused(job: JobState) -> bool:
     return True
 
 
-def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: _ToAsk) -> None:
+def restore(state: State, turn: Turn, job: JobState, row: LedgerRow, to_ask: list[AttemptQuestion]) -> None:
     """Take up an open run where the ledger has it, and ask after it if it may be going on."""
     run = OpenRun(row.key, row.trigger, row.decided_at)
     run.state, run.attempt, run.fence = row.state, row.attempt, row.fence
@@ -232,13 +237,13 @@ def _whom_to_ask(job: JobState, row: LedgerRow) -> str:
     return row.executor or (routing.executor if routing.is_remote else "")
 
 
-def _ask(job: JobState, run: OpenRun, attempt: int, executor: str, to_ask: _ToAsk) -> None:
+def _ask(job: JobState, run: OpenRun, attempt: int, executor: str, to_ask: list[AttemptQuestion]) -> None:
     run.was_asked = True
     job.asked += 1
-    to_ask.append((run.key, attempt, executor))
+    to_ask.append(AttemptQuestion(run.key, attempt, executor, run.fence))
 
 
-def ask_again(job: JobState, run: OpenRun, to_ask: _ToAsk) -> None:
+def ask_again(job: JobState, run: OpenRun, to_ask: list[AttemptQuestion]) -> None:
     """Ask the executor about an attempt of which it has not reported anything."""
     _ask(job, run, run.attempt, run.executor, to_ask)
 
@@ -267,7 +272,7 @@ def found(state: State, turn: Turn, message: OrphansFound) -> None:
     for row in asked:
         state.looked_up[row.key] = row.started_at is not None or row.decided_at < state.remembers_since
     if asked:
-        turn.do(Reconcile([(row.key, max(row.attempt, 1), row.executor) for row in asked]))
+        turn.do(Reconcile([AttemptQuestion(row.key, max(row.attempt, 1), row.executor) for row in asked]))
 
 
 def lost(state: State, turn: Turn, message: BucketsLost) -> None:

@@ -40,7 +40,7 @@ from evertick.model.lifecycle import (
 )
 from evertick.model.loss import LossReason
 from evertick.model.policy import OnExecutorLost
-from evertick.model.report import AttemptReport, AttemptSeen
+from evertick.model.report import AttemptQuestion, AttemptReport, AttemptSeen
 from evertick.model.run import RunKey
 from evertick.model.steps import read_steps
 from evertick.planning.retry import retry_at
@@ -71,7 +71,7 @@ def _find(state: State, turn: Turn, message: AttemptReport, node: str | None = N
     if job is not None and run is not None and _is_doubtful(state, run, message):
         run.was_asked = True
         job.asked += 1
-        turn.do(Reconcile([(run.key, run.attempt, run.executor)]))
+        turn.do(Reconcile([AttemptQuestion(run.key, run.attempt, run.executor, run.fence)]))
         return None
     if job is None or run is None or run.attempt != message.attempt or run.state is RETRYING:
         _refuse(state, turn, message)

@@ -19,6 +19,7 @@ from evertick.model.ledger import Batch, RunsHeld
 from evertick.model.lifecycle import RunState, SkipReason
 from evertick.model.member import Member
 from evertick.model.policy import Missed, Overlap
+from evertick.model.report import AttemptQuestion
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import ScheduleSpec
 from evertick.planning.occurrences import OccurrenceIndex
@@ -305,7 +306,7 @@ class State:
         """Runs of our jobs that another node started and still has: key to node."""
         self.doubted: dict[RunKey, int] = {}
         """Those of them whose node is gone, and the number of the `ReadReports` that is to be answered first."""
-        self.to_reconcile: dict[int, list[tuple[OpenRun | None, tuple[RunKey, int, str]]]] = {}
+        self.to_reconcile: dict[int, list[tuple[OpenRun | None, AttemptQuestion]]] = {}
         """Attempts that executors are asked about when the `ReadReports` of that number is answered."""
         self.reports_number = 0
         """Of the last `ReadReports`."""

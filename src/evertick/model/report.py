@@ -12,6 +12,17 @@ from evertick.model.member import Member
 from evertick.model.run import RunKey
 
 
+class AttemptQuestion(NamedTuple):
+    """What an executor is asked about an attempt that another process may have launched."""
+
+    key: RunKey
+    attempt: int
+    executor: str
+    """Where the ledger has it; only the executor's name when it does not know."""
+    fence: int = 0
+    """An executor that does not know the attempt refuses every older order for the run from then on."""
+
+
 class RunStarted(NamedTuple):
     key: RunKey
     attempt: int

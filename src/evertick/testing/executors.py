@@ -12,6 +12,7 @@ from evertick.model.instant import HOUR, MILLISECOND, MINUTE, SECOND, Instant
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT, RunState, Trigger
 from evertick.model.policy import OnExecutorLost
 from evertick.model.report import (
+    AttemptQuestion,
     LaunchRefused,
     Report,
     RunFinished,
@@ -184,13 +185,13 @@ class SimulatedExecutors:
             return
         self._send(told.key, self._hear_of_sub_run, caller, told)
 
-    def reconcile(self, caller: Caller, runs: Sequence[tuple[RunKey, int, str]]) -> None:
-        for key, attempt, placed in runs:
-            fleet = self._fleet_of(key)
+    def reconcile(self, caller: Caller, runs: Sequence[AttemptQuestion]) -> None:
+        for asked in runs:
+            fleet = self._fleet_of(asked.key)
             if fleet is not None:
-                fleet.reconcile(caller, [(key, attempt, placed)])
+                fleet.reconcile(caller, [asked])
             else:
-                self._send(key, self._answer, caller, key, attempt)
+                self._send(asked.key, self._answer, caller, asked.key, asked.attempt)
 
     def _fleet_of(self, key: RunKey) -> SimulatedFleet | None:
         return self._fleet if key.job_id in self._routed else None

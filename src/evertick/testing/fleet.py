@@ -18,7 +18,7 @@ from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.protocol import LaunchMessage, split_key
 from evertick.loop.effects import Launch
 from evertick.model.instant import HOUR, SECOND, Instant
-from evertick.model.report import Report, RunFinished, RunLost
+from evertick.model.report import AttemptQuestion, Report, RunFinished, RunLost
 from evertick.model.routing import FLEET
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
@@ -184,7 +184,7 @@ class SimulatedFleet:
     def stop(self, caller: Caller, key: RunKey, attempt: int) -> None:
         self._stations[caller.node].assignments.stop(key, attempt, "")
 
-    def reconcile(self, caller: Caller, runs: Sequence[tuple[RunKey, int, str]]) -> None:
+    def reconcile(self, caller: Caller, runs: Sequence[AttemptQuestion]) -> None:
         station = self._stations[caller.node]
         station.assignments.reconcile(runs, station.now)
 

@@ -177,7 +177,7 @@ class SimulatedMember:
                     self._stop(self._parts.get(_attempt_id(words)))
                 case protocol.RECONCILE:
                     for asked in words[1]:
-                        self._tell(_attempt_id(["", *asked]))
+                        self._answer(_attempt_id(["", *asked]), words[2])
                 case protocol.SUB_RUN_ENDED:
                     self._hear_of_sub_run(self._parts.get(_attempt_id(words)), RunState(words[7]))
                 case protocol.DELIVERED:
@@ -214,13 +214,13 @@ class SimulatedMember:
         if attempt_id in self._parts:
             self._tell(attempt_id)
         elif order.fence < self._fences.get(order.key, 0):
-            self._refuse(attempt_id, "a newer owner launched this run")
+            self._refuse(order, "a newer owner launched this run")
         elif self._lease.is_over(now):
-            self._refuse(attempt_id, "its lease is over")
+            self._refuse(order, "its lease is over")
         elif order.valid_until is not None and now >= order.valid_until:
-            self._refuse(attempt_id, "it comes too late")
+            self._refuse(order, "it comes too late")
         elif self._random.random() < self._faults().refusal:
-            self._refuse(attempt_id, "full")
+            self._refuse(order, "full")
         else:
             self._start(order, attempt_id)
 
@@ -239,14 +239,20 @@ class SimulatedMember:
             self._timeline.after(lasts_us, self._finish, part)
         self._tell(attempt_id)
 
-    def _refuse(self, attempt_id: AttemptId, detail: str) -> None:
-        self._say(protocol.encode(protocol.REFUSED, *attempt_id.key, attempt_id.attempt, detail))
+    def _refuse(self, order: LaunchMessage, detail: str) -> None:
+        self._say(protocol.encode(protocol.REFUSED, *order.key, order.attempt, detail, order.fence))
+
+    def _answer(self, attempt_id: AttemptId, fence: int) -> None:
+        """Who asks about what is unknown here may start it elsewhere: older orders come too late from then on."""
+        if attempt_id not in self._parts:
+            self._fences[attempt_id.key] = max(fence, self._fences.get(attempt_id.key, 0))
+        self._tell(attempt_id)
 
     def _tell(self, attempt_id: AttemptId) -> None:
         """What the keeper knows of an attempt."""
         part, known = self._parts.get(attempt_id), (*attempt_id.key, attempt_id.attempt)
         if part is None:
-            self._say(protocol.encode(protocol.UNKNOWN, *known))
+            self._say(protocol.encode(protocol.UNKNOWN, *known, self._fences.get(attempt_id.key, 0)))
         elif part.end is not None:
             ended = (part.ended_at, str(part.end), int(part.end is not SUCCEEDED), "", part.serial, None, "")
             self._say(protocol.encode(messages.LOGS_END, *known), protocol.encode(protocol.FINISHED, *known, *ended))

@@ -25,6 +25,7 @@ from evertick.executors.protocol import LaunchMessage, split_key
 from evertick.model.lifecycle import LOST, RunState
 from evertick.model.member import Member
 from evertick.model.report import (
+    AttemptQuestion,
     AttemptSeen,
     LaunchRefused,
     MembersSeen,
@@ -132,13 +133,13 @@ class Assignments:
                     protocol.encode(protocol.SUB_RUN_ENDED, *part.attempt_id.key, part.attempt_id.attempt, *words),
                 )
 
-    def reconcile(self, runs: Iterable[tuple[RunKey, int, str]], now: float) -> None:
-        for key, attempt, placed in runs:
-            task = self._tasks.get(AttemptId(key, attempt))
+    def reconcile(self, runs: Iterable[AttemptQuestion], now: float) -> None:
+        for asked in runs:
+            task = self._tasks.get(AttemptId(asked.key, asked.attempt))
             if task is None:
-                task = task_of_question(key, attempt, parse_placement(placed), now)
+                task = task_of_question(asked, parse_placement(asked.executor), now)
                 if not task.parts:
-                    self._report(RunUnknown(key, attempt))
+                    self._report(RunUnknown(asked.key, asked.attempt))
                     continue
                 self._keep(task)
             task.owes_answer = True
@@ -279,11 +280,14 @@ class Assignments:
                 if said.serial:
                     self._tell(member, protocol.encode(protocol.DELIVERED, said.serial))
             case protocol.REFUSED:
-                if part.phase is Phase.SENT:
+                # Every scheduler hears it: a late order of the former owner may be the one that was refused.
+                if part.phase is Phase.SENT and validation.fence_of(rest[1:]) in (None, part.fence):
                     part.refusal = validation.text_of(rest[0])
                     self._refused(task, part)
             case protocol.UNKNOWN:
-                self._unknown(task, part, member)
+                # Said to one with an older fence, it does not keep orders of that one from being taken.
+                if (fence := validation.fence_of(rest)) is None or fence >= part.fence:
+                    self._unknown(task, part, member)
 
     def _send_piece(self, part: Part, member: str, rest: list[Any]) -> None:
         digest, offset = validation.text_of(rest[0]), validation.offset_of(rest[1])

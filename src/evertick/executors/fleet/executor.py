@@ -24,7 +24,7 @@ from evertick.executors.fleet.settings import FleetSettings, need_dask
 from evertick.executors.protocol import LaunchEncoder, LaunchMessage
 from evertick.model.instant import Instant
 from evertick.model.member import Member
-from evertick.model.report import LaunchRefused, Report
+from evertick.model.report import AttemptQuestion, LaunchRefused, Report
 from evertick.model.resources import Resources
 from evertick.model.routing import FLEET
 from evertick.model.run import RunKey
@@ -92,9 +92,9 @@ class FleetExecutor:
         self._note(lambda: self._stop(assignments, key, attempt, detail))
 
     def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
-        self.reconcile_placed([(key, attempt, FLEET) for key, attempt in runs])
+        self.reconcile_placed([AttemptQuestion(key, attempt, FLEET) for key, attempt in runs])
 
-    def reconcile_placed(self, runs: Sequence[tuple[RunKey, int, str]]) -> None:
+    def reconcile_placed(self, runs: Sequence[AttemptQuestion]) -> None:
         assignments = self._assignments
         assert assignments is not None, "reconcile() before open()"
         self._note(lambda: assignments.reconcile(runs, time.monotonic()))

@@ -187,7 +187,7 @@ class MemberPlugin(WorkerPlugin):
             self._held.pop(attempt_id, None)
             self._bundled.pop(attempt_id, None)
             self._reservations.give_back(attempt_id)
-            self._say(protocol.encode(protocol.REFUSED, *words[1:5], detail))
+            self._say(protocol.encode(protocol.REFUSED, *words[1:5], detail, words[5]))
 
     # Bundles
 

@@ -13,7 +13,7 @@ from evertick.executors.fleet import messages
 from evertick.executors.fleet.bundles import Bundle
 from evertick.executors.fleet.merge_results import PartEnd, joined, report_of
 from evertick.executors.protocol import LaunchMessage, shard_key
-from evertick.model.report import AttemptReport, RunFinished, RunLost
+from evertick.model.report import AttemptQuestion, AttemptReport, RunFinished, RunLost
 from evertick.model.resources import Resources
 from evertick.model.run import RunKey
 from evertick.routing.placement import Placement
@@ -39,6 +39,8 @@ class Part:
     phase: Phase
     number: int | None = None
     """Of the shard; None: it is the whole."""
+    fence: int = 0
+    """Of whoever gave it away, or asks for it."""
     order: bytes = b""
     """To be said again when it may not have arrived."""
     since: float = 0.0
@@ -53,7 +55,7 @@ class Part:
 
     @property
     def question(self) -> bytes:
-        return protocol.encode(protocol.RECONCILE, [[*self.attempt_id.key, self.attempt_id.attempt]])
+        return protocol.encode(protocol.RECONCILE, [[*self.attempt_id.key, self.attempt_id.attempt]], self.fence)
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +106,7 @@ def task_of_order(
             member,
             Phase.SENT,
             number,
+            order.fence,
             _launch(replace(order, valid_until=limits.get(member), is_confirmed=True), key, needs, bundle),
             now,
             bundle=bundle,
@@ -113,13 +116,13 @@ def task_of_order(
     return Task(order.key, order.attempt, placement, parts, now)
 
 
-def task_of_question(key: RunKey, attempt: int, placement: Placement, now: float) -> Task:
+def task_of_question(asked: AttemptQuestion, placement: Placement, now: float) -> Task:
     """An attempt that somebody gave away before us: its members are asked, or all if nobody knows who has it."""
     parts = [
-        Part(AttemptId(part_key, attempt), member, Phase.ASKED, number, since=now)
-        for part_key, member, number in _places(key, placement)
+        Part(AttemptId(key, asked.attempt), member, Phase.ASKED, number, asked.fence, since=now)
+        for key, member, number in _places(asked.key, placement)
     ]
-    return Task(key, attempt, placement, parts, now, owes_answer=True)
+    return Task(asked.key, asked.attempt, placement, parts, now, owes_answer=True)
 
 
 def _places(key: RunKey, placement: Placement) -> Iterable[tuple[RunKey, str, int | None]]:

@@ -32,6 +32,11 @@ def attempt_id_of(words: list[Any]) -> tuple[str, AttemptId, list[Any]]:
     return verb, AttemptId(key, _number(attempt, 0, NUMBER_MAX)), rest
 
 
+def fence_of(words: list[Any]) -> int | None:
+    """Of the order that was refused, or below which orders are; None from a member that does not say so."""
+    return _number(words[0], -1, NUMBER_MAX) if words else None
+
+
 def finished_of(words: list[Any]) -> protocol.Finished:
     """How an attempt ended; `ValueError` when that cannot be."""
     said = protocol.Finished(*words)

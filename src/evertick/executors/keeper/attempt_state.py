@@ -28,6 +28,7 @@ STEP = "step"  # number, pid, StepEnd
 FINISHED = "finished"  # number, serial, state, at, exit code, detail, cause
 REFUSED = "refused"  # number
 DELIVERED = "delivered"  # serial
+FENCED = "fenced"  # job, scheduled for, origin, fence: the run was unknown here when an owner asked
 
 
 _NONE: Final[dict[int, int]] = {}
@@ -144,10 +145,12 @@ class AttemptStates:
         self.boot_id = ""
         self._ended: dict[int, Known] = {}
         self._fences: dict[RunKey, int] = {}
+        self._asked: dict[RunKey, tuple[int, int]] = {}
+        """The fence under which an unknown run was asked about, and the last serial at that time."""
 
     def fence_of(self, key: RunKey) -> int:
-        """The newest fence under which the run was launched here."""
-        return self._fences.get(key, -1)
+        """The newest fence under which the run was launched here, or asked about and found to be unknown."""
+        return max(self._fences.get(key, -1), self._asked.get(key, (-1, 0))[0])
 
     def undelivered(self) -> Iterator[Known]:
         return (known for serial, known in self._ended.items() if serial > self.delivered)
@@ -162,12 +165,15 @@ class AttemptStates:
                 return
             known = Known(number, AttemptId(RunKey(job_id, scheduled_for, origin), attempt), fence)
             self.known[known.attempt_id] = self.open[number] = known
-            self._fences[known.attempt_id.key] = max(fence, self.fence_of(known.attempt_id.key))
+            self._fences[known.attempt_id.key] = max(fence, self._fences.get(known.attempt_id.key, -1))
             self.last_number = max(self.last_number, number)
         elif verb == FINISHED:
             self._finish(*line[1:])
         elif verb == DELIVERED:
             self._deliver(line[1])
+        elif verb == FENCED:
+            _, job_id, scheduled_for, origin, fence = line
+            self._asked[RunKey(job_id, scheduled_for, origin)] = int(fence), self.last_serial
         elif verb == HEADER:
             _, self.boot_id, number, serial, delivered = line
             self.last_number, self.last_serial = max(self.last_number, number), max(self.last_serial, serial)
@@ -226,6 +232,7 @@ class AttemptStates:
             over.append(number)
         for number in over:
             self._remove(self._ended.pop(number))
+        self._asked = {key: asked for key, asked in self._asked.items() if asked[1] >= serial}
 
     def _finish(self, number: int, serial: int, *ending: Any) -> None:
         known = self.open.pop(number, None)

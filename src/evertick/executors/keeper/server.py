@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
             *attempt_id, detail = rest
             supervisor.stop(_attempt_id(attempt_id), str(detail))
         elif verb == protocol.RECONCILE:
-            supervisor.reconcile([_attempt_id(one) for one in rest[0]])
+            supervisor.reconcile([_attempt_id(one) for one in rest[0]], int(rest[1]) if len(rest) > 1 else 0)
         elif verb == protocol.DELIVERED:
             supervisor.delivered(int(rest[0]))
         elif verb == protocol.SUB_RUN_ENDED:

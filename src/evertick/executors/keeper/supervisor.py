@@ -19,6 +19,7 @@ from evertick.executors.keeper.attempt_state import (
     CONFIRMED,
     DELIVERED,
     EXITED,
+    FENCED,
     FINISHED,
     REFUSED,
     SPAWNED,
@@ -112,29 +113,33 @@ class Supervisor:
             self._launch_again(known, order, instance)
             self._tell(known)
             return
-        newest = self._book.fence_of(order.key)
+        why_not = self._why_not(order, instance)
+        if why_not is not None:
+            self._refuse(attempt_id, order.fence, why_not)
+            return
+        number = self._book.last_number + 1
+        self._write(ACCEPTED, number, *order.key, order.attempt, order.fence)
+        if not order.is_confirmed:
+            self._write(UNCONFIRMED, number, *self._unconfirmed.add(number, instance))
+        self._orders.append((self._book.open[number], order))
+        self._start_soon()
+
+    def _why_not(self, order: LaunchMessage, instance: str) -> str | None:
+        """Why an order is refused; None: it is taken."""
+        newest, now = self._book.fence_of(order.key), boottime_us()
         if order.fence < newest:
-            detail = f"its fence {order.fence} is older than {newest}, under which the run was launched before"
-            self._refuse(attempt_id, detail)
-        elif self._journal.trouble is not None:
-            self._refuse(attempt_id, f"the keeper cannot write its journal: {self._journal.trouble}")
-        elif self._is_leaving:
-            self._refuse(attempt_id, "the keeper is about to end")
-        elif self.lease.is_over(boottime_us()):
-            self._refuse(
-                attempt_id, "the lease of this node on its runs is over; it goes on when the ledger is reached"
-            )
-        elif order.valid_until is not None and boottime_us() >= order.valid_until:
-            self._refuse(attempt_id, "it came later than its scheduler's lease allows")
-        elif not (order.is_confirmed or self._unconfirmed.has_room(instance, boottime_us())):
-            self._refuse(attempt_id, "the ledger does not know of it, and its scheduler's lease is about to end")
-        else:
-            number = self._book.last_number + 1
-            self._write(ACCEPTED, number, *order.key, order.attempt, order.fence)
-            if not order.is_confirmed:
-                self._write(UNCONFIRMED, number, *self._unconfirmed.add(number, instance))
-            self._orders.append((self._book.open[number], order))
-            self._start_soon()
+            return f"its fence {order.fence} is older than {newest}, under which a newer owner launched it or asked"
+        if self._journal.trouble is not None:
+            return f"the keeper cannot write its journal: {self._journal.trouble}"
+        if self._is_leaving:
+            return "the keeper is about to end"
+        if self.lease.is_over(now):
+            return "the lease of this node on its runs is over; it goes on when the ledger is reached"
+        if order.valid_until is not None and now >= order.valid_until:
+            return "it came later than its scheduler's lease allows"
+        if not (order.is_confirmed or self._unconfirmed.has_room(instance, now)):
+            return "the ledger does not know of it, and its scheduler's lease is about to end"
+        return None
 
     def _launch_again(self, known: Known, order: LaunchMessage, instance: str) -> None:
         """The next process of this node owns it, and wants what the one before it had begun."""
@@ -157,15 +162,23 @@ class Supervisor:
         else:
             self._cancelled[known.number] = detail
 
-    def reconcile(self, attempt_ids: list[AttemptId]) -> None:
+    def reconcile(self, attempt_ids: list[AttemptId], fence: int = 0) -> None:
+        """Report what is known of each; an older order for one that is unknown here is refused from now on."""
         for attempt_id in attempt_ids:
             known = self._book.known.get(attempt_id)
+            if known is None and fence > self._book.fence_of(attempt_id.key):
+                # In the journal before it is said: whoever hears it may start the run elsewhere.
+                self._write(FENCED, *attempt_id.key, fence)
             if known is not None:
                 self._tell(known)
             elif self.is_forgetful:
                 self._news.append(_finished(attempt_id, FORGOTTEN.ending(_now()), 0, None))
             else:
-                self._news.append(protocol.encode(protocol.UNKNOWN, *attempt_id.key, attempt_id.attempt))
+                self._news.append(
+                    protocol.encode(
+                        protocol.UNKNOWN, *attempt_id.key, attempt_id.attempt, self._book.fence_of(attempt_id.key)
+                    )
+                )
         self._flush_soon()
 
     def delivered(self, serial: int) -> None:
@@ -343,7 +356,7 @@ class Supervisor:
         self._unconfirmed.discard(known.number)
         self._abandoned.pop(known.number, None)
         self._write(REFUSED, known.number)
-        self._refuse(known.attempt_id, detail)
+        self._refuse(known.attempt_id, known.fence, detail)
 
     # How it is written down, and said
 
@@ -359,8 +372,8 @@ class Supervisor:
         self._news.append(line)
         self._flush_soon()
 
-    def _refuse(self, attempt_id: AttemptId, detail: str) -> None:
-        self._news.append(protocol.encode(protocol.REFUSED, *attempt_id.key, attempt_id.attempt, detail))
+    def _refuse(self, attempt_id: AttemptId, fence: int, detail: str) -> None:
+        self._news.append(protocol.encode(protocol.REFUSED, *attempt_id.key, attempt_id.attempt, detail, fence))
         self._flush_soon()
 
     def _flush_soon(self) -> None:
