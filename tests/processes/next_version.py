@@ -9,19 +9,13 @@ ROOT = Path(__file__).parent.parent.parent
 VERSION = "99.0.0"
 
 STEP = """
-def apply(making):
-    import sqlalchemy as sa
 
-    making.column("evertick_runs", sa.Column("mark", sa.String(40), nullable=True))
-    making.table("evertick_marks", sa.Column("batch", sa.String(200), primary_key=True))
-"""
+def add_marks(editor):
+    editor.add_column("evertick_runs", sa.Column("mark", sa.String(40), nullable=True))
+    editor.add_table(sa.Table("evertick_marks", sa.MetaData(), sa.Column("batch", sa.String(200), primary_key=True)))
 
-TAKEN = """
 
-from evertick.stores.sql.migrations import step_next
-
-STEPS = (*STEPS, Step(step_next.apply, is_breaking={is_breaking}))
-NEWEST = len(STEPS)
+STEPS = (*STEPS, Step(add_marks, is_breaking={is_breaking}))
 """
 
 # Every line that the next version enters is marked, and each of its batches has a row in the new table.
@@ -51,10 +45,9 @@ def make_next_version(folder: Path, *, is_breaking: bool = False) -> Path:
     metadata = folder / f"evertick-{VERSION}.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: evertick\nVersion: {VERSION}\n")
-    stores = folder / "evertick" / "stores"
-    (stores / "migrations" / "step_next.py").write_text(STEP)
-    _append(stores / "migrations" / "__init__.py", TAKEN.format(is_breaking=is_breaking))
-    _append(stores / "sql.py", USE)
+    stores = folder / "evertick" / "stores" / "sql"
+    _append(stores / "migrations.py", STEP.format(is_breaking=is_breaking))
+    _append(stores / "store.py", USE)
     return folder
 
 

@@ -66,7 +66,7 @@ def test_nodes_are_replaced_one_after_another_and_nothing_is_lost_or_decided_twi
     new, old = make_next_version(tmp_path / "next"), None
     roll.work()
     roll.replace(0, new)
-    assert schema_of(url) == (migrations.NEWEST + 1, VERSION, 1)
+    assert schema_of(url) == (migrations.newest() + 1, VERSION, migrations.FIRST)
     roll.replace(1, old)  # a machine that is started again before its turn has come
     roll.replace(1, new)
     roll.replace(2, new)
@@ -96,7 +96,7 @@ def test_a_version_that_cannot_share_the_ledger_waits_until_the_others_have_stop
             assert refused.wait() != 0
             words = refused.last_words()
         assert "cannot be shared with the nodes that use it: node-0. Stop them all" in words
-        assert schema_of(url).version == migrations.NEWEST
+        assert schema_of(url).version == migrations.newest()
         old.wait_for_launches(ALL, old.mark())  # and it goes on undisturbed
         old.stop()
     with closing(Node(config, new)) as newer:

@@ -12,7 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from evertick.errors import SchemaTooNew
-from evertick.model.lifecycle import RUNNING
+from evertick.model.lifecycle import FAILED, RUNNING
 from evertick.model.run import Change
 from evertick.store import RunFilter
 from evertick.stores import open_store
@@ -44,17 +44,23 @@ def execute(store, *statements: str) -> None:
 
 
 def test_an_empty_database_gets_the_newest_schema(store):
-    assert store.schema().version == migrations.NEWEST == len(migrations.STEPS)
+    assert store.schema().version == migrations.newest()
 
 
-def test_the_steps_make_the_tables_that_the_statements_use(store):
+def differences(store) -> list[object]:
+    """Between the tables of a database and those that the statements are made from."""
+
     def is_ours(thing, name, kind, *_) -> bool:
         # What not every database can have is not part of the schema; that it is used where it is, plans tell.
         return name not in ("ended_as", BY_END) and (kind != "table" or name.startswith("evertick_"))
 
     with store._writer.connect() as connection:
         context = MigrationContext.configure(connection, opts={"include_object": is_ours})
-        assert compare_metadata(context, METADATA) == []
+        return compare_metadata(context, METADATA)
+
+
+def test_the_steps_make_the_tables_that_the_statements_use(store):
+    assert differences(store) == []
 
 
 def test_opening_again_changes_nothing(url, store):
@@ -69,7 +75,7 @@ def test_opening_again_changes_nothing(url, store):
 
 
 def test_a_database_of_a_newer_evertick_is_refused_and_named(url, store):
-    newer = migrations.NEWEST + 1
+    newer = migrations.newest() + 1
     execute(store, f"INSERT INTO evertick_schema (version, evertick) VALUES ({newer}, '9.8.7')")
     with pytest.raises(SchemaTooNew) as refused:
         open_store(url)
@@ -87,7 +93,7 @@ def test_a_step_that_was_cut_short_is_taken_up_where_it_stopped(url, store):
         "DROP TABLE evertick_requests",
         f"DROP INDEX evertick_runs_by_job{on}",
     )
-    assert store.migrate() == migrations.NEWEST
+    assert store.migrate() == len(migrations.STEPS)
     with store._writer.connect() as connection:
         tables = sa.inspect(connection).get_table_names()
         indexes = {index["name"] for index in sa.inspect(connection).get_indexes("evertick_runs")}
@@ -96,13 +102,38 @@ def test_a_step_that_was_cut_short_is_taken_up_where_it_stopped(url, store):
     assert keys(store) == [occurrence()]
 
 
-def test_a_ledger_from_before_there_were_steps_is_brought_up_and_keeps_its_lines(url, store):
+def pretend_unreleased(store, version: int) -> None:
+    execute(store, f"UPDATE evertick_schema SET version = {version}, serves = 1")
+
+
+def test_a_ledger_of_a_version_before_the_first_release_is_upgraded_and_keeps_its_lines(url, store):
+    """Of the first of them, so that everything that came later has to be added."""
     enter(store, planned(occurrence()))
-    execute(store, "DELETE FROM evertick_schema WHERE version > 1", "ALTER TABLE evertick_runs DROP COLUMN steps")
-    assert store.migrate() == migrations.NEWEST - 1
+    on = " ON evertick_runs" if "mysql" in url else ""
+    later = [f"DROP INDEX evertick_runs_by_trigger{on}", "DROP TABLE evertick_definitions"]
+    if "postgresql" not in url:
+        later += [f"DROP INDEX {BY_END}{on}", "ALTER TABLE evertick_runs DROP COLUMN ended_as"]
+    if "mysql" in url:
+        later += ["ALTER TABLE evertick_runs MODIFY executor VARCHAR(255) NOT NULL DEFAULT ''"]
+    later += [f"ALTER TABLE evertick_runs DROP COLUMN {name}" for name in ("steps", "definition", "earlier", "facts")]
+    later += [f"ALTER TABLE evertick_jobs DROP COLUMN {name}" for name in ("skip_next", "definition", "asked_at")]
+    execute(store, *later)
+    pretend_unreleased(store, 1)
+    execute(store, "ALTER TABLE evertick_schema DROP COLUMN serves")
+    assert store.migrate() == len(migrations.STEPS)
+    assert differences(store) == []
     assert [row.steps for row in store.query(RunFilter()).rows] == [""]
     store.record([Change(occurrence(), RUNNING, 1, steps="[]")])
     assert [row.steps for row in store.query(RunFilter()).rows] == ["[]"]
+    assert not [*store.query(RunFilter(states=[FAILED])).rows]
+
+
+def test_a_ledger_of_the_last_version_before_the_first_release_needs_nothing_new(store):
+    enter(store, planned(occurrence()))
+    pretend_unreleased(store, migrations.FIRST - 1)
+    assert store.migrate() == len(migrations.STEPS)
+    assert differences(store) == []
+    assert keys(store) == [occurrence()]
 
 
 START = """
@@ -139,6 +170,6 @@ def test_nodes_that_start_together_migrate_once(url):
     store = open_store(url)
     try:
         rows = store.read(lambda connection: connection.exec_driver_sql("SELECT version FROM evertick_schema").all())
-        assert [version for (version,) in rows] == list(range(1, migrations.NEWEST + 1))
+        assert [version for (version,) in rows] == list(range(migrations.FIRST, migrations.newest() + 1))
     finally:
         store.close()

@@ -18,11 +18,10 @@ from evertick.model.instant import HOUR
 from evertick.store import Batch, RunFilter
 from evertick.stores import open_store
 from evertick.stores.sql import migrations
-from evertick.stores.sql.migrations.making import Making
+from evertick.stores.sql.migrations import SchemaEditor, Step, newest
 from tests.stores.building import NINE, asked, enter, occurrence, planned
 
 SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}
-STEPS = [number for number, step in enumerate(migrations.STEPS, 1) if not step.is_breaking]
 
 
 @pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.slow) for name in SERVERS)])
@@ -57,21 +56,6 @@ def shape_of(connection: sa.Connection) -> Shape:
     return Shape(columns, keys, frozenset(unique))
 
 
-@pytest.fixture
-def shapes(url):
-    """What the database looks like after each step."""
-    engine = sa.create_engine(url)
-    found = []
-    with engine.begin() as connection:
-        making = Making(connection)
-        migrations.make_versions(making)
-        for step in migrations.STEPS:
-            step.apply(making)
-            found.append(shape_of(connection))
-    engine.dispose()
-    return found
-
-
 def serves(old: Column, new: Column | None) -> bool:
     """Whether code that knows a column as it was can use what became of it: the same, or room for longer texts."""
     if new is None or new[1:] != old[1:]:
@@ -95,74 +79,95 @@ def test_what_the_version_before_can_go_on_with(new, is_fine):
     assert serves(Column("VARCHAR(10)", False, None), new) is is_fine
 
 
-def test_no_step_takes_away_or_changes_what_the_version_before_uses(shapes):
-    for number in STEPS:
-        before, after = shapes[number - 2], shapes[number - 1]
-        changed = {name: (old, after.columns.get(name)) for name, old in before.columns.items()}
-        assert {name: pair for name, pair in changed.items() if not serves(*pair)} == {}, f"step {number}"
-        assert before.keys.items() <= after.keys.items(), f"step {number}"
+def breaks(before: Shape, after: Shape) -> list[str]:
+    """What the version before could not go on with."""
+    changed = [name for name, old in before.columns.items() if not serves(old, after.columns.get(name))]
+    old_tables = {table for table, _ in before.columns}
+    added = [name for name in after.columns if name[0] in old_tables and name not in before.columns]
+    needed = [name for name in added if not after.columns[name].is_nullable and after.columns[name].default is None]
+    keys = [table for table, key in before.keys.items() if after.keys.get(table) != key]
+    unique = {one for one in after.unique - before.unique if one[0] in old_tables}
+    return [*(f"{table}.{name}" for table, name in [*changed, *needed]), *keys, *map(str, sorted(unique))]
 
 
-def test_no_step_asks_for_what_the_version_before_does_not_know(shapes):
-    for number in STEPS:
-        before, after = shapes[number - 2], shapes[number - 1]
-        old_tables = {table for table, _ in before.columns}
-        added = {name: one for name, one in after.columns.items() if name not in before.columns}
-        needed = [name for name, one in added.items() if name[0] in old_tables and not one.is_nullable]
-        assert [name for name in needed if after.columns[name].default is None] == [], f"step {number}"
-        assert {one for one in after.unique if one[0] in old_tables} <= before.unique, f"step {number}"
+def add_what_may_be_empty(editor: SchemaEditor) -> None:
+    editor.add_column("evertick_runs", sa.Column("mark", sa.String(40), nullable=True))
+    editor.add_column("evertick_jobs", sa.Column("rank", sa.Integer(), nullable=False, server_default=sa.text("0")))
+    editor.add_table(sa.Table("evertick_marks", sa.MetaData(), sa.Column("batch", sa.String(200), primary_key=True)))
 
 
-def test_a_line_written_by_the_first_version_is_read_by_this_one(url, shapes):
-    """Into a database of this version, as the old node would: naming only what it knows."""
-    store = open_store(url)
-    enter(store, planned(occurrence()))
-    old = sorted(name for table, name in shapes[0].columns if table == "evertick_runs")
-    table = sa.Table("evertick_runs", sa.MetaData(), *(sa.Column(name) for name in old))
-    with store._writer.begin() as connection:
-        row = dict(connection.execute(sa.select(*(table.c[name] for name in old))).mappings().one())
-        connection.execute(sa.insert(table).values({**row, "job_id": "from-an-old-node"}))
-    found = {row.key.job_id for row in store.query(RunFilter(), limit=10).rows}
-    assert found == {"report", "from-an-old-node"}
-    store.close()
+def add_what_must_be_said(editor: SchemaEditor) -> None:
+    editor.add_column("evertick_jobs", sa.Column("owner", sa.String(40), nullable=False))
 
 
-def pretend_to_be_older(monkeypatch) -> None:
-    """As the version before the last step."""
-    monkeypatch.setattr(migrations, "NEWEST", migrations.NEWEST - 1)
+def take_away(editor: SchemaEditor) -> None:
+    editor.operations.drop_column("evertick_requests", "answer")
+
+
+def allow_each_once(editor: SchemaEditor) -> None:
+    editor.operations.create_index("evertick_one_holder", "evertick_leases", ["holder"], unique=True)
+
+
+@pytest.mark.parametrize(
+    ("step", "broken"),
+    [
+        pytest.param(add_what_may_be_empty, [], id="adds"),
+        pytest.param(add_what_must_be_said, ["evertick_jobs.owner"], id="needs what old statements lack"),
+        pytest.param(take_away, ["evertick_requests.answer"], id="takes away"),
+        pytest.param(allow_each_once, ["('evertick_leases', 'holder')"], id="refuses what was fine"),
+    ],
+)
+def test_only_a_step_that_adds_serves_the_version_before(url, step, broken):
+    open_store(url).close()
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        before = shape_of(connection)
+        step(SchemaEditor(connection))
+        after = shape_of(connection)
+    engine.dispose()
+    assert breaks(before, after) == broken
+
+
+def become_next(monkeypatch, *, is_breaking: bool = False) -> None:
+    """Pretend to be the next version, which takes one more step."""
+    step = Step(add_what_may_be_empty, is_breaking=is_breaking)
+    monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS, step))
+
+
+def test_the_next_version_takes_its_step_and_keeps_what_is_there(url, monkeypatch):
+    with closing(open_store(url)) as store:
+        enter(store, planned(occurrence()))
+    become_next(monkeypatch)
+    with closing(open_store(url)) as store:
+        assert store.schema()[::2] == (newest(), migrations.FIRST)
+        assert [row.key for row in store.query(RunFilter()).rows] == [occurrence()]
+        assert store.read(lambda connection: connection.exec_driver_sql("SELECT mark FROM evertick_runs").all())
 
 
 def test_an_old_version_may_start_behind_a_step_that_only_adds(url, monkeypatch):
-    """In the middle of a roll nodes of both versions come and go; and who goes back to the old one wants it too."""
-    open_store(url).close()
-    pretend_to_be_older(monkeypatch)
+    """In the middle of a roll nodes of both versions come and go; and a rollback needs it too."""
+    with monkeypatch.context() as upgrade:
+        become_next(upgrade)
+        open_store(url).close()
     with closing(open_store(url)) as store:
-        assert store.schema().version > migrations.NEWEST
+        assert store.schema().version > newest()
         assert enter(store, planned(occurrence())) == frozenset()
         assert store.migrate() == 0
 
 
-def break_the_last_step(monkeypatch) -> None:
-    *others, last = migrations.STEPS
-    monkeypatch.setattr(migrations, "STEPS", (*others, last._replace(is_breaking=True)))
-
-
 def test_an_old_version_that_starts_behind_a_step_that_breaks_is_refused(url, monkeypatch):
     """It would not know what the new columns mean."""
-    break_the_last_step(monkeypatch)
-    open_store(url).close()
-    pretend_to_be_older(monkeypatch)
+    with monkeypatch.context() as upgrade:
+        become_next(upgrade, is_breaking=True)
+        open_store(url).close()
     with pytest.raises(SchemaTooNew, match=r"this is Evertick \S+, which knows versions up to .* Install Evertick"):
         open_store(url)
 
 
 def test_a_step_that_breaks_is_not_taken_while_others_use_the_ledger(request, url, monkeypatch):
-    with monkeypatch.context() as before, closing(open_store(url)) as store:
-        pretend_to_be_older(before)
-        with store._writer.begin() as connection:
-            connection.exec_driver_sql(f"DELETE FROM evertick_schema WHERE version > {migrations.NEWEST}")
+    with closing(open_store(url)) as store:
         store.lease(["node:node-1/abc"], "node-1/abc", HOUR, now=NINE)
-    break_the_last_step(monkeypatch)
+    become_next(monkeypatch, is_breaking=True)
     if "sqlite" in request.node.callspec.id:
         open_store(url).close()  # a file has a lock of its own; a lease in it may be of somebody long gone
         return

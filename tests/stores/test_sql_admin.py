@@ -13,8 +13,10 @@ from evertick.errors import EvertickError
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.store import Batch, JobRecord
 from evertick.stores import open_store
-from evertick.stores.sql.migrations import NEWEST
+from evertick.stores.sql.migrations import newest
 from tests.stores.building import NINE, TEN, asked, enter, occurrence, planned
+
+NEWEST = newest()
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def fill(url: str) -> None:
 
 def test_migrate_makes_a_ledger_and_then_has_nothing_to_do(url):
     made = f"schema version {NEWEST}, made by Evertick 0.1.0.\n"
-    assert run("migrate", "--store", url) == (0, f"{url}: took {NEWEST} steps; {made}")
+    assert run("migrate", "--store", url) == (0, f"{url}: took 1 step; {made}")
     assert run("migrate", "--store", url) == (0, f"{url}: nothing to do; {made}")
 
 
@@ -118,7 +120,7 @@ def test_a_server_is_migrated_and_checked(kind, request):
     url = request.getfixturevalue(f"fresh_{kind}")()
     assert "schema version 0" in run("check", "--store", url)[1]
     code, text = run("migrate", "--store", url)
-    assert (code, f"took {NEWEST} steps; schema version {NEWEST}" in text, "***" in text) == (0, True, True)
+    assert (code, f"took 1 step; schema version {NEWEST}" in text, "***" in text) == (0, True, True)
     code, text = run("check", "--store", url)
     assert (code, "0 lines" in text) == (0, True)
 

@@ -75,11 +75,11 @@ def _findings(store: SqlStore, *, is_full: bool) -> Iterator[Finding]:
         yield from _file_findings(store.path)
     found = store.schema()
     migrations.refuse_newer(found, store.place)
-    if found.version < migrations.NEWEST:
+    if found.version < migrations.newest():
         next_step = "evertick db migrate --store URL, or start Evertick"
-        yield Finding(False, f"schema version {found.version} of {migrations.NEWEST}. Next: {next_step}")
+        yield Finding(False, f"schema version {found.version} of {migrations.newest()}. Next: {next_step}")
         return
-    known = f", of which this Evertick knows {migrations.NEWEST}" if found.version > migrations.NEWEST else ""
+    known = f", of which this Evertick knows {migrations.newest()}" if found.version > migrations.newest() else ""
     yield Finding(True, f"schema version {found.version}, made by Evertick {found.made_by}{known}")
     yield Finding(True, store.read(_counts))
 

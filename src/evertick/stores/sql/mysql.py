@@ -14,6 +14,7 @@ from sqlalchemy import exc
 
 from evertick.errors import SettingsError, StoreError, StoreUnavailable
 from evertick.model.instant import Instant
+from evertick.stores.sql.migrations import FIRST
 from evertick.stores.sql.rows import Params, chunks
 from evertick.stores.sql.server_store import CONNECT_SECONDS, IDLE_SECONDS, MIGRATION_IDLE_SECONDS, ServerStore
 from evertick.stores.sql.statements import CHANGE_COLUMNS, CHUNK, IS_OPEN, KEY_COLUMNS, MYSQL
@@ -70,7 +71,7 @@ class MysqlStore(ServerStore):
     def _lock_gaps(self, connection: sa.Connection, exclusive: bool) -> None:
         # The oldest row of the schema's history is there for ever and is otherwise only read.
         lock = "FOR UPDATE" if exclusive else "LOCK IN SHARE MODE"
-        connection.exec_driver_sql(f"SELECT version FROM evertick_schema WHERE version = 1 {lock}").all()
+        connection.exec_driver_sql(f"SELECT version FROM evertick_schema WHERE version = {FIRST} {lock}").all()
 
     @contextmanager
     def _taking_time(self, connection: sa.Connection) -> Iterator[None]:

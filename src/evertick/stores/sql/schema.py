@@ -1,7 +1,4 @@
-"""Which tables a ledger has in a database.
-
-`migrations` makes them, step by step, and never reads this file; a test holds the two together.
-"""
+"""Which tables a ledger has in a database; `migrations` creates them, and brings older ones to this."""
 
 from __future__ import annotations
 
@@ -80,10 +77,16 @@ sa.Index(
     sqlite_where=NOT_SCHEDULED,
     postgresql_where=NOT_SCHEDULED,
 )
-# Worked out by SQLite and MySQL themselves, and not there on PostgreSQL: the state of a run that ended other than well.
+# Computed by SQLite and MySQL themselves, and not there on PostgreSQL: the state of a run that did not end well.
 ENDED_AS: Final = sa.literal_column("evertick_runs.ended_as", WORD)
 BY_END: Final = "evertick_runs_by_end"
 DIALECTS_BY_END: Final = frozenset({"sqlite", "mysql", "mariadb"})
+
+
+def ended_as_column() -> sa.Column[str]:
+    text = "CASE WHEN is_open = 0 AND state <> 'succeeded' THEN state END"
+    return sa.Column("ended_as", WORD, sa.Computed(text, persisted=False))
+
 
 GAPS: Final = sa.Table(
     "evertick_gaps",

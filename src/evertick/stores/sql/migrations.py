@@ -1,0 +1,180 @@
+"""How a database gets the tables that this Evertick uses: numbered steps, forward only, each one re-runnable.
+
+The tables are declared once, in `schema.py`, and the first step creates them as they are declared today. To change a
+released schema, change `schema.py` and add a step to `STEPS` that brings the released tables to it. A step may find its
+work done: in a new database by the first step, or in part by a node that crashed, because MySQL commits after every
+table. `SchemaEditor` therefore looks before it changes. The caller holds the store's migration lock.
+
+Nodes are replaced one after another, so the version before works on the schema of the next one for a while, and may be
+started there again. It can where a step only adds: what the old statements name stays as it was, and what they do not
+name has a default. A step that does more, or after which the ledger holds words that the version before cannot read
+(a state, a trigger, a reason), is *breaking*: no older version opens the ledger behind it, and it is not taken while
+one runs. Each version of the schema says in the database itself which is the oldest that it serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
+
+from evertick.errors import SchemaTooNew
+from evertick.stores.sql.schema import BY_END, DIALECTS_BY_END, METADATA, RUNS, VERSIONS, ended_as_column
+
+
+class SchemaEditor:
+    """What a step may do to a database: Alembic's operations, for what is not there yet."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        from alembic.migration import MigrationContext  # loaded only where there is work for it
+        from alembic.operations import Operations
+
+        self.operations: Final = Operations(MigrationContext.configure(connection))
+        self.dialect: Final = connection.dialect
+        self._connection = connection
+
+    def add_table(self, table: sa.Table) -> None:
+        """Create a table with its indexes, or add the columns and indexes that it lacks."""
+        if not self._look().has_table(table.name):
+            copy = table.to_metadata(sa.MetaData())
+            copy.kwargs.update(self._mysql_options())
+            copy.create(self._connection)
+            return
+        for column in table.columns:
+            self.add_column(table.name, column)
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            index.create(self._connection, checkfirst=True)
+
+    def add_column(self, table: str, column: sa.Column[Any]) -> None:
+        """Add a column; one that is there and holds shorter texts is widened."""
+        found = {known["name"]: known["type"] for known in self._look().get_columns(table)}
+        if column.name not in found:
+            self.operations.add_column(table, column._copy())
+            return
+        lengths = [_length(found[column.name]), _length(column.type.dialect_impl(self.dialect))]
+        if 0 < lengths[0] < lengths[1]:
+            self.operations.alter_column(
+                table,
+                column.name,
+                type_=column.type,
+                existing_nullable=column.nullable,
+                existing_server_default=column.server_default,
+            )
+
+    def add_index(self, name: str, table: str, columns: list[str], *, where: str) -> None:
+        """An index; partial where the database can."""
+        if name not in {index["name"] for index in self._look().get_indexes(table)}:
+            condition = sa.text(where)
+            self.operations.create_index(name, table, columns, sqlite_where=condition, postgresql_where=condition)
+
+    def _look(self) -> sa.Inspector:
+        return sa.inspect(self._connection)  # anew each time: an inspector remembers what it saw
+
+    def _mysql_options(self) -> dict[str, str]:
+        """Byte-wise comparison without padding; the two servers name that collation differently."""
+        is_mariadb = getattr(self.dialect, "is_mariadb", False)
+        collation = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
+        return {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": collation}
+
+
+def _length(kind: sa.types.TypeEngine[Any]) -> int:
+    """How many characters a column holds; 0 where that is not limited."""
+    return (kind.length or 0) if isinstance(kind, sa.String) else 0
+
+
+class Step(NamedTuple):
+    apply: Callable[[SchemaEditor], None]
+    is_breaking: bool = False
+    """Whether the version before cannot go on behind it."""
+
+
+def create_ledger(editor: SchemaEditor) -> None:
+    """The tables of `schema.py`."""
+    for table in METADATA.sorted_tables:
+        editor.add_table(table)
+    # A column that the database computes when it is read. PostgreSQL has none that an index may be on, and an index on
+    # the state itself would make each step of each run dearer there; its statistics know which states are rare.
+    if editor.dialect.name in DIALECTS_BY_END:
+        editor.add_column(RUNS.name, ended_as_column())
+        columns = ["ended_as", "scheduled_for", "job_id", "origin"]
+        editor.add_index(BY_END, RUNS.name, columns, where="ended_as IS NOT NULL")
+
+
+FIRST: Final = 11
+"""The version that the first step makes. Versions 1 to 10 were never released; the first step upgrades them too."""
+
+STEPS: tuple[Step, ...] = (Step(create_ledger, is_breaking=True),)
+"""Step n makes version `FIRST` + n. A step that was released is never edited; another one is added."""
+
+
+def newest() -> int:
+    """The version of the schema that this Evertick makes."""
+    return FIRST + len(STEPS) - 1
+
+
+class Schema(NamedTuple):
+    """What a database says of its tables."""
+
+    version: int = 0
+    """0: there are none."""
+    made_by: str = ""
+    """The Evertick that took the last step."""
+    serves: int = 0
+    """The oldest version of the schema whose statements work on this one."""
+
+    @property
+    def is_too_new(self) -> bool:
+        return self.version > newest() and self.serves > newest()
+
+
+def read_schema(connection: sa.Connection) -> Schema:
+    """What a database has."""
+    look = sa.inspect(connection)
+    if not look.has_table(VERSIONS.name):
+        return Schema()
+    # The first versions of all, which were not released, had no such column.
+    has_serves = any(column["name"] == "serves" for column in look.get_columns(VERSIONS.name))
+    serves = VERSIONS.c.serves if has_serves else sa.null()
+    columns = (VERSIONS.c.version, VERSIONS.c.evertick, serves)
+    row = connection.execute(sa.select(*columns).order_by(VERSIONS.c.version.desc()).limit(1)).first()
+    # A schema that does not say which versions it serves serves its own only.
+    return Schema() if row is None else Schema(row[0], row[1], row[2] or row[0])
+
+
+def refuse_newer(found: Schema, place: str) -> None:
+    """A database that serves newer versions only is not touched: this one may not know what its columns mean."""
+    if found.is_too_new:
+        raise SchemaTooNew(
+            f"{place} has schema version {found.version}, made by Evertick {found.made_by}, which serves versions from "
+            f"{found.serves} on; this is Evertick {version('evertick')}, which knows versions up to {newest()}. "
+            f"Install Evertick {found.made_by} or newer: pip install 'evertick>={found.made_by}'"
+        )
+
+
+def is_breaking(found: int) -> bool:
+    """Whether the way from this version to the newest is one that older versions cannot go on behind."""
+    return 0 < found < oldest_served()
+
+
+def oldest_served() -> int:
+    """The oldest version whose statements work on the newest: nothing was broken since."""
+    return max(number for number, step in enumerate(STEPS, FIRST) if step.is_breaking)
+
+
+def upgrade(connection: sa.Connection, place: str) -> int:
+    """Take the steps that are missing; answers how many there were."""
+    found = read_schema(connection)
+    refuse_newer(found, place)
+    missing = [(number, step) for number, step in enumerate(STEPS, FIRST) if number > found.version]
+    if not missing:
+        return 0
+    editor = SchemaEditor(connection)
+    for number, step in missing:
+        step.apply(editor)
+        taken = {"version": number, "evertick": version("evertick"), "serves": number}
+        connection.execute(sa.insert(VERSIONS).values(taken))
+    latest = sa.update(VERSIONS).where(VERSIONS.c.version == newest())
+    connection.execute(latest.values(serves=oldest_served()))
+    return len(missing)
