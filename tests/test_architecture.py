@@ -29,9 +29,10 @@ settings     errors model
 planning     errors model
 routing      errors model
 loop         errors model planning routing
-definitions  errors model settings planning
+mounts
+definitions  errors model settings planning mounts
 store        errors model
-stores       errors model store
+stores       errors model store mounts
 executor     errors model
 kinds        errors model executor
 hardening
@@ -46,8 +47,8 @@ library      errors model settings planning loop definitions store stores execut
              operations wiring service
 web          errors model settings operations
 api          hardening errors model settings definitions store stores executors dispatch operations wiring web
-cli          hardening errors model settings planning routing loop definitions store operations wiring service once \
-             api stores executors
+cli          hardening mounts errors model settings planning routing loop definitions store operations wiring service \
+             once api stores executors
 testing      errors model settings planning routing loop definitions store stores executor executors dispatch operations
 evertick     errors model settings planning definitions store executor operations service library
 __main__     cli
@@ -80,7 +81,7 @@ MAY_NAME = {
         "evertick.executors.fleet.admin.",
     ),
     "cli": (
-        *("evertick.stores.sql.admin.", "evertick.stores.sql.network_drive."),
+        "evertick.stores.sql.admin.",
         *("evertick.executors.logs.", "evertick.executors.log_store.", "evertick.executors.fleet."),
         "evertick.executors.keeper_answer.",
     ),

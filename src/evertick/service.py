@@ -372,8 +372,7 @@ class FolderService:
         self.settings = settings = settings or Settings.load(folder)
         self.state_folder = settings.state_folder(folder)
         self.store_url = settings.store or f"sqlite:///{(self.state_folder / 'ledger.db').absolute()}"
-        self.watch = FolderWatch(folder, settings)
-        self._stopping = threading.Event()
+        self.watch = FolderWatch(folder, settings, on_notice=lambda text: log.warning("watch.degraded %s", text))
         executors = executors_of(settings, self.state_folder, lock_path(self.store_url))
         self.service = Service(
             self.store_url,
@@ -399,6 +398,7 @@ class FolderService:
             self.service.claim_now,
         )
         observers.status.extra["control"] = lambda: self.control.counts
+        observers.status.extra["folder_watch"] = lambda: self.watch.state._asdict()
         log_retention = LogRetention(
             Logs(self.state_folder).prune_logs,
             lambda: self.watch.snapshot().jobs.values(),
@@ -431,14 +431,12 @@ class FolderService:
     async def _run(self) -> None:
         self.watch.load()
         _calm_the_collector()
-        watching = threading.Thread(
-            target=self.watch.run, args=(self._changed, self._stopping), name="evertick-watch", daemon=True
-        )
+        watching = threading.Thread(target=self.watch.run, args=(self._changed,), name="evertick-watch", daemon=True)
         watching.start()
         try:
             await self.service.run()
         finally:
-            self._stopping.set()
+            self.watch.stop()
             watching.join()
 
     def accompany(self, child: ChildService) -> None:

@@ -176,7 +176,7 @@ def test_an_edit_is_told_once_the_answers_show_it(tmp_path):
     """The scheduler may see an edit first: a page that asks again then is answered by what this process knew before."""
     file = tmp_path / "report.yaml"
     file.write_text('schedule: "0 9 * * *"\ncommand: echo before\n')
-    watch, feed, stopping = FolderWatch(tmp_path), Feed(), threading.Event()
+    watch, feed = FolderWatch(tmp_path), Feed()
     heard: queue.Queue[tuple[str, str, str]] = queue.Queue()
 
     def hear(told):
@@ -184,7 +184,7 @@ def test_an_edit_is_told_once_the_answers_show_it(tmp_path):
         heard.put((told["kind"], told.get("job", ""), definition_text(known) if known else "gone"))
 
     feed.watchers.append(hear)
-    following = threading.Thread(target=follow_folder, args=(watch, feed, stopping))
+    following = threading.Thread(target=follow_folder, args=(watch, feed))
     following.start()
     try:
         kind, _, text = heard.get(timeout=60)
@@ -195,7 +195,7 @@ def test_an_edit_is_told_once_the_answers_show_it(tmp_path):
         file.unlink()
         assert heard.get(timeout=60) == ("job", "report", "gone")
     finally:
-        stopping.set()
+        watch.stop()
         following.join(60)
 
 

@@ -141,11 +141,11 @@ def test_old_rules_of_zones_are_told(monkeypatch):
     assert (WARN, "the rules of the zones are of 2019c") in told(machine.check_zones("UTC", "test"))
 
 
-def test_too_few_watches_are_told(monkeypatch, tmp_path):
-    numbers = {"watches": 10, "instances": 128}
-    monkeypatch.setattr(machine, "_number", lambda path: numbers[path.rpartition("_")[2]])
-    ((level, text),) = [one for one in told(machine.check_limits(tmp_path)) if "inotify" in one[1]]
-    assert (level, "10 watches" in text) == (WARN, True)
+def test_a_folder_that_cannot_be_watched_is_told(monkeypatch, tmp_path):
+    assert (OK, "edits of job files are noticed at once (inotify)") in told(machine.check_limits(tmp_path))
+    monkeypatch.setattr(machine, "watch_failure", lambda _: "jobs cannot be watched: the limit is reached")
+    ((level, text),) = [one for one in told(machine.check_limits(tmp_path)) if "cannot be watched" in one[1]]
+    assert (level, "scans the folder" in text) == (WARN, True)
 
 
 def test_what_others_may_use_is_a_failure(tmp_path):

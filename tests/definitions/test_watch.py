@@ -302,14 +302,11 @@ def test_a_change_that_leaves_size_and_times_alone_is_found_by_its_content(bench
     path = bench.write("a.yaml", "command: one\n")
     bench.wall_ns = path.stat().st_ctime_ns + 1_000_000  # read within the doubt
     bench.watch.load()
-    stamp = watching.stamps_of(str(bench.folder))[str(path)]
+    listing = watching.list_folder(str(bench.folder))
     path.write_text("command: two\n", encoding="utf-8")
 
-    def same_stamp(folder: str):
-        return {str(path): stamp}
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(watching, "stamps_of", same_stamp)
+        patch.setattr(watching, "list_folder", lambda _folder: listing)
         bench.scan()
         bench.settle()
         assert bench.scan() == [(["a"], [])]
@@ -401,7 +398,7 @@ def test_ten_thousand_files_are_loaded_and_found_unchanged(bench):
 
 def test_the_thread_tells_what_changed_and_ends_when_asked(tmp_path):
     told: list[FolderChanged] = []
-    arrived, stop = threading.Event(), threading.Event()
+    arrived = threading.Event()
 
     def take(change: FolderChanged) -> None:
         told.append(change)
@@ -410,7 +407,7 @@ def test_the_thread_tells_what_changed_and_ends_when_asked(tmp_path):
     (tmp_path / "a.yaml").write_text("command: x\n", encoding="utf-8")
     watch = FolderWatch(tmp_path)
     watch.load()
-    thread = threading.Thread(target=watch.run, args=(take, stop, 0.02))
+    thread = threading.Thread(target=watch.run, args=(take,))
     thread.start()
     try:
         assert list(watch.snapshot().jobs) == ["a"]
@@ -421,13 +418,13 @@ def test_the_thread_tells_what_changed_and_ends_when_asked(tmp_path):
         assert [job.id for job in told[0].jobs] == ["b"]
         assert watch.trouble is None
     finally:
-        stop.set()
+        watch.stop()
     thread.join(30)
     assert not thread.is_alive()
 
 
 def test_the_thread_goes_on_after_a_failure(tmp_path):
-    stop, again = threading.Event(), threading.Event()
+    again = threading.Event()
     calls: list[FolderChanged] = []
 
     def take(change: FolderChanged) -> None:
@@ -441,10 +438,10 @@ def test_the_thread_goes_on_after_a_failure(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("command: x\n", encoding="utf-8")
     os.utime(path, ns=(LONG_AGO_NS, LONG_AGO_NS))
-    thread = threading.Thread(target=watch.run, args=(take, stop, 0.02))
+    thread = threading.Thread(target=watch.run, args=(take,))
     thread.start()
     assert again.wait(30)
-    stop.set()
+    watch.stop()
     thread.join(30)
     assert [[job.id for job in change.jobs] for change in calls] == [["a"], ["a"]]
 

@@ -13,10 +13,10 @@ import pytest
 
 from evertick.errors import SettingsError, StoreCorrupt, StoreUnavailable
 from evertick.model.lifecycle import SUCCEEDED
+from evertick.mounts import file_system_of
 from evertick.store import Batch, JobRecord
 from evertick.stores import open_store
 from evertick.stores.sql import sqlite, sqlite_backup
-from evertick.stores.sql.network_drive import file_system_of
 from evertick.stores.sql.sqlite import SqliteStore
 from tests.stores.building import DAY, HOUR, NINE, SECOND, became, enter, keys, occurrence, planned
 

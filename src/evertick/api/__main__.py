@@ -53,23 +53,21 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
 
     url = settings.store or f"sqlite:///{(state_folder / 'ledger.db').absolute()}"
     watch = FolderWatch(folder, settings)
-    stopping = threading.Event()
     store = open_store(url)
     try:
         control = ControlClient(state_folder, timeout=1.0)
         app_state = open_app_state(store, url, watch.snapshot, settings, state_folder, folder=folder, control=control)
         server = ApiServer(app_state)
         # Beside the start: ten thousand files take a while, and what the ledger knows can be looked at meanwhile.
-        told = (watch, app_state.feed, stopping)
-        threading.Thread(target=follow_folder, args=told, name="evertick-watch", daemon=True).start()
+        threading.Thread(target=follow_folder, args=(watch, app_state.feed), name="evertick-watch", daemon=True).start()
         gc.set_threshold(50_000, 20, 50)
         server.run(tell, shows_life=True)
     finally:
-        stopping.set()
+        watch.stop()
         store.close()
 
 
-def follow_folder(watch: FolderWatch, feed: Feed, stopping: threading.Event) -> None:
+def follow_folder(watch: FolderWatch, feed: Feed) -> None:
     """Load the job files, then tell the pages of each change to them as soon as answers show it."""
     watch.load()
     feed.tell_reset()  # what was answered before had no definitions to go by
@@ -78,7 +76,7 @@ def follow_folder(watch: FolderWatch, feed: Feed, stopping: threading.Event) -> 
     gc.freeze()
     # Answers rest on this watch, and the scheduler's events on its own: that one may be the first to see an edit, and a
     # page that asks again then is answered by what this one knew before.
-    watch.run(lambda change: feed.tell_jobs((*(job.id for job in change.jobs), *change.removed)), stopping)
+    watch.run(lambda change: feed.tell_jobs((*(job.id for job in change.jobs), *change.removed)))
 
 
 def _tell(text: str) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from evertick.definitions.parser import PIPELINE_NAMES, Parsed, parse_definition
 from evertick.definitions.references import find_circles, find_strangers
+from evertick.definitions.watched_directories import SUFFIXES
 from evertick.definitions.yaml import SIZE_MAX
 from evertick.errors import DefinitionError, NotFound
 from evertick.model.job import Job
 from evertick.settings import Settings
-
-SUFFIXES = (".yaml", ".yml")
 
 _Findings = Mapping[str, tuple[DefinitionError, ...]]
 
@@ -92,7 +92,7 @@ def assemble(parsed: Mapping[str, Parsed], *, is_whole: bool = True) -> Folder:
 
 def definition_files(folder: Path) -> tuple[Path, ...]:
     """The files of a folder that define jobs, in the order of their names; hidden ones are left alone."""
-    return tuple(Path(file) for file in stamps_of(str(folder)))
+    return tuple(Path(file) for file in list_folder(str(folder)).stamps)
 
 
 def writable_by_others(folder: Path) -> list[Path]:
@@ -115,30 +115,50 @@ NO_STAMP: Final = Stamp(0, 0, 0, 0, 0)
 """Of what bears the name of a definition and cannot be looked at; reading it tells why."""
 
 
-def stamps_of(folder: str) -> dict[str, Stamp]:
-    """The files of a folder that define jobs, in the order of their names, each with its stamp. Links are followed."""
+class Listing(NamedTuple):
+    """What a folder holds, without a look into its files."""
+
+    stamps: dict[str, Stamp]
+    """Of the files that define jobs, in the order of their names."""
+    subfolders: list[str]
+    """Those that may hold a pipeline."""
+    links: list[str]
+    """Job files that are symbolic links."""
+
+
+def list_folder(folder: str) -> Listing:
+    """The files of a folder that define jobs. Links are followed; hidden entries are left alone."""
     found: dict[str, Stamp] = {}
+    subfolders: list[str] = []
+    links: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith("."):
+            name = entry.name
+            if name.startswith("."):
                 continue
-            if entry.name.endswith(SUFFIXES):
-                # Whatever bears the name is read, and a folder or a broken link becomes an error of that file.
-                found |= _stamp_of(os.path.join(folder, entry.name), entry)
+            if name.endswith(SUFFIXES):
+                # Whatever has the name is read, and a folder or a broken link becomes an error of that file.
+                path = entry.path
+                if entry.is_symlink():
+                    links.append(path)
+                if (stamp := _stamp_of(path, entry.stat)) is not None:
+                    found[path] = stamp
             elif _is_folder(entry):
-                found |= _pipelines(os.path.join(folder, entry.name))
-    return {file: found[file] for file in sorted(found)}
+                subfolders.append(entry.path)
+    for subfolder in subfolders:
+        _list_pipelines(subfolder, found, links)
+    return Listing({file: found[file] for file in sorted(found)}, subfolders, links)
 
 
-def _stamp_of(file: str, entry: os.DirEntry[str] | None = None) -> dict[str, Stamp]:
+def _stamp_of(file: str, look: Callable[[], os.stat_result]) -> Stamp | None:
     try:
-        status = entry.stat() if entry else os.stat(file)
+        status = look()
     except FileNotFoundError:
         # It has just gone, unless it is a link that leads nowhere.
-        return {file: NO_STAMP} if os.path.islink(file) else {}
+        return NO_STAMP if os.path.islink(file) else None
     except OSError:
-        return {file: NO_STAMP}
-    return {file: Stamp(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)}
+        return NO_STAMP
+    return Stamp(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -148,15 +168,18 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _pipelines(folder: str) -> dict[str, Stamp]:
-    found: dict[str, Stamp] = {}
+def _list_pipelines(folder: str, found: dict[str, Stamp], links: list[str]) -> None:
     for name in PIPELINE_NAMES:
-        stamped = _stamp_of(os.path.join(folder, name))
-        if NO_STAMP in stamped.values():
-            # A folder that may not be entered: told once, as an error of the file that may be in it.
-            return found | stamped
-        found |= stamped
-    return found
+        file = os.path.join(folder, name)
+        stamp = _stamp_of(file, partial(os.stat, file))
+        if stamp is None:
+            continue
+        found[file] = stamp
+        if os.path.islink(file):
+            links.append(file)
+        if stamp is NO_STAMP:
+            # A folder that may not be entered: reported once, as an error of the file that may be in it.
+            return
 
 
 def parse_file(file: Path, settings: Settings | None) -> Parsed:

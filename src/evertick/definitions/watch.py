@@ -1,7 +1,8 @@
 """What changed in a folder of job files, and which of its jobs are good to use now.
 
-The truth is a scan: every second the stamps of all files are compared with those of the last scan, and only what
-differs is read. Nothing can be lost this way, neither by a full queue of events nor by a stall nor on a network drive.
+The truth is a scan: the stamps of all files are compared with those of the last scan, and only what differs is read.
+When to scan is a hint of the kernel. A scan each minute finds what the hint missed, and where no hint can be had the
+folder is scanned at a pace that costs next to nothing.
 """
 
 from __future__ import annotations
@@ -16,18 +17,29 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from evertick.definitions.directory_events import DirectoryEvents
 from evertick.definitions.parser import Parsed
-from evertick.definitions.source import Folder, Stamp, assemble, parse_source, read_source, stamps_of
+from evertick.definitions.source import Folder, Listing, Stamp, assemble, list_folder, parse_source, read_source
+from evertick.definitions.watched_directories import WatchedDirectories
 from evertick.errors import DefinitionError, NotFound
 from evertick.model.job import Job
+from evertick.mounts import find_network_drive
 from evertick.settings import Settings
 
 INTERVAL_SECONDS: Final = 1.0
+"""Between two scans while a folder keeps changing, or is away."""
+RESCAN_SECONDS: Final = 60.0
+"""Between two scans when the kernel reports no change."""
+SHARE_MAX: Final = 0.005
+"""Of a core: what scans may cost while nothing changes."""
 SETTLE_SECONDS: Final = 0.3
 """A file that was written a moment ago, or has an error, is looked at again after this before it counts."""
 HURRIED_SCANS: Final = 5
+BATCH_SECONDS: Final = 0.05
+"""How long events may queue that concern no job file: a job may write into its folder all day."""
 _DOUBT_NS: Final = 2_000_000_000
 """A file that changed this shortly before it was read may change once more within the same stamp."""
+_DOUBT_SECONDS: Final = 2.1
 
 
 class FolderChanged(NamedTuple):
@@ -39,6 +51,15 @@ class FolderChanged(NamedTuple):
     folder: Folder
     errors: tuple[DefinitionError, ...] = ()
     """Those that were not there before."""
+
+
+class WatchState(NamedTuple):
+    """How edits of the folder are noticed."""
+
+    reason: str | None = None
+    """Why the kernel's hints cannot be relied on; None: edits are noticed at once."""
+    scan_seconds: float = RESCAN_SECONDS
+    """Between two scans while nothing changes."""
 
 
 @dataclass(slots=True)
@@ -53,18 +74,23 @@ class _File:
 
 
 class FolderWatch:
-    """A folder as it was last seen. `scan` belongs to one thread; `snapshot` may be called from any."""
+    """A folder as it was last seen. `scan` and `run` belong to one thread; `snapshot` and `stop` to any.
+
+    `on_notice` hears once of each reason why edits are noticed late.
+    """
 
     def __init__(
         self,
         path: str | Path,
         settings: Settings | None = None,
         *,
+        on_notice: Callable[[str], None] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._path = str(path)
         self._settings = settings
+        self._on_notice = on_notice
         self._monotonic, self._wall_ns = monotonic, wall_ns
         self._files: dict[str, _File] = {}
         self._waiting: dict[str, tuple[bytes, float]] = {}
@@ -72,8 +98,14 @@ class FolderWatch:
         self._told: dict[str, list[str]] = {}
         """The errors that were told last, by file."""
         self._folder = Folder()
+        self._listing = Listing({}, [], [])
         self._is_away = False
         self._is_dirty = False
+        self._is_untold = False
+        self._stopping = threading.Event()
+        self._events: DirectoryEvents | None = None
+        self._noticed: set[str] = set()
+        self.state = WatchState()
         self.trouble: Exception | None = None
         """What the last scan of `run` failed with."""
 
@@ -89,10 +121,10 @@ class FolderWatch:
     def load(self) -> Folder:
         """The first scan: every file counts as it is, and what is found is taken. NotFound when there is no folder."""
         try:
-            stamps = stamps_of(self._path)
+            self._listing = list_folder(self._path)
         except OSError as error:
             raise NotFound(f"the folder '{self._path}' cannot be read: {error.strerror}.") from error
-        for file, stamp in stamps.items():
+        for file, stamp in self._listing.stamps.items():
             source = read_source(Path(file), self._settings)
             parsed = parse_source(Path(file), source, self._settings)
             self._files[file] = _File(stamp, _digest(source), parsed, self._is_certain(stamp))
@@ -103,11 +135,12 @@ class FolderWatch:
     def scan(self, on_change: Callable[[FolderChanged], None]) -> None:
         """Look once, and tell what changed. What `on_change` raises on is told again with the next scan."""
         try:
-            stamps = stamps_of(self._path)
+            self._listing = list_folder(self._path)
         except OSError as error:
             self._keep_all(error)
             self._tell(on_change)
             return
+        stamps = self._listing.stamps
         gone = [file for file in self._files if file not in stamps]
         for file in gone:
             del self._files[file]
@@ -122,27 +155,73 @@ class FolderWatch:
         self._is_away = False
         if self._is_dirty:
             self._assemble()
-            self._is_dirty = False
+            self._is_dirty, self._is_untold = False, True
         self._tell(on_change)
 
-    def run(
-        self,
-        on_change: Callable[[FolderChanged], None],
-        stop: threading.Event,
-        interval_seconds: float = INTERVAL_SECONDS,
-    ) -> None:
-        """Scan until `stop` is set."""
-        hurried = 0
-        while not stop.wait(min(SETTLE_SECONDS, interval_seconds) if hurried else interval_seconds):
-            # A file that never comes to rest must not keep the folder under scan for ever.
-            hurried = (hurried or HURRIED_SCANS) - 1
-            try:
-                self.scan(on_change)
-                self.trouble = None
-                hurried = hurried if self.is_settling else 0
-            except Exception as error:
-                # A watch that ends in silence would leave every later edit unseen; the change is told again.
-                self.trouble = error
+    def run(self, on_change: Callable[[FolderChanged], None]) -> None:
+        """Follow the folder until `stop`."""
+        hurried = HURRIED_SCANS
+        with DirectoryEvents() as events:
+            self._events = events
+            while not self._stopping.is_set():
+                began = time.thread_time()
+                self._scan_safely(on_change)
+                watched = WatchedDirectories(self._path, self._listing.subfolders, self._listing.links)
+                # What was made before its directory was watched is found by another scan.
+                is_due = events.watch(watched.names)
+                self._judge(events, watched, time.thread_time() - began)
+                events.pause(SETTLE_SECONDS if hurried else INTERVAL_SECONDS)
+                waited_from = self._monotonic()
+                if not is_due and not self.is_settling:
+                    self._wait(events, watched)
+                # A file that never comes to rest must not keep the folder under scan for ever.
+                is_calm = self._monotonic() - waited_from >= INTERVAL_SECONDS
+                hurried = HURRIED_SCANS if is_calm else max(0, hurried - 1)
+
+    def stop(self) -> None:
+        """End `run`, from any thread."""
+        self._stopping.set()
+        if self._events is not None:
+            self._events.wake()
+
+    def _scan_safely(self, on_change: Callable[[FolderChanged], None]) -> None:
+        try:
+            self.scan(on_change)
+            self.trouble = None
+        except Exception as error:
+            # A watch that ends in silence would leave every later edit unseen; the change is told again.
+            self.trouble = error
+
+    def _wait(self, events: DirectoryEvents, watched: WatchedDirectories) -> None:
+        """Until the kernel hints at a change, or the next scan is due without one."""
+        until = self._monotonic() + self._seconds_to_scan()
+        while not self._stopping.is_set() and (left := until - self._monotonic()) > 0:
+            found = events.wait(left)
+            if any(map(watched.matters, found)):
+                return
+            if found:
+                events.pause(BATCH_SECONDS)
+
+    def _seconds_to_scan(self) -> float:
+        if self._is_away or self.trouble is not None:
+            return INTERVAL_SECONDS
+        is_in_doubt = any(not known.is_certain for known in self._files.values())
+        return min(_DOUBT_SECONDS, self.state.scan_seconds) if is_in_doubt else self.state.scan_seconds
+
+    def _judge(self, events: DirectoryEvents, watched: WatchedDirectories, cost_seconds: float) -> None:
+        """Set the pace of scans by how far the kernel's hints can be relied on, and report a new reason once."""
+        reason = _network_reason(watched) or events.failure
+        scan_seconds = max(INTERVAL_SECONDS if reason else RESCAN_SECONDS, cost_seconds / SHARE_MAX)
+        self.state = WatchState(reason, scan_seconds)
+        if reason:
+            self._notice(reason, f"{reason}. The folder is scanned every {scan_seconds:.0f} s instead.")
+        if events.has_overflowed:
+            self._notice("overflow", "the kernel's queue of file events overflowed. The folder was scanned in full.")
+
+    def _notice(self, cause: str, text: str) -> None:
+        if cause not in self._noticed and self._on_notice is not None:
+            self._on_notice(text)
+        self._noticed.add(cause)
 
     def _look(self, file: str, stamp: Stamp, known: _File | None) -> bool:
         """Read a file whose stamp differs or is in doubt; whether it counts as changed now."""
@@ -200,8 +279,11 @@ class FolderWatch:
             reason = f"the folder '{self._path}' cannot be read: {error.strerror}. Its jobs stay as they were."
             told = DefinitionError(reason, hint="Bring it back, or remove the files one by one.", file=self._path)
             self._folder = replace(self._folder, errors=MappingProxyType({**self._folder.errors, self._path: (told,)}))
+            self._is_untold = True
 
     def _tell(self, on_change: Callable[[FolderChanged], None]) -> None:
+        if not self._is_untold:
+            return
         jobs = self._folder.jobs
         changed = tuple(
             job for job_id, job in jobs.items() if (old := self._taken.get(job_id)) is not job and old != job
@@ -212,6 +294,24 @@ class FolderWatch:
             new = (self._folder.errors[file] for file in errors if errors[file] != self._told.get(file))
             on_change(FolderChanged(changed, removed, self._folder, tuple(chain.from_iterable(new))))
         self._taken, self._told = dict(jobs), errors
+        self._is_untold = False
+
+
+def watch_failure(folder: Path) -> str | None:
+    """Why edits of a folder would be noticed late here, by trying it."""
+    listing = list_folder(str(folder))
+    watched = WatchedDirectories(str(folder), listing.subfolders, listing.links)
+    with DirectoryEvents() as events:
+        events.watch(watched.names)
+        return _network_reason(watched) or events.failure
+
+
+def _network_reason(watched: WatchedDirectories) -> str | None:
+    found = find_network_drive(directory for directory, names in watched.names.items() if names)
+    if found is None:
+        return None
+    directory, kind = found
+    return f"{directory} is on a network file system ({kind}), which does not report what other machines change"
 
 
 def _in_words(folder: Folder) -> dict[str, list[str]]:

@@ -73,7 +73,7 @@ class Node:
         self._find = find
         self._home, self._running_max = home, running_max
         self._functions: InProcessExecutor | None = None
-        self._watch = FolderWatch(place.folder, settings) if place.folder is not None else None
+        self._watch = FolderWatch(place.folder, settings, on_notice=_warn) if place.folder is not None else None
         self._service: Service | None = None
         self._stopping = threading.Event()
         self._decided = threading.Event()
@@ -147,7 +147,7 @@ class Node:
         try:
             if self._watch is not None:
                 watching = threading.Thread(
-                    target=self._watch.run, args=(self._changed, self._stopping), name="evertick-watch", daemon=True
+                    target=self._watch.run, args=(self._changed,), name="evertick-watch", daemon=True
                 )
                 watching.start()
             while not self._stopping.is_set() and not self._serve():
@@ -159,7 +159,8 @@ class Node:
                 log.exception("scheduler.failed")
         finally:
             self._stopping.set()
-            if watching is not None:
+            if self._watch is not None and watching is not None:
+                self._watch.stop()
                 watching.join()
             self._seat.leave()
             self._set("stopped")
@@ -273,6 +274,10 @@ class Node:
         for job_id in code:
             if job_id in folder:
                 raise twin_error(folder[job_id], code[job_id])
+
+
+def _warn(text: str) -> None:
+    log.warning("watch.degraded %s", text)
 
 
 def twin_error(file_job: Job, code_job: Job) -> DefinitionError:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from evertick.cli.health.finding import FAIL, OK, WARN
 from evertick.definitions.source import writable_by_others
-from evertick.stores.sql.network_drive import network_file_system
+from evertick.mounts import network_file_system
 
 Told = Iterator[tuple[str, ...]]
 

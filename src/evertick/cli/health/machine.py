@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evertick.cli.health.finding import FAIL, OK, WARN
+from evertick.definitions.watch import watch_failure
 
 Told = Iterator[tuple[str, ...]]
 
@@ -18,7 +19,6 @@ UNSYNCHRONISED = 0x40
 CLOCK_OFF_MAX_US = 500_000
 ZONES_OLD_YEARS = 2
 FILES_MIN = 1_024
-WATCHES_MIN = 8_192
 
 
 class _Timex(ctypes.Structure):
@@ -117,7 +117,8 @@ def check_limits(folder: Path | None) -> Told:
         yield WARN, f"a process may have {files:,} files open", "raise it: ulimit -n 4096, or LimitNOFILE= of the unit"
     else:
         yield OK, f"a process may have {files:,} files open"
-    yield from _inotify(folder)
+    if folder is not None and folder.is_dir():
+        yield from _edits(folder)
     if not Path("/bin/sh").exists():
         yield FAIL, "there is no /bin/sh", "install a shell: commands of jobs are given to it"
 
@@ -138,24 +139,14 @@ def check_keepers(state: Path) -> Told:
         yield OK, f"{len(answers)} at work, and they answer" if answers else "none is at work"
 
 
-def _inotify(folder: Path | None) -> Told:
-    watches, instances = (_number(f"/proc/sys/fs/inotify/max_user_{name}") for name in ("watches", "instances"))
-    if watches is None or instances is None:
-        yield WARN, "this system has no inotify", "changes of files are found by looking every few seconds"
-        return
-    folders = sum(1 for _ in os.walk(folder)) if folder is not None else 1
-    if watches < max(WATCHES_MIN, 2 * folders) or instances < 16:
+def _edits(folder: Path) -> Told:
+    """Whether a scheduler would notice an edit of a job file at once; tried as it does it."""
+    reason = watch_failure(folder)
+    if reason is None:
+        yield OK, "edits of job files are noticed at once (inotify)"
+    else:
         yield (
             WARN,
-            f"inotify allows {watches:,} watches and {instances:,} watchers; {folders:,} folders are to be watched",
-            "sysctl fs.inotify.max_user_watches=65536 fs.inotify.max_user_instances=256",
+            f"{reason}; the scheduler scans the folder for edits, and may notice one late",
+            "keep the job files on a local disk, or raise fs.inotify.max_user_watches and max_user_instances",
         )
-    else:
-        yield OK, f"inotify allows {watches:,} watches, for {folders:,} folders"
-
-
-def _number(path: str) -> int | None:
-    try:
-        return int(Path(path).read_text())
-    except (OSError, ValueError):
-        return None

@@ -20,8 +20,8 @@ from sqlalchemy import event, exc, pool
 
 from evertick.errors import SettingsError, StoreCorrupt, StoreError, StoreUnavailable
 from evertick.model.instant import DAY, Instant
+from evertick.mounts import network_file_system
 from evertick.stores.sql import sqlite_backup
-from evertick.stores.sql.network_drive import network_file_system
 from evertick.stores.sql.rows import Params
 from evertick.stores.sql.statements import SQLITE
 from evertick.stores.sql.store import SqlStore, unavailable

@@ -1,4 +1,4 @@
-"""Detects a file on a network drive, where SQLite's locks cannot be trusted."""
+"""Which file system a path is on. On a network drive locks cannot be trusted, and changes are not reported."""
 
 from __future__ import annotations
 
@@ -16,12 +16,29 @@ _NETWORK: Final = frozenset(
 
 def network_file_system(path: Path) -> str | None:
     """The kind of network file system that a path is on; None for a local one, or where this cannot be told."""
-    try:
-        mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
+    found = find_network_drive([os.path.realpath(path)])
+    return None if found is None else found[1]
+
+
+def find_network_drive(paths: Iterable[str]) -> tuple[str, str] | None:
+    """The first of these real paths that is on a network drive, and the kind of that."""
+    mounts = _read_mounts()
+    if not any(_is_network(line.partition(" - ")[2].split()[0]) for line in mounts):
         return None
-    kind = file_system_of(os.path.realpath(path), mounts)
-    return kind if kind.partition(".")[0] in _NETWORK else None
+    kinds = ((path, file_system_of(path, mounts)) for path in paths)
+    return next(((path, kind) for path, kind in kinds if _is_network(kind)), None)
+
+
+def _read_mounts() -> list[str]:
+    """Empty where the system does not tell."""
+    try:
+        return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+
+
+def _is_network(kind: str) -> bool:
+    return kind.partition(".")[0] in _NETWORK
 
 
 def file_system_of(path: str, mounts: Iterable[str]) -> str:
