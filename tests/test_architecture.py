@@ -83,7 +83,7 @@ MAY_NAME = {
     "cli": (
         "evertick.stores.sql.admin.",
         *("evertick.executors.logs.", "evertick.executors.log_store.", "evertick.executors.fleet."),
-        "evertick.executors.keeper_answer.",
+        "evertick.executors.keeper_process.",
     ),
 }
 

@@ -41,10 +41,9 @@ from evertick.dispatch.writer import Ask, Writer
 from evertick.errors import SchedulerLockError, SettingsError
 from evertick.executor import Executor, LeasedExecutor
 from evertick.executors.keeper.procfs import boottime_us
-from evertick.executors.local import state_folder
-from evertick.executors.log_copies import FolderCopies
-from evertick.executors.log_store import LogStore
+from evertick.executors.log_store import LogStore, LogUploads
 from evertick.executors.logs import Logs
+from evertick.executors.paths import state_folder
 from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, NodesSeen
 from evertick.loop.settings import LoopSettings
@@ -406,7 +405,7 @@ class FolderService:
             settings.retention.logs_us,
         )
         if settings.logs.store:
-            copier = LogCopier(FolderCopies(self.state_folder, LogStore(settings.logs.store).check()))
+            copier = LogCopier(LogUploads(self.state_folder, LogStore(settings.logs.store).check()))
             self.service.observers.listen(copier)
             self.service.attachments.append(copier)
         self.manager = ServiceManager(self.service.seconds_since_turn)

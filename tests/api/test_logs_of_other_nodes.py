@@ -16,9 +16,8 @@ from evertick.definitions.source import Folder
 from evertick.errors import ExecutorUnavailable
 from evertick.executors.fleet.authority import Authority
 from evertick.executors.fleet.identity import Role as FleetRole
-from evertick.executors.log_copies import FolderCopies
-from evertick.executors.log_paths import file_name, run_folder
-from evertick.executors.log_store import LogStore
+from evertick.executors.log_store import LogStore, LogUploads
+from evertick.executors.paths import file_name, run_folder
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.node_address import NodeAddress, read_address
 from evertick.operations.node_logs import NodeLogs, machine_name
@@ -130,7 +129,7 @@ def test_the_copy_of_a_members_log_that_is_whole_is_shown(ledger, tmp_path):
 def test_a_copy_in_the_store_is_read_where_the_node_is_away(ledger, tmp_path):
     write_log(tmp_path / "a1", key(1), b"hello\n")
     url = f"file://{tmp_path}/copies"
-    FolderCopies(tmp_path / "a1", LogStore(url)).copy(key(1))
+    LogUploads(tmp_path / "a1", LogStore(url)).copy(key(1))
     with node("a2", ledger, tmp_path, **{"logs.store": url}) as (server, app_state):
         detail = json.loads(ask(server, app_state, run_path(key(1)))[1])
         assert (detail["absent_logs"], [log["size"] for log in detail["logs"]]) == ([], [6])

@@ -279,7 +279,7 @@ def test_no_name_from_outside_becomes_a_path(client, text):
 
 def test_a_log_is_read_by_parts_and_as_a_file(client, app_state, tmp_path):
     folder = tmp_path / "logs"
-    from evertick.executors.log_paths import file_name, run_folder
+    from evertick.executors.paths import file_name, run_folder
     from evertick.model.run import RunKey
 
     place = folder.joinpath(*run_folder(RunKey.from_run_id(RUN)), "1")
@@ -310,7 +310,7 @@ def test_a_log_is_read_by_parts_and_as_a_file(client, app_state, tmp_path):
     ],
 )
 def test_a_part_of_a_log_is_byte_for_byte_what_was_printed(client, app_state, tmp_path, asked, status, content, told):
-    from evertick.executors.log_paths import file_name, run_folder
+    from evertick.executors.paths import file_name, run_folder
     from evertick.model.run import RunKey
 
     place = tmp_path.joinpath("logs", *run_folder(RunKey.from_run_id(RUN)), "1")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from evertick.definitions.source import load_folder
-from evertick.executors.log_paths import run_folder
 from evertick.executors.logs import FOLDER
+from evertick.executors.paths import run_folder
 from evertick.model.definition import definition_text
 from evertick.model.instant import HOUR
 from evertick.model.ledger import Batch, DefinitionLine, RequestKind

@@ -10,7 +10,7 @@ import pytest
 
 from evertick.dispatch.folder_owner import own_folder
 from evertick.errors import SchedulerLockError, SettingsError
-from evertick.executors.local import state_folder
+from evertick.executors.paths import state_folder
 
 
 def test_a_second_one_is_refused_with_what_to_do_and_the_next_is_not(tmp_path):

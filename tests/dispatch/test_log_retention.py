@@ -10,8 +10,8 @@ import pytest
 from evertick.dispatch import log_retention as sweeping
 from evertick.dispatch.clock import SystemClock
 from evertick.dispatch.log_retention import LogRetention
-from evertick.executors.log_paths import run_folder
 from evertick.executors.logs import Logs
+from evertick.executors.paths import run_folder
 from evertick.model.instant import DAY, HOUR, SECOND, Instant
 from evertick.model.job import Job
 from evertick.model.run import RunKey

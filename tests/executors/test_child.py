@@ -12,7 +12,7 @@ import pytest
 from evertick.executors.child import ChildProcess
 from evertick.executors.context import RunContext
 from evertick.executors.function import describe
-from evertick.executors.function_log import FunctionLog, FunctionLogs
+from evertick.executors.function_run import FunctionLog, FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
 from evertick.model.lifecycle import FAILED
 from tests.executors.contract import KEY, Reports, launch_of
@@ -84,8 +84,8 @@ class BrokenLog(FunctionLog):
 
 
 class BrokenLogs(FunctionLogs):
-    def begin(self, key, attempt, step, max_bytes):
-        return BrokenLog("unused", key, attempt, step, max_bytes)
+    def begin(self, attempt_id, step, max_bytes):
+        return BrokenLog("unused", attempt_id, step, max_bytes)
 
 
 def test_an_error_while_listening_ends_the_run_and_its_process(tmp_path):

@@ -13,9 +13,8 @@ from evertick.cli.health.machine import check_keepers
 from evertick.errors import SettingsError
 from evertick.executors import keeper_client, keeper_process, protocol
 from evertick.executors.keeper.procfs import boottime_us, is_alive
-from evertick.executors.keeper_answer import ask_keepers
-from evertick.executors.keeper_process import KeeperProcess
-from evertick.executors.liveness import Liveness
+from evertick.executors.keeper_client import Liveness
+from evertick.executors.keeper_process import KeeperProcess, probe_keepers
 from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import SUCCEEDED
@@ -26,24 +25,24 @@ from tests.executors.running import SOON, job_of, key_of, launch, sh, until, wri
 SHORT = LocalSettings(keeper=SOON.keeper, keeper_timeout_us=4 * SECOND)
 
 
-def test_a_pulse_asks_and_waits_for_an_answer_before_it_is_over():
-    pulse = Liveness(30.0, 100.0)
-    assert not pulse.is_over(129.0), "it was greeted, and has not answered yet"
-    assert pulse.is_over(130.0)
-    pulse.heard(129.0)
-    assert not pulse.should_ask(200.0), "one that cannot answer is not asked"
-    assert not pulse.is_over(200.0)
-    pulse.can_ask = True
-    assert not pulse.should_ask(138.0)
-    assert pulse.should_ask(139.0)
-    pulse.asked(200.0)
-    assert not pulse.should_ask(201.0)
-    assert not pulse.is_over(201.0), "it had no time to answer: this process stood still"
-    assert pulse.silent_seconds(201.0) == 1.0
-    assert pulse.is_over(210.0)
-    pulse.heard(210.5)
-    assert not pulse.is_over(211.0)
-    assert pulse.silent_seconds(211.0) == 0.0
+def test_a_connection_is_pinged_and_given_time_to_answer_before_it_times_out():
+    liveness = Liveness(30.0, 100.0)
+    assert not liveness.has_timed_out(129.0), "it was greeted, and has not answered yet"
+    assert liveness.has_timed_out(130.0)
+    liveness.heard(129.0)
+    assert not liveness.should_ping(200.0), "one that cannot answer is not pinged"
+    assert not liveness.has_timed_out(200.0)
+    liveness.can_ping = True
+    assert not liveness.should_ping(138.0)
+    assert liveness.should_ping(139.0)
+    liveness.pinged(200.0)
+    assert not liveness.should_ping(201.0)
+    assert not liveness.has_timed_out(201.0), "it had no time to answer: this process was suspended"
+    assert liveness.silent_seconds(201.0) == 1.0
+    assert liveness.has_timed_out(210.0)
+    liveness.heard(210.5)
+    assert not liveness.has_timed_out(211.0)
+    assert liveness.silent_seconds(211.0) == 0.0
 
 
 def test_a_timeout_that_a_keeper_which_is_well_could_miss_is_refused():
@@ -96,7 +95,7 @@ def test_a_keeper_that_computes_for_ever_is_replaced_and_its_runs_go_on(place, t
     pid = int(written(tmp_path / "pids"))
     (before,) = place.keepers()
     os.kill(before, signal.SIGUSR1)
-    until(lambda: next(ask_keepers(place.folder, timeout=0.2)).trouble, "it to compute")
+    until(lambda: next(probe_keepers(place.folder, timeout=0.2)).problem, "it to compute")
     # The first is repeated, because the keeper may have taken it; the second it never heard of.
     executor.launch(launch(job_of(sh(text))))
     assert place.run(job_of(sh("true"), id="after"), key=key_of(1, "after")).state is SUCCEEDED
@@ -126,20 +125,20 @@ def test_a_keeper_without_a_socket_is_replaced_when_it_is_needed(place, monkeypa
 
 @pytest.mark.slow
 def test_whoever_asks_is_told_which_keeper_does_not_answer(place):
-    assert list(ask_keepers(place.folder)) == []
+    assert list(probe_keepers(place.folder)) == []
     executor = place.open()
     place.run(job_of(sh("true")))
     (keeper,) = place.keepers()
-    ((name, pid, trouble),) = ask_keepers(place.folder, PATIENCE_SECONDS)
+    ((name, pid, trouble),) = probe_keepers(place.folder, PATIENCE_SECONDS)
     assert (name, pid, trouble) == ("keeper-0", keeper, "")
     os.kill(keeper, signal.SIGSTOP)
-    ((_, pid, trouble),) = ask_keepers(place.folder, timeout=0.2)
+    ((_, pid, trouble),) = probe_keepers(place.folder, timeout=0.2)
     assert pid == keeper
     assert "has not answered" in trouble
     ((level, said, _),) = check_keepers(place.folder)
     assert (level, str(keeper) in said) == (FAIL, True)
     os.kill(keeper, signal.SIGCONT)
-    until(lambda: not next(ask_keepers(place.folder)).trouble, "it to answer again")
+    until(lambda: not next(probe_keepers(place.folder)).problem, "it to answer again")
     assert [level for level, *_ in check_keepers(place.folder)] == [OK]
     assert [one.replaced for one in executor.keepers()] == [0]
 

@@ -16,7 +16,7 @@ from evertick.errors import DefinitionError
 from evertick.executors.attempt_journal import FileAttemptJournal
 from evertick.executors.context import RunContext, StopRequested
 from evertick.executors.function import describe, error_text, result_text
-from evertick.executors.function_log import FunctionLogs
+from evertick.executors.function_run import FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
 from evertick.executors.logs import Logs
 from evertick.model.instant import SECOND
@@ -402,9 +402,9 @@ class TestLogs:
         assert reports.end_of(KEY).state is SUCCEEDED
 
 
-class TestMemory:
-    def test_the_next_process_knows_what_had_begun_and_what_had_ended(self, tmp_path):
-        before = FileAttemptJournal(tmp_path / "memory")
+class TestJournal:
+    def test_the_next_process_knows_which_attempts_started_and_ended(self, tmp_path):
+        before = FileAttemptJournal(tmp_path / "journal")
         before.open()
         begun, ended, never = (launch_of(attempt=attempt) for attempt in (1, 2, 3))
         before.started(begun)
@@ -412,41 +412,41 @@ class TestMemory:
         before.ended(ended, 5, "succeeded", "all of it")
         before.close()
         reports = Reports()
-        executor = InProcessExecutor(lambda _job_id: None, memory=FileAttemptJournal(tmp_path / "memory"))
+        executor = InProcessExecutor(lambda _job_id: None, journal=FileAttemptJournal(tmp_path / "journal"))
         executor.open(reports)
         executor.reconcile([(KEY, 1), (KEY, 2), (KEY, 3)])
         executor.close()
         assert list(reports) == [
-            RunLost(KEY, 1, "the process that ran it has ended", reason=LossReason.PROCESS_GONE),
+            RunLost(KEY, 1, "its process has ended", reason=LossReason.PROCESS_GONE),
             RunFinished(KEY, 2, 5, SUCCEEDED, None, "all of it"),
             RunUnknown(KEY, never.attempt),
         ]
 
-    def test_after_a_restart_of_the_machine_what_is_not_there_may_have_begun(self, tmp_path):
-        (tmp_path / "memory").write_text('{"boot": "another"}\n')
-        memory = FileAttemptJournal(tmp_path / "memory")
-        memory.open()
-        assert memory.recall(launch_of()) is not None
-        memory.close()
+    def test_after_a_reboot_an_unrecorded_attempt_may_have_started(self, tmp_path):
+        (tmp_path / "journal").write_text('{"boot": "another"}\n')
+        journal = FileAttemptJournal(tmp_path / "journal")
+        journal.open()
+        assert journal.find(launch_of()) is not None
+        journal.close()
 
     @pytest.mark.parametrize("garbage", ["\n", "{", "[1]\n[2", "\x00\xff", '{"boot": 1}\n["a", "b"]\n'])
-    def test_half_a_file_is_doubted_and_never_raises(self, tmp_path, garbage):
-        (tmp_path / "memory").write_text(garbage)
-        memory = FileAttemptJournal(tmp_path / "memory")
-        memory.open()
-        memory.started(launch_of())
-        memory.close()
-        again = FileAttemptJournal(tmp_path / "memory")
+    def test_a_damaged_file_counts_as_incomplete_and_never_raises(self, tmp_path, garbage):
+        (tmp_path / "journal").write_text(garbage)
+        journal = FileAttemptJournal(tmp_path / "journal")
+        journal.open()
+        journal.started(launch_of())
+        journal.close()
+        again = FileAttemptJournal(tmp_path / "journal")
         again.open()
-        assert again.recall(launch_of()) is not None
+        assert again.find(launch_of()) is not None
         again.close()
 
-    def test_a_start_that_cannot_be_written_down_is_refused(self, reports):
+    def test_an_attempt_whose_start_cannot_be_journalled_is_refused(self, reports):
         class Full(FileAttemptJournal):
             def started(self, _attempt_id):
                 raise OSError(28, "No space left on device")
 
-        executor = InProcessExecutor(lambda _job_id: describe(quick), memory=Full(Path("unused")))
+        executor = InProcessExecutor(lambda _job_id: describe(quick), journal=Full(Path("unused")))
         executor._report = reports
         executor.launch(launch_of())
         assert [type(one) for one in reports] == [LaunchRefused]
@@ -502,7 +502,7 @@ class TestDescribing:
             def __str__(self):
                 raise RuntimeError
 
-        assert error_text(Rude()) == "Rude: (it cannot say)"
+        assert error_text(Rude()) == "Rude: (its message cannot be read)"
 
 
 def test_a_stop_is_asked_for_by_checking(opened):
@@ -510,7 +510,7 @@ def test_a_stop_is_asked_for_by_checking(opened):
     context.checkpoint()
     context._stop.set()
     assert context.is_stopping
-    with pytest.raises(StopRequested, match="was asked to end"):
+    with pytest.raises(StopRequested, match="was asked to stop"):
         context.checkpoint()
 
 

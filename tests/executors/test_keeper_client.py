@@ -1,4 +1,4 @@
-"""Does every line reach the keeper whole and in its order, whoever sends it and however slowly it reads?"""
+"""Does every line reach the keeper complete and in order, from any thread and however slowly the keeper reads?"""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SlowKeeper:
                 self.rows += [protocol.decode(row) for row in rows]
 
     def wait(self) -> None:
-        """Until whoever spoke has gone."""
+        """Until the client has disconnected."""
         self._thread.join(PATIENCE_SECONDS)
         self._listening.close()
 
@@ -54,18 +54,31 @@ def keeper(tmp_path):
 
 
 @pytest.fixture
-def link(tmp_path):
+def client(tmp_path):
     greeted = threading.Event()
-    told = (lambda *_: greeted.set(), lambda *_: None, lambda *_: None, lambda: False, lambda _: True)
-    link = KeeperClient(tmp_path, tmp_path, KeeperSettings(), {}, *told)
-    link.start()
-    link.wake()
-    return link, greeted
+
+    class Listener:
+        def keeper_connected(self, *_):
+            greeted.set()
+
+        def keeper_sent(self, *_): ...
+        def keeper_failed(self, *_): ...
+
+        def keeper_tick(self):
+            return False
+
+        def needs_keeper(self, _):
+            return True
+
+    client = KeeperClient(tmp_path, tmp_path, KeeperSettings(), {}, Listener())
+    client.start()
+    client.wake()
+    return client, greeted
 
 
 @pytest.mark.parametrize("when", ["at once", "when it has filled up"])
-def test_lines_of_many_threads_arrive_whole_and_in_order(keeper, link, when):
-    link, greeted = link
+def test_lines_of_many_threads_arrive_whole_and_in_order(keeper, client, when):
+    client, greeted = client
     assert greeted.wait(PATIENCE_SECONDS)
     if when == "at once":
         keeper.may_read.set()
@@ -73,7 +86,7 @@ def test_lines_of_many_threads_arrive_whole_and_in_order(keeper, link, when):
     def send(number: int) -> None:
         for count in range(LINES):
             # Both ways to send, mixed: neither may overtake or cut into the other.
-            (link.send_now if (number + count) % 3 else link.send)(protocol.encode("told", number, count, LONG))
+            (client.send_now if (number + count) % 3 else client.send)(protocol.encode("told", number, count, LONG))
 
     senders = [threading.Thread(target=send, args=(number,)) for number in range(SENDERS)]
     for sender in senders:
@@ -81,7 +94,7 @@ def test_lines_of_many_threads_arrive_whole_and_in_order(keeper, link, when):
     for sender in senders:
         sender.join(PATIENCE_SECONDS)
     keeper.may_read.set()
-    link.close(PATIENCE_SECONDS)
+    client.close(PATIENCE_SECONDS)
     keeper.wait()
     told = [row for row in keeper.rows if row[0] == "told"]
     assert len(told) == SENDERS * LINES
@@ -107,29 +120,29 @@ def interrupted(monkeypatch):
     monkeypatch.setattr(protocol, "connect", lambda folder: Interrupted(fileno=connect(folder).detach()))
 
 
-def test_a_line_that_was_written_in_part_goes_on_before_any_other(interrupted, keeper, link):
-    link, greeted = link
+def test_a_line_that_was_written_in_part_goes_on_before_any_other(interrupted, keeper, client):
+    client, greeted = client
     assert greeted.wait(PATIENCE_SECONDS)
     keeper.may_read.set()
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while link._open is None:
-        assert time.monotonic() < deadline, "the link never opened"
+    while client._open is None:
+        assert time.monotonic() < deadline, "the client never connected"
         time.sleep(0.001)
-    link._open.meanwhile = lambda: link.send(protocol.encode("told", "other"))
-    link.send_now(protocol.encode("told", "first"))
-    link.close(PATIENCE_SECONDS)
+    client._open.meanwhile = lambda: client.send(protocol.encode("told", "other"))
+    client.send_now(protocol.encode("told", "first"))
+    client.close(PATIENCE_SECONDS)
     keeper.wait()
     assert [row for row in keeper.rows if row[0] == "told"] == [["told", "first"], ["told", "other"]]
 
 
-def test_whoever_speaks_into_a_closed_link_writes_nowhere_else(keeper, link):
-    link, greeted = link
+def test_sending_on_a_closed_client_writes_nowhere_else(keeper, client):
+    client, greeted = client
     assert greeted.wait(PATIENCE_SECONDS)
     keeper.may_read.set()
-    link.close(PATIENCE_SECONDS)
-    pipes = [os.pipe() for _ in range(4)]  # they have the numbers that the link gave back
-    link.send_now(protocol.encode("told", 1))
-    link.send(protocol.encode("told", 2))
+    client.close(PATIENCE_SECONDS)
+    pipes = [os.pipe() for _ in range(4)]  # they reuse the numbers of the client's descriptors
+    client.send_now(protocol.encode("told", 1))
+    client.send(protocol.encode("told", 2))
     for reader, writer in pipes:
         os.close(writer)
         assert os.read(reader, 10) == b""

@@ -618,7 +618,7 @@ def test_a_full_lane_refuses_and_drops_nothing(place, tmp_path):
     waits = Condition(ConditionKind.COMMAND, f"while [ -e {tmp_path}/gate ]; do sleep 0.01; done")
     for number in range(3):
         executor.launch(launch(job_of(argv("true"), preconditions=(waits,)), key_of(number)))
-    assert place.refusal_of(key_of(2)).detail == "too many launches are under way"
+    assert place.refusal_of(key_of(2)).detail == "too many launches are in progress"
     (tmp_path / "gate").unlink()
     place.end_of(key_of(1))
     executor.launch(launch(job_of(argv("true")), key_of(2)))

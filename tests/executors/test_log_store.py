@@ -12,10 +12,9 @@ from s3fs import S3FileSystem
 
 from evertick.dispatch.log_copier import LogCopier
 from evertick.errors import SettingsError
-from evertick.executors.log_copies import MARK, FolderCopies
-from evertick.executors.log_paths import run_folder
-from evertick.executors.log_store import LogStore
+from evertick.executors.log_store import COPIED, LogStore, LogUploads
 from evertick.executors.logs import LogChunk, LogFile
+from evertick.executors.paths import run_folder
 from evertick.model.instant import from_text
 from evertick.model.lifecycle import RUNNING, SUCCEEDED
 from evertick.model.run import Change, RunKey
@@ -64,7 +63,7 @@ def test_what_was_copied_is_read_back_in_parts(store, tmp_path):
     (attempt_folder(tmp_path) / "my%20step.log").write_bytes(b"0123456789")
     (attempt_folder(tmp_path, 2) / "main.log").write_bytes(b"again")
     assert store.list_logs(KEY) == []
-    assert FolderCopies(tmp_path, store).copy(KEY)
+    assert LogUploads(tmp_path, store).copy(KEY)
     assert store.list_logs(KEY) == [LogFile(1, "my step", 10, True), LogFile(2, "main", 5, True)]
     assert store.read_log(KEY, 1, "my step", 2, 3) == LogChunk(b"234", 5, False)
     assert store.read_log(KEY, 1, "my step", 8) == LogChunk(b"89", 10, True)
@@ -72,13 +71,13 @@ def test_what_was_copied_is_read_back_in_parts(store, tmp_path):
 
 
 def test_a_log_that_grows_is_copied_when_it_is_whole_and_then_never_again(store, tmp_path):
-    copies, open_log = FolderCopies(tmp_path, store), attempt_folder(tmp_path) / "main.log.part"
+    copies, open_log = LogUploads(tmp_path, store), attempt_folder(tmp_path) / "main.log.part"
     open_log.write_bytes(b"half")
     assert not copies.copy(KEY)
     assert store.list_logs(KEY) == []
     open_log.rename(open_log.with_suffix(""))
     assert copies.copy(KEY)
-    assert (attempt_folder(tmp_path) / MARK).exists()
+    assert (attempt_folder(tmp_path) / COPIED).exists()
     (attempt_folder(tmp_path) / "main.log").write_bytes(b"changed")
     assert copies.copy(KEY)
     assert store.read_log(KEY, 1, "main").data == b"half"
@@ -86,7 +85,7 @@ def test_a_log_that_grows_is_copied_when_it_is_whole_and_then_never_again(store,
 
 def test_what_an_earlier_process_has_left_is_copied_at_the_start(store, tmp_path):
     (attempt_folder(tmp_path) / "main.log").write_bytes(b"left")
-    copier = LogCopier(FolderCopies(tmp_path, store))
+    copier = LogCopier(LogUploads(tmp_path, store))
     copier.start()
     until(lambda: bool(store.list_logs(KEY)), "the log to be copied")
     copier.stop()
@@ -96,7 +95,7 @@ def test_a_store_that_is_away_is_asked_again(tmp_path, monkeypatch):
     monkeypatch.setattr("evertick.dispatch.log_copier.AGAIN_SECONDS", 0.01)
     (tmp_path / "store").write_text("in the way")
     store = LogStore(f"file://{tmp_path}/store")
-    copier = LogCopier(FolderCopies(tmp_path, store))
+    copier = LogCopier(LogUploads(tmp_path, store))
     copier.start()
     (attempt_folder(tmp_path) / "main.log").write_bytes(b"hello")
     copier([Change(KEY, RUNNING, 0, 1, 1), Change(KEY, SUCCEEDED, 0, 1, 1)])
@@ -116,7 +115,7 @@ def test_an_s3_server_that_comes_later_gets_what_was_left(in_bucket, s3, tmp_pat
     monkeypatch.setattr("evertick.dispatch.log_copier.AGAIN_SECONDS", 0.01)
     s3.kill()
     store = LogStore(in_bucket)
-    copier = LogCopier(FolderCopies(tmp_path, store))
+    copier = LogCopier(LogUploads(tmp_path, store))
     copier.start()
     try:
         (attempt_folder(tmp_path) / "main.log").write_bytes(b"hello")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evertick.executors.log_paths import NAME_MAX, file_name, open_folder, run_folder
 from evertick.executors.logs import LogFile, Logs
+from evertick.executors.paths import NAME_MAX, file_name, open_folder, run_folder
 from evertick.model.instant import DAY, SECOND
 from evertick.model.run import RunKey
 

@@ -1,4 +1,4 @@
-"""A thread that waits is woken by every ring, also by one that comes just as it hears the one before."""
+"""Every `set` wakes the waiting thread, even one that arrives while the thread clears the previous one."""
 
 from __future__ import annotations
 
@@ -7,68 +7,68 @@ import threading
 
 import pytest
 
-from evertick.executors.wakeup import Wakeup
+from evertick.executors.keeper_client import Wakeup
 
 PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture
-def bell():
+def wakeup():
     made = Wakeup()
     yield made
     made.close()
 
 
-def is_ringing(bell: Wakeup) -> bool:
-    return bool(select.select([bell], [], [], 0)[0])
+def is_set(wakeup: Wakeup) -> bool:
+    return bool(select.select([wakeup], [], [], 0)[0])
 
 
-def test_it_rings_until_it_is_heard(bell):
-    assert not is_ringing(bell)
-    bell.ring()
-    bell.ring()
-    assert is_ringing(bell)
-    bell.heard()
-    assert not is_ringing(bell)
+def test_it_is_readable_until_it_is_cleared(wakeup):
+    assert not is_set(wakeup)
+    wakeup.set()
+    wakeup.set()
+    assert is_set(wakeup)
+    wakeup.clear()
+    assert not is_set(wakeup)
 
 
-def test_a_ring_while_the_one_before_is_heard_does_not_silence_it(bell, monkeypatch):
-    bell.ring()
+def test_a_set_during_a_clear_does_not_silence_later_ones(wakeup, monkeypatch):
+    wakeup.set()
     with monkeypatch.context() as patched:
-        patched.setattr(bell, "_hearing_end", RungBeforeReading(bell, bell._hearing_end))
-        bell.heard()
-    bell.ring()
-    assert is_ringing(bell)
+        patched.setattr(wakeup, "_reader", SetBeforeReading(wakeup, wakeup._reader))
+        wakeup.clear()
+    wakeup.set()
+    assert is_set(wakeup)
 
 
-class RungBeforeReading:
-    def __init__(self, bell: Wakeup, real) -> None:
-        self._bell, self._real = bell, real
+class SetBeforeReading:
+    def __init__(self, wakeup: Wakeup, real) -> None:
+        self._wakeup, self._real = wakeup, real
 
     def recv(self, count: int) -> bytes:
-        self._bell.ring()
+        self._wakeup.set()
         return self._real.recv(count)
 
 
-def test_one_that_is_gone_is_rung_in_vain():
-    bell = Wakeup()
-    bell.close()
-    bell.ring()
+def test_setting_a_closed_wakeup_does_nothing():
+    wakeup = Wakeup()
+    wakeup.close()
+    wakeup.set()
 
 
-def test_nothing_that_was_left_for_the_other_thread_waits_for_ever(bell):
+def test_no_item_waits_forever_for_the_other_thread(wakeup):
     left, taken, count = [], [], 20_000
 
     def take() -> None:
         while len(taken) < count:
-            assert select.select([bell], [], [], PATIENCE_SECONDS)[0], f"only {len(taken)} of {count} were taken"
-            bell.heard()
+            assert select.select([wakeup], [], [], PATIENCE_SECONDS)[0], f"only {len(taken)} of {count} were taken"
+            wakeup.clear()
             taken.extend(left[len(taken) :])
 
     taker = threading.Thread(target=take)
     taker.start()
     for number in range(count):
         left.append(number)
-        bell.ring()
+        wakeup.set()
     taker.join(2 * PATIENCE_SECONDS)
     assert taken == list(range(count))

@@ -16,8 +16,8 @@ from evertick.errors import MemberUnavailable, MemberUnavailableReason
 from evertick.executors.fleet import messages
 from evertick.executors.fleet.member_logs import MemberLogs, answer_about_logs
 from evertick.executors.fleet.settings import LEASE_US, FleetSettings
-from evertick.executors.log_paths import file_name, run_folder
 from evertick.executors.logs import Logs
+from evertick.executors.paths import file_name, run_folder
 from evertick.model.lifecycle import LOST, RUNNING, SUCCEEDED, Trigger
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.steps import StepRecord, steps_text

@@ -1,9 +1,9 @@
-"""Records on disk which attempts this process began and how they ended, for the next process to read.
+"""Records on disk which attempts of functions started and how they ended, for the next process to read.
 
-Functions end with their process. The next one finds here which of them had begun: those are lost, and tried again or
-not as their jobs say; whatever is not here was never started. Lines reach the kernel before the function is called, so
-that a `kill -9` cannot take them back. After a restart of the machine the file may lack its last lines; then what is
-not in it counts as begun too.
+A function dies with its process. The next process finds here which attempts had started: those are lost, and retried
+or not as their jobs say; an attempt that is not here never started. A line reaches the kernel before the function is
+called, so `kill -9` cannot take it back. After a reboot the last lines may be missing; then an attempt that is not in
+the file counts as started too.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evertick.executor import AttemptId
+from evertick.executors.keeper.procfs import boot_id
 from evertick.model.instant import Instant
 
 KEPT = 10_000
-"""Attempts that are remembered at most."""
-BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""Attempts kept in the file."""
 
 
-class Known(NamedTuple):
+class Recorded(NamedTuple):
     at: Instant = 0
     state: str | None = None
-    """How it ended; None: it had begun, and its process has ended since."""
+    """How it ended; None: it had started when its process died."""
     detail: str = ""
 
 
 class AttemptJournal:
-    """Nothing is remembered: for a node whose name is never used again."""
+    """Records nothing: for a node whose name is never used again."""
 
     def open(self) -> None: ...
     def started(self, attempt_id: AttemptId) -> None: ...
     def ended(self, attempt_id: AttemptId, at: Instant, state: str, detail: str) -> None: ...
-    def recall(self, attempt_id: AttemptId) -> Known | None: ...
+    def find(self, attempt_id: AttemptId) -> Recorded | None: ...
     def close(self) -> None: ...
 
 
-NO_MEMORY = AttemptJournal()
+NO_JOURNAL = AttemptJournal()
 
 
 class FileAttemptJournal(AttemptJournal):
@@ -48,9 +48,9 @@ class FileAttemptJournal(AttemptJournal):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: OrderedDict[tuple[str, int], Known] = OrderedDict()
-        self._is_doubtful = False
-        """Whether lines may be missing, because the machine went down."""
+        self._known: OrderedDict[tuple[str, int], Recorded] = OrderedDict()
+        self._may_be_incomplete = False
+        """Whether lines may be missing, because the machine was rebooted or a line is damaged."""
         self._lock = threading.Lock()
         self._fd: int | None = None
         self._lines = 0
@@ -63,17 +63,17 @@ class FileAttemptJournal(AttemptJournal):
     def started(self, attempt_id: AttemptId) -> None:
         with self._lock:
             self._append([attempt_id.key.run_id, attempt_id.attempt])
-            self._known[attempt_id.key.run_id, attempt_id.attempt] = Known()
+            self._known[attempt_id.key.run_id, attempt_id.attempt] = Recorded()
 
     def ended(self, attempt_id: AttemptId, at: Instant, state: str, detail: str) -> None:
         with self._lock:
             self._append([attempt_id.key.run_id, attempt_id.attempt, at, state, detail])
-            self._known[attempt_id.key.run_id, attempt_id.attempt] = Known(at, state, detail)
+            self._known[attempt_id.key.run_id, attempt_id.attempt] = Recorded(at, state, detail)
 
-    def recall(self, attempt_id: AttemptId) -> Known | None:
+    def find(self, attempt_id: AttemptId) -> Recorded | None:
         with self._lock:
             found = self._known.get((attempt_id.key.run_id, attempt_id.attempt))
-        return Known() if found is None and self._is_doubtful else found
+        return Recorded() if found is None and self._may_be_incomplete else found
 
     def close(self) -> None:
         if self._fd is not None:
@@ -97,19 +97,19 @@ class FileAttemptJournal(AttemptJournal):
             try:
                 line = json.loads(text)
                 if number == 0:
-                    self._is_doubtful = line["boot"] != _boot()
+                    self._may_be_incomplete = line["boot"] != boot_id()
                 else:
                     run_id, attempt, *end = line
-                    self._known[str(run_id), int(attempt)] = Known(*end)
+                    self._known[str(run_id), int(attempt)] = Recorded(*end)
             except (ValueError, TypeError, KeyError):
-                # Half a line, from a full disk: what it said is not known.
-                self._is_doubtful = True
+                # Half a line, from a full disk.
+                self._may_be_incomplete = True
 
     def _rewrite(self) -> None:
-        """A new file with what is still worth knowing; it takes the old one's place in one step."""
+        """Replace the file atomically with one of the attempts still kept."""
         while len(self._known) > KEPT:
             self._known.popitem(last=False)
-        lines = [json.dumps({"boot": _boot()})]
+        lines = [json.dumps({"boot": boot_id()})]
         lines += [
             json.dumps([*key, *known] if known.state is not None else [*key]) for key, known in self._known.items()
         ]
@@ -119,10 +119,3 @@ class FileAttemptJournal(AttemptJournal):
         os.replace(new, self._path)
         self.close()
         self._fd, self._lines = fd, len(lines)
-
-
-def _boot() -> str:
-    try:
-        return BOOT.read_text().strip()
-    except OSError:
-        return ""

@@ -1,8 +1,8 @@
-"""A function in a process of its own: started, waited for, and really ended.
+"""Runs a function in a process of its own: starts it, waits for it, and ends it.
 
-The child is told what to call on its standard input and says how it went on a pipe of its own, so that what the
-function prints goes where the parent's output goes. Its input stays open as long as the parent lives: at its end the
-child ends its whole group, so that nothing outlives the process that would have heard of it.
+The child reads what to call from its standard input and writes the result to a pipe of its own, so that what the
+function prints goes to the parent's output. The parent keeps the input open: when it reaches its end, because the
+parent died, the child kills its whole process group.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from evertick.executors.function import clipped
 from evertick.model.plain_json import parse_json
 
 CHILD = "EVERTICK_CHILD"
-"""Set in the environment of such a process: no scheduler starts in it."""
+"""Set in the environment of such a process, so that no scheduler starts in it."""
 
 
 PORTION = 65_536
 LAST_PORTIONS = 64
 LOOK_SECONDS = 0.5
-"""How often to look whether the process is still there, beside listening to it."""
+"""How often to check that the process still exists while waiting for its output."""
 REAP_SECONDS = 0.005
 
 
-class Said(NamedTuple):
+class ChildResult(NamedTuple):
     is_success: bool
     detail: str
     exit_code: int | None
@@ -49,22 +49,22 @@ class ChildProcess:
         grace_seconds: float,
         output: Callable[[bytes], None] | None = None,
     ) -> None:
-        """`output` takes what it prints; without it, that goes where this process prints."""
+        """`output` receives what it prints; without it, that goes to this process's output."""
         self._grace_seconds = grace_seconds
         self._output = output
-        self._heard, said = os.pipe()
-        self._said = b""
+        self._result_fd, result_fd = os.pipe()
+        self._result = b""
         self._is_ending = threading.Event()
         self._lock = threading.Lock()
         self._is_over = False
-        order = json.dumps(
+        request = json.dumps(
             {
                 "path": sys.path,
                 "argv": sys.argv,
                 "pythonpath": os.environ.get("PYTHONPATH"),
-                **_place_of(call),
+                **_location_of(call),
                 "context": context.to_plain(),
-                "answer": said,
+                "answer": result_fd,
             }
         )
         try:
@@ -73,18 +73,18 @@ class ChildProcess:
                 stdin=subprocess.PIPE,
                 stdout=None if output is None else subprocess.PIPE,
                 stderr=None if output is None else subprocess.STDOUT,
-                pass_fds=(said,),
+                pass_fds=(result_fd,),
                 start_new_session=True,
                 env={**os.environ, CHILD: "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         except BaseException:
-            os.close(self._heard)
+            os.close(self._result_fd)
             raise
         finally:
-            os.close(said)
+            os.close(result_fd)
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died at once; its end says so
-            self._process.stdin.write(order.encode() + b"\n")
+        with contextlib.suppress(BrokenPipeError):  # it died at once; `wait` reports that
+            self._process.stdin.write(request.encode() + b"\n")
             self._process.stdin.flush()
 
     @property
@@ -92,7 +92,7 @@ class ChildProcess:
         return self._process.pid
 
     def end(self) -> None:
-        """Politely, then by force; from any thread, and more than once."""
+        """SIGTERM, then SIGKILL after the grace; from any thread, more than once."""
         if self._is_ending.is_set():
             return
         self._is_ending.set()
@@ -101,37 +101,37 @@ class ChildProcess:
         timer.daemon = True
         timer.start()
 
-    def wait(self, timeout: float | None) -> Said | None:
-        """How it went; None when it has not ended in time."""
+    def wait(self, timeout: float | None) -> ChildResult | None:
+        """Its result; None on timeout."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left = LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline - time.monotonic())
-            ready = self._listen(max(0.0, left))
-            chunk = os.read(self._heard, PORTION) if self._heard in ready else b""
-            self._said += chunk
-            if self._heard in ready and not chunk:
-                return self._judge(self._reap())
-            # What the function forked may hold the pipe open long after its process is gone.
+            ready = self._poll(max(0.0, left))
+            chunk = os.read(self._result_fd, PORTION) if self._result_fd in ready else b""
+            self._result += chunk
+            if self._result_fd in ready and not chunk:
+                return self._read_result(self._reap())
+            # A process that the function forked may hold the pipe open long after its own is gone.
             if not ready and self._has_exited():
-                return self._judge(self._reap())
+                return self._read_result(self._reap())
             if deadline is not None and time.monotonic() >= deadline:
                 return None
 
-    def _listen(self, seconds: float) -> list[int]:
-        """Which pipes have something; what it prints is handed on."""
+    def _poll(self, seconds: float) -> list[int]:
+        """Which pipes are readable; what it printed is forwarded."""
         printed = self._printed
-        ready = _readable([self._heard] if printed is None else [self._heard, printed.fileno()], seconds)
+        ready = _readable([self._result_fd] if printed is None else [self._result_fd, printed.fileno()], seconds)
         if printed is not None and printed.fileno() in ready:
-            self._hand_on(printed)
+            self._forward(printed)
         return ready
 
     @property
     def _printed(self) -> IO[bytes] | None:
-        """What it prints, as long as it can: output ends with its process, or when the function closes it."""
+        """Its output; None once its process or the function has closed it."""
         printed = self._process.stdout
         return None if printed is None or printed.closed else printed
 
-    def _hand_on(self, printed: IO[bytes]) -> bool:
+    def _forward(self, printed: IO[bytes]) -> bool:
         chunk = os.read(printed.fileno(), PORTION)
         if chunk and self._output is not None:
             self._output(chunk)
@@ -139,47 +139,47 @@ class ChildProcess:
             printed.close()
         return bool(chunk)
 
-    def _last_words(self) -> None:
-        """What is still in the pipe; what it has left behind may hold it open, and is not waited for."""
+    def _drain(self) -> None:
+        """Forward what is left in the pipe, without waiting for processes left behind that hold it open."""
         printed = self._printed
         if printed is None:
             return
         for _ in range(LAST_PORTIONS):
-            if not _readable([printed.fileno()], 0) or not self._hand_on(printed):
+            if not _readable([printed.fileno()], 0) or not self._forward(printed):
                 break
         printed.close()
 
     def _has_exited(self) -> bool:
-        """Without taking the exit code away: until that is taken, its number belongs to no other process."""
+        """Without reaping it: until it is reaped, no other process has its pid."""
         try:
             return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
         except ChildProcessError:
-            # The program around us waits for every child, or ignores SIGCHLD: the number may be another's by now.
+            # The program around us reaps every child, or ignores SIGCHLD: the pid may be reused by now.
             self._is_over = True
             return True
 
     def _reap(self) -> int | None:
-        """Its exit code; None when another part of this program has taken it."""
+        """Its exit code; None when another part of this program has reaped it."""
         deadline = time.monotonic() + self._grace_seconds
         while not self._has_exited():
             if time.monotonic() >= deadline:
                 self.end()
             printed = self._printed
             if printed is not None and _readable([printed.fileno()], REAP_SECONDS):
-                self._hand_on(printed)  # it cannot end while nobody reads
+                self._forward(printed)  # a full pipe would keep it from ending
             else:
                 time.sleep(REAP_SECONDS)
         with self._lock:
             was_taken, self._is_over = self._is_over, True
             if not was_taken:
-                self._signal(signal.SIGKILL)  # whatever it left behind in its group
+                self._signal(signal.SIGKILL)  # what is left of its group
             code = self._process.wait()
-        self._last_words()
+        self._drain()
         self._close()
         return None if was_taken else code
 
     def discard(self) -> None:
-        """End it at once and let go of it, when listening to it has failed."""
+        """Kill it and release its resources, when waiting for it has failed."""
         self._signal_living(signal.SIGKILL)
         with self._lock:
             self._is_over = True
@@ -187,22 +187,22 @@ class ChildProcess:
         self._close()
 
     def _close(self) -> None:
-        # The number of a pipe that is closed may be another file's by now.
-        heard, self._heard = self._heard, -1
+        # The number of a closed pipe may be reused by another file.
+        result_fd, self._result_fd = self._result_fd, -1
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        if heard >= 0:
-            os.close(heard)
+        if result_fd >= 0:
+            os.close(result_fd)
 
-    def _judge(self, code: int | None) -> Said:
+    def _read_result(self, code: int | None) -> ChildResult:
         try:
-            said = parse_json(self._said)
-            return Said(bool(said["is_success"]), clipped(str(said["detail"])), code)
+            result = parse_json(self._result)
+            return ChildResult(bool(result["is_success"]), clipped(str(result["detail"])), code)
         except (ValueError, KeyError, TypeError):
             how = "an unknown exit code" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
-            return Said(False, f"its process ended with {how} before the function had returned", code)
+            return ChildResult(False, f"its process ended with {how} before the function returned", code)
 
     def _signal_living(self, number: int) -> None:
         with self._lock:
@@ -215,15 +215,15 @@ class ChildProcess:
 
 
 def _readable(pipes: list[int], seconds: float) -> list[int]:
-    """Those that have something, or have ended; unlike `select`, also beyond the 1,024th file of a program."""
+    """Those that have data or have ended; unlike `select`, it works beyond descriptor 1,023."""
     poll = select.poll()
     for pipe in pipes:
         poll.register(pipe, select.POLLIN)
     return [pipe for pipe, _ in poll.poll(math.ceil(seconds * 1_000))]
 
 
-def _place_of(call: Callable[..., Any]) -> dict[str, str | None]:
-    """Where another process finds the function: a module, or the file that was started."""
+def _location_of(call: Callable[..., Any]) -> dict[str, str | None]:
+    """Where another process finds the function: in a module, or in the main file."""
     module, name = call.__module__, call.__qualname__
     if module != "__main__":
         return {"module": module, "file": None, "name": name}

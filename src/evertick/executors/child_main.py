@@ -1,4 +1,4 @@
-"""The process that calls one function and says how it went."""
+"""The process that calls one function and writes its result to a pipe."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from evertick.executors.context import RunContext
 from evertick.executors.function import describe, error_text, result_text
 
 MAIN = "__evertick_main__"
-"""The name under which the started file is read again: not `__main__`, so that its guarded part stays out."""
+"""The name under which the main file is imported again: not `__main__`, so that its guarded part does not run."""
 
 
 def main() -> int:
-    # The function must not read what is meant for us: its input is empty.
+    # The function must not read our control pipe: its own input is empty.
     control = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    order = json.loads(control.readline())
+    request = json.loads(control.readline())
     threading.Thread(target=_end_with_parent, args=(control,), daemon=True).start()
     os.environ.pop("PYTHONPATH", None)
-    if order["pythonpath"] is not None:
-        os.environ["PYTHONPATH"] = order["pythonpath"]
+    if request["pythonpath"] is not None:
+        os.environ["PYTHONPATH"] = request["pythonpath"]
     # SIGTERM is an exception in the function: its `finally` and `with` blocks run.
     signal.signal(signal.SIGTERM, _terminated)
     is_success, detail = True, ""
     try:
-        sys.path[:], sys.argv[:] = order["path"], order["argv"]
-        detail = result_text(_call(_find(order), RunContext.from_plain(order["context"], sys.stderr.write)))
-    except SystemExit as leaving:
-        is_success, detail = leaving.code in (None, 0), f"SystemExit: {leaving.code}"
+        sys.path[:], sys.argv[:] = request["path"], request["argv"]
+        detail = result_text(_call(_find(request), RunContext.from_plain(request["context"], sys.stderr.write)))
+    except SystemExit as error:
+        is_success, detail = error.code in (None, 0), f"SystemExit: {error.code}"
     except BaseException as error:
         import traceback
 
@@ -46,19 +46,19 @@ def main() -> int:
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     with contextlib.suppress(OSError):
-        os.write(order["answer"], json.dumps({"is_success": is_success, "detail": detail}).encode())
-        os.close(order["answer"])
+        os.write(request["answer"], json.dumps({"is_success": is_success, "detail": detail}).encode())
+        os.close(request["answer"])
     return 0 if is_success else 1
 
 
-def _find(order: dict[str, Any]) -> Callable[..., Any]:
-    if order["module"] is not None:
-        found: Any = importlib.import_module(order["module"])
-    elif order["file"] is not None:
-        found = _Names(runpy.run_path(order["file"], run_name=MAIN))
+def _find(request: dict[str, Any]) -> Callable[..., Any]:
+    if request["module"] is not None:
+        found: Any = importlib.import_module(request["module"])
+    elif request["file"] is not None:
+        found = _Names(runpy.run_path(request["file"], run_name=MAIN))
     else:
-        raise RuntimeError("the function was typed in by hand; a process of its own cannot find it")
-    for part in order["name"].split("."):
+        raise RuntimeError("the function was defined interactively; another process cannot find it")
+    for part in request["name"].split("."):
         found = getattr(found, part)
     call: Callable[..., Any] = found
     return call
@@ -91,7 +91,7 @@ def _end_with_parent(control: IO[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    # Threads that the function has left behind do not keep it: what it was called for is said.
+    # Do not wait for threads that the function left behind: its result is written.
     code = main()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # the function may have closed them

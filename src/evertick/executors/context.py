@@ -1,4 +1,4 @@
-"""What a function is told about the run that it is called for."""
+"""The context of a run, as a function or a program of a job reads it."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ LOGGER = "evertick.jobs"
 
 
 class StopRequested(Exception):
-    """The run was cancelled, took too long, or the scheduler stops; raised by `RunContext.checkpoint`."""
+    """Raised by `RunContext.checkpoint`: the run was cancelled or timed out, or the scheduler is stopping."""
 
 
 class RunLogger(logging.LoggerAdapter[logging.Logger]):
-    """Hands records on as the program has set it up; from INFO on they are in the run's own log, whatever that is."""
+    """Logs as the program has configured it, and writes records from INFO up to the run's own log."""
 
     def __init__(
         self, logger: logging.Logger, extra: Mapping[str, object], write: Callable[[str], object] | None
     ) -> None:
         super().__init__(logger, extra)
-        self._keep = write
+        self._write = write
 
     def log(self, level: int, msg: object, *args: object, **known: Any) -> None:
-        if self._keep is not None and level >= logging.INFO:
+        if self._write is not None and level >= logging.INFO:
             raised = known.get("exc_info")
             raised = (
                 sys.exc_info() if raised is True else (type(raised), raised, raised.__traceback__) if raised else None
             )
             record = self.logger.makeRecord(self.logger.name, level, "", 0, msg, args, raised)
-            self._keep(_FORM.format(record) + "\n")
+            self._write(_FORM.format(record) + "\n")
         super().log(level, msg, *args, **known)
 
 
@@ -49,9 +49,9 @@ _FORM = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """Handed to a function that has a parameter annotated with this class.
+    """The run that a function is called for: passed to a parameter annotated with this class.
 
-    `run_id` and `attempt` together are a key for doing things once: a run may be tried again after a crash.
+    `run_id` is the same for every attempt of a run, so it is a key for idempotent work.
     """
 
     job_id: str
@@ -59,44 +59,44 @@ class RunContext:
     attempt: int
     """1 for the first try."""
     scheduled_for: datetime
-    """The time it was due, UTC; of a late or repeated run too."""
+    """When the run was due, UTC, even if it starts late or is a retry."""
     trigger: str
     """Why the run exists: `scheduler`, `catchup`, `manual`, `backfill` ..."""
     params: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """What was given with the request."""
+    """The parameters of the request."""
     previous_success: datetime | None = None
-    """The time for which the newest successful run was due."""
+    """When the newest successful run was due."""
     fence: int = 0
-    """Grows with every change of hands: refuse what comes with an older one."""
+    """A fencing token that grows with each change of owner: reject writes with an older one."""
     member: str = ""
-    """The member of the fleet that it runs on; empty on a scheduler's own machine."""
+    """The fleet member that it runs on; empty on a scheduler's own machine."""
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Those of that member."""
+    """The labels of that member."""
     _stop: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
     _write: Callable[[str], object] | None = field(default=None, repr=False, compare=False)
 
     @property
     def log(self) -> RunLogger:
-        """A logger that names the run in every record, `evertick.jobs.<job>`, and keeps what is said with the run."""
+        """The logger `evertick.jobs.<job>`, with the run in every record; it also writes to the run's log."""
         extra = {"job": self.job_id, "run": self.run_id, "attempt": self.attempt}
         return RunLogger(logging.getLogger(f"{LOGGER}.{self.job_id}"), extra, self._write)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether this run is to end. A thread cannot be killed: a long function looks here from time to time."""
+        """Whether this run should stop. A thread cannot be killed: a long function checks this from time to time."""
         return self._stop.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep, but no longer than until the run is to end; whether it is."""
+        """Sleep until the time is over or the run should stop; True if it should."""
         return self._stop.wait(seconds)
 
     def checkpoint(self) -> None:
-        """Raise `StopRequested` where the run is to end, go on otherwise."""
+        """Raise `StopRequested` if the run should stop."""
         if self._stop.is_set():
-            raise StopRequested(f"the run {self.run_id} was asked to end")
+            raise StopRequested(f"Run {self.run_id} was asked to stop.")
 
     def to_plain(self) -> dict[str, Any]:
-        """For a process of its own."""
+        """Plain data, for another process."""
         return {
             "job_id": self.job_id,
             "run_id": self.run_id,
@@ -125,9 +125,9 @@ class RunContext:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> RunContext:
-        """For a program that a job starts, on whichever machine: the run it is for, as its environment tells."""
+        """The run that this process was started for, read from its environment variables."""
         if variables.RUN_ID not in environ:
-            raise LookupError(f"this process was not started for a run: {variables.RUN_ID} is not set")
+            raise LookupError(f"This process was not started for a run: {variables.RUN_ID} is not set.")
         previous = environ.get(variables.PREVIOUS_SUCCESS)
         return cls(
             environ[variables.JOB],

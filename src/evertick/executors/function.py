@@ -1,4 +1,4 @@
-"""How a function is called for a run: what it asks for, what it is given, and what came of it."""
+"""Describes a function so that it can be called for a run, and turns its result or error into text."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Isolation(StrEnum):
     """Where a function runs."""
 
     THREAD = "thread"
-    """A thread of this process. It cannot be killed: a cancel asks it to end."""
+    """A thread of this process. It cannot be killed; a cancel asks it to stop."""
     LOOP = "loop"
     """The event loop that the scheduler was started from; for `async def` only. A cancel ends it at its next await."""
     PROCESS = "process"
-    """A process for each attempt, which a cancel and a timeout really end."""
+    """A process for each attempt, which a cancel or a timeout ends."""
 
 
 _SCHEMAS: Mapping[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -41,16 +41,16 @@ class Function:
     call: Callable[..., Any]
     isolation: Isolation
     context_name: str | None = None
-    """The parameter that takes the context."""
+    """The parameter that receives the `RunContext`."""
     params: tuple[Param, ...] = ()
-    """The parameters that whoever triggers a run may give; one without a default must be given."""
+    """The parameters that a request may set; one without a default is required."""
 
     @property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(underlying(self.call))
 
     def arguments(self, context: RunContext) -> dict[str, Any]:
-        """What it is called with: the context, and those of the given parameters that it has."""
+        """The keyword arguments: the context, and the given parameters that the function declares."""
         given = {
             param.name: _value(str(param.schema.get("type", "string")), context.params[param.name])
             for param in self.params
@@ -70,14 +70,14 @@ def underlying(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_of(call: Callable[..., Any]) -> str:
-    """What a callable is called: its own name, that of the function behind a partial, or the class of an object."""
+    """The name of a callable: its own, that of the function behind a partial, or its class."""
     while isinstance(call, functools.partial):
         call = call.func
     return str(getattr(call, "__qualname__", None) or type(call).__qualname__)
 
 
 def describe(call: Callable[..., Any], isolation: str | None = None) -> Function:
-    """Read a function's signature; one that could never be called for a run is a `DefinitionError`."""
+    """Read a function's signature; `DefinitionError` if it can never be called for a run."""
     if not callable(call):
         raise DefinitionError(f"{call!r} is not a function.", hint="Decorate a function.")
     name = name_of(call)
@@ -86,7 +86,7 @@ def describe(call: Callable[..., Any], isolation: str | None = None) -> Function
     is_found = getattr(call, "__qualname__", None) is not None and bool(getattr(call, "__module__", None))
     if chosen is Isolation.PROCESS and ("<" in name or not is_found):
         raise DefinitionError(
-            f"'{name}' cannot be found by a process of its own.",
+            f"'{name}' cannot be found from another process.",
             hint="Define it at the top level of a module, or use isolation='thread'.",
             field="isolation",
         )
@@ -102,8 +102,8 @@ def describe(call: Callable[..., Any], isolation: str | None = None) -> Function
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
             raise DefinitionError(
-                f"the parameter '{parameter.name}' of '{name}' is positional only.",
-                hint="Give it a default, or let it be passed by name.",
+                f"Parameter '{parameter.name}' of '{name}' is positional only.",
+                hint="Give it a default, or make it a keyword parameter.",
             )
         schema = _SCHEMAS.get(annotation) if isinstance(annotation, type) else None
         has_default = parameter.default is not parameter.empty
@@ -112,7 +112,7 @@ def describe(call: Callable[..., Any], isolation: str | None = None) -> Function
             params.append(Param(parameter.name, default, {"type": schema}))
         elif not has_default:
             raise DefinitionError(
-                f"nobody can give the parameter '{parameter.name}' of '{name}': a run brings texts and numbers.",
+                f"Parameter '{parameter.name}' of '{name}' can never be set: a request carries texts and numbers.",
                 hint="Annotate it with str, int, float, bool or RunContext, or give it a default.",
             )
     return Function(call, chosen, context_name, tuple(params))
@@ -123,7 +123,7 @@ def _signature(call: Callable[..., Any], name: str) -> inspect.Signature:
         return inspect.signature(call)
     except (TypeError, ValueError):
         raise DefinitionError(
-            f"'{name}' does not tell its parameters.", hint="Decorate a function of Python that calls it."
+            f"The parameters of '{name}' cannot be read.", hint="Decorate a Python function that calls it."
         ) from None
 
 
@@ -134,13 +134,13 @@ def _isolation(written: str | None, is_async: bool, name: str) -> Isolation:
         chosen = Isolation(written)
     except ValueError:
         raise DefinitionError(
-            f"'{written}' is not an isolation.",
+            f"Unknown isolation '{written}'.",
             hint=f"Write one of: {', '.join(Isolation)}.",
             field="isolation",
         ) from None
     if chosen is Isolation.LOOP and not is_async:
         raise DefinitionError(
-            f"'{name}' is not async, and would stop the event loop while it runs.",
+            f"'{name}' is not async and would block the event loop.",
             hint="Use isolation='thread' or 'process', or make it 'async def'.",
             field="isolation",
         )
@@ -151,7 +151,7 @@ def _hints(call: Callable[..., Any]) -> Mapping[str, Any]:
     try:
         return get_type_hints(call)
     except Exception:
-        # An annotation that only a type checker can read; the context may still be told by its name.
+        # An annotation that only a type checker can resolve; the context may still be found by its name.
         names = getattr(call, "__annotations__", {})
         return MappingProxyType(
             {name: RunContext if str(kind).endswith("RunContext") else kind for name, kind in names.items()}
@@ -175,7 +175,7 @@ def _value(kind: str, text: str) -> object:
 
 
 def result_text(result: object) -> str:
-    """What a function returned, for the ledger: a text as it is, the rest as JSON where it can be."""
+    """A function's result for the ledger: a text as it is, anything else as JSON if possible."""
     if result is None:
         return ""
     try:
@@ -186,20 +186,20 @@ def result_text(result: object) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """What a function raised, for the ledger: the error, and the line of the function's own that led to it."""
+    """A function's exception for the ledger: the error, and the file and line that raised it."""
     try:
-        said = str(error)
+        message = str(error)
     except Exception:
-        said = "(it cannot say)"
-    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        message = "(its message cannot be read)"
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
     if frames:
-        place = f" ({frames[-1].filename}:{frames[-1].lineno})"
-        return clipped(text, DETAIL_MAX - len(place)) + place
+        location = f" ({frames[-1].filename}:{frames[-1].lineno})"
+        return clipped(text, DETAIL_MAX - len(location)) + location
     return clipped(text)
 
 
 def clipped(text: str, longest: int = DETAIL_MAX) -> str:
-    # What no database takes must not keep the rest of a batch out of the ledger.
+    # Characters that a database rejects must not keep the rest of a batch out of the ledger.
     text = text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

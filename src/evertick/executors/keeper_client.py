@@ -1,4 +1,4 @@
-"""The scheduler's connection to a keeper: starts one when there is none, and reconnects when the connection breaks."""
+"""The scheduler's connection to one keeper: starts it when needed, reconnects, and replaces one that hangs."""
 
 from __future__ import annotations
 
@@ -10,41 +10,131 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from evertick.executors import protocol
 from evertick.executors.keeper_process import KeeperProcess
-from evertick.executors.liveness import Liveness
 from evertick.executors.settings import KEEPER_TIMEOUT_US, KeeperSettings
-from evertick.executors.wakeup import Wakeup
 from evertick.model.instant import SECOND
 
 log = logging.getLogger("evertick.local")
 
 READY_SECONDS = 20.0
-"""How long a keeper may take to be there; a busy machine needs a second at most."""
+"""How long a new keeper may take to listen; on a busy machine it takes a second at most."""
 DEAF_SECONDS = READY_SECONDS
-"""One that has the folder for this long and takes no connection does not come to it any more."""
+"""A keeper that holds the folder's lock for this long without accepting connections counts as hung."""
 RETRY_FIRST_SECONDS = 0.05
 RETRY_MAX_SECONDS = 5.0
-TAKEN_SECONDS = 0.02
+LOCKED_SECONDS = 0.02
 TICK_SECONDS = 0.1
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 RECEIVE = 256 * 1024
+PINGS_PER_TIMEOUT = 3
 
 
 class KeeperHangs(Exception):
-    """It is there, and does not answer."""
+    """The keeper's process exists and does not answer."""
 
     def __init__(self, pid: int | None, seconds: float) -> None:
         super().__init__(f"the keeper has not answered for {seconds:.0f} s")
         self.pid, self.seconds = pid, seconds
 
 
+class KeeperListener(Protocol):
+    """What a client calls, from its own thread."""
+
+    def keeper_connected(self, client: KeeperClient, incarnation: str) -> None:
+        """Send again whatever was not answered: it may have been lost with the last connection."""
+        ...
+
+    def keeper_sent(self, client: KeeperClient, messages: list[protocol.Message]) -> None: ...
+
+    def keeper_failed(self, client: KeeperClient, reason: str) -> None:
+        """No keeper could be reached or started."""
+        ...
+
+    def keeper_tick(self) -> bool:
+        """Called after each message and on a timer; True: call again soon."""
+        ...
+
+    def needs_keeper(self, client: KeeperClient) -> bool:
+        """Whether to reconnect when the keeper has closed the connection."""
+        ...
+
+
+class Wakeup:
+    """Wakes a thread that polls file descriptors: any thread calls `set`, the polling one `clear` and then looks."""
+
+    def __init__(self) -> None:
+        # Not a pipe: a write after close could reach whatever file has the descriptor's number by then.
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        self._reader.setblocking(False)
+        self._is_set = False
+
+    def fileno(self) -> int:
+        return self._reader.fileno()
+
+    def set(self) -> None:
+        """Call it after the change that the other thread should see."""
+        # One system call for a batch: in a storm, hundreds call this before the other thread looks.
+        if not self._is_set:
+            self._is_set = True
+            # A full buffer means that it is set already; a closed one, that no thread waits any more.
+            with contextlib.suppress(OSError):
+                self._writer.send(b"\0")
+
+    def clear(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._reader.recv(4096)
+        # Last. The other way round, a `set` between the two is read away and yet counts as set: it would never wake.
+        self._is_set = False
+
+    def close(self) -> None:
+        self._reader.close()
+        self._writer.close()
+
+
+class Liveness:
+    """How long the other end of a connection has not answered. Times are seconds of the monotonic clock."""
+
+    def __init__(self, timeout_seconds: float, now: float) -> None:
+        self._timeout = timeout_seconds
+        self._heard_at = now
+        self._pinged_at: float | None = now
+        """Since when an answer is due; the hello asks for the first one."""
+        self.can_ping = False
+        """Whether the other end answers pings; earlier versions do not."""
+
+    def heard(self, now: float) -> None:
+        """Anything received is a sign of life."""
+        self._heard_at, self._pinged_at = now, None
+
+    def should_ping(self, now: float) -> bool:
+        is_due = now - self._heard_at >= self._timeout / PINGS_PER_TIMEOUT
+        return self.can_ping and self._pinged_at is None and is_due
+
+    def pinged(self, now: float) -> None:
+        self._pinged_at = now
+
+    def silent_seconds(self, now: float) -> float:
+        """Since the unanswered ping; 0 when no answer is due."""
+        return 0.0 if self._pinged_at is None else now - self._pinged_at
+
+    def has_timed_out(self, now: float) -> bool:
+        """Whether it was silent for the whole timeout, and had time to answer the ping."""
+        had_time = self.silent_seconds(now) >= self._timeout / PINGS_PER_TIMEOUT
+        return had_time and now - self._heard_at >= self._timeout
+
+    @property
+    def poll_seconds(self) -> float:
+        return self._timeout / PINGS_PER_TIMEOUT / 2
+
+
 class KeeperClient:
-    """A thread that holds the connection. Lines that wait when it breaks are dropped: `connected` sends them again."""
+    """A thread that holds the connection. Lines that wait when it breaks are dropped: the listener sends them again."""
 
     def __init__(
         self,
@@ -52,37 +142,28 @@ class KeeperClient:
         logs: Path,
         settings: KeeperSettings,
         environ: Mapping[str, str],
-        connected: Callable[[KeeperClient, str], None],
-        heard: Callable[[KeeperClient, list[list[Any]]], None],
-        failed: Callable[[KeeperClient, str], None],
-        tick: Callable[[], bool],
-        is_needed: Callable[[KeeperClient], bool],
+        listener: KeeperListener,
         *,
         keeper_timeout_us: int = KEEPER_TIMEOUT_US,
     ) -> None:
         self.folder = folder
         self._process = KeeperProcess(folder, logs, settings, environ)
         self._timeout_seconds = keeper_timeout_us / SECOND
-        self._connected = connected
-        self._heard = heard
-        self._failed = failed
-        self._tick = tick
-        self._is_needed = is_needed
+        self._listener = listener
         self._instance = secrets.token_hex(8)
-        """Which process this is: a keeper hears several, one after another."""
+        """Identifies this process to the keeper, which outlives several schedulers."""
         self._outbox: deque[bytes] = deque()
         self._sending = threading.Lock()
         self._open: socket.socket | None = None
-        """Where a line may be written at once: there is a keeper, and nothing waits to be written before it."""
-        self._bell = Wakeup()
+        """The socket, while a line may be written to it directly: connected, and nothing queued before it."""
+        self._wakeup = Wakeup()
         self._is_closing = False
         self.is_connected = False
-        """Whether what is sent now may arrive."""
-        self._pulse: Liveness | None = None
+        self._liveness: Liveness | None = None
         self.pid: int | None = None
-        """Of the keeper that was heard last."""
+        """The pid of the keeper last connected to."""
         self.replaced = 0
-        """Keepers that were killed because they did not answer."""
+        """Keepers killed because they did not answer."""
         self._is_wanted = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"evertick-{folder.name}", daemon=True)
 
@@ -90,19 +171,19 @@ class KeeperClient:
         self._thread.start()
 
     def send(self, line: bytes) -> None:
-        """From any thread; never waits."""
+        """From any thread; never waits. Starts a keeper if none runs."""
         self._outbox.append(line)
         self.wake()
 
     def send_now(self, line: bytes) -> None:
-        """As `send`, without the thread where that can be: it saves a change of threads, and costs a call each."""
+        """As `send`, but from the calling thread where possible: one thread switch less, one system call more."""
         with self._sending:
             if self._open is not None and not self._outbox:
-                with contextlib.suppress(OSError):  # full, or broken: the thread will see
+                with contextlib.suppress(OSError):  # full or broken: the thread will notice
                     line = line[self._open.send(line) :]
                 if not line:
                     return
-                # Before what `send` has put there meanwhile: nothing may come between the two parts of a line.
+                # Before what `send` has queued meanwhile: nothing may come between the two parts of a line.
                 self._outbox.appendleft(line)
             else:
                 self._outbox.append(line)
@@ -110,39 +191,40 @@ class KeeperClient:
         self.wake()
 
     def wake(self) -> None:
+        """Connect, starting a keeper if none runs."""
         self._is_wanted.set()
-        self._bell.ring()
+        self._wakeup.set()
 
     def close(self, timeout: float) -> None:
-        """Send what waits, then go; the keeper and its runs stay."""
+        """Send what is queued, then disconnect; the keeper and its runs go on."""
         self._is_closing = True
         self.wake()
         self._thread.join(timeout)
         if not self._thread.is_alive():
-            self._bell.close()
+            self._wakeup.close()
 
     @property
     def silent_seconds(self) -> float:
-        """For how long the keeper has not answered; from any thread."""
-        pulse = self._pulse
-        return 0.0 if pulse is None else pulse.silent_seconds(time.monotonic())
+        """How long the keeper has not answered; from any thread."""
+        liveness = self._liveness
+        return 0.0 if liveness is None else liveness.silent_seconds(time.monotonic())
 
     def _run(self) -> None:
         wait = RETRY_FIRST_SECONDS
         while True:
-            # A keeper is started when there is something to tell it, and not before.
+            # A keeper is started when there is something to send, and not before.
             self._is_wanted.wait()
             if self._is_closing and not self._outbox:
                 return
             try:
-                sock = self._reach()
+                sock = self._connect()
             except KeeperHangs as hangs:
                 self._replace(hangs)
                 continue
             except OSError as error:
                 log.warning("keeper.unreachable folder=%s reason=%s", self.folder, error)
                 self._outbox.clear()
-                self._failed(self, str(error))
+                self._listener.keeper_failed(self, str(error))
                 if self._is_closing:
                     return
                 time.sleep(wait)
@@ -151,7 +233,7 @@ class KeeperClient:
             try:
                 with sock:
                     try:
-                        self._talk(sock)
+                        self._exchange(sock)
                     finally:
                         with self._sending:
                             self._open = None
@@ -161,23 +243,23 @@ class KeeperClient:
                     time.sleep(wait)
                     wait = min(wait * 2, RETRY_MAX_SECONDS)
             except Exception:
-                # Whoever was told has failed: what was not taken is told again, and nothing is lost.
-                log.exception("keeper.not_heard folder=%s", self.folder)
+                # The listener failed: the keeper repeats on the next connection what was not acknowledged.
+                log.exception("keeper.message_failed folder=%s", self.folder)
                 time.sleep(wait)
                 wait = min(wait * 2, RETRY_MAX_SECONDS)
             self.is_connected = False
-            self._pulse = None
+            self._liveness = None
             self._process.reap()
             if self._is_closing:
                 return
             log.info("keeper.disconnected folder=%s", self.folder)
-            if not self._is_needed(self):
-                self._is_wanted.clear()  # it went because it had nothing to do
+            if not self._listener.needs_keeper(self):
+                self._is_wanted.clear()  # it exited because it had nothing to do
                 if self._outbox:
                     self._is_wanted.set()
 
-    def _reach(self) -> socket.socket:
-        """The keeper that is there, or a new one."""
+    def _connect(self) -> socket.socket:
+        """Connect to the running keeper, or start one."""
         began = time.monotonic()
         while True:
             try:
@@ -185,16 +267,16 @@ class KeeperClient:
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
                 waited = time.monotonic() - began
             if waited > max(DEAF_SECONDS, self._timeout_seconds):
-                # One has the folder, and takes no connection: it hangs, or its socket was removed.
+                # A keeper holds the folder and accepts no connection: it hangs, or its socket was removed.
                 raise KeeperHangs(self._process.locked_by(), waited)
             answer = self._process.start(READY_SECONDS)
             if answer == b"taken\n":
-                time.sleep(TAKEN_SECONDS)  # it is about to listen, or about to go
+                time.sleep(LOCKED_SECONDS)  # another keeper is about to listen, or about to exit
             elif answer != b"ready\n":
-                raise OSError(f"the keeper did not start; {self.folder / 'keeper.log'} may say why")
+                raise OSError(f"the keeper did not start; see {self.folder / 'keeper.log'}")
 
     def _replace(self, hangs: KeeperHangs) -> bool:
-        """Kill a keeper that hangs: the next one finds in its journal what runs, and goes on with it."""
+        """Kill a keeper that hangs; the next one finds its runs in the journal and continues them."""
         log.error("keeper.not_answering folder=%s pid=%s seconds=%.0f", self.folder, hangs.pid, hangs.seconds)
         is_gone = hangs.pid is not None and self._process.kill(hangs.pid)
         if is_gone:
@@ -204,29 +286,29 @@ class KeeperClient:
             log.error("keeper.not_killed folder=%s pid=%s", self.folder, hangs.pid)
         return is_gone
 
-    def _talk(self, sock: socket.socket) -> None:
-        """Until the connection breaks, or we go."""
+    def _exchange(self, sock: socket.socket) -> None:
+        """Send and receive until the connection breaks, or `close` is called."""
         sock.setblocking(False)
         self.pid = protocol.peer_pid(sock)
-        pulse = self._pulse = Liveness(self._timeout_seconds, time.monotonic())
+        liveness = self._liveness = Liveness(self._timeout_seconds, time.monotonic())
         self._outbox.clear()
-        outgoing, buffer, has_greeted = protocol.encode(protocol.HELLO, protocol.VERSION, self._instance), b"", False
+        outgoing, buffer = protocol.encode(protocol.HELLO, protocol.VERSION, self._instance), b""
+        has_greeted = needs_tick = is_blocked = False
         poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
+        poll.register(self._wakeup, select.POLLIN)
         poll.register(sock, select.POLLIN)
-        needs_tick = is_blocked = False
         while True:
             with self._sending:
                 if has_greeted and self._outbox:
-                    outgoing += self._take()
-                if pulse.should_ask(time.monotonic()):
+                    outgoing += b"".join(self._outbox.popleft() for _ in range(len(self._outbox)))
+                if liveness.should_ping(time.monotonic()):
                     outgoing += protocol.encode(protocol.PING)
-                    pulse.asked(time.monotonic())
+                    liveness.pinged(time.monotonic())
                 try:
                     if outgoing:
                         outgoing = outgoing[sock.send(outgoing) :]
                         if is_blocked:
-                            pulse.heard(time.monotonic())  # it reads, though slowly
+                            liveness.heard(time.monotonic())  # it reads, though slowly
                     is_blocked = bool(outgoing)
                 except BlockingIOError:
                     pass
@@ -237,9 +319,9 @@ class KeeperClient:
                 return
             poll.modify(sock, select.POLLIN | (select.POLLOUT if outgoing else 0))
             soon = needs_tick or self._is_closing
-            events = poll.poll(1_000 * (TICK_SECONDS if soon else min(LOOK_SECONDS, pulse.look_seconds)))
-            if any(fd == self._bell.fileno() for fd, _ in events):
-                self._bell.heard()
+            events = poll.poll(1_000 * (TICK_SECONDS if soon else min(POLL_SECONDS, liveness.poll_seconds)))
+            if any(fd == self._wakeup.fileno() for fd, _ in events):
+                self._wakeup.clear()
             if any(fd == sock.fileno() and event & ~select.POLLOUT for fd, event in events):
                 try:
                     data = sock.recv(RECEIVE)
@@ -249,32 +331,28 @@ class KeeperClient:
                     return
                 if not data:
                     return
-                pulse.heard(time.monotonic())
+                liveness.heard(time.monotonic())
                 *rows, buffer = (buffer + data).split(b"\n")
                 messages = [words for row in rows if (words := protocol.decode(row))[0] != protocol.PONG]
                 if messages and not has_greeted:
-                    has_greeted = self._greet(messages.pop(0), pulse)
+                    has_greeted = self._greeted(messages.pop(0), liveness)
                     if not has_greeted:
                         outgoing += protocol.encode(protocol.LEAVE)
                 if messages and has_greeted:
-                    self._heard(self, messages)
-            elif pulse.is_over(time.monotonic()) and not self._is_closing:
-                # Only where nothing was there to be read: it may be this process that stood still.
-                raise KeeperHangs(self.pid, pulse.silent_seconds(time.monotonic()))
-            needs_tick = self._tick()
+                    self._listener.keeper_sent(self, messages)
+            elif liveness.has_timed_out(time.monotonic()) and not self._is_closing:
+                # Only when there was nothing to read: it may be this process that was suspended.
+                raise KeeperHangs(self.pid, liveness.silent_seconds(time.monotonic()))
+            needs_tick = self._listener.keeper_tick()
 
-    def _greet(self, words: list[Any], pulse: Liveness) -> bool:
-        _, version, pid, incarnation, *skills = words
-        pulse.can_ask = protocol.PING in skills
+    def _greeted(self, hello: protocol.Message, liveness: Liveness) -> bool:
+        _, version, pid, incarnation, *verbs = hello
+        liveness.can_ping = protocol.PING in verbs
         if version != protocol.VERSION:
-            # Of another version of ours: its runs end with it, and what comes meanwhile waits for the next keeper.
-            log.warning("keeper.of_another_version pid=%s version=%s", pid, version)
+            # A keeper of another version of Evertick: its runs end with it, new ones wait for the next keeper.
+            log.warning("keeper.other_version pid=%s version=%s", pid, version)
             return False
         log.info("keeper.connected pid=%s folder=%s", pid, self.folder)
         self.is_connected = True
-        self._connected(self, incarnation)
+        self._listener.keeper_connected(self, incarnation)
         return True
-
-    def _take(self) -> bytes:
-        lines = [self._outbox.popleft() for _ in range(len(self._outbox))]
-        return b"".join(lines)

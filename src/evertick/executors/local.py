@@ -1,25 +1,22 @@
-"""Running attempts on this machine: hands them to keepers, and says what becomes of them."""
+"""Runs attempts on this machine: sends them to keepers and reports their results."""
 
 from __future__ import annotations
 
-import logging
 import os
-import stat
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
-from evertick.errors import SettingsError
 from evertick.executor import Attempt, AttemptId, KeeperHealth, Member
 from evertick.executors import protocol
 from evertick.executors.keeper.environment import inherited
 from evertick.executors.keeper.lease import UNLIMITED, lease_from
 from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.keeper_client import KeeperClient
-from evertick.executors.protocol import LaunchEncoder
+from evertick.executors.keeper_process import keeper_folders
+from evertick.executors.paths import private_folder
 from evertick.executors.settings import LocalSettings
 from evertick.model.lifecycle import CANCELLED, LOST, RunState
 from evertick.model.loss import LossReason, read_keeper_loss
@@ -38,13 +35,11 @@ from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
 from evertick.routing.lanes import Lanes, Turn
 
-log = logging.getLogger("evertick.local")
-
 CLOSE_SECONDS = 5.0
 
 
 class LocalExecutor:
-    """Attempts live in keepers, not here: they outlive this process, and the next one is told how they ended."""
+    """Attempts run in keepers, which outlive this process; the next one is told how they ended."""
 
     name = "local"
 
@@ -55,61 +50,59 @@ class LocalExecutor:
         *,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        # The keeper works elsewhere: for it, the folder must mean the same.
+        # Absolute: the keeper has another working folder.
         self._state = Path(state_folder).absolute()
         self._settings = settings or LocalSettings()
         self._environ = os.environ if environ is None else environ
-        self._encoder = LaunchEncoder(self._environ)
-        self._report: Callable[[Report], None] = _nowhere
+        self._encoder = protocol.LaunchEncoder(self._environ)
+        self._report: Callable[[Report], None] = _not_open
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._links: list[KeeperClient] = []
+        self._clients: list[KeeperClient] = []
         self._incarnations: dict[KeeperClient, str] = {}
         self._lanes: Lanes[AttemptId] = Lanes(self._settings.lanes)
         self._launches: dict[AttemptId, bytes] = {}
-        """Not answered yet; sent again when the connection was lost."""
+        """Unanswered launches, sent again when a connection was lost."""
         self._sent: set[AttemptId] = set()
-        """Those of them that a keeper may have taken: they cannot be refused any more."""
+        """Launches that a keeper may have received: they cannot be refused here any more."""
         self._running: dict[AttemptId, KeeperClient] = {}
         self._stops: dict[AttemptId, bytes] = {}
-        self._questions: dict[AttemptId, set[KeeperClient]] = {}
-        """Asked of these keepers, and not answered."""
+        self._asked: dict[AttemptId, set[KeeperClient]] = {}
+        """Attempts being reconciled, and the keepers that have not answered yet."""
         self._confirmed: set[AttemptId] = set()
-        """The ledger knows of them; said again to a keeper that may not have heard it."""
-        self._being_told = 0
-        """Threads that have taken messages in and not yet reported all of them."""
-        self._trouble = ""
+        """Attempts that the ledger has recorded; sent again to a keeper that may not know."""
+        self._reporting = 0
+        """Threads that have received messages and not yet reported all of them."""
+        self._problem = ""
         self._lease = protocol.encode(protocol.LEASE, *UNLIMITED)
-        """What a keeper hears first; empty: this node does not hold its runs yet."""
+        """The first line to each keeper; empty: this node has no lease on its runs yet."""
 
-    # The contract
+    # The executor contract
 
     def open(self, report: Callable[[Report], None]) -> None:
         self._report = report
         logs = private_folder(self._state / "logs")
-        # Also those of an earlier, larger setting: they may know attempts that we are asked about.
-        before = [path for path in self._state.glob("keeper-*") if path.name[7:].isdigit()]
-        count = max([self._settings.keepers, *(int(path.name[7:]) + 1 for path in before)])
+        # Folders of an earlier setting with more keepers count: their keepers may know attempts.
+        count = max([self._settings.keepers, *(int(path.name[7:]) + 1 for path in keeper_folders(self._state))])
         environ = inherited(self._environ)
         for number in range(count):
             folder = private_folder(self._state / f"keeper-{number}")
-            told = (self._connected, self._heard, self._failed, self._tick, self._is_needed)
             timeout_us = self._settings.keeper_timeout_us
-            link = KeeperClient(folder, logs, self._settings.keeper, environ, *told, keeper_timeout_us=timeout_us)
-            self._links.append(link)
-            link.start()
+            client = KeeperClient(folder, logs, self._settings.keeper, environ, self, keeper_timeout_us=timeout_us)
+            self._clients.append(client)
+            client.start()
             if (folder / protocol.SOCKET).exists():
-                link.wake()  # it may have something to say
+                client.wake()  # it may have results to deliver
 
     def launch(self, attempt: Attempt) -> None:
         attempt_id = AttemptId(attempt.key, attempt.attempt)
         now = time.time_ns() // 1_000
-        # By the clock that nobody sets; what both clocks say now is as far apart then.
+        # The limit is given by the wall clock, which may be set; a keeper compares it with the clock since boot.
         ahead = now - boottime_us()
         valid_until = None if attempt.valid_until is None else attempt.valid_until - ahead
         line = self._encoder.message_for(attempt, valid_until).to_line()
         with self._lock:
-            if self._knows(attempt_id):
+            if self._has(attempt_id):
                 turn = Turn.NOW
             else:
                 turn = self._lanes.offer(attempt_id, attempt.key.job_id, now)
@@ -118,7 +111,7 @@ class LocalExecutor:
         if turn is Turn.NOW:
             self._send(attempt_id, line)
         elif turn is Turn.NEVER:
-            self._report(LaunchRefused(attempt.key, attempt.attempt, "too many launches are under way"))
+            self._report(LaunchRefused(attempt.key, attempt.attempt, "too many launches are in progress"))
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
         attempt_id = AttemptId(key, attempt)
@@ -128,46 +121,46 @@ class LocalExecutor:
             if was_waiting:
                 self._launches.pop(attempt_id, None)
                 self._changed.notify_all()
-            elif self._knows(attempt_id) or not self._all_connected():
-                self._stops[attempt_id] = line  # said again to a keeper that does not hear it now
+            elif self._has(attempt_id) or not self._all_connected():
+                self._stops[attempt_id] = line  # sent again to a keeper that is not connected now
         if was_waiting:
             self._report(RunFinished(key, attempt, time.time_ns() // 1_000, CANCELLED, None, detail))
             return
-        for link in self._links:
-            link.send(line)
+        for client in self._clients:
+            client.send(line)
 
     def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
-        attempt_ids = [AttemptId(key, attempt) for key, attempt in runs]
         with self._lock:
-            # One that is about to be launched is answered by its launch.
-            asked = [attempt_id for attempt_id in attempt_ids if attempt_id not in self._launches]
+            # One that is being launched is answered by its launch.
+            asked = [
+                attempt_id for key, attempt in runs if (attempt_id := AttemptId(key, attempt)) not in self._launches
+            ]
             for attempt_id in asked:
-                self._questions[attempt_id] = set(self._links)
+                self._asked[attempt_id] = set(self._clients)
         for line in protocol.encode_attempts(protocol.RECONCILE, asked):
-            for link in self._links:
-                link.send(line)
+            for client in self._clients:
+                client.send(line)
 
     def members(self) -> Sequence[Member]:
         is_silent = any(keeper.is_silent for keeper in self.keepers())
         with self._lock:
-            return (Member(self.name, is_healthy=not (self._trouble or is_silent), running=len(self._running)),)
+            return (Member(self.name, is_healthy=not (self._problem or is_silent), running=len(self._running)),)
 
     def close(self) -> None:
-        """Let go; what runs goes on, and is told to whoever opens the folder next."""
-        for link in self._links:
-            link.close(CLOSE_SECONDS)
-        self._links = []
+        """Disconnect; attempts go on, and the next process that opens the folder is told their results."""
+        for client in self._clients:
+            client.close(CLOSE_SECONDS)
+        self._clients = []
 
     def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
-        """A keeper that does not hear it asks again when it is back."""
-        line = protocol.encode(
-            protocol.SUB_RUN_ENDED, *key, attempt, step, number, end.state, end.detail, dict(end.outputs)
-        )
-        for link in self._links:
-            if link.is_connected:
-                link.send(line)
+        """A keeper that is not connected now asks again when it is."""
+        fields = (step, number, end.state, end.detail, dict(end.outputs))
+        line = protocol.encode(protocol.SUB_RUN_ENDED, *key, attempt, *fields)
+        for client in self._clients:
+            if client.is_connected:
+                client.send(line)
 
-    # Of one that lives by a lease
+    # The contract of a leased executor
 
     def live_by_lease(self) -> None:
         self._lease = b""
@@ -175,116 +168,108 @@ class LocalExecutor:
     def renew(self, asked_at: int, lease_us: int, epoch: int, vouched_until: int) -> None:
         lease = lease_from(asked_at, lease_us, self._settings.keeper.grace_us, epoch, vouched_until)
         self._lease = line = protocol.encode(protocol.LEASE, *lease)
-        for link in self._links:
-            if link.is_connected:
-                link.send(line)
+        for client in self._clients:
+            if client.is_connected:
+                client.send(line)
 
     def confirm(self, runs: Sequence[tuple[RunKey, int]]) -> None:
         attempt_ids = [AttemptId(key, attempt) for key, attempt in runs]
-        for link in self._links:
-            mine = [attempt_id for attempt_id in attempt_ids if self._link_of(attempt_id) is link]
+        for client in self._clients:
+            own = [attempt_id for attempt_id in attempt_ids if self._client_of(attempt_id) is client]
             with self._lock:
-                is_heard = link.is_connected
-                self._confirmed.update(attempt_id for attempt_id in mine if self._knows(attempt_id) or not is_heard)
-            for line in protocol.encode_attempts(protocol.CONFIRMED, mine) if is_heard else ():
-                link.send(line)
+                is_connected = client.is_connected
+                self._confirmed.update(attempt_id for attempt_id in own if self._has(attempt_id) or not is_connected)
+            for line in protocol.encode_attempts(protocol.CONFIRMED, own) if is_connected else ():
+                client.send(line)
 
     def is_idle(self) -> bool:
         with self._lock:
-            has_keepers = [(link.folder / protocol.SOCKET).exists() for link in self._links]
-            is_heard = all(link.is_connected or not there for link, there in zip(self._links, has_keepers, strict=True))
-            return is_heard and not self._questions and self._has_nothing()
+            is_known = all(client.is_connected or not _has_socket(client) for client in self._clients)
+            return is_known and not self._asked and self._has_nothing()
 
     # Beyond the contract
 
     def lanes(self) -> dict[str, dict[str, int]]:
-        """How full the lanes are; the counts of one moment."""
+        """How full the lanes are now."""
         with self._lock:
             return self._lanes.load()
 
     def keepers(self) -> tuple[KeeperHealth, ...]:
         return tuple(
-            KeeperHealth(link.folder.name, link.pid, link.silent_seconds, link.replaced) for link in self._links
+            KeeperHealth(client.folder.name, client.pid, client.silent_seconds, client.replaced)
+            for client in self._clients
         )
 
     def drain(self, timeout: float) -> bool:
-        """Wait until nothing is launching or running; whether that came true in time."""
+        """Wait until nothing launches or runs; False on timeout."""
         with self._changed:
             return self._changed.wait_for(self._has_nothing, timeout)
 
     def stop_all(self, detail: str) -> None:
-        """End everything that was launched here."""
         with self._lock:
             attempt_ids = [*self._launches, *self._running]
         for key, attempt in attempt_ids:
             self.stop(key, attempt, detail)
 
     def dismiss_keepers(self) -> None:
-        """Ask the keepers to go as soon as nothing runs; the next launch starts new ones."""
-        for link in self._links:
-            if (link.folder / protocol.SOCKET).exists():
-                link.send(protocol.encode(protocol.LEAVE))
+        """Ask the keepers to exit as soon as nothing runs; the next launch starts new ones."""
+        for client in self._clients:
+            if _has_socket(client):
+                client.send(protocol.encode(protocol.LEAVE))
 
-    def _knows(self, attempt_id: AttemptId) -> bool:
+    def _has(self, attempt_id: AttemptId) -> bool:
         return attempt_id in self._launches or attempt_id in self._running
 
     def _all_connected(self) -> bool:
-        return all(link.is_connected for link in self._links)
+        return all(client.is_connected for client in self._clients)
 
     def _has_nothing(self) -> bool:
-        return not self._launches and not self._running and not self._being_told
+        return not self._launches and not self._running and not self._reporting
 
-    # What keepers say
+    # KeeperListener: called from the clients' threads
 
-    def _connected(self, link: KeeperClient, incarnation: str) -> None:
-        """Say again whatever was not answered: it may have been lost with the connection, and is never done twice."""
+    def keeper_connected(self, client: KeeperClient, incarnation: str) -> None:
+        """Send again whatever was not answered: it may have been lost, and a keeper does nothing twice."""
         with self._lock:
-            self._trouble = ""
-            is_another = self._incarnations.get(link) not in {None, incarnation}
-            self._incarnations[link] = incarnation
+            self._problem = ""
+            is_another = self._incarnations.get(client) not in {None, incarnation}
+            self._incarnations[client] = incarnation
             again = [
                 attempt_id
                 for attempt_id in self._launches
-                if self._link_of(attempt_id) is link
+                if self._client_of(attempt_id) is client
                 and (attempt_id in self._sent or self._lanes.is_under_way(attempt_id))
             ]
             self._sent.update(again)
             lines = [*(self._launches[attempt_id] for attempt_id in again), *self._stops.values()]
-            confirmed = [attempt_id for attempt_id in self._confirmed if self._link_of(attempt_id) is link]
-            self._confirmed.difference_update(attempt_id for attempt_id in confirmed if not self._knows(attempt_id))
+            confirmed = [attempt_id for attempt_id in self._confirmed if self._client_of(attempt_id) is client]
+            self._confirmed.difference_update(attempt_id for attempt_id in confirmed if not self._has(attempt_id))
             lines = [*protocol.encode_attempts(protocol.CONFIRMED, confirmed), *lines]
             if self._lease:
                 lines.insert(0, self._lease)
             if self._all_connected():
-                self._stops = {attempt_id: line for attempt_id, line in self._stops.items() if self._knows(attempt_id)}
-            asked = [attempt_id for attempt_id, links in self._questions.items() if link in links]
+                self._stops = {attempt_id: line for attempt_id, line in self._stops.items() if self._has(attempt_id)}
+            asked = [attempt_id for attempt_id, clients in self._asked.items() if client in clients]
             if is_another:
-                # Another keeper than before: whether it knows what that one had started, it must say.
-                mine = [
-                    attempt_id for attempt_id, at in self._running.items() if at is link and attempt_id not in asked
-                ]
-                for attempt_id in mine:
-                    self._questions[attempt_id] = {link}
-                asked += mine
+                # A new keeper: ask whether it knows the attempts that the one before it had started.
+                running = [one for one, at in self._running.items() if at is client and one not in asked]
+                for attempt_id in running:
+                    self._asked[attempt_id] = {client}
+                asked += running
         for line in (*lines, *protocol.encode_attempts(protocol.RECONCILE, asked)):
-            link.send(line)
+            client.send(line)
 
-    def _is_needed(self, link: KeeperClient) -> bool:
-        """Whether something is to be heard from it."""
+    def needs_keeper(self, client: KeeperClient) -> bool:
         with self._lock:
-            has_launches = any(self._link_of(attempt_id) is link for attempt_id in self._launches)
-            is_asked = any(link in links for links in self._questions.values())
-            return has_launches or is_asked or link in self._running.values()
+            has_launches = any(self._client_of(attempt_id) is client for attempt_id in self._launches)
+            is_asked = any(client in clients for clients in self._asked.values())
+            return has_launches or is_asked or client in self._running.values()
 
-    def _failed(self, link: KeeperClient, reason: str) -> None:
-        """There is no keeper to be had: whoever waits for it is told, and may offer the attempt again."""
+    def keeper_failed(self, client: KeeperClient, reason: str) -> None:
+        """Refuse the launches that no keeper has received, so that they can be tried again."""
         with self._lock:
-            self._trouble = reason
-            refused = [
-                attempt_id
-                for attempt_id in self._launches
-                if self._link_of(attempt_id) is link and attempt_id not in self._sent
-            ]
+            self._problem = reason
+            refused = [one for one in self._launches if self._client_of(one) is client and one not in self._sent]
             for attempt_id in refused:
                 del self._launches[attempt_id]
                 if not self._lanes.withdraw(attempt_id):
@@ -293,36 +278,33 @@ class LocalExecutor:
         for key, attempt in refused:
             self._report(LaunchRefused(key, attempt, reason))
 
-    def _heard(self, link: KeeperClient, messages: list[list[Any]]) -> None:
+    def keeper_sent(self, client: KeeperClient, messages: list[protocol.Message]) -> None:
         serial = 0
         reports: list[Report] = []
-        following: list[AttemptId] = []
+        next_ids: list[AttemptId] = []
         now = time.time_ns() // 1_000
         with self._lock:
-            for verb, job_id, scheduled_for, origin, attempt, *rest in messages:
-                key = RunKey(job_id, scheduled_for, origin)
-                attempt_id = AttemptId(key, attempt)
+            for verb, job_id, scheduled_for, origin, attempt, *fields in messages:
+                attempt_id = AttemptId(RunKey(job_id, scheduled_for, origin), attempt)
                 if verb == protocol.SUB_RUN_WANTED:
-                    reports.append(SubRunWanted(key, attempt, *rest))
+                    reports.append(SubRunWanted(*attempt_id, *fields))
                     continue
                 if verb == protocol.SUB_RUN_UNWANTED:
-                    reports.append(SubRunUnwanted(key, attempt, *rest))
+                    reports.append(SubRunUnwanted(*attempt_id, *fields))
                     continue
                 if verb == protocol.STEPS:
-                    reports.append(StepsSeen(key, attempt, rest[0]))
+                    reports.append(StepsSeen(*attempt_id, fields[0]))
                     continue
                 if verb == protocol.UNKNOWN:
-                    if self._is_known_elsewhere(attempt_id, link):
+                    if self._may_be_elsewhere(attempt_id, client):
                         continue
                 elif verb == protocol.FINISHED:
-                    serial = max(serial, rest[4])
-                reports.append(self._settled(verb, attempt_id, link, rest))
-                self._questions.pop(attempt_id, None)
-                following += self._lanes.ended(attempt_id, now, is_measured=verb == protocol.STARTED)
-            turns = [
-                (attempt_id, self._launches[attempt_id]) for attempt_id in following if attempt_id in self._launches
-            ]
-            self._being_told += 1
+                    serial = max(serial, fields[4])
+                reports.append(self._settle(verb, attempt_id, client, fields))
+                self._asked.pop(attempt_id, None)
+                next_ids += self._lanes.ended(attempt_id, now, is_measured=verb == protocol.STARTED)
+            turns = [(one, self._launches[one]) for one in next_ids if one in self._launches]
+            self._reporting += 1
         for attempt_id, line in turns:
             self._send(attempt_id, line)
         try:
@@ -330,46 +312,45 @@ class LocalExecutor:
                 self._report(report)
         finally:
             with self._changed:
-                self._being_told -= 1
+                self._reporting -= 1
                 self._changed.notify_all()
         if serial:
-            # Only now: what was delivered is not said again.
-            link.send(protocol.encode(protocol.DELIVERED, serial))
+            # Only after the reports: a keeper does not repeat what was acknowledged.
+            client.send(protocol.encode(protocol.DELIVERED, serial))
 
-    def _settled(self, verb: str, attempt_id: AttemptId, link: KeeperClient, rest: list[Any]) -> Report:
-        key, attempt = attempt_id
+    def _settle(self, verb: str, attempt_id: AttemptId, client: KeeperClient, fields: protocol.Message) -> Report:
         self._launches.pop(attempt_id, None)
         self._sent.discard(attempt_id)
         if verb == protocol.STARTED:
-            self._running[attempt_id] = link
-            return RunStarted(key, attempt, rest[0])
+            self._running[attempt_id] = client
+            return RunStarted(*attempt_id, fields[0])
         was_running = self._running.pop(attempt_id, None) is not None
         self._stops.pop(attempt_id, None)
         self._confirmed.discard(attempt_id)
         if verb == protocol.FINISHED:
-            end = protocol.Finished(*rest)
+            end = protocol.Finished(*fields)
             if end.state == LOST:
                 reason = read_keeper_loss(end.cause) or LossReason.KEEPER
-                return RunLost(key, attempt, end.detail, end.steps, at=end.at, reason=reason)
+                return RunLost(*attempt_id, end.detail, end.steps, at=end.at, reason=reason)
             state = RunState(end.state)
-            return RunFinished(key, attempt, end.at, state, end.exit_code, end.detail, end.steps, broken=end.cause)
+            return RunFinished(*attempt_id, end.at, state, end.exit_code, end.detail, end.steps, broken=end.cause)
         if verb == protocol.REFUSED:
-            return LaunchRefused(key, attempt, rest[0])
+            return LaunchRefused(*attempt_id, fields[0])
         if was_running:
-            detail = "its keeper was lost, and the next one knows nothing of it"
-            return RunLost(key, attempt, detail, reason=LossReason.PROCESS_GONE)
-        return RunUnknown(key, attempt)
+            detail = "its keeper was lost, and the next keeper has no record of it"
+            return RunLost(*attempt_id, detail, reason=LossReason.PROCESS_GONE)
+        return RunUnknown(*attempt_id)
 
-    def _is_known_elsewhere(self, attempt_id: AttemptId, link: KeeperClient) -> bool:
-        """Whether another keeper may still say that it has it: unknown is only what is unknown to all."""
-        waiting = self._questions.get(attempt_id)
+    def _may_be_elsewhere(self, attempt_id: AttemptId, client: KeeperClient) -> bool:
+        """Whether another keeper may still have it: an attempt is unknown only when all keepers say so."""
+        waiting = self._asked.get(attempt_id)
         if waiting is None:
-            return True  # answered by another one meanwhile
-        waiting.discard(link)
+            return True  # another keeper has answered
+        waiting.discard(client)
         return bool(waiting)
 
-    def _tick(self) -> bool:
-        """Whether the link has to come back soon because launches wait for those before them."""
+    def keeper_tick(self) -> bool:
+        """Send launches whose turn has come by time; True while any wait."""
         with self._lock:
             if not self._lanes.has_waiting:
                 return False
@@ -379,39 +360,20 @@ class LocalExecutor:
             self._send(attempt_id, line)
         return True
 
-    # What is sent
-
     def _send(self, attempt_id: AttemptId, line: bytes) -> None:
-        link = self._link_of(attempt_id)
-        if link.is_connected:
+        client = self._client_of(attempt_id)
+        if client.is_connected:
             self._sent.add(attempt_id)
-        link.send(line)
+        client.send(line)
 
-    def _link_of(self, attempt_id: AttemptId) -> KeeperClient:
-        return self._links[crc32(attempt_id.key.job_id.encode("utf-8", "surrogatepass")) % self._settings.keepers]
-
-
-def state_folder(path: Path) -> Path:
-    """The same for the folder of all that a node keeps: without it there is nothing to begin with."""
-    try:
-        return private_folder(path)
-    except OSError as error:
-        raise SettingsError(
-            f"the folder '{path}' for the scheduler's state cannot be used: {error.strerror}. "
-            "Make it writable, or choose another with the setting 'state' (EVERTICK_STATE)."
-        ) from error
+    def _client_of(self, attempt_id: AttemptId) -> KeeperClient:
+        job_id = attempt_id.key.job_id.encode("utf-8", "surrogatepass")
+        return self._clients[crc32(job_id) % self._settings.keepers]
 
 
-def private_folder(path: Path) -> Path:
-    """The folder, made if needed; refused when others could put something into it."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.stat()
-    if found.st_uid != os.geteuid():
-        raise SettingsError(f"the folder {path} belongs to another user. Choose another state folder.")
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        path.chmod(0o700)
-    return path
+def _has_socket(client: KeeperClient) -> bool:
+    return (client.folder / protocol.SOCKET).exists()
 
 
-def _nowhere(report: Report) -> None:
+def _not_open(report: Report) -> None:
     raise AssertionError(f"{report} before open()")

@@ -1,51 +1,56 @@
-"""Copies of logs in a folder that nodes share, or in an object store: whatever fsspec has an address for."""
+"""Copies of finished logs in a shared folder or an object store, at any URL that fsspec knows."""
 
 from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import unquote
 
 from evertick.errors import SettingsError
-from evertick.executors.log_paths import file_name, run_folder
-from evertick.executors.logs import LIMIT_MAX, SUFFIX, LogChunk, LogFile
+from evertick.executors.logs import FOLDER, LIMIT_MAX, OPEN_SUFFIX, SUFFIX, LogChunk, LogFile
+from evertick.executors.paths import file_name, run_folder
 from evertick.model.run import RunKey
 
 _LOCAL: Final = ("file", "local")
 READ_SECONDS: Final = 10.0
-"""Whoever looks at a log waits this long for the store: clients of object stores try again for minutes."""
+"""How long a reader waits for the store; clients of object stores retry for minutes."""
+COPIED: Final = ".copied"
+"""Marks an attempt's folder whose logs are in the store."""
+LOOK_BACK_SECONDS: Final = 2 * 86_400.0
+"""How far back a start looks for logs that were not copied."""
 
 T = TypeVar("T")
 
 
 class LogStore:
-    """The same tree as a state folder has. What is in it is whole: nothing is added to it later."""
+    """The same tree as in a state folder, of complete logs only."""
 
     def __init__(self, url: str, read_seconds: float = READ_SECONDS) -> None:
         self._url = url
         self._read_seconds = read_seconds
         self._hanging: threading.Thread | None = None
-        """A question that the store did not answer in time, and may answer yet."""
+        """A read that timed out and has not returned yet."""
 
     def check(self) -> LogStore:
-        """Raise `SettingsError` now, and not when the first log is copied."""
-        _ = self._place
+        """Raise `SettingsError` now rather than when the first log is copied."""
+        _ = self._filesystem
         return self
 
     @cached_property
-    def _place(self) -> tuple[Any, str]:
-        """fsspec is loaded when there is something to read or to write: most who could read logs never do."""
+    def _filesystem(self) -> tuple[Any, str]:
+        """The fsspec file system and the root path. Loaded on first use: most processes never need it."""
         if find_spec("fsspec") is None:
             raise SettingsError("'logs.store' needs fsspec, which is not installed. Run: pip install 'evertick[logs]'")
         import fsspec  # type: ignore[import-untyped]
 
         try:
-            # Listings are not kept: another node may have written since.
+            # No listing cache: another node may have written since.
             fs, root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
         except (ValueError, ImportError) as error:
             raise SettingsError(f"'logs.store' cannot be '{self._url}': {error}.") from error
@@ -53,7 +58,7 @@ class LogStore:
 
     @property
     def _fs(self) -> Any:
-        return self._place[0]
+        return self._filesystem[0]
 
     @property
     def _is_local(self) -> bool:
@@ -61,23 +66,23 @@ class LogStore:
         return not {*_LOCAL}.isdisjoint([protocols] if isinstance(protocols, str) else protocols)
 
     def list_logs(self, key: RunKey) -> Sequence[LogFile]:
-        """Every log of a run that was copied, by attempt; raises what the store does when it cannot be reached."""
+        """Every copied log of a run, by attempt; raises the store's own error when it cannot be reached."""
         return self._in_time(lambda: self._list_logs(key))
 
     def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = LIMIT_MAX) -> LogChunk:
         return self._in_time(lambda: self._read_log(key, attempt, step, offset, limit))
 
-    def _in_time(self, ask: Callable[[], T]) -> T:
-        """What the store answers, or `TimeoutError`; while a question hangs no other is asked."""
+    def _in_time(self, read: Callable[[], T]) -> T:
+        """The store's answer, or `TimeoutError`; while one read hangs no other is started."""
         if self._is_local:
-            return ask()
+            return read()
         if self._hanging is not None and self._hanging.is_alive():
             raise TimeoutError(f"the store has not answered for {self._read_seconds:g} s")
         answers: list[Callable[[], T]] = []
 
         def work() -> None:
             try:
-                found = ask()
+                found = read()
                 answers.append(lambda: found)
             except Exception as error:
                 failure = error
@@ -109,11 +114,11 @@ class LogStore:
         return LogChunk(data, offset + len(data), offset + len(data) >= size)
 
     def put(self, parts: Sequence[str], file: Path) -> None:
-        """Copy a file to its place; whoever reads there meanwhile finds all of it, or nothing."""
+        """Copy a file into the store; a reader sees all of it or nothing."""
         folder, path = self._path(*parts[:-1]), self._path(*parts)
         self._fs.makedirs(folder, exist_ok=True)
         if not self._is_local:
-            self._fs.put_file(str(file), path)  # an object appears when it is whole
+            self._fs.put_file(str(file), path)  # an object store shows only complete objects
             return
         scratch = self._path(*parts[:-1], f".{secrets.token_hex(8)}")
         self._fs.put_file(str(file), scratch)
@@ -131,7 +136,43 @@ class LogStore:
         return sorted((name, size) for name, size in named if name)
 
     def _path(self, *parts: str) -> str:
-        return "/".join((self._place[1], *parts))
+        return "/".join((self._filesystem[1], *parts))
+
+
+class LogUploads:
+    """Copies the logs of this node's finished attempts into a store, each once."""
+
+    def __init__(self, state_folder: Path, store: LogStore) -> None:
+        self._root = state_folder / FOLDER
+        self._store = store
+
+    def copy(self, key: RunKey) -> bool:
+        return self._copy(run_folder(key))
+
+    def uncopied(self) -> Sequence[Callable[[], bool]]:
+        since = time.time() - LOOK_BACK_SECONDS
+        return [
+            partial(self._copy, run.relative_to(self._root).parts)
+            for run in sorted(self._root.glob("*/*/*"))
+            if run.is_dir() and not run.is_symlink() and run.stat().st_mtime >= since
+        ]
+
+    def _copy(self, run: Sequence[str]) -> bool:
+        """Copy every finished attempt of the run; False if one is still being written."""
+        is_done = True
+        folder = self._root.joinpath(*run)
+        for attempt in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if not attempt.name.isdigit() or (attempt / COPIED).exists():
+                continue
+            files = [file for file in attempt.iterdir() if not file.is_symlink()]
+            if any(file.name.endswith(OPEN_SUFFIX) for file in files):
+                is_done = False
+                continue
+            for file in files:
+                if file.name.endswith(SUFFIX):
+                    self._store.put((*run, attempt.name, file.name), file)
+            (attempt / COPIED).touch()
+        return is_done
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from evertick.executors.log_paths import file_name, open_folder, run_folder
+from evertick.executors.paths import file_name, open_folder, run_folder
 from evertick.model.instant import SECOND, Instant, to_text
 from evertick.model.run import RunKey
 

@@ -19,12 +19,12 @@ from evertick.dispatch.log_retention import LogRetention
 from evertick.dispatch.notify.config import telling_of
 from evertick.errors import DefinitionError, SchedulerLockError
 from evertick.executor import Executor
-from evertick.executors.attempt_journal import NO_MEMORY, FileAttemptJournal
+from evertick.executors.attempt_journal import NO_JOURNAL, FileAttemptJournal
 from evertick.executors.function import Function
-from evertick.executors.function_log import FunctionLogs
+from evertick.executors.function_run import FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
-from evertick.executors.local import state_folder
 from evertick.executors.logs import Logs
+from evertick.executors.paths import state_folder
 from evertick.library.composite_executor import CompositeExecutor
 from evertick.library.location import InstanceSlot, Location
 from evertick.loop.effects import Effect
@@ -170,9 +170,9 @@ class Node:
         folder = self._seat.folder
         if folder is not None:
             state_folder(folder)
-        memory = NO_MEMORY if folder is None else FileAttemptJournal(folder / "functions.jsonl")
+        journal = NO_JOURNAL if folder is None else FileAttemptJournal(folder / "functions.jsonl")
         self._functions = InProcessExecutor(
-            self._find, self._home, running_max=self._running_max, memory=memory, logs=FunctionLogs(folder)
+            self._find, self._home, running_max=self._running_max, journal=journal, logs=FunctionLogs(folder)
         )
         settings = self._settings
         executors = self._executors(folder)

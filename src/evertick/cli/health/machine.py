@@ -125,17 +125,17 @@ def check_limits(folder: Path | None) -> Told:
 
 def check_keepers(state: Path) -> Told:
     """Whether the processes that run the jobs of this machine answer."""
-    from evertick.executors.keeper_answer import ask_keepers
+    from evertick.executors.keeper_process import probe_keepers
 
-    answers = list(ask_keepers(state))
+    answers = list(probe_keepers(state))
     for one in answers:
-        if one.trouble:
+        if one.problem:
             yield (
                 FAIL,
-                f"{one.name} (process {one.pid or 'unknown'}): {one.trouble}",
+                f"{one.name} (process {one.pid or 'unknown'}): {one.problem}",
                 "the scheduler replaces it after local.keeper_timeout; if there is none, kill it: its runs go on",
             )
-    if not any(one.trouble for one in answers):
+    if not any(one.problem for one in answers):
         yield OK, f"{len(answers)} at work, and they answer" if answers else "none is at work"
 
 

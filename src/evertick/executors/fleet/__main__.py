@@ -32,7 +32,7 @@ from evertick.executors.fleet.registry import RECORD_FILE, MemberRegistry, Revoc
 from evertick.executors.fleet.relay import Relay
 from evertick.executors.fleet.servers import Hub, MemberWorker, Refusal
 from evertick.executors.fleet.settings import PORT, FleetSettings, is_loopback
-from evertick.executors.local import private_folder
+from evertick.executors.paths import private_folder
 from evertick.hardening import hide_process
 from evertick.model.instant import SECOND
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from evertick.executor import AttemptId
-from evertick.executors.local import private_folder
-from evertick.executors.log_paths import file_name, open_folder, run_folder
 from evertick.executors.logs import FOLDER, OPEN_SUFFIX, SUFFIX, Logs
+from evertick.executors.paths import file_name, open_folder, private_folder, run_folder
 from evertick.executors.protocol import split_key
 from evertick.model.work import NOTHING
 

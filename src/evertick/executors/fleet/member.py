@@ -33,8 +33,8 @@ from evertick.executors.keeper.environment import inherited, write_member_file
 from evertick.executors.keeper.lease import lease_from
 from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.keeper_client import KeeperClient
-from evertick.executors.local import private_folder
 from evertick.executors.logs import Logs
+from evertick.executors.paths import private_folder
 from evertick.executors.settings import KeeperSettings
 from evertick.model.instant import DAY
 from evertick.model.member import Labels
@@ -104,12 +104,10 @@ class MemberPlugin(WorkerPlugin):
         self._logs = Logs(self._folder)
         self._bundles = BundleFolder(self._folder / "bundles")
         self.is_cordoned = (self._folder / _CORDONED).exists()
-        settings = self._settings
-        told = (self._connected, self._heard, self._failed, lambda: False, lambda _: True)
-        self._link = KeeperClient(keeper, logs, settings, inherited(os.environ), *told)
-        self._link.start()
+        self._keeper = KeeperClient(keeper, logs, self._settings, inherited(os.environ), self)
+        self._keeper.start()
         # At once, not with the first order: what an earlier worker has begun is to be told, or to be ended.
-        self._link.wake()
+        self._keeper.wake()
         worker.stream_handlers[messages.HEAR] = self._hear
         worker.stream_handlers[messages.ACK] = self._acknowledged
         self._beat = PeriodicCallback(self._show, BEAT_MS)
@@ -120,7 +118,7 @@ class MemberPlugin(WorkerPlugin):
     async def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
         self._beat.stop()
         self._tidying.stop()
-        self._link.close(5.0)
+        self._keeper.close(5.0)
 
     async def _tidy(self) -> None:
         before = time.time_ns() // 1_000 - LOGS_KEPT_US
@@ -144,7 +142,7 @@ class MemberPlugin(WorkerPlugin):
         for words in rows:
             if words[0] == protocol.LAUNCH and self.is_cordoned:
                 self._refuse(words, "the member is cordoned")
-            elif words[0] == protocol.LAUNCH and not self._link.is_connected:
+            elif words[0] == protocol.LAUNCH and not self._keeper.is_connected:
                 self._refuse(words, "the keeper of the member is not there yet")
             elif words[0] in OWN_VERBS:
                 self._obey(words)
@@ -166,13 +164,13 @@ class MemberPlugin(WorkerPlugin):
                     self._calls.pop((_attempt_id(words), words[5], words[6]), None)
                 passed_on.append(protocol.encode(*words))
         if passed_on:
-            self._link.send_now(b"".join(passed_on))
+            self._keeper.send_now(b"".join(passed_on))
 
     def _acknowledged(self, stamp: int) -> None:
         """Only this renews the lease: a worker that runs, and hears the fleet that hears it."""
         if type(stamp) is int and 0 < stamp <= boottime_us():
             lease = lease_from(stamp, self._lease_us, self._settings.grace_us, epoch=0)
-            self._link.send(protocol.encode(protocol.LEASE, *lease))
+            self._keeper.send(protocol.encode(protocol.LEASE, *lease))
 
     def _ask_again(self, asked: list[list[Any]]) -> None:
         """Whoever asks after an attempt may not know which runs of other jobs its steps wait for."""
@@ -182,7 +180,7 @@ class MemberPlugin(WorkerPlugin):
     def _refuse(self, words: list[Any], detail: str) -> None:
         attempt_id = _attempt_id(words)
         if attempt_id in self._open:
-            self._link.send(protocol.encode(*words))  # it has it already, and says so again
+            self._keeper.send(protocol.encode(*words))  # it has it already, and says so again
         else:
             self._held.pop(attempt_id, None)
             self._bundled.pop(attempt_id, None)
@@ -197,7 +195,7 @@ class MemberPlugin(WorkerPlugin):
         digest = self._bundled[attempt_id]
         if self._bundles.has(digest):
             self._held.pop(attempt_id, None)
-            self._link.send_now(protocol.encode(*self._bundles.launched_with(digest, words)))
+            self._keeper.send_now(protocol.encode(*self._bundles.launched_with(digest, words)))
             return
         self._held[attempt_id] = words
         self._want(attempt_id, digest)
@@ -259,10 +257,10 @@ class MemberPlugin(WorkerPlugin):
                 self.has_left = True
                 self._show()  # so that nobody waits for it
                 for attempt_id in self._open:
-                    self._link.send(
+                    self._keeper.send(
                         protocol.encode(protocol.STOP, *attempt_id.key, attempt_id.attempt, "its member was removed")
                     )
-                self._link.send(protocol.encode(protocol.LEAVE))
+                self._keeper.send(protocol.encode(protocol.LEAVE))
                 self._worker.loop.add_callback(self._worker.close, reason="it was told to leave")
 
     def _pieces(self, attempt_id: AttemptId, offsets: dict[str, int], most: int) -> list[bytes]:
@@ -291,16 +289,22 @@ class MemberPlugin(WorkerPlugin):
             return
         self._send({"op": messages.ANSWER, "to": asker, "lines": line})
 
-    # From the keeper: these are called by the link's thread
+    # KeeperListener: called from the client's thread
 
-    def _connected(self, _: KeeperClient, incarnation: str) -> None:
+    def keeper_connected(self, client: KeeperClient, incarnation: str) -> None:  # noqa: ARG002 - as the client calls it
         self._worker.loop.add_callback(self._begin, incarnation)
 
-    def _heard(self, _: KeeperClient, messages: list[list[Any]]) -> None:
+    def keeper_sent(self, client: KeeperClient, messages: list[protocol.Message]) -> None:  # noqa: ARG002
         self._worker.loop.add_callback(self._pass_on, messages)
 
-    def _failed(self, _: KeeperClient, reason: str) -> None:
+    def keeper_failed(self, client: KeeperClient, reason: str) -> None:  # noqa: ARG002
         log.warning("member.without_keeper reason=%s", reason)
+
+    def keeper_tick(self) -> bool:
+        return False
+
+    def needs_keeper(self, client: KeeperClient) -> bool:  # noqa: ARG002
+        return True
 
     # On the worker's loop again
 

@@ -28,8 +28,8 @@ from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import LogWriter
 from evertick.executors.keeper.process import UNCONFINED, Living, Tools
 from evertick.executors.keeper.sandbox import Confinement
-from evertick.executors.log_paths import file_name, open_folder, run_folder
 from evertick.executors.logs import SUFFIX
+from evertick.executors.paths import file_name, open_folder, run_folder
 from evertick.executors.protocol import LaunchMessage
 from evertick.kinds import Program, Unready
 from evertick.kinds import command as command_kind

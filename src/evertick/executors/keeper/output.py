@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from evertick.executors.keeper.mask import Masker
-from evertick.executors.log_paths import open_folder
 from evertick.executors.logs import OPEN_SUFFIX, TAIL_SUFFIX
+from evertick.executors.paths import open_folder
 
 PORTION = 64 * 1024
 """Bytes that are read from one process before the others have their turn: what a pipe holds."""

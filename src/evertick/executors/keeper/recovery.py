@@ -13,8 +13,8 @@ from evertick.executors.keeper.process import Tools
 from evertick.executors.keeper.processes import end_family
 from evertick.executors.keeper.procfs import boottime_us, leaders_of, snapshot, stat_of
 from evertick.executors.keeper.supervisor import Supervisor
-from evertick.executors.log_paths import open_folder, run_folder
 from evertick.executors.logs import OPEN_SUFFIX, SUFFIX
+from evertick.executors.paths import open_folder, run_folder
 from evertick.model.loss import LossReason
 
 UNKNOWN_EXIT = Loss(LossReason.PROCESS_GONE, "its exit code is unknown because its keeper was killed")

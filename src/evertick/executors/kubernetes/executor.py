@@ -18,7 +18,7 @@ from evertick.executors.kubernetes.log_copy import Copies
 from evertick.executors.kubernetes.orders import order_of
 from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.executors.kubernetes.track import Ending, Phase, Sightings, Track, job_of, slim
-from evertick.executors.local import private_folder
+from evertick.executors.paths import private_folder
 from evertick.kinds import Unready
 from evertick.kinds.kubernetes import job_api
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster
@@ -81,7 +81,7 @@ class KubernetesExecutor:
                 self._say_again(track)
                 return
             if len(self._tracks) >= LAUNCHES_MAX and self._launches() >= LAUNCHES_MAX:
-                self._report(LaunchRefused(*attempt_id, "too many launches are under way"))
+                self._report(LaunchRefused(*attempt_id, "too many launches are in progress"))
                 return
             track = self._tracks[name] = Track(attempt_id, name, Phase.LAUNCHING, _now())
             track.launch = attempt

@@ -11,8 +11,8 @@ from pathlib import Path
 from evertick.executor import AttemptId
 from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import LogWriter
-from evertick.executors.log_paths import file_name, open_folder, run_folder
 from evertick.executors.logs import OPEN_SUFFIX, SUFFIX
+from evertick.executors.paths import file_name, open_folder, run_folder
 from evertick.kinds.kubernetes.cluster import Cluster
 from evertick.kinds.kubernetes.log_follower import Follower
 

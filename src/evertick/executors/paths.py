@@ -1,4 +1,4 @@
-"""Where a run's files are: names that any text can be turned into, and that never leave their folder."""
+"""Folders and file names: private folders, and safe names for jobs, runs and steps."""
 
 from __future__ import annotations
 
@@ -6,20 +6,45 @@ import contextlib
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Sequence
+from pathlib import Path
 
+from evertick.errors import SettingsError
 from evertick.model.instant import to_text
 from evertick.model.run import RunKey
 
 NAME_MAX = 120
-"""Bytes; far below what any file system allows, so that suffixes fit behind."""
+"""Bytes; well below the limit of any file system, so that suffixes fit."""
 
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_.-]")
 _LEADING_DOT = re.compile(rb"^\.")
 
 
+def state_folder(path: Path) -> Path:
+    """Create a node's state folder; `SettingsError` says how to choose another one."""
+    try:
+        return private_folder(path)
+    except OSError as error:
+        raise SettingsError(
+            f"The state folder '{path}' cannot be used: {error.strerror}. "
+            "Make it writable, or choose another with the setting 'state' (EVERTICK_STATE)."
+        ) from error
+
+
+def private_folder(path: Path) -> Path:
+    """Create the folder if needed, readable by this user only; `SettingsError` if it belongs to another user."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        raise SettingsError(f"The folder {path} belongs to another user. Choose another state folder.")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        path.chmod(0o700)
+    return path
+
+
 def file_name(text: str) -> str:
-    """A name for any text: two texts never share one, and it holds no separator, no leading dot and no blank."""
+    """A file name for any text: unique for each text, without separators, blanks or a leading dot."""
     encoded = _UNSAFE.sub(_escape, text.encode("utf-8", "surrogateescape"))
     name = _LEADING_DOT.sub(_escape, encoded) or b"%"
     if len(name) > NAME_MAX:
@@ -29,19 +54,19 @@ def file_name(text: str) -> str:
 
 
 def date_of(key: RunKey) -> str:
-    """The day a run was due, UTC."""
+    """The UTC day for which a run was due."""
     return to_text(key.scheduled_for)[:10]
 
 
 def run_folder(key: RunKey) -> tuple[str, ...]:
-    """`report/2026-03-02/090000Z`, and `~request` behind it for a requested run."""
+    """`report/2026-03-02/090000Z`, with `~request` appended for a requested run."""
     time = to_text(key.scheduled_for)[11:].replace(":", "")
     origin = f"~{file_name(key.origin)}" if key.origin else ""
     return file_name(key.job_id), date_of(key), f"{time}{origin}"
 
 
 def open_folder(root: int | str, parts: Sequence[str], *, create: bool = False) -> int:
-    """A descriptor of the folder under `root`; no part of the way may be a symbolic link."""
+    """A descriptor of the folder under `root`; no part of the path may be a symbolic link."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     folder = os.open(root, flags) if isinstance(root, str) else os.dup(root)
     try:
@@ -51,7 +76,7 @@ def open_folder(root: int | str, parts: Sequence[str], *, create: bool = False) 
             except FileNotFoundError:
                 if not create:
                     raise
-                # Somebody else may be faster, which is as good.
+                # Another process may create it first, which is as good.
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, 0o700, dir_fd=folder)
                 below = os.open(part, flags, dir_fd=folder)
