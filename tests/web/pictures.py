@@ -25,11 +25,11 @@ def take_pictures(browser: Browser, house: House, folder: Path) -> list[Path]:
     shots = [
         ("timeline", "/?span=43200000", "light", SIZE, "etl"),
         ("timeline-dark", "/?span=43200000", "dark", SIZE, "etl"),
-        ("overview", "/overview", "light", SIZE, "Skipped, and why"),
-        ("job", "/jobs/etl", "dark", {"width": 1280, "height": 1100}, "Next fires"),
+        ("overview", "/overview", "light", SIZE, "Skipped, by reason"),
+        ("job", "/jobs/etl", "dark", {"width": 1280, "height": 1100}, "Next starts"),
         ("run", f"/runs/{quote(run, safe='')}", "light", SIZE, "fetched page 3"),
         ("calendar", "/jobs/backup-orders?tab=calendar", "dark", {"width": 1280, "height": 560}, "In this year"),
-        ("cron", "/cron?expression=30 2 * * *&timezone=Europe/Berlin", "light", SIZE, "The next 20 fires"),
+        ("cron", "/cron?expression=30 2 * * *&timezone=Europe/Berlin", "light", SIZE, "Next 20 fire times"),
         ("narrow", "/?span=21600000", "light", NARROW, "etl"),
     ]
     return [_take(browser, house, folder / f"{name}.png", *rest) for name, *rest in shots]

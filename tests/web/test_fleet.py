@@ -60,7 +60,7 @@ def test_members_are_seen_drained_taken_back_and_let_go(browser, house, complain
     page.goto(f"{house.url}/executors")
     rows = {name: page.get_by_role("row", name=name) for name in ("ex-a", "ex-b")}
     for row in rows.values():
-        expect(row).to_contain_text("takes runs", timeout=LONG_MS)
+        expect(row).to_contain_text("ready", timeout=LONG_MS)
         expect(row).to_contain_text("0 of 3")
         expect(row).to_contain_text("disk=ssd")
     run = house.post("/jobs/render/trigger?wait=60")["run"]
@@ -76,11 +76,11 @@ def test_members_are_seen_drained_taken_back_and_let_go(browser, house, complain
     dialog.get_by_role("button", name="Close").first.click()
     house.post(f"/runs/{quote(run, safe='')}/cancel")
     expect(rows[busy]).to_contain_text("drained", timeout=LONG_MS)
-    rows[busy].get_by_role("button", name=f"Take back {busy}").click()
-    expect(rows[busy]).to_contain_text("takes runs", timeout=LONG_MS)
+    rows[busy].get_by_role("button", name=f"Undrain {busy}").click()
+    expect(rows[busy]).to_contain_text("ready", timeout=LONG_MS)
     rows[idle].get_by_role("button", name=f"Remove {idle}").click()
     page.get_by_role("dialog", name=f"Remove {idle}").get_by_role("button", name="Remove").click()
-    expect(page.get_by_text(f"{idle} has left.")).to_be_visible(timeout=LONG_MS)
+    expect(page.get_by_text(f"Removed {idle}.")).to_be_visible(timeout=LONG_MS)
     wait_for(lambda: set(members(house)) == {busy}, 2 * PATIENCE_SECONDS)
     page.context.close()
 
@@ -99,10 +99,10 @@ def test_the_log_that_only_a_member_has_is_shown_until_that_member_is_away(brows
     wait_for(lambda: house.get(path)["absent_logs"])
     page.reload()
     expect(page.get_by_text(f"the member {member} is away (last seen")).to_be_visible()
-    expect(page.get_by_text("Nothing was printed")).not_to_be_visible()
+    expect(page.get_by_text("No output")).not_to_be_visible()
     page.goto(f"{house.url}/executors")
     page.get_by_role("button", name=f"Forget {member}").click()
     page.get_by_role("dialog", name=f"Forget {member}").get_by_role("button", name="Forget").click()
-    expect(page.get_by_text(f"{member} was dropped from the list.")).to_be_visible()
+    expect(page.get_by_text(f"Removed {member} from the list.")).to_be_visible()
     expect(page.get_by_role("row", name=member)).not_to_be_visible()
     page.context.close()

@@ -18,27 +18,27 @@ PLACES = ["aria-hidden-focus", "button-name", "link-name", "page-has-heading-one
 
 PAGES = [
     pytest.param("/", "12 jobs", id="the timeline"),
-    pytest.param("/?view=table", "Occurrences in this stretch of time", id="the timeline as a table"),
-    pytest.param("/overview", "Skipped, and why", id="overview"),
+    pytest.param("/?view=table", "Occurrences in this time range", id="the timeline as a table"),
+    pytest.param("/overview", "Skipped, by reason", id="overview"),
     pytest.param("/jobs", "Last 20 runs", id="jobs"),
     pytest.param("/jobs?tag=money&search=back", "Copy the orders", id="jobs with a filter"),
-    pytest.param("/jobs?search=nothing-like-it", "No job fits", id="jobs, none"),
-    pytest.param("/jobs/etl", "Next fires", id="job"),
+    pytest.param("/jobs?search=nothing-like-it", "No jobs match", id="jobs, none"),
+    pytest.param("/jobs/etl", "Next starts", id="job"),
     pytest.param("/jobs/etl?tab=ledger", "Trigger", id="ledger of a job"),
     pytest.param("/jobs/etl?tab=calendar", "In this year", id="calendar of a job"),
     pytest.param("/jobs/etl?tab=rules", "catchup_window", id="definition of a job"),
     pytest.param("/jobs/no-such-job", "All jobs", id="a job that is not there"),
-    pytest.param("/runs", "What was said", id="runs"),
+    pytest.param("/runs", "Details", id="runs"),
     pytest.param("/runs?state=failed&trigger=scheduler", "exit code 1", id="runs with a filter"),
     pytest.param("/calendar", "In this year", id="calendar"),
-    pytest.param("/upcoming", "How many at once", id="upcoming"),
+    pytest.param("/upcoming", "Starts per minute", id="upcoming"),
     pytest.param("/cron?expression=30 2 * * *&timezone=Europe/Berlin", "At 02:30", id="cron"),
     pytest.param("/cron?expression=99 * * * *", "Expression", id="cron, refused"),
-    pytest.param("/executors", "Nodes that schedule", id="executors"),
+    pytest.param("/executors", "Scheduler nodes", id="executors"),
     pytest.param("/queues", "builders", id="queues"),
     pytest.param("/audit", "Who did what", id="audit"),
     pytest.param("/settings", "loop.preread", id="settings"),
-    pytest.param("/no-such-page", "There is no such page", id="an address that is none"),
+    pytest.param("/no-such-page", "Page not found", id="an address that is none"),
 ]
 # Asking for what is not there is answered with 4xx, which browsers note.
 REFUSED = ("/jobs/no-such-job", "/cron?expression=99 * * * *")
@@ -86,7 +86,7 @@ def test_a_change_of_the_theme_is_one_change_for_those_who_want_no_motion(shown,
     shown.set_viewport_size(WIDE)
     shown.emulate_media(color_scheme="light")
     shown.goto(f"{house.url}/jobs/etl")
-    shown.get_by_text("Next fires").wait_for()
+    shown.get_by_text("Next starts").wait_for()
     shown.evaluate(
         """() => {
             const count = told => requestAnimationFrame(() => told(document.getAnimations().length));
@@ -102,7 +102,7 @@ def test_nothing_comes_from_elsewhere(shown, house):
     asked: list[str] = []
     shown.on("request", lambda request: asked.append(request.url))
     shown.goto(f"{house.url}/jobs/etl")
-    shown.get_by_text("Next fires").wait_for()
+    shown.get_by_text("Next starts").wait_for()
     assert asked
     assert [url for url in asked if not url.startswith(house.url + "/")] == []
 

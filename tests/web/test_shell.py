@@ -93,7 +93,7 @@ def test_a_time_is_shown_in_the_zone_that_was_chosen_and_everywhere_when_pointed
     run = house.get("/runs?job=mail-digest&limit=1")["items"][0]
     page.goto(f"{house.url}/runs?job=mail-digest")
     due = page.locator(f"time[datetime='{run['scheduled_for']}']").first
-    zones = page.get_by_role("banner").get_by_role("group", name="Zone that times are shown in")
+    zones = page.get_by_role("banner").get_by_role("group", name="Time zone")
     zones.get_by_role("button", name="UTC").click()
     expect(due).to_contain_text("22:00:00")
     zones.get_by_role("button", name="Job").click()
@@ -131,7 +131,7 @@ def test_a_cron_expression_is_read_while_it_is_typed(page, house):
     field.fill("30 2 * * *")
     expect(page.get_by_text("At 02:30", exact=False).first).to_be_visible()
     expect(page.locator(".fires li")).to_have_count(20)
-    expect(page.get_by_text("When the clocks change")).to_be_visible()
+    expect(page.get_by_text("Daylight saving changes")).to_be_visible()
     expect(page.get_by_text("02:30", exact=False).nth(1)).to_be_visible()
 
 
@@ -174,7 +174,7 @@ def test_the_days_of_the_calendar_are_gone_through_by_arrows(page, house):
     page.keyboard.press("ArrowDown")
     assert days.evaluate_all("all => all.indexOf(document.activeElement)") == before - 7 + 1
     page.keyboard.press("Enter")
-    expect(page.get_by_role("link", name="Its runs")).to_be_visible()
+    expect(page.get_by_role("link", name="Show runs")).to_be_visible()
 
 
 def test_the_runs_of_a_job_are_found_by_a_part_of_its_name(page, house, complaints):

@@ -120,11 +120,11 @@ def test_an_outage_is_told_and_ends_by_itself(slow_page, line):
     slow_page.goto(f"{line.url}/overview")
     expect(slow_page.get_by_text("Live", exact=True)).to_be_visible()
     line.cut()
-    expect(slow_page.get_by_role("alert").filter(has_text="has not answered since")).to_be_visible()
-    expect(slow_page.get_by_text("Not live")).to_be_visible()
+    expect(slow_page.get_by_role("alert").filter(has_text="No response from the server since")).to_be_visible()
+    expect(slow_page.get_by_text("Offline")).to_be_visible()
     # A part of the page that was never loaded cannot be loaded now either.
     slow_page.get_by_role("navigation", name="Pages").get_by_role("link", name="Queues").click()
-    expect(slow_page.get_by_text("opens as soon as it answers")).to_be_visible()
+    expect(slow_page.get_by_text("loads when it responds")).to_be_visible()
     line.mend()
     expect(slow_page.get_by_role("heading", name="Queues")).to_be_visible()
     expect(slow_page.get_by_text("Live", exact=True)).to_be_visible()
@@ -135,7 +135,7 @@ def test_a_page_that_is_opened_during_an_outage_opens_when_it_is_over(page, busy
     away = "**/api/**"
     page.route(away, lambda route: route.fulfill(status=502, body="bad gateway"))
     page.goto(f"{busy.url}/jobs")
-    expect(page.get_by_text("opens by itself as soon as the server answers")).to_be_visible()
+    expect(page.get_by_text("opens when the server responds")).to_be_visible()
     page.unroute(away)
     expect(page.get_by_role("link", name="Report 00 report-00")).to_be_visible()
     assert complaints, "the browser has seen the gateway"
@@ -146,8 +146,8 @@ def test_the_palette_finds_what_it_offers(page, busy):
     page.goto(f"{busy.url}/jobs")
     page.get_by_role("link", name="Report 07 report-07").wait_for()
     page.keyboard.press("Control+k")
-    page.get_by_role("combobox", name="Find a job").fill("run report 07")
-    expect(page.get_by_role("listbox", name="What fits").get_by_role("option").first).to_contain_text("Run Report 07")
+    page.get_by_role("combobox", name="Search jobs").fill("run report 07")
+    expect(page.get_by_role("listbox", name="Results").get_by_role("option").first).to_contain_text("Run Report 07")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog", name="Run Report 07 now")).to_be_visible()
 

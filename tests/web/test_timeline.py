@@ -190,7 +190,7 @@ def test_the_table_says_the_same_in_words(timeline):
     expect(timeline.locator(".lane-name")).to_have_count(1)
     timeline.get_by_role("button", name="1d: show one day").click()
     timeline.get_by_role("button", name="Table").click()
-    table = timeline.get_by_role("region", name="Occurrences in this stretch of time")
+    table = timeline.get_by_role("region", name="Occurrences in this time range")
     expect(table.get_by_text("Succeeded").first).to_be_visible()
     expect(table.get_by_text("Catch-up").first).to_be_visible()
 

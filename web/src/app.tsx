@@ -32,7 +32,7 @@ export function App() {
   return (
     <div class="shell">
       <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
-        Skip to the page
+        Skip to content
       </a>
       <Sidebar />
       <div class="shell-page">
@@ -57,7 +57,7 @@ function Away({ because }: { because: string }) {
         <img src="/favicon.svg" alt="" width="44" height="44" />
         <h1>Evertick</h1>
         <p class="note is-warning">{because}</p>
-        <p class="quiet">This page opens by itself as soon as the server answers.</p>
+        <p class="quiet">This page opens when the server responds.</p>
       </div>
     </main>
   );
@@ -69,16 +69,16 @@ function Staleness() {
   if (since === null) return null;
   return (
     <p class="staleness" role="alert">
-      <Icon name="upcoming" /> The server has not answered since {short(since, shownZone(), now.value)} ({ago(since, now.value)}). Everything shown is from
-      before that. Trying to reconnect.
+      <Icon name="upcoming" /> No response from the server since {short(since, shownZone(), now.value)} ({ago(since, now.value)}). The data on this page is
+      from before that time. Reconnecting.
     </p>
   );
 }
 
 const LAMPS = {
-  live: { name: "Live", tip: "Changes appear as they happen" },
-  slow: { name: "Slow", tip: "An answer has been on its way for more than 5 seconds: what is shown may be older" },
-  away: { name: "Not live", tip: "The server does not answer. Trying to reconnect" },
+  live: { name: "Live", tip: "Connected: changes appear immediately" },
+  slow: { name: "Slow", tip: "The server is slow to respond: the data on this page may be older" },
+  away: { name: "Offline", tip: "The server does not respond. Reconnecting" },
 } as const;
 
 function Lamp() {
@@ -138,7 +138,7 @@ function Topbar() {
       </button>
       <button type="button" class="finder" onClick={() => (isPaletteOpen.value = true)}>
         <Icon name="search" />
-        <span class="grow">Find a job, a page, an action</span>
+        <span class="grow">Search jobs, pages and actions</span>
         <kbd>Ctrl K</kbd>
       </button>
       <span class="grow" />
@@ -154,10 +154,10 @@ function Topbar() {
 function ZoneSwitch() {
   return (
     <Choice
-      label="Zone that times are shown in"
+      label="Time zone"
       value={zoneChoice.value}
       options={[
-        { value: "local", text: "Local", tip: `Times as they are here: ${LOCAL_ZONE}` },
+        { value: "local", text: "Local", tip: `Times in local time: ${LOCAL_ZONE}` },
         { value: "job", text: "Job", tip: "Each job's times in the zone of its schedule" },
         { value: "utc", text: "UTC", tip: "All times in UTC" },
       ]}

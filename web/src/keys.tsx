@@ -64,19 +64,19 @@ export function Keys() {
   return (
     <Dialog title="Keys" onClose={() => (isHelpOpen.value = false)}>
       <dl class="keys">
-        <Line keys={["Ctrl", "K"]} text="Find a job, a page or an action" />
-        <Line keys={["/"]} text="Search in the page" />
+        <Line keys={["Ctrl", "K"]} text="Search jobs, pages and actions" />
+        <Line keys={["/"]} text="Search this page" />
         <Line keys={["j"]} text="Next row" />
         <Line keys={["k"]} text="Previous row" />
-        <Line keys={["?"]} text="This list" />
+        <Line keys={["?"]} text="Show this list" />
         {TARGETS.map((target) => (
           <Line key={target.key} keys={["g", target.key]} text={target.name} />
         ))}
       </dl>
       <h3>On the timeline</h3>
       <dl class="keys">
-        <Line keys={["←", "→"]} text="Along the runs of a lane" />
-        <Line keys={["↑", "↓"]} text="From lane to lane" />
+        <Line keys={["←", "→"]} text="Previous or next run" />
+        <Line keys={["↑", "↓"]} text="Previous or next job" />
         <Line keys={["+", "−"]} text="Zoom" />
         <Line keys={["Shift", "←"]} text="Earlier" />
         <Line keys={["n"]} text="Back to now" />

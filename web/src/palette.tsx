@@ -30,7 +30,7 @@ function pages(): Offer[] {
     { id: "dark", text: "Dark theme", about: "Look", icon: "moon", act: () => (theme.value = "dark") },
     { id: "light", text: "Light theme", about: "Look", icon: "sun", act: () => (theme.value = "light") },
     { id: "utc", text: "Times in UTC", about: "Zone", icon: "globe", act: () => (zoneChoice.value = "utc") },
-    { id: "local", text: "Times as they are here", about: "Zone", icon: "globe", act: () => (zoneChoice.value = "local") },
+    { id: "local", text: "Times in local time", about: "Zone", icon: "globe", act: () => (zoneChoice.value = "local") },
     { id: "job-zone", text: "Times in each job's zone", about: "Zone", icon: "globe", act: () => (zoneChoice.value = "job") },
   ];
 }
@@ -101,7 +101,7 @@ export function Palette() {
     offer?.act();
   };
   return (
-    <dialog ref={box} class="palette" aria-label="Find a job, a page, an action" onCancel={close} onClose={close} onMouseDown={(event) => event.target === box.current && close()}>
+    <dialog ref={box} class="palette" aria-label="Search jobs, pages and actions" onCancel={close} onClose={close} onMouseDown={(event) => event.target === box.current && close()}>
       <div class="palette-field row">
         <Icon name="search" />
         <input
@@ -110,15 +110,15 @@ export function Palette() {
           aria-expanded="true"
           aria-controls="offers"
           aria-activedescendant={offers.length ? `offer-${at}` : undefined}
-          aria-label="Find a job, a page, an action"
-          placeholder="Find a job, a page, an action"
+          aria-label="Search jobs, pages and actions"
+          placeholder="Search jobs, pages and actions"
           value={text}
           onInput={(event) => (setText(event.currentTarget.value), setChosen(0))}
           onKeyDown={press}
         />
         <kbd>Esc</kbd>
       </div>
-      <ul id="offers" role="listbox" aria-label="What fits">
+      <ul id="offers" role="listbox" aria-label="Results">
         {offers.map((offer, index) => (
           <li
             key={offer.id}

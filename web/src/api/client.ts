@@ -72,7 +72,7 @@ async function reach(target: string, init: RequestInit): Promise<Reply> {
   } catch (problem) {
     if (problem instanceof DOMException && problem.name === "AbortError") throw problem;
     failed();
-    throw new ApiError(0, "The server cannot be reached. The page shows the last known data and tries again.");
+    throw new ApiError(0, "Cannot reach the server. Showing the last known data; retrying.");
   } finally {
     done();
   }
@@ -81,7 +81,7 @@ async function reach(target: string, init: RequestInit): Promise<Reply> {
 function answer<T>(reply: Reply): T {
   if (reply.status === 401) session.value = null;
   if (reply.isOk) return reply.status === 204 ? (undefined as T) : (JSON.parse(reply.text) as T);
-  let said = `The server answered ${reply.status}.`;
+  let said = `The server returned HTTP ${reply.status}.`;
   try {
     const problem = JSON.parse(reply.text) as { detail?: unknown; title?: string };
     if (typeof problem.detail === "string" && problem.detail) said = problem.detail;

@@ -1,4 +1,4 @@
-/** How long runs took, and what is usual: a point for each, lines for the percentiles. */
+/** Run durations, and what is usual: a point for each, lines for the percentiles. */
 
 import { useEffect } from "preact/hooks";
 import uPlot from "uplot";
@@ -34,7 +34,7 @@ export function DurationChart({ durations, zone }: { durations: Durations; zone:
   const usual = known(durations.percentiles);
   const words = usual
     ? `Durations of the last ${durations.items.length} runs: half took up to ${span(usual.p50 * 1000)}, nine of ten up to ${span(usual.p90 * 1000)}, the longest ${span(usual.max * 1000)}`
-    : "No run has ended yet";
+    : "No finished runs yet";
   return (
     <div>
       <div ref={box} class="chart" role="img" aria-label={words} />

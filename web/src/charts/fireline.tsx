@@ -15,7 +15,7 @@ export function FireLine({ times, zone }: { times: number[]; zone: string }) {
   const x = (at: number) => 10 + ((at - from) / (to - from)) * Math.max(width - 20, 1);
   return (
     <div ref={box} class="chart">
-      <svg width={width} height={HEIGHT} role="img" aria-label={`${times.length} fires from now on`}>
+      <svg width={width} height={HEIGHT} role="img" aria-label={`${times.length} fire times from now`}>
         <line class="fireline" x1="10" x2={width - 10} y1="22" y2="22" />
         <line class="fireline-now" x1="10" x2="10" y1="8" y2="36" />
         {ticks(from, to, width - 20, zone).map((tick) => (

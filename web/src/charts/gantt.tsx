@@ -116,13 +116,13 @@ function GanttRow({ step, first, last, lines, isChosen, onPick }: RowProps) {
           {step.exit_code ? ` · exit code ${step.exit_code}` : ""}
           {step.reused_from && (
             <>
-              not repeated, taken from <a href={runPath(step.reused_from)}>the run before</a>
+              not repeated, taken from <a href={runPath(step.reused_from)}>earlier run</a>
             </>
           )}
           {step.sub_run && (
             <>
               {" "}
-              · <a href={runPath(step.sub_run)}>its run</a>
+              · <a href={runPath(step.sub_run)}>sub-run</a>
             </>
           )}
         </span>

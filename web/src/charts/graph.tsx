@@ -10,7 +10,7 @@ const HEIGHT = 46;
 /** Beyond this a picture says less than a list. */
 const NODES_MAX = 300;
 
-const HANDLERS: Record<string, string> = { on_success: "on success", on_failure: "on failure", on_cancel: "on cancel", on_exit: "at the end" };
+const HANDLERS: Record<string, string> = { on_success: "on success", on_failure: "on failure", on_cancel: "on cancel", on_exit: "on exit" };
 
 interface Point {
   x: number;

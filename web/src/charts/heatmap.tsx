@@ -24,7 +24,7 @@ export function tellDay(day: Day): string {
     [day.planned ?? 0, "to come"],
   ];
   const said = parts.filter(([count]) => count).map(([count, word]) => `${number(count)} ${word}`);
-  const clock = day.dst ? `the clocks go ${day.dst}` : "";
+  const clock = day.dst ? `clocks go ${day.dst}` : "";
   return [day.date, said.join(" · ") || "nothing", clock].filter(Boolean).join("\n");
 }
 

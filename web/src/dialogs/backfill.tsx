@@ -50,7 +50,7 @@ export function BackfillDialog({ job, onClose }: DialogProps) {
 
   async function submit(): Promise<string> {
     const asked = await send<Backfill>(target, { ...body(), preview: false });
-    return `${counted(asked.chosen, "run")} asked for.`;
+    return `Queued ${counted(asked.chosen, "run")}.`;
   }
   return (
     <FormDialog
@@ -65,18 +65,18 @@ export function BackfillDialog({ job, onClose }: DialogProps) {
         <Field label="From" hint={zone}>
           <input type="datetime-local" required value={from} onInput={(event) => setFrom(event.currentTarget.value)} />
         </Field>
-        <Field label="To, not included" hint={zone}>
+        <Field label="To (exclusive)" hint={zone}>
           <input type="datetime-local" required value={to} onInput={(event) => setTo(event.currentTarget.value)} />
         </Field>
-        <Field label="At the same time" hint="how many may run at once">
+        <Field label="Parallel runs" hint="how many may run at once">
           <input type="number" min={1} max={1000} value={abreast} onInput={(event) => setAbreast(Number(event.currentTarget.value) || 1)} />
         </Field>
-        <Field label="Seconds between two starts">
+        <Field label="Seconds between starts">
           <input type="number" min={0} max={86400} value={rate} onInput={(event) => setRate(Number(event.currentTarget.value) || 0)} />
         </Field>
       </div>
       <label class="row">
-        <input type="checkbox" checked={onlyMissing} onChange={(event) => setOnlyMissing(event.currentTarget.checked)} /> Only what has not succeeded yet
+        <input type="checkbox" checked={onlyMissing} onChange={(event) => setOnlyMissing(event.currentTarget.checked)} /> Only occurrences that have not succeeded
       </label>
       <div class="preview" role="status">
         {problem && <p class="note is-bad">{problem}</p>}
@@ -98,12 +98,12 @@ function Candidates({ preview }: { preview: Backfill }) {
   return (
     <>
       <p class="strong">
-        {preview.chosen.toLocaleString("en")} of {counted(preview.total ?? 0, "occurrence")} would run.
+        {preview.chosen.toLocaleString("en")} of {counted(preview.total ?? 0, "occurrence")} will run.
       </p>
       <CandidateList candidates={chosen} zone={preview.timezone ?? undefined} />
       {others.length > 0 && (
         <details>
-          <summary class="quiet small">{counted(others.length, "occurrence")} left alone</summary>
+          <summary class="quiet small">{counted(others.length, "occurrence")} not selected</summary>
           <CandidateList candidates={others} zone={preview.timezone ?? undefined} />
         </details>
       )}
@@ -121,7 +121,7 @@ function CandidateList({ candidates, zone }: { candidates: Candidate[]; zone: st
             {one.local}
           </time>
           <span class="quiet small">
-            {one.is_chosen ? "runs" : "left alone"}: {one.why}
+            {one.is_chosen ? "will run" : "not selected"}: {one.why}
           </span>
         </li>
       ))}

@@ -12,13 +12,13 @@ export function PauseDialog({ job, onClose }: DialogProps) {
   const [note, setNote] = useState("");
   async function submit(): Promise<string> {
     await send<Asked>(path`/jobs/${job.job}/pause`, { note });
-    return `${job.name} is paused.`;
+    return `Paused ${job.name}.`;
   }
   return (
     <FormDialog title={`Pause ${job.name}`} action="Pause" onClose={onClose} onSubmit={submit}>
-      <p class="quiet">Nothing new is planned until you resume it. Runs that are active go on. What falls due meanwhile is not lost: you choose on resume.</p>
-      <Field label="Why, for the others" hint="Shown wherever the job is">
-        <input type="text" maxLength={500} value={note} onInput={(event) => setNote(event.currentTarget.value)} placeholder="until the migration is done" />
+      <p class="quiet">The scheduler plans no new runs until you resume the job. Active runs continue. When you resume, you choose what happens to the occurrences that were missed.</p>
+      <Field label="Reason" hint="Shown next to the job">
+        <input type="text" maxLength={500} value={note} onInput={(event) => setNote(event.currentTarget.value)} placeholder="database migration" />
       </Field>
     </FormDialog>
   );
@@ -27,12 +27,12 @@ export function PauseDialog({ job, onClose }: DialogProps) {
 export function CancelDialog({ job, onClose }: DialogProps) {
   async function submit(): Promise<string> {
     await send<Asked>(path`/jobs/${job.job}/cancel`);
-    return `The runs of ${job.name} are being ended.`;
+    return `Cancelling the runs of ${job.name}.`;
   }
   return (
-    <FormDialog title={`Cancel ${job.name}`} action="End its runs" isDangerous onClose={onClose} onSubmit={submit}>
+    <FormDialog title={`Cancel ${job.name}`} action="Cancel runs" isDangerous onClose={onClose} onSubmit={submit}>
       <p>
-        Ends {counted(job.active, "active run")} and {job.waiting ? `${counted(job.waiting, "waiting one")}` : "none that wait"}. Its schedule goes on.
+        Cancels {counted(job.active, "active run")} and {counted(job.waiting, "waiting run")}. The schedule stays active.
       </p>
     </FormDialog>
   );

@@ -13,10 +13,10 @@ import { Time } from "../ui/time";
 import type { DialogProps } from ".";
 
 const CHOICES = [
-  { keep: "", name: "As its policy says", about: "the job's own rules for missed occurrences" },
-  { keep: "all", name: "Run all of them", about: "one after another, oldest first" },
-  { keep: "latest", name: "Run the latest", about: "one run for everything that was missed" },
-  { keep: "none", name: "Run none", about: "each is kept in the ledger as skipped: paused" },
+  { keep: "", name: "Use the job's policy", about: "what the job file says about missed occurrences" },
+  { keep: "all", name: "Run all", about: "one after another, oldest first" },
+  { keep: "latest", name: "Run the latest", about: "one run for all missed occurrences" },
+  { keep: "none", name: "Run none", about: "record each as skipped, reason paused" },
 ] as const;
 
 export function ResumeDialog({ job, onClose }: DialogProps) {
@@ -24,14 +24,14 @@ export function ResumeDialog({ job, onClose }: DialogProps) {
   const { data, error } = useApi<CatchupPreview>(withQuery(path`/jobs/${job.job}/catchup`, { keep }));
   async function submit(): Promise<string> {
     await send<Asked>(path`/jobs/${job.job}/resume`, keep ? { catchup: keep } : {});
-    return `${job.name} is planned again.`;
+    return `Resumed ${job.name}.`;
   }
   return (
     <FormDialog title={`Resume ${job.name}`} action="Resume" onClose={onClose} onSubmit={submit}>
       <p>
-        Paused since <Time at={job.paused_at} zone={job.timezone} />. What shall become of what was due meanwhile?
+        Paused since <Time at={job.paused_at} zone={job.timezone} />. What should happen to the occurrences that were missed?
       </p>
-      <div class="options" role="radiogroup" aria-label="What was missed">
+      <div class="options" role="radiogroup" aria-label="Missed occurrences">
         {CHOICES.map((choice) => (
           <label key={choice.keep} class="option">
             <input type="radio" name="keep" checked={keep === choice.keep} onChange={() => setKeep(choice.keep)} />
@@ -48,11 +48,11 @@ export function ResumeDialog({ job, onClose }: DialogProps) {
 }
 
 function Preview({ preview, zone }: { preview: CatchupPreview; zone: string }) {
-  if (!preview.fates.length) return <p class="quiet">Nothing was missed.</p>;
+  if (!preview.fates.length) return <p class="quiet">No occurrences were missed.</p>;
   return (
     <>
       <p class="strong">
-        {counted(preview.kept, "run")} would start, {counted(preview.skipped, "occurrence")} would be skipped.
+        {counted(preview.kept, "run")} will start, {counted(preview.skipped, "occurrence")} will be skipped.
       </p>
       <ul class="preview-list">
         {preview.fates.slice(0, 100).map((fate) => (

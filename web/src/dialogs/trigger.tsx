@@ -26,15 +26,15 @@ export function TriggerDialog({ job, onClose }: DialogProps) {
     const chosen = Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== String(params.find((one) => one.name === name)?.schema.default ?? "")));
     const asked = await send<Asked>(`${path`/jobs/${job.job}/trigger`}?wait=5`, { params: chosen });
     if (asked.run) go(runPath(asked.run));
-    return asked.is_scheduler_running ? `${job.name} was asked to run.` : `${job.name} runs when a scheduler starts.`;
+    return asked.is_scheduler_running ? `Started ${job.name}.` : `No scheduler is running. ${job.name} is queued and runs when one starts.`;
   }
   return (
     <FormDialog title={`Run ${job.name} now`} action="Run now" isReady={!missing.length} onClose={onClose} onSubmit={submit}>
-      {!params.length && <p class="quiet">It takes no parameters.</p>}
+      {!params.length && <p class="quiet">This job has no parameters.</p>}
       {params.map((param) => (
         <ParamField key={param.name} param={param} value={values[param.name] ?? ""} onChange={(value) => setValues((old) => ({ ...old, [param.name]: value }))} />
       ))}
-      {job.active > 0 && <p class="note is-warning">A run is active: the new one meets the job's overlap rule.</p>}
+      {job.active > 0 && <p class="note is-warning">A run is active. The job's overlap policy decides what happens to this one.</p>}
     </FormDialog>
   );
 }

@@ -149,7 +149,7 @@ export function LogView({ run, attempt, step, size }: Props) {
       {reader?.isHeld && (
         <div class="row log-later">
           <button type="button" class="log-earlier" onClick={() => reader.later()}>
-            Show what follows
+            Load more
           </button>
           <button type="button" class="log-earlier" onClick={() => (reader.showEnd(), setFollowing(true))}>
             Go to the end
@@ -157,7 +157,7 @@ export function LogView({ run, attempt, step, size }: Props) {
         </div>
       )}
       <p class="log-foot small" role="status">
-        {lines.length ? told(reader, lines.length) : reader?.isReady ? "Nothing was printed" : "Reading"}
+        {lines.length ? told(reader, lines.length) : reader?.isReady ? "No output" : "Reading"}
         {reader?.isComplete || reader?.isHeld ? "" : " · live"}
       </p>
     </div>

@@ -4,7 +4,7 @@ import { deedOf, objectOf, outcomeOf } from "./audit-words";
 
 test("a line says what was done to what", () => {
   const action = "POST /api/v1/jobs/{job}/trigger";
-  assert.deepEqual([deedOf(action), objectOf(action, "/api/v1/jobs/etl/trigger")], ["Ran a job", "etl"]);
+  assert.deepEqual([deedOf(action), objectOf(action, "/api/v1/jobs/etl/trigger")], ["Triggered a job", "etl"]);
   assert.deepEqual([deedOf("POST /api/v1/session"), objectOf("POST /api/v1/session", "/api/v1/session")], ["Signed in", ""]);
 });
 
@@ -13,5 +13,5 @@ test("what has no word is told as it was asked", () => {
 });
 
 test("an outcome is told in words, and a refusal with its number", () => {
-  assert.deepEqual(["200", "204", "403", "500", null].map(outcomeOf), ["done", "done", "not allowed (403)", "500", ""]);
+  assert.deepEqual(["200", "204", "403", "500", null].map(outcomeOf), ["done", "done", "forbidden (403)", "500", ""]);
 });

@@ -5,24 +5,24 @@ const PREFIX = "/api/v1";
 const DEEDS: Record<string, string> = {
   "POST /session": "Signed in",
   "DELETE /session": "Signed out",
-  "POST /jobs/{job}/trigger": "Ran a job",
+  "POST /jobs/{job}/trigger": "Triggered a job",
   "POST /jobs/{job}/cancel": "Cancelled a job's runs",
   "POST /jobs/{job}/pause": "Paused a job",
   "POST /jobs/{job}/resume": "Resumed a job",
   "POST /jobs/{job}/backfill": "Backfilled a job",
-  "DELETE /jobs/{job}/backfill/{request}": "Ended a backfill",
+  "DELETE /jobs/{job}/backfill/{request}": "Cancelled a backfill",
   "POST /runs/{run}/cancel": "Cancelled a run",
   "POST /runs/{run}/retry": "Retried a run",
-  "POST /hooks/{job}": "Called a hook",
-  "POST /tokens": "Made a token",
+  "POST /hooks/{job}": "Called a webhook",
+  "POST /tokens": "Created a token",
   "DELETE /tokens/{token}": "Revoked a token",
-  "PUT /definitions/{job}": "Wrote a definition",
-  "DELETE /definitions/{job}": "Removed a definition",
-  "POST /definitions/validate": "Checked a definition",
+  "PUT /definitions/{job}": "Saved a definition",
+  "DELETE /definitions/{job}": "Deleted a definition",
+  "POST /definitions/validate": "Validated a definition",
   "POST /definitions/import/{kind}": "Converted definitions",
   "POST /nodes/{node}/forget": "Forgot a node",
   "POST /executors/{executor}/members/{member}/drain": "Drained a member",
-  "POST /executors/{executor}/members/{member}/undrain": "Took a member back",
+  "POST /executors/{executor}/members/{member}/undrain": "Undrained a member",
   "POST /executors/{executor}/members/{member}/remove": "Removed a member",
 };
 
@@ -42,7 +42,7 @@ export function objectOf(action: string, target: string): string {
   return parts.filter((_, index) => route[index]?.startsWith("{")).join(" · ");
 }
 
-const OUTCOMES: Record<string, string> = { "401": "not known", "403": "not allowed", "404": "not found", "409": "not possible", "422": "not understood", "429": "too often" };
+const OUTCOMES: Record<string, string> = { "401": "not signed in", "403": "forbidden", "404": "not found", "409": "conflict", "422": "invalid", "429": "rate limited" };
 
 export function outcomeOf(status: string | null | undefined): string {
   if (!status) return "";

@@ -16,17 +16,17 @@ export function AuditPage() {
       <Head title="Audit" about="Who did what, and when" />
       {isSound === false && (
         <p class="note is-bad" role="alert">
-          The chain of the audit log is broken: a line was changed or removed. Keep a copy before anything else writes to it.
+          The audit log's hash chain is broken: a line was changed or removed. Make a copy of the log now.
         </p>
       )}
       {lines.error && <Problem error={lines.error} onRetry={lines.reload} />}
-      <Card aside={isSound ? <span class="state-lamp is-succeeded">chain unbroken</span> : undefined}>
+      <Card aside={isSound ? <span class="state-lamp is-succeeded">hash chain intact</span> : undefined}>
         {!lines.first && lines.isLoading && <Loading />}
-        {lines.first && !lines.items.length && <Empty title="Nobody has done anything yet" icon="audit" />}
+        {lines.first && !lines.items.length && <Empty title="No actions yet" icon="audit" />}
         {lines.items.length > 0 && (
           <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
             <table>
-              <caption class="hidden-text">What people and programs did, newest first</caption>
+              <caption class="hidden-text">Actions, newest first</caption>
               <thead>
                 <tr>
                   <th scope="col">When</th>

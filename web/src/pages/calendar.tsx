@@ -16,7 +16,7 @@ const DAY = 86_400_000;
 export function CalendarPage() {
   return (
     <PageBody>
-      <Head title="Calendar" about="Every day of the last year and the four weeks to come" />
+      <Head title="Calendar" about="Each day of the last year and the next four weeks" />
       <CalendarCard target="/calendar" />
     </PageBody>
   );
@@ -59,10 +59,10 @@ function ChosenDay({ day, job }: { day: Day; job: string | undefined }) {
     <p class="row wrap heat-said" role="status">
       <span class="grow">{tellDay(day).replaceAll("\n", " · ")}</span>
       <a class="button is-small" href={`/runs?${job ? `job=${encodeURIComponent(job)}&` : ""}${range}`}>
-        Its runs
+        Show runs
       </a>
       <a class="button is-small" href={`/?${job ? `search=${encodeURIComponent(job)}&` : ""}at=${middle}&span=${end - start}`}>
-        On the timeline
+        Show on timeline
       </a>
     </p>
   );

@@ -20,7 +20,7 @@ export function CronPage({ query }: { query: URLSearchParams }) {
   const { data, error } = useApi<CronAnswer>(target);
   return (
     <PageBody>
-      <Head title="Cron playground" about="Computed by the code that plans: what you see is what will fire" />
+      <Head title="Cron playground" about="Fire times come from the scheduler's own planner" />
       <Card>
         <div class="card-body cron-form">
           <Expression value={expression} onChange={(text) => setQuery({ expression: text })} />
@@ -36,7 +36,7 @@ export function CronPage({ query }: { query: URLSearchParams }) {
         </div>
       </Card>
       {error && <Problem error={error} />}
-      {!expression.trim() && <Empty title="Type an expression" icon="cron" />}
+      {!expression.trim() && <Empty title="Enter an expression" icon="cron" />}
       {!data && !error && target && <Loading />}
       {data && !error && <Answer answer={data} />}
     </PageBody>
@@ -86,7 +86,7 @@ function Answer({ answer }: { answer: CronAnswer }) {
   return (
     <>
       <p class="cron-meaning">{answer.meaning}</p>
-      <Card title="The next 20 fires">
+      <Card title="Next 20 fire times">
         <FireLine times={answer.next.map((fire) => Date.parse(fire.scheduled_for))} zone={answer.timezone} />
         <div class="columns card-body">
           <Fires fires={answer.next.slice(0, 10).map((fire) => ({ ...fire, timezone: answer.timezone }))} />
@@ -111,7 +111,7 @@ function Answer({ answer }: { answer: CronAnswer }) {
             </table>
           </div>
         </Card>
-        <Card title="When the clocks change">
+        <Card title="Daylight saving changes">
           {answer.dst_notes.length ? (
             <ul class="list">
               {answer.dst_notes.map((note) => (

@@ -1,4 +1,4 @@
-/** Where runs go, and who schedules them. */
+/** Where runs are executed, and the nodes that schedule them. */
 
 import { useEffect, useState } from "preact/hooks";
 import { path, send } from "../api/client";
@@ -28,10 +28,10 @@ export function ExecutorsPage() {
   }, []);
   return (
     <PageBody>
-      <Head title="Executors and nodes" about="Where runs go, and who schedules them" />
+      <Head title="Executors and nodes" about="Where runs are executed, and the nodes that schedule them" />
       {problem && <Problem error={problem} onRetry={() => (executors.reload(), nodes.reload())} />}
       {executors.data && !executors.data.is_scheduler_running && (
-        <p class="note is-warning">No scheduler answers: what is shown comes from the ledger alone.</p>
+        <p class="note is-warning">No scheduler responds. This page shows only what the ledger has.</p>
       )}
       {!executors.data && !problem && <Loading />}
       {executors.data?.items.map((executor) => (
@@ -39,8 +39,8 @@ export function ExecutorsPage() {
       ))}
       {executors.data && !executors.data.items.length && (
         <Card>
-          <Empty title="No executor is known" icon="executors">
-            It appears with the first run.
+          <Empty title="No executors yet" icon="executors">
+            An executor appears with its first run.
           </Empty>
         </Card>
       )}
@@ -92,7 +92,7 @@ function ExecutorCard({ executor, onChange }: { executor: Executor; onChange: ()
         </div>
       )}
       <Lanes lanes={executor.lanes} />
-      <RunList runs={executor.runs} empty="Nothing runs here now." />
+      <RunList runs={executor.runs} empty="No active runs." />
     </Card>
   );
 }
@@ -116,7 +116,7 @@ function Lanes({ lanes }: { lanes: Executor["lanes"] | undefined }) {
 /** In a word how a member stands, and the colour of it. */
 function stateOf(member: Member): [string, string] {
   if (!member.is_healthy) return [member.is_expected ? "missing" : "away", "is-failed"];
-  if (member.is_open) return ["takes runs", "is-succeeded"];
+  if (member.is_open) return ["ready", "is-succeeded"];
   if (member.closed === "lease-too-long") return ["lease too long", "is-failed"];
   return member.running ? ["draining", "is-timed-out"] : ["drained", "is-cancelled"];
 }
@@ -129,7 +129,7 @@ function MemberRow({ executor, member, onChange }: { executor: string; member: M
     attempt(async () => {
       await send(path`/executors/${executor}/members/${member.name}/${verb}`);
       onChange();
-      return verb === "drain" ? `${member.name} takes no more runs.` : `${member.name} takes runs again.`;
+      return verb === "drain" ? `Draining ${member.name}: it gets no new runs.` : `${member.name} accepts runs again.`;
     });
   return (
     <tr>
@@ -139,7 +139,7 @@ function MemberRow({ executor, member, onChange }: { executor: string; member: M
       </td>
       <td>
         <span class={`state-lamp ${lamp}`}>{word}</span>
-        {member.closed === "lease-too-long" && <div class="quiet small">Takes no runs: its lease is longer than fleet.lease</div>}
+        {member.closed === "lease-too-long" && <div class="quiet small">Gets no runs: its lease is longer than fleet.lease</div>}
       </td>
       <td>{member.running === null ? "–" : <Load load={member.running} capacity={member.slots} />}</td>
       <td>
@@ -171,8 +171,8 @@ function MemberRow({ executor, member, onChange }: { executor: string; member: M
       <td class="right">
         <span class="row row-actions">
           {may("operator") && member.is_healthy && member.closed !== "lease-too-long" && (
-            <Button isSmall label={`${member.is_open ? "Drain" : "Take back"} ${member.name}`} onClick={() => change(member.is_open ? "drain" : "undrain")}>
-              {member.is_open ? "Drain" : "Take back"}
+            <Button isSmall label={`${member.is_open ? "Drain" : "Undrain"} ${member.name}`} onClick={() => change(member.is_open ? "drain" : "undrain")}>
+              {member.is_open ? "Drain" : "Undrain"}
             </Button>
           )}
           {may("admin") && member.is_healthy && (
@@ -197,11 +197,11 @@ function ForgetDialog({ executor, member, onClose, onDone }: { executor: string;
   const submit = async () => {
     await send(path`/executors/${executor}/members/${member.name}/forget`);
     onDone();
-    return `${member.name} was dropped from the list.`;
+    return `Removed ${member.name} from the list.`;
   };
   return (
     <FormDialog title={`Forget ${member.name}`} action="Forget" isDangerous isReady onClose={onClose} onSubmit={submit}>
-      <p>It is dropped from the list, and another machine may take its name. Its certificate stays good until it is revoked.</p>
+      <p>Removes the member from the list; another machine may then use its name. Its certificate stays valid until you revoke it.</p>
     </FormDialog>
   );
 }
@@ -211,14 +211,14 @@ function RemoveDialog({ executor, member, onClose, onDone }: { executor: string;
   const submit = async () => {
     await send(path`/executors/${executor}/members/${member.name}/remove`, { force: isForced });
     onDone();
-    return `${member.name} has left.`;
+    return `Removed ${member.name}.`;
   };
   return (
     <FormDialog title={`Remove ${member.name}`} action="Remove" isDangerous isReady={!member.running || isForced} onClose={onClose} onSubmit={submit}>
-      <p>Its process ends, and does not start again by itself. It can join again later.</p>
+      <p>Stops the member's process; it does not restart by itself. The machine can join again later.</p>
       {!!member.running && (
         <label class="row">
-          <input type="checkbox" checked={isForced} onChange={(event) => setForced(event.currentTarget.checked)} /> End the {counted(member.running, "attempt")} that it runs, which are lost then
+          <input type="checkbox" checked={isForced} onChange={(event) => setForced(event.currentTarget.checked)} /> Stop its {counted(member.running, "running attempt")}; they are recorded as lost
         </label>
       )}
     </FormDialog>
@@ -241,9 +241,9 @@ function Load({ load, capacity }: { load: number; capacity: number | null }) {
 
 /** In a word how a node stands, and the colour of it. */
 function nodeState(node: Node): [string, string] {
-  if (node.is_alive) return ["alive", "is-succeeded"];
+  if (node.is_alive) return ["running", "is-succeeded"];
   if (node.awaited_until === null) return ["gone", "is-failed"];
-  return node.is_expected_back ? ["stopped, expected back", "is-cancelled"] : ["no sign of life", "is-timed-out"];
+  return node.is_expected_back ? ["stopped, expected to return", "is-cancelled"] : ["not responding", "is-timed-out"];
 }
 
 function NodeRow({ node, onChange }: { node: Node; onChange: () => void }) {
@@ -253,7 +253,7 @@ function NodeRow({ node, onChange }: { node: Node; onChange: () => void }) {
     <tr>
       <td class="strong">
         <span class="row">
-          {node.node} {node.is_here && <span class="row-tag">this one</span>}
+          {node.node} {node.is_here && <span class="row-tag">this node</span>}
         </span>
         {node.version && <div class="quiet small">{node.version}</div>}
       </td>
@@ -261,7 +261,7 @@ function NodeRow({ node, onChange }: { node: Node; onChange: () => void }) {
         <span class={`state-lamp ${lamp}`}>{word}</span>
         {node.awaited_until !== null && (
           <div class="quiet small">
-            {counted(node.active, "run")} left to it until <Time at={node.awaited_until} />
+            {counted(node.active, "run")} reserved for it until <Time at={node.awaited_until} />
           </div>
         )}
       </td>
@@ -291,29 +291,29 @@ function ForgetNodeDialog({ node, onClose, onDone }: { node: Node; onClose: () =
   const submit = async () => {
     await send(path`/nodes/${node.node}/forget`);
     onDone();
-    return `${node.node} is forgotten.`;
+    return `Forgot ${node.node}.`;
   };
   return (
     <FormDialog title={`Forget ${node.node}`} action="Forget the node" isDangerous isReady={!node.is_alive} onClose={onClose} onSubmit={submit}>
-      <p>The node does not come back: its runs are decided now. Make sure that its machine is off, because what still runs there would run twice.</p>
+      <p>Forget a node only if it will not come back: the scheduler then retries its runs or records them as lost. Make sure its machine is off, otherwise runs that are still active there run twice.</p>
       <ul>
         {node.runs.map((run) => (
           <li key={run.run}>
-            <a href={runPath(run.run)}>{run.run}</a> {run.if_lost === "retrying" ? "is retried" : "is lost"}
+            <a href={runPath(run.run)}>{run.run}</a> {run.if_lost === "retrying" ? "will be retried" : "will be recorded as lost"}
           </li>
         ))}
         {node.active > node.runs.length && <li>and {number(node.active - node.runs.length)} more</li>}
       </ul>
-      {!node.active && <p class="note">It has no runs.</p>}
+      {!node.active && <p class="note">It has no active runs.</p>}
     </FormDialog>
   );
 }
 
 function Nodes({ nodes, onChange }: { nodes: Node[]; onChange: () => void }) {
   return (
-    <Card title="Nodes that schedule">
+    <Card title="Scheduler nodes">
       {!nodes.length && (
-        <Empty title="No node has given a sign of life" icon="executors">
+        <Empty title="No scheduler node is running" icon="executors">
           Start one with <code>evertick serve</code>.
         </Empty>
       )}
@@ -325,10 +325,10 @@ function Nodes({ nodes, onChange }: { nodes: Node[]; onChange: () => void }) {
               <tr>
                 <th scope="col">Node</th>
                 <th scope="col">State</th>
-                <th scope="col">Buckets of jobs</th>
+                <th scope="col">Buckets</th>
                 <th scope="col">Jobs</th>
-                <th scope="col">Behind by</th>
-                <th scope="col">Since</th>
+                <th scope="col">Lag</th>
+                <th scope="col">Started</th>
                 <th scope="col">
                   <span class="hidden-text">Actions</span>
                 </th>

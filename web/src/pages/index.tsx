@@ -73,9 +73,9 @@ function Later({ load, props, isQuiet }: { load: Load; props: PageProps; isQuiet
   if (problem) {
     return (
       <PageBody>
-        <Empty title="This page could not be loaded" isPage>
+        <Empty title="Cannot load this page" isPage>
           {problem === "away" ? (
-            "The server cannot be reached. The page opens as soon as it answers."
+            "Cannot reach the server. The page loads when it responds."
           ) : (
             <>
               The server was updated. <a href="" onClick={() => location.reload()}>Reload</a> to get its new page.
@@ -132,7 +132,7 @@ function mayReload(): boolean {
 function NotFound() {
   return (
     <PageBody>
-      <Empty title="There is no such page" icon="search" isPage>
+      <Empty title="Page not found" icon="search" isPage>
         <a href="/">Back to the timeline</a>
       </Empty>
     </PageBody>

@@ -33,7 +33,7 @@ function Progress({ job, one, onChange }: { job: JobDetail; one: BackfillProgres
   const cancel = async () => {
     const done = await send<CancelledBackfill>(`${path`/jobs/${job.job}/backfill/${one.request}`}?wait=5`, {}, "DELETE");
     onChange();
-    return done.cancelled ? `${counted(done.cancelled, "run")} of it cancelled.` : "Nothing of it was left.";
+    return done.cancelled ? `Cancelled ${counted(done.cancelled, "run")}.` : "Nothing left to cancel.";
   };
   return (
     <li class="backfill">
@@ -43,7 +43,7 @@ function Progress({ job, one, onChange }: { job: JobDetail; one: BackfillProgres
             <Time at={one.first} zone={job.timezone} as="full" /> – <Time at={one.last} zone={job.timezone} as="full" />
           </span>
           <span class="quiet small">
-            asked for <Time at={one.submitted_at} zone={job.timezone} as="ago" /> {one.submitted_by && `by ${one.submitted_by}`}
+            requested <Time at={one.submitted_at} zone={job.timezone} as="ago" /> {one.submitted_by && `by ${one.submitted_by}`}
           </span>
         </div>
         <div
@@ -59,7 +59,7 @@ function Progress({ job, one, onChange }: { job: JobDetail; one: BackfillProgres
           ))}
         </div>
         <div class="row wrap small quiet">
-          {number(one.ended)} of {number(one.total)} over
+          {number(one.ended)} of {number(one.total)} finished
           {Object.entries(one.states).map(([state, count]) => (
             <span key={state} class="row backfill-state">
               <Glyph look={lookOf(state)} size={9} /> {number(count)} {lookOf(state).word.toLowerCase()}
@@ -68,13 +68,13 @@ function Progress({ job, one, onChange }: { job: JobDetail; one: BackfillProgres
         </div>
       </div>
       {!one.is_over && may("operator") && (
-        <Button isSmall label={`Cancel the backfill asked for at ${one.submitted_at}`} onClick={() => setAsking(true)}>
+        <Button isSmall label={`Cancel the backfill requested at ${one.submitted_at}`} onClick={() => setAsking(true)}>
           Cancel the rest
         </Button>
       )}
       {isAsking && (
         <FormDialog title="Cancel the backfill" action={`Cancel ${counted(one.total - one.ended, "run")}`} isDangerous onClose={() => setAsking(false)} onSubmit={cancel}>
-          <p>Its runs that are active are ended, and those that wait will not start. What is over stays.</p>
+          <p>Cancels its active and waiting runs. Finished runs stay in the ledger.</p>
         </FormDialog>
       )}
     </li>

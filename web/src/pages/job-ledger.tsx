@@ -32,7 +32,7 @@ export function JobLedger({ job, query }: { job: JobDetail; query: URLSearchPara
       {at && <WhyCard job={job} at={at} />}
       <div class="filters">
         <Choice
-          label="Which lines"
+          label="Show"
           value={kind}
           options={[
             { value: "all", text: "Everything" },
@@ -42,12 +42,12 @@ export function JobLedger({ job, query }: { job: JobDetail; query: URLSearchPara
           ]}
           onPick={(show) => setQuery({ show: show === "all" ? null : show })}
         />
-        <Moment label="Why did it do that at" value={at ?? ""} onPick={(moment) => setQuery({ at: moment })} />
+        <Moment label="Explain the occurrence at" value={at ?? ""} onPick={(moment) => setQuery({ at: moment })} />
       </div>
       {runs.error && <Problem error={runs.error} onRetry={runs.reload} />}
       <Card>
         {!runs.first && runs.isLoading && <Loading />}
-        {runs.first && !runs.items.length && <Empty title="Nothing yet">The first occurrence appears here when it is due.</Empty>}
+        {runs.first && !runs.items.length && <Empty title="No occurrences yet">The first occurrence appears here when it is due.</Empty>}
         {runs.items.length > 0 && <RunTable runs={runs.items} caption={`Ledger of ${job.job}`} isOneJob zoneOf={() => job.timezone} />}
         <More hasMore={runs.hasMore} onMore={runs.more} />
       </Card>
@@ -77,12 +77,12 @@ function WhyCard({ job, at }: { job: JobDetail; at: string }) {
         {data?.sentences.map((sentence) => <p key={sentence}>{sentence}</p>)}
         {data?.run && data.run.state !== "skipped" && (
           <p>
-            <a href={runPath(data.run.run)}>The run</a>
+            <a href={runPath(data.run.run)}>Open the run</a>
           </p>
         )}
         {data?.other_run && (
           <p>
-            <a href={runPath(data.other_run.run)}>The run that was in the way</a>
+            <a href={runPath(data.other_run.run)}>Open the run that blocked it</a>
           </p>
         )}
         {data && !data.run && (data.nearest_before || data.nearest_after) && (

@@ -8,32 +8,32 @@ import { may } from "../state/session";
 import { Card, Empty, Loading, Problem } from "../ui/parts";
 
 const MEANINGS: Record<string, string> = {
-  missed: "which missed occurrences are run after all",
-  catchup_window: "how far back missed occurrences are worth running",
-  overlap: "what an occurrence does while a run is active",
-  grace: "how late still counts as on time",
-  max_delay: "later than this is skipped",
-  skip_if_successful: "skip when a run succeeded since the last occurrence",
-  "retry.max_retries": "tries after the first",
-  on_executor_lost: "what happens when nobody knows how a run ended",
-  backlog_max: "how many may wait; beyond it the oldest become a gap",
+  missed: "which missed occurrences run late",
+  catchup_window: "how far back missed occurrences are caught up",
+  overlap: "what an occurrence does while another run is active",
+  grace: "how late an occurrence may start and still count as on time",
+  max_delay: "occurrences later than this are skipped",
+  skip_if_successful: "skip an occurrence when a run has succeeded since the previous one",
+  "retry.max_retries": "attempts after the first",
+  on_executor_lost: "what happens when a run is lost with its executor",
+  backlog_max: "how many missed occurrences may wait; older ones become one gap entry",
 };
 
 export function JobRules({ job }: { job: JobDetail }) {
   const { data, error, reload } = useApi<{ items: Rule[] }>(job.is_defined ? path`/jobs/${job.job}/explain` : null, (event) => event.job === job.job && event.type === "job");
-  if (!job.is_defined) return <Empty title="Its definition is gone">The ledger keeps what it did.</Empty>;
+  if (!job.is_defined) return <Empty title="The job was deleted">The ledger keeps its history.</Empty>;
   return (
     <div class="columns">
-      <Card title="The rules it runs under">
+      <Card title="Effective policy">
         {error && <Problem error={error} onRetry={reload} />}
         {!data && !error && <Loading />}
         {data && (
           <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
             <table>
-              <caption class="hidden-text">Rules, their values and where they were written</caption>
+              <caption class="hidden-text">Policies, their values and where they are set</caption>
               <thead>
                 <tr>
-                  <th scope="col">Rule</th>
+                  <th scope="col">Policy</th>
                   <th scope="col">Value</th>
                   <th scope="col">From</th>
                 </tr>

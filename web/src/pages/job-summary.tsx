@@ -52,8 +52,8 @@ export function JobSummary({ job }: { job: JobDetail }) {
               ))}
               {!job.schedules.length && "none"}
             </Fact>
-            <Fact name="Success">{stats?.success_rate === null || !stats ? "–" : percent(stats.success_rate)}</Fact>
-            <Fact name="Usually takes">
+            <Fact name="Success rate">{stats?.success_rate === null || !stats ? "–" : percent(stats.success_rate)}</Fact>
+            <Fact name="Usual duration">
               <Span seconds={stats?.percentiles.p50} />
             </Fact>
             <Fact name="Lateness, p99">
@@ -66,11 +66,11 @@ export function JobSummary({ job }: { job: JobDetail }) {
       <JobBackfills job={job} />
       <Steps job={job} />
       <div class="columns">
-        <Card title="How long runs took" class="is-wide-card">
-          {stats ? stats.items.length ? <DurationChart durations={stats} zone={job.timezone} /> : <Empty title="No run has ended yet" icon="runs" /> : <Loading />}
+        <Card title="Run durations" class="is-wide-card">
+          {stats ? stats.items.length ? <DurationChart durations={stats} zone={job.timezone} /> : <Empty title="No finished runs yet" icon="runs" /> : <Loading />}
         </Card>
         <Card title="Latest" aside={<a href="?tab=ledger">Ledger</a>}>
-          {recent.data ? <RunList runs={recent.data.items.map((run) => ({ ...run, timezone: job.timezone }))} empty="Nothing yet." isOneJob /> : <Loading />}
+          {recent.data ? <RunList runs={recent.data.items.map((run) => ({ ...run, timezone: job.timezone }))} empty="No runs yet." isOneJob /> : <Loading />}
         </Card>
         <NextFires job={job} />
       </div>
@@ -120,13 +120,13 @@ function links(jobs: string[]) {
 function NextFires({ job }: { job: JobDetail }) {
   const { data } = useApi<JobUpcoming>(job.is_defined ? withQuery(path`/jobs/${job.job}/upcoming`, { count: 12 }) : null, (event) => event.job === job.job);
   return (
-    <Card title="Next fires" aside={<span class="quiet small">{job.timezone}</span>}>
+    <Card title="Next starts" aside={<span class="quiet small">{job.timezone}</span>}>
       {data?.meaning.map((words) => (
         <p key={words} class="card-body meaning">
           {words}
         </p>
       ))}
-      {data?.items.length ? <Fires fires={data.items} /> : <Empty title={job.paused_at ? "Paused" : "Nothing is due"} icon="upcoming" />}
+      {data?.items.length ? <Fires fires={data.items} /> : <Empty title={job.paused_at ? "Paused" : "Nothing is scheduled"} icon="upcoming" />}
       {data?.dst_notes.slice(0, 3).map((note) => (
         <p key={note.at} class="note is-warning fires-dst">
           <strong>{note.local}</strong> {note.text}

@@ -73,7 +73,7 @@ function Actions({ job }: { job: JobDetail }) {
   const ask = (action: Action) => () => (askedAction.value = { action, job: job.job });
   const onTimeline = (
     <a class="button" href={`/?search=${encodeURIComponent(job.job)}`}>
-      On the timeline
+      Show on timeline
     </a>
   );
   // Nothing of a deleted job can be run or planned; its runs that go on can still be ended.
@@ -123,7 +123,7 @@ function Notices({ job }: { job: JobDetail }) {
           Deleted: its definition is gone since <Time at={job.retired_at} zone={job.timezone} />. Nothing of it runs any more; the history stays.
         </p>
       )}
-      {!job.is_scheduler_running && <p class="note is-warning">No scheduler is running: what you ask for is kept, and done when one starts.</p>}
+      {!job.is_scheduler_running && <p class="note is-warning">No scheduler is running. Requests are queued and run when one starts.</p>}
     </>
   );
 }

@@ -47,8 +47,8 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
       <Card>
         {!jobs.first && jobs.isLoading && <Loading lines={8} />}
         {jobs.first && !jobs.items.length && (
-          <Empty title="No job fits" icon="search">
-            {search || tag || state ? <a href="/jobs">Show all jobs</a> : "Put a YAML file into the jobs folder and it appears here."}
+          <Empty title="No jobs match" icon="search">
+            {search || tag || state ? <a href="/jobs">Show all jobs</a> : "Add a YAML file to the jobs folder. It appears here within a second."}
           </Empty>
         )}
         {jobs.items.length > 0 && <JobTable jobs={jobs.items} />}

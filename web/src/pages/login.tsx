@@ -22,7 +22,7 @@ export function Login() {
       <form class="login-card" onSubmit={submit}>
         <img src="/favicon.svg" alt="" width="44" height="44" />
         <h1>Evertick</h1>
-        <p class="quiet">Every tick is accounted for. Sign in with the token that the first start showed.</p>
+        <p class="quiet">Every tick is accounted for. Sign in with the token that the first start printed.</p>
         <label class="field">
           <span class="field-label">Token</span>
           <input

@@ -21,7 +21,7 @@ export function OverviewPage() {
   const { data, error, reload } = useApi<Overview>("/overview", () => true);
   return (
     <PageBody>
-      <Head title="Overview" about="The last 24 hours, and what comes next" />
+      <Head title="Overview" about="The last 24 hours and the next runs" />
       {error && <Problem error={error} onRetry={reload} />}
       {data ? <Cards overview={data} /> : !error && <Loading />}
     </PageBody>
@@ -33,22 +33,22 @@ function Cards({ overview }: { overview: Overview }) {
     <>
       <Strip overview={overview} hasDetails />
       <DefinitionProblems problems={overview.problems} />
-      <Card title="Hour by hour" aside={<HourLegend />}>
+      <Card title="By hour" aside={<HourLegend />}>
         <HourChart hours={overview.hours} />
       </Card>
       <div class="columns">
         <Card title={`Running (${number(overview.running_count)})`} aside={<a href="/runs?state=running">All</a>}>
-          <RunList runs={overview.running} empty="Nothing is running." />
+          <RunList runs={overview.running} empty="No runs are active." />
         </Card>
         <Card title="Failed" aside={<a href={`/runs?state=${BAD_STATES.join(",")}`}>All</a>}>
-          <RunList runs={overview.failed} empty="Nothing failed in the last 24 hours." />
+          <RunList runs={overview.failed} empty="No failures in the last 24 hours." />
         </Card>
         <Card title="Next" aside={<a href="/upcoming">All</a>}>
           <NextList fires={overview.next} />
         </Card>
-        <Card title="Skipped, and why" aside={<a href="/runs?state=skipped">All</a>}>
+        <Card title="Skipped, by reason" aside={<a href="/runs?state=skipped">All</a>}>
           <Skips skips={overview.day.skips} />
-          <RunList runs={overview.missed} empty="Nothing was skipped in the last 24 hours." />
+          <RunList runs={overview.missed} empty="No skips in the last 24 hours." />
         </Card>
         {overview.waiting_count > 0 && (
           <Card title={`Waiting (${number(overview.waiting_count)})`} aside={<a href="/queues">Queues</a>}>
@@ -61,7 +61,7 @@ function Cards({ overview }: { overview: Overview }) {
 }
 
 function NextList({ fires }: { fires: Fire[] }) {
-  if (!fires.length) return <p class="list-empty quiet">Nothing is due.</p>;
+  if (!fires.length) return <p class="list-empty quiet">Nothing is scheduled.</p>;
   return (
     <ul class="list">
       {fires.map((fire) => (

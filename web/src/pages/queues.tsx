@@ -1,4 +1,4 @@
-/** The limits that jobs share: who is in, who waits, and for what. */
+/** Limits that jobs share: active and waiting runs, and for what. */
 
 import type { Live, Overview, Queue } from "../api/types";
 import { useApi } from "../api/use";
@@ -14,12 +14,12 @@ export function QueuesPage() {
   const waiting = overview.data?.waiting ?? [];
   return (
     <PageBody>
-      <Head title="Queues" about="The limits that jobs share: who is in, who waits" />
+      <Head title="Queues" about="Limits that jobs share: active and waiting runs" />
       {error && <Problem error={error} onRetry={reload} />}
       {!data && !error && <Loading />}
       {data && !data.items.length && (
         <Card>
-          <Empty title="No job names a queue" icon="queues">
+          <Empty title="No job uses a queue" icon="queues">
             Jobs with the same <code>queue</code> share a limit.
           </Empty>
         </Card>
@@ -28,8 +28,8 @@ export function QueuesPage() {
         <QueueCard key={queue.queue} queue={queue} />
       ))}
       {waiting.length > 0 && (
-        <Card title={`Everything that waits (${number(overview.data?.waiting_count ?? 0)})`}>
-          <RunTable runs={waiting} caption="Waiting runs, and what they wait for" />
+        <Card title={`All waiting runs (${number(overview.data?.waiting_count ?? 0)})`}>
+          <RunTable runs={waiting} caption="Waiting runs and what they wait for" />
         </Card>
       )}
     </PageBody>
@@ -43,18 +43,18 @@ function QueueCard({ queue }: { queue: Queue }) {
       title={queue.queue}
       aside={
         <span class="row small">
-          <span class="places" role="img" aria-label={`${queue.active} of ${queue.limit ?? "unlimited"} places taken`}>
+          <span class="places" role="img" aria-label={`${queue.active} of ${queue.limit ?? "unlimited"} slots in use`}>
             {Array.from({ length: Math.min(places, 24) }, (_, index) => (
               <span key={index} class={index < queue.active ? "place is-taken" : "place"} />
             ))}
           </span>
           <span class="quiet">
-            {number(queue.active)} of {queue.limit === null ? "any number" : number(queue.limit)} · {number(queue.waiting)} waiting
+            {number(queue.active)} of {queue.limit === null ? "unlimited" : number(queue.limit)} · {number(queue.waiting)} waiting
           </span>
         </span>
       }
     >
-      <RunList runs={queue.runs} empty="Nothing is in it." />
+      <RunList runs={queue.runs} empty="No active or waiting runs." />
       {blocked(queue).map((words) => (
         <p key={words} class="card-body small quiet">
           {words}

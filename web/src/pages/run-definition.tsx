@@ -15,10 +15,10 @@ export function DefinitionAtStart({ run }: { run: RunDetail }) {
       title="Definition at start"
       aside={
         <span class="row small">
-          {run.is_definition_current === true && <span class="quiet">the same as today</span>}
+          {run.is_definition_current === true && <span class="quiet">unchanged since</span>}
           {run.is_definition_current === false && <span class="row-tag is-changed">changed since</span>}
-          {run.is_definition_current === null && <span class="quiet">its job is gone</span>}
-          <a href={`${jobPath(run.job)}?tab=rules`}>Today</a>
+          {run.is_definition_current === null && <span class="quiet">job deleted</span>}
+          <a href={`${jobPath(run.job)}?tab=rules`}>Current definition</a>
         </span>
       }
     >
@@ -28,7 +28,7 @@ export function DefinitionAtStart({ run }: { run: RunDetail }) {
         <>
           {hasChanged && (
             <p class="definition-legend small">
-              <span class="is-before">− as it ran</span> <span class="is-after">+ as it is today</span>
+              <span class="is-before">− at this run</span> <span class="is-after">+ now</span>
             </p>
           )}
           <pre class="code definition" tabIndex={0} role="region" aria-label="Definition at start">
@@ -41,7 +41,7 @@ export function DefinitionAtStart({ run }: { run: RunDetail }) {
 }
 
 const MARKS = { both: " ", before: "−", after: "+" };
-const WORDS = { both: "", before: "then: ", after: "now: " };
+const WORDS = { both: "", before: "removed: ", after: "added: " };
 
 function Line({ line }: { line: DefinitionChange }) {
   return (

@@ -72,7 +72,7 @@ function Actions({ run }: { run: RunDetail }) {
     tryTo(async () => {
       const asked = await send<Asked>(`${path`/runs/${run.run}/retry`}?wait=5`, { from_failed: fromFailed });
       if (asked.run) go(runPath(asked.run));
-      return asked.is_scheduler_running ? "A new run was requested." : "Requested; no scheduler is running yet.";
+      return asked.is_scheduler_running ? "Started a new run." : "No scheduler is running. The retry is queued and runs when one starts.";
     });
   const hasSteps = Object.keys(run.depends).length > 1 || run.can_retry_failed;
   return (
@@ -87,7 +87,7 @@ function Actions({ run }: { run: RunDetail }) {
               Retry from the failed step
             </Button>
           )}
-          <Button isDisabled={!run.can_retry} onClick={() => retry(false)} tip={run.can_retry ? undefined : "When the run has ended"}>
+          <Button isDisabled={!run.can_retry} onClick={() => retry(false)} tip={run.can_retry ? undefined : "Available when the run has ended"}>
             Retry
           </Button>
           <Button kind="dangerous" isDisabled={!run.can_cancel} onClick={() => setAsking(true)} tip={run.can_cancel ? undefined : "The run has ended"}>
@@ -110,33 +110,33 @@ function CancelRunDialog({ run, onClose }: { run: RunDetail; onClose: () => void
       {run.can_cancel ? (
         <p>
           {run.started_at === null ? (
-            "It has not started, and will not start."
+            "The run has not started and will not start."
           ) : (
             <>
-              Its processes are terminated, and killed if they do not end. It has been running for <Counting since={run.started_at} />.
+              The scheduler terminates its processes, and kills them if they do not exit. It has been running for <Counting since={run.started_at} />.
             </>
           )}{" "}
           The run is recorded as cancelled and is not retried.
         </p>
       ) : (
-        <p class="note">The run has ended meanwhile.</p>
+        <p class="note">The run has already ended.</p>
       )}
     </FormDialog>
   );
 }
 
 const LOSSES: Record<LossReason, string> = {
-  "node-gone": "its node is gone",
-  "lease-expired": "the lease on it has run out",
-  "not-confirmed": "the ledger was not told of its start in time, so its keeper ended it",
-  "node-forgotten": "an operator said that its node does not come back",
+  "node-gone": "the node that ran it is gone",
+  "lease-expired": "its lease expired",
+  "not-confirmed": "its start was not recorded in the ledger in time, so its keeper stopped it",
+  "node-forgotten": "an operator marked its node as gone for good",
   "not-started": "its node never started it",
-  keeper: "the keeper of its machine ended it, or found it gone",
-  "process-gone": "its process is gone, and how it ended is unknown",
-  "machine-restarted": "its machine was restarted while it ran",
+  keeper: "the keeper on its machine stopped it or did not find its process",
+  "process-gone": "its process is gone and its exit status is unknown",
+  "machine-restarted": "its machine restarted while it ran",
   "no-heartbeat": "its executor sent no heartbeat in time",
-  "member-lost": "the member of the fleet that ran it was lost",
-  executor: "its executor lost it",
+  "member-lost": "the fleet member that ran it was lost",
+  executor: "the executor lost it",
 };
 
 function RunFacts({ run }: { run: RunDetail }) {
@@ -148,17 +148,17 @@ function RunFacts({ run }: { run: RunDetail }) {
           <Fact name="Started">
             <Time at={run.started_at} zone={run.timezone} />
           </Fact>
-          <Fact name="Ended">
+          <Fact name="Finished">
             <Time at={run.finished_at} zone={run.timezone} />
           </Fact>
-          <Fact name="Took">{isActive ? <Counting since={run.started_at} /> : <Span seconds={run.duration_seconds} />}</Fact>
-          <Fact name="Late by">
+          <Fact name="Duration">{isActive ? <Counting since={run.started_at} /> : <Span seconds={run.duration_seconds} />}</Fact>
+          <Fact name="Lateness">
             <Span seconds={run.lateness_seconds} />
           </Fact>
           <Fact name="Attempt">{run.attempt || "–"}</Fact>
           <Fact name="Exit code">{run.exit_code ?? "–"}</Fact>
-          <Fact name="Where">{run.executor || "–"}</Fact>
-          {run.loss && <Fact name="Lost because">{LOSSES[run.loss]}</Fact>}
+          <Fact name="Executor">{run.executor || "–"}</Fact>
+          {run.loss && <Fact name="Reason lost">{LOSSES[run.loss]}</Fact>}
           <Fact name="Decided">
             <Time at={run.decided_at} zone={run.timezone} /> {run.decided_by && `on ${run.decided_by}`}
           </Fact>
@@ -200,7 +200,7 @@ function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
   if (run.started_at === null && !run.logs.length && !steps.length) {
     return (
       <Card>
-        <Empty title={run.state === "skipped" ? "It was skipped" : "It has not started"} icon="runs">
+        <Empty title={run.state === "skipped" ? "Skipped" : "Not started yet"} icon="runs">
           <a href={whyPath(run.job, Date.parse(run.scheduled_for))}>Why?</a>
         </Empty>
       </Card>
@@ -223,7 +223,7 @@ function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
         aside={
           run.logs.length > 1 && (
             <select
-              aria-label="Which output"
+              aria-label="Step and attempt"
               value={chosen ? `${chosen.attempt} ${chosen.step}` : ""}
               onChange={(event) => {
                 const [attempt = "1", ...step] = event.currentTarget.value.split(" ");
@@ -245,7 +245,7 @@ function Course({ run, query }: { run: RunDetail; query: URLSearchParams }) {
         {log ? (
           <LogView key={`${log.attempt} ${log.step}`} run={run.run} attempt={log.attempt} step={log.step} size={log.size} />
         ) : (
-          <Empty title={absent ?? (run.can_cancel ? "Nothing was printed yet" : "Nothing was printed")} icon="audit" />
+          <Empty title={absent ?? (run.can_cancel ? "No output yet" : "No output")} icon="audit" />
         )}
       </Card>
     </>

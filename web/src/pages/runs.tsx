@@ -55,7 +55,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
       <Card>
         {!runs.first && runs.isLoading && <Loading lines={8} />}
         {runs.first && !runs.items.length && (
-          <Empty title={isFiltered ? "No run fits" : "Nothing has run yet"} icon="runs">
+          <Empty title={isFiltered ? "No runs match" : "No runs yet"} icon="runs">
             {isFiltered ? <a href="/runs">Show all runs</a> : "The first occurrence appears here when it is due."}
           </Empty>
         )}

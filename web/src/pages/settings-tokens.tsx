@@ -10,10 +10,10 @@ import { Time } from "../ui/time";
 import { say } from "../ui/toast";
 
 const ROLES: { role: Role; may: string }[] = [
-  { role: "viewer", may: "look" },
-  { role: "operator", may: "run, cancel, retry, pause, backfill" },
-  { role: "editor", may: "change definitions, where that is allowed" },
-  { role: "admin", may: "everything, and tokens" },
+  { role: "viewer", may: "read everything" },
+  { role: "operator", may: "as viewer, and run, cancel, retry, pause, backfill" },
+  { role: "editor", may: "as operator, and edit definitions where that is enabled" },
+  { role: "admin", may: "everything, and manage tokens" },
 ];
 
 export function Tokens() {
@@ -29,13 +29,13 @@ export function Tokens() {
       {data && (
         <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
           <table>
-            <caption class="hidden-text">Tokens and what they may do</caption>
+            <caption class="hidden-text">Tokens and their roles</caption>
             <thead>
               <tr>
                 <th scope="col">Name</th>
                 <th scope="col">Role</th>
-                <th scope="col">Made</th>
-                <th scope="col">Until</th>
+                <th scope="col">Created</th>
+                <th scope="col">Expires</th>
                 <th scope="col">
                   <span class="hidden-text">Actions</span>
                 </th>
@@ -51,7 +51,7 @@ export function Tokens() {
                   <td>
                     <Time at={token.created_at} /> <span class="quiet small">{token.created_by && `by ${token.created_by}`}</span>
                   </td>
-                  <td>{token.expires_at ? <Time at={token.expires_at} /> : "it is revoked"}</td>
+                  <td>{token.expires_at ? <Time at={token.expires_at} /> : "never"}</td>
                   <td class="right">
                     <Button isSmall label={`Revoke ${token.name}`} onClick={() => setLeaving(token)}>
                       Revoke
@@ -73,12 +73,12 @@ export function Tokens() {
           onSubmit={async () => {
             await send(path`/tokens/${leaving.id}`, {}, "DELETE");
             reload();
-            return `${leaving.name} is worth nothing from now on.`;
+            return `Revoked ${leaving.name}.`;
           }}
         >
           <p>
-            Whatever uses it is refused at once, and so are the pages that were signed in with it
-            {leaving.name === session.value?.user ? ": this one too" : ""}.
+            The server rejects this token immediately, and signs out every page that uses it
+            {leaving.name === session.value?.user ? ", including this one" : ""}.
           </p>
         </FormDialog>
       )}
@@ -87,11 +87,11 @@ export function Tokens() {
 }
 
 function Made({ token, onDone }: { token: NewToken; onDone: () => void }) {
-  const copy = () => navigator.clipboard?.writeText(token.token).then(() => say("Copied."), () => say("Copy it by hand.", true));
+  const copy = () => navigator.clipboard?.writeText(token.token).then(() => say("Copied."), () => say("Cannot copy. Select the token and copy it.", true));
   return (
     <div class="note token-made" role="status">
       <p>
-        <span class="strong">{token.name}</span> may be used from now on. This is shown once: only a hash of it is kept.
+        <span class="strong">{token.name}</span> is active. Copy it now: the server stores only a hash and cannot show it again.
       </p>
       <p class="row wrap">
         <code class="grow">{token.token}</code>
@@ -113,11 +113,11 @@ function MakeDialog({ onClose, onMade }: { onClose: () => void; onMade: (token: 
   const submit = async () => {
     const until = days > 0 ? new Date(Date.now() + days * 86_400_000).toISOString() : null;
     onMade(await send<NewToken>("/tokens", { name, role, expires_at: until }));
-    return `${name} was made.`;
+    return `Created ${name}.`;
   };
   return (
-    <FormDialog title="New token" action="Make it" isReady={name.trim() !== ""} onClose={onClose} onSubmit={submit}>
-      <Field label="Name" hint="for whom or what it is">
+    <FormDialog title="New token" action="Create token" isReady={name.trim() !== ""} onClose={onClose} onSubmit={submit}>
+      <Field label="Name" hint="who or what uses it">
         <input required maxLength={64} value={name} onInput={(event) => setName(event.currentTarget.value)} />
       </Field>
       <Field label="Role" hint={ROLES.find((one) => one.role === role)?.may}>
@@ -129,7 +129,7 @@ function MakeDialog({ onClose, onMade }: { onClose: () => void; onMade: (token: 
           ))}
         </select>
       </Field>
-      <Field label="Days that it is good for" hint="0: until it is revoked">
+      <Field label="Valid for (days)" hint="0: until you revoke it">
         <input type="number" min={0} max={3650} value={days} onInput={(event) => setDays(Number(event.currentTarget.value) || 0)} />
       </Field>
     </FormDialog>

@@ -15,7 +15,7 @@ export function SettingsPage() {
   const settings = Array.isArray(data) ? data : data?.items;
   return (
     <PageBody>
-      <Head title="Settings" about="Changed in evertick.toml, by EVERTICK_… variables or on the command line" />
+      <Head title="Settings" about="Set in evertick.toml, by EVERTICK_… environment variables or on the command line" />
       <Card title="This page">
         <div class="card-body">
           <dl class="facts page-choices">
@@ -24,7 +24,7 @@ export function SettingsPage() {
                 label="Theme"
                 value={theme.value}
                 options={[
-                  { value: "system", text: "As the system" },
+                  { value: "system", text: "System" },
                   { value: "light", text: "Light" },
                   { value: "dark", text: "Dark" },
                 ]}
@@ -33,11 +33,11 @@ export function SettingsPage() {
             </Fact>
             <Fact name="Times">
               <Choice
-                label="Zone that times are shown in by default"
+                label="Default time zone"
                 value={zoneChoice.value}
                 options={[
                   { value: "local", text: LOCAL_ZONE },
-                  { value: "job", text: "The job's" },
+                  { value: "job", text: "Job" },
                   { value: "utc", text: "UTC" },
                 ]}
                 onPick={(value) => (zoneChoice.value = value)}

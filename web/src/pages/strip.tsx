@@ -1,4 +1,4 @@
-/** How things stand, at a glance: one number each, and where to read more. */
+/** Summary, at a glance: one number each, and where to read more. */
 
 import type { ComponentChildren } from "preact";
 import type { Hour, Overview } from "../api/types";
@@ -20,17 +20,17 @@ export function Strip({ overview, hasDetails }: { overview: Overview | undefined
   const first = next.find((fire) => fire.action !== "stop");
   const since = `from=${new Date(Date.parse(overview.now) - DAY).toISOString()}`;
   return (
-    <section class="strip" aria-label="How things stand">
+    <section class="strip" aria-label="Summary">
       {!overview.scheduler.alive && (
         <div class="strip-tile is-bad" role="alert">
           <span class="strip-name">No scheduler is running</span>
-          <span class="strip-value small">Nothing fires until one does: evertick serve</span>
+          <span class="strip-value small">No job runs until one starts.</span>
         </div>
       )}
       {overview.problems.length > 0 && !hasDetails && (
         <a class="strip-tile is-bad" href="/jobs" role="alert">
           <span class="strip-name">{counted(new Set(overview.problems.map((problem) => problem.file)).size, "definition")} with errors</span>
-          <span class="strip-value small">See what is wrong, and in which line</span>
+          <span class="strip-value small">Show errors with file and line</span>
         </a>
       )}
       <Tile
@@ -45,7 +45,7 @@ export function Strip({ overview, hasDetails }: { overview: Overview | undefined
         href={`/runs?state=${BAD_STATES.join(",")}&${since}`}
         glyph={<Glyph look={STATES.failed} size={11} />}
         value={number(bad)}
-        note={jobs.error ? `${counted(jobs.error, "job")} in error` : "no job in error"}
+        note={jobs.error ? `${counted(jobs.error, "job")} in error` : "no jobs failing"}
         isBad={bad > 0}
       />
       <Tile
@@ -53,7 +53,7 @@ export function Strip({ overview, hasDetails }: { overview: Overview | undefined
         href="/overview"
         value={day.success_rate === null ? "–" : percent(day.success_rate)}
         note={`${number(day.succeeded)} of ${number(day.succeeded + bad)}`}
-        tip="Of runs that succeeded, failed, timed out or were lost; cancelled ones are not counted"
+        tip="Succeeded runs as a share of succeeded, failed, timed-out and lost runs. Cancelled runs are not counted."
       >
         <Hours hours={overview.hours} />
       </Tile>
@@ -62,20 +62,20 @@ export function Strip({ overview, hasDetails }: { overview: Overview | undefined
         href={`/runs?state=skipped&${since}`}
         glyph={<Glyph look={STATES.skipped} size={11} />}
         value={number(day.skipped)}
-        note={day.caught_up ? `${number(day.caught_up)} caught up` : (mostOf(day.skips) ?? "each with its reason")}
+        note={day.caught_up ? `${number(day.caught_up)} caught up` : (mostOf(day.skips) ?? "each with a reason")}
       />
       <Tile
         name="Lateness, p99"
         href="/overview"
         value={lateness.p99 === null ? "–" : span(lateness.p99 * 1000)}
-        note={lateness.p50 === null ? "" : `half within ${span(lateness.p50 * 1000)}`}
-        tip="Of scheduled runs; those that were caught up or had to wait for a place are not counted"
+        note={lateness.p50 === null ? "" : `p50 ${span(lateness.p50 * 1000)}`}
+        tip="Scheduled runs only. Runs that were caught up or waited for a slot are not counted."
       />
       <Tile
         name="Next"
         href={first ? jobPath(first.job) : "/upcoming"}
         value={first ? <Time at={first.scheduled_for} zone={first.timezone} as="ago" /> : "–"}
-        note={first?.job_name ?? "nothing is due"}
+        note={first?.job_name ?? "nothing scheduled"}
       />
     </section>
   );

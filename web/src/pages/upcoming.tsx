@@ -40,13 +40,13 @@ export function UpcomingPage({ query }: { query: URLSearchParams }) {
       {error && <Problem error={error} onRetry={reload} />}
       {!data && !error && <Loading />}
       {minutes.some((minute) => minute.count) && (
-        <Card title="How many at once">
+        <Card title="Starts per minute">
           <Pileup minutes={minutes} />
         </Card>
       )}
       {data && (
-        <Card title="Each job, when it is due first">
-          {!items.length && <Empty title="Nothing is due" icon="upcoming" />}
+        <Card title="Next start of each job">
+          {!items.length && <Empty title="Nothing is scheduled" icon="upcoming" />}
           {items.length > 0 && <FireTable fires={items.slice(0, ROWS)} />}
           {items.length > ROWS && <p class="quiet small table-foot">The next {ROWS}.</p>}
         </Card>
@@ -66,14 +66,14 @@ function FireTable({ fires }: { fires: Fire[] }) {
   return (
     <div class="table-scroll" tabIndex={0} role="group" aria-label="Table">
       <table>
-        <caption class="hidden-text">What is due next, soonest first</caption>
+        <caption class="hidden-text">Next starts, soonest first</caption>
         <thead>
           <tr>
             <th scope="col">Due</th>
             <th scope="col">In</th>
             <th scope="col">Job</th>
             <th scope="col" class="is-roomy-only">
-              In its own zone
+              In the job's zone
             </th>
           </tr>
         </thead>

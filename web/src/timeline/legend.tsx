@@ -41,8 +41,8 @@ export function Legend() {
             </li>
           </ul>
           <p class="quiet small">
-            Drag or Shift-wheel moves through time, Ctrl-wheel or pinch zooms from a year to a second, the wheel scrolls the jobs. With the
-            keyboard: Tab to the timeline, arrows walk along runs, + and − zoom, Shift with arrows moves, N returns to now, Enter opens.
+            Drag, or Shift and the mouse wheel, to move in time. Ctrl and the wheel, or pinch, to zoom from a year to a second. The wheel scrolls the jobs.
+            Keyboard: Tab to the timeline, arrow keys to go from run to run, + and − to zoom, Shift and arrows to move, N for now, Enter to open.
           </p>
         </Dialog>
       )}

@@ -27,11 +27,11 @@ export function TimelineTable({ engine }: { engine: Engine }) {
   const now = nowMs();
   const order = ({ at }: Item) => (at > now ? at - now : (now - at) / 1e15 - 1);
   rows.sort((one, other) => order(one.item) - order(other.item));
-  if (!rows.length) return <Empty title="Nothing in this stretch of time">Zoom out, or move to another time.</Empty>;
+  if (!rows.length) return <Empty title="No runs in this time range">Zoom out or move to another time.</Empty>;
   return (
-    <div class="table-scroll timeline-table" tabIndex={0} role="region" aria-label="Occurrences in this stretch of time">
+    <div class="table-scroll timeline-table" tabIndex={0} role="region" aria-label="Occurrences in this time range">
       <table>
-        <caption class="hidden-text">Occurrences in this stretch of time, newest first</caption>
+        <caption class="hidden-text">Occurrences in this time range, newest first</caption>
         <thead>
           <tr>
             <th scope="col">Due</th>

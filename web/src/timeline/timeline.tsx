@@ -85,7 +85,7 @@ export function TimelineView({ filter, span, at, view, children }: Props) {
             <div
               class="timeline-stage"
               role="application"
-              aria-label="Timeline. Arrow keys walk along runs, plus and minus zoom, Enter opens. The table view says the same in words."
+              aria-label="Timeline. Arrow keys go from run to run, plus and minus zoom, Enter opens a run. The table view shows the same data as text."
               tabIndex={0}
               onKeyDown={(event) => {
                 if (engine && scroll.current && useKey(engine, scroll.current, event)) event.preventDefault();
@@ -176,12 +176,12 @@ function State({ engine, filter }: { engine: Engine; filter: Filter }) {
   if (total !== 0) return null;
   const isFiltered = filter.search || filter.tag || filter.state;
   return isFiltered ? (
-    <Empty title="No job fits" icon="search">
-      Nothing matches this search. <a href="/">Show all jobs</a>
+    <Empty title="No jobs match" icon="search">
+      No job matches these filters. <a href="/">Show all jobs</a>
     </Empty>
   ) : (
     <Empty title="No jobs yet">
-      Put a YAML file into the jobs folder and it appears here within a second. Try <code>evertick init</code>.
+      Add a YAML file to the jobs folder. It appears here within a second.
     </Empty>
   );
 }

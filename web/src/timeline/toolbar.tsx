@@ -30,7 +30,7 @@ export function Toolbar({ engine, view, children }: Props) {
           type="button"
           class={engine?.isFollowing.value ? "button is-small is-now is-on" : "button is-small is-now"}
           aria-pressed={engine?.isFollowing.value ?? true}
-          data-tip="Follow the line for now (N)"
+          data-tip="Follow the current time (N)"
           onClick={() => engine?.follow()}
         >
           Now
@@ -39,7 +39,7 @@ export function Toolbar({ engine, view, children }: Props) {
           <Icon name="right" />
         </Button>
       </div>
-      <div class="choice" role="group" aria-label="How much time is shown">
+      <div class="choice" role="group" aria-label="Time range">
         {PRESETS.map((preset) => (
           <button
             key={preset.label}
@@ -68,7 +68,7 @@ export function Toolbar({ engine, view, children }: Props) {
         value={view}
         options={[
           { value: "timeline", text: "Timeline" },
-          { value: "table", text: "Table", tip: "The same in words" },
+          { value: "table", text: "Table", tip: "The same data as text" },
         ]}
         onPick={(value) => setQuery({ view: value === "table" ? "table" : null })}
       />

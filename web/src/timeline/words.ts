@@ -24,7 +24,7 @@ function headline(item: Item, now: number): string {
     case "cell":
       return `${counted(item.cell.count, "occurrence")}`;
     case "future":
-      return item.count > 1 ? `${counted(item.count, "occurrence")} to come` : `Due in ${span(Math.max(0, item.at - now))}`;
+      return item.count > 1 ? `${counted(item.count, "occurrence")} scheduled` : `Due in ${span(Math.max(0, item.at - now))}`;
   }
 }
 
@@ -33,7 +33,7 @@ function details(item: Item, now: number): string[] {
   if (item.kind === "mark") {
     if (item.reason) lines.push(REASONS[item.reason] ?? item.reason);
     if (item.start !== null) lines.push(`${item.end === null ? "running for" : "took"} ${span((item.end ?? now) - item.start)}`);
-    if (item.lateness !== null && item.lateness >= 0.001) lines.push(`started ${span(item.lateness * 1000)} after its time`);
+    if (item.lateness !== null && item.lateness >= 0.001) lines.push(`started ${span(item.lateness * 1000)} late`);
     if (item.attempt > 1) lines.push(`attempt ${item.attempt}`);
   } else if (item.kind === "gap") {
     lines.push(item.detail || REASONS[item.reason] || "");
@@ -42,10 +42,10 @@ function details(item: Item, now: number): string[] {
     const { succeeded, failed, skipped, cancelled, running, waiting, caught_up: caughtUp, backfilled } = item.cell;
     const parts = [
       [succeeded, "succeeded"], [failed, "failed"], [skipped, "skipped"], [cancelled, "cancelled"], [running, "running"], [waiting, "waiting"],
-      [caughtUp, "of them caught up"], [backfilled, "of them backfilled"],
+      [caughtUp, "caught up"], [backfilled, "backfilled"],
     ] as const;
     lines.push(parts.filter(([count]) => count).map(([count, word]) => `${count.toLocaleString("en")} ${word}`).join(" · "));
-    lines.push("zoom in to see each");
+    lines.push("zoom in for single runs");
   }
   return lines.filter(Boolean);
 }

@@ -24,8 +24,8 @@ const DELETED: Look = { word: "Deleted", color: "cancelled", shape: "slash" };
 type Standing = { status: JobStatus; retired_at?: string | null; active?: number; error?: string; pause_note?: string };
 
 export function JobBadge({ job }: { job: Standing }) {
-  if (job.retired_at) return <Label look={DELETED} tip="Its definition is gone; the history stays" />;
-  const isLaunching = !!job.active && job.status !== "running" ? "A run is on its way to an executor that has not started it" : "";
+  if (job.retired_at) return <Label look={DELETED} tip="The job was deleted. Its history is kept." />;
+  const isLaunching = !!job.active && job.status !== "running" ? "A run was sent to an executor that has not started it yet" : "";
   return <Label look={JOB_STATES[job.status]} tip={job.error || job.pause_note || isLaunching || undefined} />;
 }
 
@@ -45,7 +45,7 @@ export function Tag({ name, isOn, onPick }: { name: string; isOn?: boolean; onPi
 /** What there is to say of a job of which no run has ended. */
 export function NeverRan({ job }: { job: { skips: Record<string, number>; active: number } }) {
   const reasons = Object.entries(job.skips);
-  if (job.active) return <span class="quiet small">the first run has not ended</span>;
+  if (job.active) return <span class="quiet small">first run in progress</span>;
   if (!reasons.length) return <span class="quiet small">no runs yet</span>;
   const total = reasons.reduce((sum, [, count]) => sum + count, 0);
   const tip = reasons.map(([reason, count]) => `${number(count)} ${reason}: ${REASONS[reason] ?? reason}`).join("\n");

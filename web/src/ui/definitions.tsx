@@ -1,20 +1,27 @@
 /** What is wrong in job files, and in which line. */
 
+import { useState } from "preact/hooks";
+
 const SHOWN = 5;
 
 export function DefinitionProblems({ problems }: { problems: { text: string }[] }) {
+  const [isOpen, setOpen] = useState(false);
   if (!problems.length) return null;
   return (
     <div class="note is-bad" role="alert">
-      <strong>Definitions with errors.</strong>
+      <strong>Some job definitions have errors.</strong>
       <ul class="plain">
-        {problems.slice(0, SHOWN).map((problem) => (
+        {(isOpen ? problems : problems.slice(0, SHOWN)).map((problem) => (
           <li key={problem.text} class="mono small">
             {problem.text}
           </li>
         ))}
       </ul>
-      {problems.length > SHOWN && <p class="small">And {problems.length - SHOWN} more: evertick validate shows them all.</p>}
+      {!isOpen && problems.length > SHOWN && (
+        <button type="button" class="button is-small" onClick={() => setOpen(true)}>
+          Show {problems.length - SHOWN} more
+        </button>
+      )}
     </div>
   );
 }

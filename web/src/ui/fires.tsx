@@ -7,8 +7,8 @@ import { Time } from "./time";
 type Due = Pick<Fire, "scheduled_for" | "local" | "offset" | "timezone"> & { note?: string | null; action?: Fire["action"] };
 
 const ACTIONS = {
-  stop: { word: "stops", tip: "An active run is ended; nothing starts" },
-  restart: { word: "restarts", tip: "An active run is ended and started anew" },
+  stop: { word: "stops", tip: "Stops the active run; starts nothing" },
+  restart: { word: "restarts", tip: "Stops the active run and starts it again" },
 } as const;
 
 /** A schedule may stop or restart runs; without a word, a time is one at which a run starts. */

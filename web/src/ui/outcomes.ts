@@ -58,15 +58,15 @@ export const TRIGGERS: Record<Trigger, string> = {
 export const REASONS: Record<string, string> = {
   overlap: "another run was still active",
   superseded: "a newer occurrence took its place",
-  missed: "no scheduler was there when it was due",
-  late: "it was later than the job allows",
+  missed: "the scheduler was not running when it was due",
+  late: "it was later than the job's maximum delay",
   paused: "the job was paused",
   "already-succeeded": "a run had succeeded since the last occurrence",
   condition: "a condition did not hold",
   cap: "the backlog was full",
   disabled: "the job was disabled",
-  "no-executor": "no executor could take it",
-  saturated: "all places were taken",
+  "no-executor": "no executor was available",
+  saturated: "all executor slots were in use",
 };
 
 export const OPEN_STATES: readonly RunState[] = ["planned", "waiting", "launching", "running", "retrying"];

@@ -35,7 +35,7 @@ export function RunTable({ runs, caption, isOneJob, zoneOf }: Props) {
               Took
             </th>
             <th scope="col" class="is-wide-only">
-              What was said
+              Details
             </th>
           </tr>
         </thead>
