@@ -24,16 +24,15 @@ from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.feed import SIZE as FEED_SIZE
 from evertick.dispatch.folder_owner import folder_identity, own_folder
 from evertick.dispatch.inbox import Inbox
-from evertick.dispatch.integrity import ChecksItself, IntegrityCheck
+from evertick.dispatch.integrity import IntegrityCheck
 from evertick.dispatch.leadership import LEASE_US, Leadership
-from evertick.dispatch.load_buckets import read_gained
 from evertick.dispatch.log_copier import LogCopier
 from evertick.dispatch.log_retention import LogRetention
-from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance
-from evertick.dispatch.nextruns import ShowsNextRuns, next_runs, show
+from evertick.dispatch.lookup import read_gained
+from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US, Maintenance, find_next_runs
 from evertick.dispatch.notify.config import NO_NOTIFICATIONS, NotifyConfig, telling_of
 from evertick.dispatch.observers import Observers
-from evertick.dispatch.request_listener import RequestListener, TellsOfRequests
+from evertick.dispatch.request_listener import RequestListener
 from evertick.dispatch.runs_lease import LEASE_US as RUNS_LEASE_US
 from evertick.dispatch.runs_lease import RETURN_US, RunsLease
 from evertick.dispatch.systemd import ServiceManager
@@ -50,7 +49,7 @@ from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import BUCKETS
 from evertick.model.duration import format_duration
-from evertick.model.instant import DAY, MILLISECOND, SECOND
+from evertick.model.instant import DAY, MILLISECOND, SECOND, Instant
 from evertick.model.job import Job
 from evertick.model.ledger import NODE_PREFIX, bucket_lease
 from evertick.model.run import RunKey
@@ -58,7 +57,7 @@ from evertick.operations.submission import forwarded_reports, messages_of
 from evertick.settings import Settings
 from evertick.settings.parts import STATE_FOLDER
 from evertick.settings.state_pointer import FleetPlace, note_place
-from evertick.store import Store
+from evertick.store import Ledger, NextRunFiles, Store
 from evertick.stores import lock_path, open_store
 from evertick.stores.lock import HEARTBEAT_US, FolderLock
 from evertick.wiring import executors_of, loop_settings
@@ -126,7 +125,7 @@ class Service:
         self._definitions, self._are_whole = definitions, are_whole
         self._clock = clock or SystemClock()
         self._lease_us = lease_us
-        self._maintenance = Maintenance(self._clock, retention_us, backups_us, self._histories)
+        self._retention_us, self._backups_us = retention_us, backups_us
         self.node = node
         self.incarnation = secrets.token_hex(4)
         self.state = State(settings or LoopSettings(), node, self.incarnation, self._clock.now())
@@ -153,10 +152,11 @@ class Service:
         assert self.dispatcher is not None
         assert self._writer is not None
         self.observers.start(self.dispatcher, self._writer)
-        if isinstance(self.store, TellsOfRequests):
-            self.attachments.insert(0, RequestListener(self.store, self.claim_now))
-        if isinstance(self.store, ChecksItself):
-            integrity = IntegrityCheck(self.store, self._clock, self.observers.tell_of_damage)
+        capabilities = self.store.capabilities
+        if capabilities.announcements is not None:
+            self.attachments.insert(0, RequestListener(capabilities.announcements, self.claim_now))
+        if capabilities.integrity_checks is not None:
+            integrity = IntegrityCheck(capabilities.integrity_checks, self._clock, self.observers.tell_of_damage)
             self.observers.status.extra["integrity"] = integrity.status
             self.attachments.insert(0, integrity)
         tasks = (self._claim, self._keep_lock, self._maintain, self._show_next)
@@ -258,7 +258,7 @@ class Service:
         if self._leadership is not None:
             self._leadership.released(buckets)
 
-    def _own_everything(self, store: Store) -> Message:
+    def _own_everything(self, store: Ledger) -> Message:
         """The lock says that nobody else is here: take all buckets, under new epochs, without end."""
         names = [NODE_PREFIX + self.node, *map(bucket_lease, range(BUCKETS))]
         now = self._clock.now()
@@ -283,27 +283,35 @@ class Service:
             self._is_claiming = True
             self._writer.write(Ask(self._claimed))
 
-    def _claimed(self, store: Store) -> Sequence[Message]:
+    def _claimed(self, store: Ledger) -> Sequence[Message]:
         self._is_claiming = False  # before it is read: whoever asks meanwhile is not in it
         return messages_of(store, store.claim(tuple(self.state.epochs), CLAIM_MAX))
 
     async def _maintain(self) -> None:
         assert self._writer is not None
+        backups = self.store.capabilities.backups
+        maintenance = Maintenance(self._clock, self._retention_us, self._backups_us, self._histories, backups)
         while True:
-            self._writer.write(Ask(self._maintenance))
-            await asyncio.sleep(CLAIM_SECONDS if self._maintenance.has_more else MAINTENANCE_SECONDS)
+            self._writer.write(Ask(maintenance))
+            await asyncio.sleep(CLAIM_SECONDS if maintenance.has_more else MAINTENANCE_SECONDS)
 
     def _histories(self) -> dict[str, int]:
         kept = ((job.id, job.history_retention_us) for job in self._definitions())
         return {job_id: kept_us for job_id, kept_us in kept if kept_us is not None}
 
     async def _show_next(self) -> None:
-        """For a store that keeps files beside pipelines: they tell when those are due next."""
+        """For a store with files beside its pipelines, which say when those are due next."""
         assert self._writer is not None
-        while any(isinstance(store, ShowsNextRuns) for store in self._stores):
-            due = next_runs(self.state, self._clock.now())
-            self._writer.write(Ask(partial(show, self._clock, due)))
+        files = self.store.capabilities.next_run_files
+        while files is not None:
+            due = find_next_runs(self.state, self._clock.now())
+            self._writer.write(Ask(partial(self._write_next_runs, files, due)))
             await asyncio.sleep(SHOW_SECONDS)
+
+    def _write_next_runs(self, files: NextRunFiles, due: Mapping[str, Instant], _ledger: Ledger) -> Sequence[Message]:
+        """In the writer's thread, like everything that writes to the store."""
+        files.show_next_runs(self._clock.now(), due)
+        return ()
 
     async def _keep_lock(self) -> None:
         while self._lock is not None:

@@ -1,6 +1,8 @@
-"""What a ledger must be able to do: the contract of every store.
+"""What a ledger must be able to do: the contracts of every store.
 
-Three rules hold for all of them, and one suite proves it (`tests/stores/contract.py`):
+`Ledger` holds the verbs that scheduling needs, `LedgerReader` those that only read for people. A `Store` is both, and
+declares in `capabilities` what only some stores can do. Three rules hold for all of them, and one suite proves it
+(`tests/stores/contract.py`):
 
 - `commit` is one transaction: entries, watermarks, floors and answers are all there, or none is.
 - No occurrence is decided twice: an entry is refused when its occurrence has a line already, or lies inside a gap
@@ -16,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from evertick.model.instant import Instant
 from evertick.model.ledger import (
@@ -34,13 +37,20 @@ from evertick.model.lifecycle import RunState, SkipReason, Trigger
 from evertick.model.run import Change, LedgerRow, RunKey
 
 __all__ = [
+    "Backups",
     "Batch",
+    "Capabilities",
     "Committed",
     "DefinitionLine",
+    "IntegrityChecks",
     "JobRecord",
     "Lease",
+    "Ledger",
+    "LedgerReader",
+    "NextRunFiles",
     "Page",
     "Request",
+    "RequestAnnouncements",
     "RequestKind",
     "RunFilter",
     "ScheduleLine",
@@ -95,8 +105,8 @@ class Page:
     """Where the next page begins; None: this was the last."""
 
 
-class Store(Protocol):
-    """A ledger: seven verbs that scheduling needs, and seven that only read for people."""
+class Ledger(Protocol):
+    """What scheduling needs of a ledger: nine verbs."""
 
     def load(self, buckets: Collection[int] | None = None) -> Snapshot:
         """Everything about the jobs of these buckets that planning needs; None: of all."""
@@ -139,20 +149,24 @@ class Store(Protocol):
         """
         ...
 
-    def schedules(self, job_ids: Collection[str] | None = None) -> Sequence[ScheduleLine]:
-        """Schedule lines, by job and time."""
-        ...
-
-    def definition(self, job_id: str, digest: str) -> str | None:
-        """What a job was when its runs began to name this digest; None: it is not kept, or no longer."""
-        ...
-
     def requests(self, ids: Collection[str]) -> Sequence[Request]:
         """The requests of these ids, with their answers."""
         ...
 
     def newest(self, job_ids: Collection[str], count: int = 1) -> Mapping[str, Sequence[LedgerRow]]:
         """Of each of these jobs that the ledger knows, the last runs that ended, newest first; a skip is no run."""
+        ...
+
+
+class LedgerReader(Protocol):
+    """What a ledger is asked for people only: nothing is scheduled by it."""
+
+    def schedules(self, job_ids: Collection[str] | None = None) -> Sequence[ScheduleLine]:
+        """Schedule lines, by job and time."""
+        ...
+
+    def definition(self, job_id: str, digest: str) -> str | None:
+        """What a job was when its runs began to name this digest; None: it is not kept, or no longer."""
         ...
 
     def tally(self, where: RunFilter, width_us: int, *, by_job: bool = False) -> Sequence[Tally]:
@@ -171,12 +185,58 @@ class Store(Protocol):
         """
         ...
 
+    def pause_reads_with(self, pause: Callable[[], None]) -> None:
+        """Call `pause` between parts of a long read that runs in this interpreter, which may have jobs to fire.
+
+        A store whose database does the reading never calls it.
+        """
+        ...
+
+
+class RequestAnnouncements(Protocol):
+    """A database that tells its clients of new requests; elsewhere a node polls for them."""
+
+    def wait_for_requests(self, timeout_seconds: float) -> bool:
+        """Wait until a request is submitted; one thread may do so while others use the store."""
+        ...
+
+
+class IntegrityChecks(Protocol):
+    """A file that can be read in full while it is written; a database server checks its own."""
+
+    def full_check(self, is_stopping: Callable[[], bool]) -> str | None:
+        """What is wrong with it; None: nothing. `InterruptedError` when `is_stopping` says so."""
+        ...
+
+
+class Backups(Protocol):
+    """A file that can be copied while it is written; a database server has its own tools."""
+
+    def backup(self, now: Instant, keep_days: int) -> Path | None:
+        """Copy the ledger unless that was done within a day, and remove old copies; answers where the new one is."""
+        ...
+
+
+class NextRunFiles(Protocol):
+    """Files for people beside their pipelines, which say when each is due next; a ledger does not know that."""
+
+    def show_next_runs(self, now: Instant, next_runs: Mapping[str, Instant]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What only some stores can do; None where this one cannot."""
+
+    announcements: RequestAnnouncements | None = None
+    integrity_checks: IntegrityChecks | None = None
+    backups: Backups | None = None
+    next_run_files: NextRunFiles | None = None
+
+
+class Store(Ledger, LedgerReader, Protocol):
+    """A whole ledger, as it is opened by its URL."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
     def close(self) -> None: ...
-
-
-@runtime_checkable
-class ReadInPlace(Protocol):
-    """A store whose questions are answered by the thread that asks, in the interpreter that may have jobs to fire."""
-
-    breathe: Callable[[], None]
-    """Called between parts of a long answer."""

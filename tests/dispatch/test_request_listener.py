@@ -5,11 +5,8 @@ from __future__ import annotations
 import threading
 
 from evertick.dispatch import request_listener as module
-from evertick.dispatch.request_listener import RequestListener, TellsOfRequests
+from evertick.dispatch.request_listener import RequestListener
 from evertick.errors import StoreUnavailable
-from evertick.stores.memory import MemoryStore
-from evertick.stores.sql.postgres import PostgresStore
-from evertick.stores.sql.sqlite import SqliteStore
 
 PATIENCE_SECONDS = 60
 
@@ -42,10 +39,3 @@ def test_a_node_looks_when_it_is_told_and_after_the_database_was_away(monkeypatc
     hearing.stop()
     assert len(looks) == 2
     assert not hearing._thread.is_alive()
-
-
-def test_only_where_the_database_can_tell_anybody_listens():
-    assert isinstance(Telling(), TellsOfRequests)
-    assert issubclass(PostgresStore, TellsOfRequests)
-    assert not issubclass(SqliteStore, TellsOfRequests)
-    assert not issubclass(MemoryStore, TellsOfRequests)

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import Any
 
-from evertick.dispatch.load_buckets import read_gained
-from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall, stops
+from evertick.dispatch.lookup import look_up, open_runs, outcomes, read_gained, recall, stops
 from evertick.dispatch.writer import answered, commit_around
 from evertick.errors import Fenced
 from evertick.loop.decide import decide

@@ -150,6 +150,17 @@ class TallyContract:
         assert sum(one.lines for one in store.tally(where, HOUR)) == lines
 
 
+class PauseContract:
+    """A reader lets the loop of its interpreter go first."""
+
+    def test_a_read_that_pauses_answers_the_same_and_holds_up_no_writer(self, store):
+        enter(store, *(planned(occurrence(NINE + number)) for number in range(30)))
+        before = keys(store, RunFilter(until=NOON))
+        late = iter(range(1_000))
+        store.pause_reads_with(lambda: enter(store, planned(occurrence(NOON + next(late))), by=f"node-{next(late)}"))
+        assert keys(store, RunFilter(until=NOON)) == before
+
+
 class ElsewhereContract:
     """What the surfaces rest on, which are other threads than the one that schedules."""
 

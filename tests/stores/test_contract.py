@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 import sqlalchemy as sa
 
+from evertick.store import Capabilities
 from evertick.stores import open_store
 from tests.ledgers import new_ledger
 from tests.stores import contract, contract_claims, contract_entries, contract_overview, contract_reads
@@ -147,6 +150,25 @@ class TestNewest(contract_overview.NewestContract):
 
 class TestTally(contract_overview.TallyContract):
     pass
+
+
+class TestPause(contract_overview.PauseContract):
+    pass
+
+
+CAPABILITIES = {
+    "memory": set(),
+    "files": {"next_run_files"},
+    "sqlite": {"integrity_checks", "backups"},
+    "postgres": {"announcements"},
+    "mysql": set(),
+}
+
+
+def test_a_store_declares_what_only_some_can_do(request, store):
+    names = {one.name for one in fields(Capabilities)}
+    declared = {name for name in names if getattr(store.capabilities, name) is not None}
+    assert declared == CAPABILITIES[request.node.callspec.params["url"]]
 
 
 class TestElsewhere(contract_overview.ElsewhereContract):

@@ -244,7 +244,7 @@ class TestStateFile:
         store.commit(Batch(by="n", jobs=[JobRecord("daily-report", NINE)]))
         self.run(store, NINE, FAILED, 5, detail="exit 1", attempt=2)
         self.run(store, TEN, SUCCEEDED, attempt=1)
-        store.flush(ELEVEN, next_runs={"daily-report": NOON, "other": NOON})
+        store.show_next_runs(ELEVEN, {"daily-report": NOON, "other": NOON})
         told = state(pipeline)
         schedule_id = told.pop("scheduleId")
         assert told == {
@@ -330,7 +330,7 @@ class TestStateFile:
 
     def test_a_next_run_that_has_passed_is_not_told_for_ever(self, store, pipeline):
         store.commit(Batch(by="n", jobs=[JobRecord("daily-report", NINE)]))
-        store.flush(NINE, next_runs={"daily-report": TEN})
+        store.show_next_runs(NINE, {"daily-report": TEN})
         assert state(pipeline)["nextRun"] == "2026-03-02T10:00:00.000Z"
         self.run(store, TEN, SUCCEEDED)
         store.flush(ELEVEN)

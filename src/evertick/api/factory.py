@@ -35,7 +35,7 @@ from evertick.operations.tokens import Tokens
 from evertick.settings import Settings
 from evertick.settings.exposure import check_exposure, is_loopback
 from evertick.settings.secrets import reveal
-from evertick.store import ReadInPlace, Store
+from evertick.store import Store
 from evertick.stores import lock_path
 
 KEEP_US = SECOND
@@ -108,8 +108,7 @@ def open_app_state(
     name, key = node or settings.node or socket.gethostname(), signing_key(state_folder)
     node_token = hmac.new(key, b"logs for other nodes", "sha256").hexdigest() if is_shared else ""
     loop_priority = NoPriority() if is_firing is None else AfterTheLoop(is_firing)
-    if isinstance(store, ReadInPlace):
-        store.breathe = loop_priority.breathe
+    store.pause_reads_with(loop_priority.breathe)
     operations = LocalOperations(
         store,
         definitions,

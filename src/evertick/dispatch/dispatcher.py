@@ -39,7 +39,7 @@ from evertick.model.lifecycle import RETRYING
 from evertick.model.report import AttemptQuestion
 from evertick.model.routing import LOCAL
 from evertick.routing.placement import executor_of
-from evertick.store import Store
+from evertick.store import Ledger
 
 log = logging.getLogger("evertick")
 
@@ -62,7 +62,7 @@ class Dispatcher:
         *,
         resync: Callable[[], None],
         release: Callable[[Sequence[int]], None],
-        read_reports: Callable[[Store, Sequence[int]], Sequence[Message]],
+        read_reports: Callable[[Ledger, Sequence[int]], Sequence[Message]],
         observe: Callable[[Message | Effect], None] | None = None,
     ) -> None:
         self._state = state

@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from evertick.dispatch.clock import Clock
 from evertick.errors import StoreError
 from evertick.model.instant import Instant, to_text
+from evertick.store import IntegrityChecks
 
 log = logging.getLogger("evertick.integrity")
 
@@ -22,15 +23,6 @@ FIRST_SECONDS = 10.0
 """After the start, when catching up and the first launches are over."""
 AGAIN_SECONDS = 24 * 3600.0
 _LOWEST_PRIORITY = 19
-
-
-@runtime_checkable
-class ChecksItself(Protocol):
-    """A store whose file can be read in full while it is written; a server checks its own."""
-
-    def full_check(self, is_stopping: Callable[[], bool]) -> str | None:
-        """What is wrong with it; None: nothing. `InterruptedError` when it was told to stop."""
-        ...
 
 
 class CheckState(StrEnum):
@@ -47,7 +39,7 @@ class IntegrityCheck:
 
     def __init__(
         self,
-        store: ChecksItself,
+        store: IntegrityChecks,
         clock: Clock,
         damaged: Callable[[str], None],
         first_seconds: float = FIRST_SECONDS,

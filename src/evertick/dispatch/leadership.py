@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from evertick.dispatch.clock import Clock
-from evertick.dispatch.load_buckets import read_gained
+from evertick.dispatch.lookup import read_gained
 from evertick.dispatch.runs_lease import RunsLease
 from evertick.errors import StoreError, StoreUnavailable
 from evertick.loop.balance import share_of
@@ -16,7 +16,7 @@ from evertick.loop.messages import BucketsLost, LeaseRenewed, Message, NodesSeen
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
 from evertick.model.ledger import FORGOTTEN_PREFIX, NODE_PREFIX, Lease, bucket_lease, nodes_forgotten, runs_held
-from evertick.store import Store
+from evertick.store import Ledger
 
 log = logging.getLogger("evertick.leadership")
 
@@ -35,7 +35,7 @@ class Leadership:
 
     def __init__(
         self,
-        store: Store,
+        store: Ledger,
         holder: str,
         clock: Clock,
         report: Callable[[Message], None],

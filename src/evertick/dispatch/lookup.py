@@ -1,11 +1,12 @@
-"""What the ledger has about runs that steps wait for, and about where a job ran."""
+"""What a node reads from the ledger: its jobs when it gains their buckets, and what the loop asks for later."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from evertick.loop.effects import Audit, LookUpOutcomes, LookUpStops
 from evertick.loop.messages import (
+    BucketsGained,
     Message,
     OpenRunsSeen,
     OutcomesSeen,
@@ -16,19 +17,42 @@ from evertick.loop.messages import (
     SubRunsSeen,
 )
 from evertick.model.facts import read_facts
-from evertick.model.lifecycle import FAILED, LAUNCHING, LOST, OPEN, RUNNING, TIMED_OUT
+from evertick.model.instant import Instant
+from evertick.model.lifecycle import CANCELLED, FAILED, LAUNCHING, LOST, OPEN, RUNNING, SUCCEEDED, TIMED_OUT
 from evertick.model.run import LedgerRow, RunKey
 from evertick.routing.strategies import HISTORY
-from evertick.store import RunFilter, Store
+from evertick.store import Ledger, RunFilter
 
 
-def look_up(store: Store, keys: Sequence[RunKey]) -> list[Message]:
+def read_gained(store: Ledger, epochs: Mapping[int, int], buckets: Collection[int] | None = None) -> BucketsGained:
+    snapshot = store.load(buckets)
+    known = [record.job_id for record in snapshot.jobs if record.retired_at is None]
+    newest = store.newest(known)
+    failures = frozenset(job_id for job_id, rows in newest.items() if rows[0].state in (FAILED, TIMED_OUT, LOST))
+    return BucketsGained(epochs, snapshot, _last_successes(store, newest), failures)
+
+
+def _last_successes(store: Ledger, newest: Mapping[str, Sequence[LedgerRow]]) -> dict[str, Instant]:
+    """The time for which the newest good run of each job was, where nothing went wrong since.
+
+    A job's own line says it as of the last failure: it is not written again for every success.
+    """
+    found = {}
+    for job_id, rows in newest.items():
+        if rows[0].state is CANCELLED:
+            rows = store.query(RunFilter(job_ids=[job_id], states=[SUCCEEDED]), limit=1).rows
+        if rows and rows[0].state is SUCCEEDED:
+            found[job_id] = rows[0].key.scheduled_for
+    return found
+
+
+def look_up(store: Ledger, keys: Sequence[RunKey]) -> list[Message]:
     """Their lines, and how the requests for them were answered."""
     answers = {request.id: request.answer or "" for request in store.requests([key.origin for key in keys])}
     return [SubRunsSeen([SubRunFound(key, answers.get(key.origin), _row(store, key)) for key in keys])]
 
 
-def _row(store: Store, key: RunKey) -> LedgerRow | None:
+def _row(store: Ledger, key: RunKey) -> LedgerRow | None:
     where = RunFilter(job_ids=[key.job_id], since=key.scheduled_for, until=key.scheduled_for + 1)
     after = None
     while True:
@@ -39,14 +63,14 @@ def _row(store: Store, key: RunKey) -> LedgerRow | None:
         after = page.after
 
 
-def outcomes(store: Store, asked: LookUpOutcomes) -> list[Message]:
+def outcomes(store: Ledger, asked: LookUpOutcomes) -> list[Message]:
     """Which of the jobs failed last; one that has never run has not."""
     newest = store.newest(asked.job_ids)
     failed = frozenset(job_id for job_id, rows in newest.items() if rows and rows[0].state in (FAILED, TIMED_OUT, LOST))
     return [OutcomesSeen(asked.key, failed)]
 
 
-def stops(store: Store, asked: LookUpStops) -> list[Message]:
+def stops(store: Ledger, asked: LookUpStops) -> list[Message]:
     """Which of the runs are to be ended by the node that has them."""
     rows = [row for key in asked.keys if (row := _row(store, key)) is not None]
     found = [
@@ -59,14 +83,14 @@ def stops(store: Store, asked: LookUpStops) -> list[Message]:
     return [StopsSeen(found)]
 
 
-def open_runs(store: Store, audit: Audit) -> list[Message]:
+def open_runs(store: Ledger, audit: Audit) -> list[Message]:
     """The next open entries that are overdue."""
     where = RunFilter(states=OPEN, until=audit.until, oldest_first=True)
     page = store.query(where, audit.after, audit.limit)
     return [OpenRunsSeen(audit.number, page.rows, page.after)]
 
 
-def recall(store: Store, job_id: str) -> Message:
+def recall(store: Ledger, job_id: str) -> Message:
     """Where the job ran last, by the ledger."""
     rows = store.query(RunFilter(job_ids=[job_id]), limit=HISTORY).rows
     return PlacementsRecalled(job_id, [row.executor for row in reversed(rows) if row.executor])

@@ -1,15 +1,17 @@
-"""Looking after the ledger while it is in use: old lines go, and a copy is made each day."""
+"""Maintenance of a ledger in use: old lines are removed, a copy is made each day, files for people are kept true."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
 
 from evertick.dispatch.clock import Clock
 from evertick.loop.messages import Message
+from evertick.loop.state import State
 from evertick.model.instant import DAY, Instant
-from evertick.store import Store
+from evertick.model.work import Pipeline
+from evertick.planning.schedules import compile_all, next_of
+from evertick.store import Backups, Ledger
 
 log = logging.getLogger("evertick.maintenance")
 
@@ -19,15 +21,8 @@ COMPACT_AT_ONCE = 2_000
 """Lines removed in one go: few enough that a commit behind them is not late."""
 
 
-@runtime_checkable
-class _KeepsCopies(Protocol):
-    """A store that is a file can be copied; a server has its own tools."""
-
-    def backup(self, now: Instant, keep_days: int) -> object: ...
-
-
 class Maintenance:
-    """Asked by the writer in between: each call does a little and says nothing to the loop."""
+    """Called by the writer between two writes: each call does a little and reports nothing to the loop."""
 
     def __init__(
         self,
@@ -35,20 +30,22 @@ class Maintenance:
         retention_us: int | None = RETENTION_US,
         backups_us: int = BACKUPS_US,
         own: Callable[[], Mapping[str, int]] = dict,
+        backups: Backups | None = None,
     ) -> None:
-        """`own` answers how long the lines of those jobs are kept that say so themselves; asked from any thread."""
+        """`own` returns how long the lines of jobs with their own retention are kept; called from any thread."""
         self._clock = clock
         # Whole days, one at least: a copy is made each day.
         self._backup_days = max(1, backups_us // DAY)
         self._retention_us = retention_us
         self._own = own
+        self._backups = backups
         self.has_more = False
         """Whether the last call stopped because it had done enough for once."""
 
-    def __call__(self, store: Store) -> Sequence[Message]:
+    def __call__(self, store: Ledger) -> Sequence[Message]:
         now = self._clock.now()
-        if isinstance(store, _KeepsCopies) and not self.has_more:
-            copy = store.backup(now, self._backup_days)
+        if self._backups is not None and not self.has_more:
+            copy = self._backups.backup(now, self._backup_days)
             if copy is not None:
                 log.info("store.copied to=%s", copy)
         removed = 0
@@ -60,3 +57,14 @@ class Maintenance:
                 log.info("store.compacted lines=%d", removed)
         self.has_more = removed >= COMPACT_AT_ONCE
         return ()
+
+
+def find_next_runs(state: State, now: Instant) -> dict[str, Instant]:
+    """When each pipeline of this node is due next; one that is held is not."""
+    found: dict[str, Instant] = {}
+    for job_id, job in state.jobs.items():
+        if job.hold is None and job.job.schedules and any(isinstance(step.kind, Pipeline) for step in job.job.steps):
+            at = next_of(compile_all(job.job.schedules), now)
+            if at is not None:
+                found[job_id] = at
+    return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 from evertick.errors import StoreError
+from evertick.store import RequestAnnouncements
 
 log = logging.getLogger("evertick.hearing")
 
@@ -16,16 +17,10 @@ LISTEN_SECONDS: Final = 0.5
 AWAY_SECONDS: Final = 5.0
 
 
-@runtime_checkable
-class TellsOfRequests(Protocol):
-    def wait_for_requests(self, timeout_seconds: float) -> bool:
-        """Wait until somebody submits a request; one thread may do so while others use the store."""
-
-
 class RequestListener:
     """A thread beside the loop. Nothing depends on it: the node looks once a second by itself."""
 
-    def __init__(self, store: TellsOfRequests, look: Callable[[], None]) -> None:
+    def __init__(self, store: RequestAnnouncements, look: Callable[[], None]) -> None:
         self._store = store
         self._look = look
         self._stopping = threading.Event()

@@ -14,7 +14,7 @@ from evertick.model.instant import MINUTE, SECOND, Instant
 from evertick.model.ledger import RUNS_PREFIX, STOPPED_PREFIX, Lease, runs_lease
 from evertick.model.lifecycle import LAUNCHING, RUNNING
 from evertick.model.run import LedgerRow, RunKey
-from evertick.store import Store
+from evertick.store import Ledger
 
 LEASE_US = 2 * MINUTE
 """Longer than a database takes to be started again: without it, all that runs here is ended when this is over."""
@@ -54,7 +54,7 @@ class RunsLease:
         self._epoch = 0
         self._vouched_until = 0
 
-    def renew(self, store: Store, now: Instant, vouched_until: int) -> None:
+    def renew(self, store: Ledger, now: Instant, vouched_until: int) -> None:
         """Hold on to it, when it is time to, and let the executors know; `vouched_until` is of the buckets."""
         asked_at = self.boottime_us()
         if self._asked_at is None:
@@ -71,7 +71,7 @@ class RunsLease:
         for executor in self._executors:
             executor.confirm(runs)
 
-    def leave(self, store: Store, now: Instant) -> bool:
+    def leave(self, store: Ledger, now: Instant) -> bool:
         """This process ends in order: whether something goes on here, and is to be left alone until it is back."""
         if all(executor.is_idle() for executor in self._executors):
             store.lease([self.name], self._holder, 0, now)
@@ -81,7 +81,7 @@ class RunsLease:
         self._tell(asked_at, lease_us)
         return True
 
-    def _take(self, store: Store, names: Sequence[str], lease_us: int, now: Instant) -> None:
+    def _take(self, store: Ledger, names: Sequence[str], lease_us: int, now: Instant) -> None:
         held: Sequence[Lease] = store.lease(names, self._holder, lease_us, now)
         mine = next((one for one in held if one.name == self.name and one.holder == self._holder), None)
         if mine is None:

@@ -18,7 +18,7 @@ from evertick.model.lifecycle import LAUNCHING, RUNNING
 from evertick.model.run import Change, Entry, RunKey
 from evertick.planning.planner import skip_around
 from evertick.planning.schedules import compile_all
-from evertick.store import RunFilter, Store
+from evertick.store import Ledger, RunFilter
 
 log = logging.getLogger("evertick.writer")
 
@@ -26,7 +26,7 @@ log = logging.getLogger("evertick.writer")
 class Ask(NamedTuple):
     """Use the store in its turn, and report what comes of it."""
 
-    question: Callable[[Store], Sequence[Message]]
+    question: Callable[[Ledger], Sequence[Message]]
 
 
 Write: TypeAlias = Commit | Record | Ask
@@ -47,7 +47,7 @@ class Writer:
 
     def __init__(
         self,
-        store: Store,
+        store: Ledger,
         report: Callable[[Message], None],
         confirm: Callable[[Sequence[tuple[RunKey, int]]], None] | None = None,
     ) -> None:
@@ -164,7 +164,7 @@ def answered(number: int, committed: Committed) -> BatchCommitted:
     return BatchCommitted(number, committed.refused, committed.crowded, committed.overruled, committed.outranked)
 
 
-def commit_around(store: Store, commit: Commit) -> Committed:
+def commit_around(store: Ledger, commit: Commit) -> Committed:
     """Commit a batch; a gap with lines inside it is entered around them, in the same transaction as the rest.
 
     It may take several tries when others write there at the same time; each one finds more of what they wrote.
@@ -184,7 +184,7 @@ def commit_around(store: Store, commit: Commit) -> Committed:
             batch = replace(batch, entries=entries)
 
 
-def _stretches_inside(store: Store, gap: Entry) -> list[tuple[Instant, Instant]]:
+def _stretches_inside(store: Ledger, gap: Entry) -> list[tuple[Instant, Instant]]:
     """The first and last instant of every line of the schedule inside a gap."""
     assert gap.through is not None
     where = RunFilter(

@@ -18,7 +18,7 @@ from evertick.model.params import problem_with
 from evertick.model.run import LedgerRow, RunKey
 from evertick.operations.requests import RequestMessage, message_of
 from evertick.operations.resume_point import RESUME
-from evertick.store import RunFilter, Store
+from evertick.store import Ledger, RunFilter, Store
 
 log = logging.getLogger("evertick")
 
@@ -33,7 +33,7 @@ def submit(store: Store, *requests: Request) -> None:
         store.commit(Batch(by=f"request/{requests[0].id}", requests=requests))
 
 
-def messages_of(store: Store, requests: Sequence[Request]) -> list[RequestMessage]:
+def messages_of(store: Ledger, requests: Sequence[Request]) -> list[RequestMessage]:
     """Requests as the loop is told of them; what cannot be read here, such as a newer version's, is refused."""
     messages: list[RequestMessage] = []
     answers: dict[str, str] = {}
@@ -51,7 +51,7 @@ def messages_of(store: Store, requests: Sequence[Request]) -> list[RequestMessag
     return messages
 
 
-def forwarded_reports(store: Store, buckets: Collection[int]) -> list[RequestMessage]:
+def forwarded_reports(store: Ledger, buckets: Collection[int]) -> list[RequestMessage]:
     """Every report about runs of these buckets that no owner has answered yet."""
     limit = REPORTS_AT_ONCE
     while len(found := store.claim(buckets, limit)) == limit:

@@ -7,8 +7,7 @@ from random import Random
 from typing import Protocol
 
 from evertick.dispatch.leadership import RENEWALS_PER_LEASE, Leadership
-from evertick.dispatch.load_buckets import read_gained
-from evertick.dispatch.lookup import look_up, open_runs, outcomes, recall, stops
+from evertick.dispatch.lookup import look_up, open_runs, outcomes, read_gained, recall, stops
 from evertick.dispatch.runs_lease import RunsLease
 from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.delivery import IDENTITY, Identity

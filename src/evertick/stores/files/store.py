@@ -18,7 +18,7 @@ from evertick.errors import SchedulerLockError, StoreUnavailable
 from evertick.model.instant import SECOND, Instant
 from evertick.model.lifecycle import SKIPPED, TERMINAL
 from evertick.model.run import Change, LedgerRow, RunKey
-from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot
+from evertick.store import Batch, Capabilities, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot
 from evertick.store import Tally as Counted
 from evertick.stores.disk import (
     FOLDER_MODE,
@@ -104,14 +104,6 @@ class FilesStore:
 
     # Reading, for people
 
-    @property
-    def breathe(self) -> Callable[[], None]:
-        return self._memory.breathe
-
-    @breathe.setter
-    def breathe(self, breathe: Callable[[], None]) -> None:
-        self._memory.breathe = breathe
-
     def query(self, where: RunFilter, after: RunKey | None = None, limit: int = 100) -> Page:
         return self._memory.query(where, after, limit)
 
@@ -133,17 +125,26 @@ class FilesStore:
     def counters(self) -> Mapping[str, int]:
         return self._memory.counters()
 
+    def pause_reads_with(self, pause: Callable[[], None]) -> None:
+        self._memory.pause_reads_with(pause)
+
     # Keeping house
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(next_run_files=self)
 
     def compact(self, before: Mapping[str, Instant], default_before: Instant | None, limit: int) -> int:
         removed: int = self._perform(Compaction(before, default_before, limit))
         return removed
 
-    def flush(self, now: Instant, next_runs: Mapping[str, Instant] | None = None) -> None:
-        """Bring the files for people up to date; `next_runs` says when jobs are due, which the ledger does not know."""
-        if next_runs is not None:
-            self._stale_jobs.update(dict(next_runs.items() ^ self._next_runs.items()))
-            self._next_runs = dict(next_runs)
+    def show_next_runs(self, now: Instant, next_runs: Mapping[str, Instant]) -> None:
+        self._stale_jobs.update(dict(next_runs.items() ^ self._next_runs.items()))
+        self._next_runs = dict(next_runs)
+        self.flush(now)
+
+    def flush(self, now: Instant) -> None:
+        """Bring the files for people up to date."""
         self._flushed_at = self._seen_at = now
         try:
             self._write_watermarks(now)

@@ -20,6 +20,7 @@ from evertick.model.lifecycle import ACTIVE, ENDED, OPEN, PLANNED, SKIPPED, TERM
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
 from evertick.store import (
     Batch,
+    Capabilities,
     Committed,
     DefinitionLine,
     JobRecord,
@@ -59,7 +60,7 @@ class Contents(NamedTuple):
 class MemoryStore:
     def __init__(self, contents: Contents = Contents()) -> None:  # noqa: B008  # a value, never changed
         self._lock = Lock()  # other threads may query
-        self.breathe: Callable[[], None] = lambda: None
+        self._pause: Callable[[], None] = lambda: None
         self._rows: dict[RunKey, LedgerRow] = {}
         self._places = TimeIndex()
         self._open: list[set[RunKey]] = [set() for _ in range(BUCKETS)]
@@ -238,7 +239,7 @@ class MemoryStore:
             yield from (row for row in found if matches(row, where))
             if not places:
                 return
-            self.breathe()
+            self._pause()
             after, count = places[-1], min(4 * count, HANDFUL)
 
     def schedules(self, job_ids: Collection[str] | None = None) -> Sequence[ScheduleLine]:
@@ -273,7 +274,14 @@ class MemoryStore:
         with self._lock:
             return dict(self._counters)
 
+    def pause_reads_with(self, pause: Callable[[], None]) -> None:
+        self._pause = pause
+
     # Keeping house
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
 
     def compact(self, before: Mapping[str, Instant], default_before: Instant | None, limit: int) -> int:
         bounds = [*before.values(), *([] if default_before is None else [default_before])]

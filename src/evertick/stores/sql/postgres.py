@@ -12,6 +12,7 @@ from psycopg import errors
 
 from evertick.errors import StoreUnavailable
 from evertick.model.instant import Instant
+from evertick.store import Capabilities
 from evertick.stores.sql.rows import Params
 from evertick.stores.sql.server_store import CONNECT_SECONDS, IDLE_SECONDS, MIGRATION_IDLE_SECONDS, ServerStore
 from evertick.stores.sql.statements import CHANGE_COLUMNS, ENTRY_COLUMNS, IS_OPEN, KEY_COLUMNS, POSTGRES
@@ -79,13 +80,16 @@ class PostgresStore(ServerStore):
         self._listener: psycopg.Connection | None = None
         super().__init__(sa.make_url(url), _DEFAULTS, _prepare, migrate=migrate)
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(announcements=self)
+
     def wait_for_requests(self, timeout_seconds: float) -> bool:
-        """Wait until somebody submits a request; one thread may do so while others use the store."""
         with self._naming_errors():
             try:
                 if self._listener is None:
                     self._listener = self._listen()
-                    return True  # what was submitted before we listened was told to nobody
+                    return True  # what was submitted before was not announced to us
                 return any(True for _ in self._listener.notifies(timeout=timeout_seconds, stop_after=1))
             except psycopg.Error:
                 self._stop_listening()

@@ -21,6 +21,7 @@ from sqlalchemy import event, exc, pool
 from evertick.errors import SettingsError, StoreCorrupt, StoreError, StoreUnavailable
 from evertick.model.instant import DAY, Instant
 from evertick.mounts import network_file_system
+from evertick.store import Capabilities
 from evertick.stores.sql import sqlite_backup
 from evertick.stores.sql.rows import Params
 from evertick.stores.sql.statements import SQLITE
@@ -52,6 +53,10 @@ class SqliteStore(SqlStore):
         except BaseException:
             self.close()
             raise
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(integrity_checks=self, backups=self)
 
     def check(self) -> None:
         """Raise `StoreCorrupt` unless the file is whole."""

@@ -22,7 +22,18 @@ from evertick.errors import EvertickError, Fenced, GapRefused, StoreError, Store
 from evertick.model.instant import Instant
 from evertick.model.ledger import bucket_lease
 from evertick.model.run import Change, Entry, LedgerRow, RunKey
-from evertick.store import Batch, Committed, Lease, Page, Request, RunFilter, ScheduleLine, Snapshot, Tally
+from evertick.store import (
+    Batch,
+    Capabilities,
+    Committed,
+    Lease,
+    Page,
+    Request,
+    RunFilter,
+    ScheduleLine,
+    Snapshot,
+    Tally,
+)
 from evertick.stores.sql import compact, migrations, overview, reads
 from evertick.stores.sql.changes import apply_changes
 from evertick.stores.sql.entries import Entered, enter_all, is_stretch
@@ -103,7 +114,14 @@ class SqlStore(ABC):
         with self._naming_errors(), self._reader.connect() as connection:
             return reads.counters(connection)
 
+    def pause_reads_with(self, pause: Callable[[], None]) -> None:  # noqa: B027 - it has nothing to pause
+        """The database reads outside of this interpreter."""
+
     # Keeping house
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
 
     def compact(self, before: Mapping[str, Instant], default_before: Instant | None, limit: int) -> int:
         return self._write(lambda connection: compact.compact(connection, self._sql, before, default_before, limit))
