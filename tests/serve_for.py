@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 
-READY = "Ctrl-C stops"
+READY = "Ctrl-C to stop"
 
 
 def main(seconds: float, command: list[str]) -> int:

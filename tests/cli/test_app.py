@@ -97,11 +97,11 @@ def test_the_version_is_shown():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param(["upcomng"], "unknown command 'upcomng'. Did you mean 'upcoming'?", id="a mistyped command"),
+        pytest.param(["upcomng"], "Unknown command 'upcomng'. Did you mean 'upcoming'?", id="a mistyped command"),
         pytest.param(
-            ["cron", "nxt"], "unknown command 'nxt'. Did you mean 'next'?", id="a mistyped command of a group"
+            ["cron", "nxt"], "Unknown command 'nxt'. Did you mean 'next'?", id="a mistyped command of a group"
         ),
-        pytest.param(["qqq"], f"There are: {', '.join(sorted(COMMANDS))}.", id="a command like no other"),
+        pytest.param(["qqq"], f"Choose one of: {', '.join(sorted(COMMANDS))}.", id="a command like no other"),
         pytest.param(["upcoming", "--cuont", "3"], "--count", id="a mistyped option"),
     ],
 )
@@ -135,7 +135,7 @@ def test_a_full_disk_is_one_line_on_stderr():
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (result.returncode, result.stderr) == (
         1,
-        "evertick: not all could be written: No space left on device. Next: make room.\n",
+        "evertick: cannot write the output: No space left on device. Free some space.\n",
     )
 
 
@@ -144,6 +144,4 @@ def test_an_error_is_one_line_on_stderr():
         [sys.executable, "-m", "evertick", "upcoming", "no\x1b[31mwhere"], capture_output=True, text=True, check=False
     )
     assert (result.returncode, result.stdout) == (3, "")
-    assert (
-        result.stderr == "evertick: there is no folder 'no\\x1b[31mwhere'. Write the path of a folder of job files.\n"
-    )
+    assert result.stderr == "evertick: The folder 'no\\x1b[31mwhere' does not exist. Name a folder of job files.\n"

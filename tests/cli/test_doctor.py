@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from evertick.cli import times
-from evertick.cli.health import disk, ledger, machine
-from evertick.cli.health.finding import FAIL, OK, WARN, Finding, carry_out
+from evertick.cli.doctor_checks import FAIL, OK, WARN, Finding, disk, machine, run_checks, scheduler
 from evertick.cli.target import Target
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import DAY, to_text
@@ -40,7 +39,7 @@ def test_every_check_is_carried_out_and_changes_nothing(folder):
     before = sorted(folder.rglob("*"))
     found = findings(folder)
     assert set(found) == {
-        *("version", "clock", "settings", "zones", "limits", "jobs", "disk", "permissions", "set aside", "ledger"),
+        *("version", "clock", "settings", "time zones", "limits", "jobs", "disk", "permissions", "set aside", "ledger"),
         *("scheduler", "port", "job files", "keepers"),
     }
     assert all(row["next"] for rows in found.values() for row in rows if row["level"] != OK)
@@ -73,7 +72,7 @@ def test_a_folder_that_no_scheduler_has_run_in_is_fit(tmp_path):
     (tmp_path / "a.yaml").write_text("command: x\n", encoding="utf-8")
     result = run("doctor", "--folder", tmp_path)
     assert code_of(result) == 0
-    assert "the first start of a scheduler makes it" in result.stdout
+    assert "the first start creates it" in result.stdout
     assert list(tmp_path.iterdir()) == [tmp_path / "a.yaml"]
 
 
@@ -99,7 +98,7 @@ def test_a_ledger_that_cannot_be_read_is_a_failure(folder):
 
 
 def test_an_error_of_several_lines_is_a_finding_for_each():
-    told = carry_out([("one", lambda: [(FAIL, "it is broken:\n  page 3\n", "restore it:\n  cp a b")])])
+    told = run_checks([("one", lambda: [(FAIL, "it is broken:\n  page 3\n", "restore it:\n  cp a b")])])
     assert list(told) == [
         Finding("one", FAIL, "it is broken:"),
         Finding("one", FAIL, "page 3", "restore it: cp a b"),
@@ -110,7 +109,7 @@ def test_a_check_that_breaks_is_a_failure_and_the_next_goes_on():
     def breaks():
         raise ZeroDivisionError("oops")
 
-    assert list(carry_out([("one", breaks), ("two", lambda: [(OK, "fine")])])) == [
+    assert list(run_checks([("one", breaks), ("two", lambda: [(OK, "fine")])])) == [
         Finding("one", FAIL, "ZeroDivisionError: oops"),
         Finding("two", OK, "fine"),
     ]
@@ -119,10 +118,10 @@ def test_a_check_that_breaks_is_a_failure_and_the_next_goes_on():
 @pytest.mark.parametrize(
     ("kernel", "level", "words"),
     [
-        pytest.param((True, 4_000), OK, "to 4 ms", id="kept right"),
-        pytest.param((True, 3_000_000), WARN, "off by 3.0 s", id="kept badly"),
-        pytest.param((False, 16_000_000), WARN, "nothing keeps the clock", id="not kept"),
-        pytest.param(None, WARN, "does not say", id="not known"),
+        pytest.param((True, 4_000), OK, "within 4ms", id="kept right"),
+        pytest.param((True, 3_000_000), WARN, "off by 3s", id="kept badly"),
+        pytest.param((False, 16_000_000), WARN, "not synchronized", id="not kept"),
+        pytest.param(None, WARN, "does not report", id="not known"),
     ],
 )
 def test_the_clock(monkeypatch, kernel, level, words):
@@ -138,11 +137,11 @@ def test_the_kernel_is_really_asked():
 
 def test_old_rules_of_zones_are_told(monkeypatch):
     monkeypatch.setattr(machine, "_zones_version", lambda _: "2019c")
-    assert (WARN, "the rules of the zones are of 2019c") in told(machine.check_zones("UTC", "test"))
+    assert (WARN, "the time zone data is old: version 2019c") in told(machine.check_zones("UTC", "test"))
 
 
 def test_a_folder_that_cannot_be_watched_is_told(monkeypatch, tmp_path):
-    assert (OK, "edits of job files are noticed at once (inotify)") in told(machine.check_limits(tmp_path))
+    assert (OK, "the scheduler notices edits of job files at once (inotify)") in told(machine.check_limits(tmp_path))
     monkeypatch.setattr(machine, "watch_failure", lambda _: "jobs cannot be watched: the limit is reached")
     ((level, text),) = [one for one in told(machine.check_limits(tmp_path)) if "cannot be watched" in one[1]]
     assert (level, "scans the folder" in text) == (WARN, True)
@@ -161,10 +160,10 @@ def test_what_others_may_use_is_a_failure(tmp_path):
 
 
 def test_what_was_set_aside_is_told(tmp_path):
-    assert told(disk.check_set_aside(tmp_path)) == [(OK, "no state was set aside")]
+    assert told(disk.check_set_aside(tmp_path)) == [(OK, "no unreadable state files")]
     (tmp_path / "state.json.unreadable-20260301T000000Z").touch()
     ((level, text),) = told(disk.check_set_aside(tmp_path))
-    assert (level, "was set aside" in text) == (WARN, True)
+    assert (level, "could not read its state" in text) == (WARN, True)
 
 
 @pytest.mark.parametrize(
@@ -185,22 +184,22 @@ def test_the_space_of_a_disk(tmp_path, monkeypatch, free, level):
 
 def test_locks_that_hold_and_writes_that_last(tmp_path):
     found = told(disk.check_file_system(tmp_path))
-    assert (OK, "locks hold between processes") in found
-    assert any(text.startswith("a write reached the disk") for _, text in found)
+    assert (OK, "file locks work between processes") in found
+    assert any(text.startswith("fsync took") for _, text in found)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_port_in_use_is_told_unless_it_is_ours():
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
-        assert told(ledger.check_port("127.0.0.1", port, is_running=False))[0][0] == WARN
-        assert told(ledger.check_port("127.0.0.1", port, is_running=True))[0][0] == OK
-    assert told(ledger.check_port("192.0.2.1", 8765, is_running=False))[0][0] == FAIL
+        assert told(scheduler.check_port("127.0.0.1", port, is_running=False))[0][0] == WARN
+        assert told(scheduler.check_port("127.0.0.1", port, is_running=True))[0][0] == OK
+    assert told(scheduler.check_port("192.0.2.1", 8765, is_running=False))[0][0] == FAIL
 
 
 def test_without_a_scheduler_that_is_told(folder):
-    found = told(ledger.check_scheduler(Target(folder, f"sqlite:///{folder}/.evertick/ledger.db")))
-    assert found == [(WARN, "nobody is running on this ledger")]
+    found = told(scheduler.check_scheduler(Target(folder, f"sqlite:///{folder}/.evertick/ledger.db")))
+    assert found == [(WARN, "no scheduler is running")]
 
 
 def test_a_ledger_that_a_clock_ahead_has_planned_into_the_future_is_a_failure(folder):
@@ -208,7 +207,7 @@ def test_a_ledger_that_a_clock_ahead_has_planned_into_the_future_is_a_failure(fo
     ahead = times.now() + 365 * DAY
     with closing(open_store(url)) as store:
         store.commit(Batch(by="a", floors=dict.fromkeys(range(BUCKETS), ahead)))
-    (found,) = [words for level, words in told(ledger.check_scheduler(Target(folder, url))) if level == FAIL]
+    (found,) = [words for level, words in told(scheduler.check_scheduler(Target(folder, url))) if level == FAIL]
     assert to_text(ahead) in found
 
 
@@ -221,8 +220,8 @@ def test_entries_that_are_stuck_are_a_failure(folder, monkeypatch):
         floors = dict.fromkeys(range(BUCKETS), now)
         store.commit(Batch(by="a", entries=[entry], jobs=[JobRecord("stuck", now)], floors=floors))
     monkeypatch.setattr(Target, "is_anyone_running", lambda *_: True)
-    (failure,) = [words for level, words in told(ledger.check_scheduler(Target(folder, url))) if level == FAIL]
-    assert failure.endswith(f"entries are stuck: overdue, waiting for nothing; the oldest is {key.run_id}")
+    (failure,) = [words for level, words in told(scheduler.check_scheduler(Target(folder, url))) if level == FAIL]
+    assert failure.endswith(f"stuck entries: overdue, waiting for nothing; the oldest is {key.run_id}")
 
 
 def test_what_the_quick_check_misses_is_found_by_a_full_one_or_by_the_scheduler(folder, monkeypatch):
@@ -238,4 +237,4 @@ def test_what_the_quick_check_misses_is_found_by_a_full_one_or_by_the_scheduler(
     last = findings(folder)["ledger"][-1]
     assert (last["level"], "row 3 missing" in last["finding"]) == (FAIL, True)
     status["integrity"]["state"] = "ok"
-    assert findings(folder)["ledger"][-1]["finding"] == "the scheduler has read it in full at x"
+    assert findings(folder)["ledger"][-1]["finding"] == "the scheduler's full check passed at x"

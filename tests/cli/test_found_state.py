@@ -59,9 +59,9 @@ def test_every_command_finds_it_from_the_folder(scheduler):
     assert scheduler.data("why", "hello")["outcome"] == "succeeded"
     assert scheduler.data("verify")["is_sound"]
     listed = run("list", "--folder", scheduler.folder)
-    assert "No scheduler has run here yet" not in listed.stderr
+    assert "has not run here yet" not in listed.stderr
     checks = {one["check"]: one["finding"] for one in scheduler.data("doctor")}
-    assert "at work" in checks["scheduler"]
+    assert "running" in checks["scheduler"]
     assert scheduler.data("token", "list") is not None
 
 
@@ -85,6 +85,6 @@ def test_a_state_that_may_not_be_read_is_said_to_be_there(scheduler, monkeypatch
     for command in ("history", "list"):
         asked = run(command, "--folder", scheduler.folder)
         assert code_of(asked) == 5
-        assert f"keeps its state in '{scheduler.state}'" in str(asked.exception)
+        assert f"no access to the state folder '{scheduler.state}'" in str(asked.exception)
     found = json.loads(run("doctor", "--folder", scheduler.folder, "-o", "json").stdout)
     assert ("scheduler", "fail") in [(one["check"], one["level"]) for one in found]

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from evertick.cli.tables import Column, Table, clean, fitting, plain_table
-from evertick.cli.times import local_text, wait_text
+from evertick.cli.times import duration_text, local_text
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_text
 
 WIDE = Table(
@@ -59,18 +59,19 @@ def test_a_text_is_cleaned(text, shown):
 
 
 @pytest.mark.parametrize(
-    ("wait_us", "text"),
+    ("duration_us", "text"),
     [
         pytest.param(0, "0ms", id="nothing"),
         pytest.param(250_000, "250ms", id="a quarter of a second"),
+        pytest.param(2_560_000, "2.5s", id="tenths below ten seconds"),
         pytest.param(10 * SECOND, "10s", id="seconds"),
         pytest.param(MINUTE + SECOND, "1m 1s", id="minutes and seconds"),
         pytest.param(HOUR + SECOND, "1h", id="an hour, its second left out"),
         pytest.param(2 * DAY + 3 * HOUR + MINUTE, "2d 3h", id="days and hours"),
     ],
 )
-def test_a_wait_is_told_in_its_two_largest_units(wait_us, text):
-    assert wait_text(wait_us) == text
+def test_a_duration_has_its_two_largest_units(duration_us, text):
+    assert duration_text(duration_us) == text
 
 
 def test_a_local_time_keeps_its_fraction():

@@ -169,7 +169,7 @@ def test_a_wrong_definition_and_a_wrong_argument_are_told_apart(server, desk, to
 )
 def test_what_is_no_evertick_is_said_to_be_none(server, desk, status, body, kind):
     server.answers.append((status, kind, body))
-    with pytest.raises(errors.ServerUnavailable, match="no Evertick"):
+    with pytest.raises(errors.ServerUnavailable, match="is not an Evertick server"):
         desk.nodes()
     assert len(server.asked) == 1
 
@@ -182,14 +182,14 @@ def test_a_server_that_is_away_is_unreachable():
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        pytest.param("http://evertick.example", "in the clear", id="plain text to another machine"),
-        pytest.param("ftp://evertick.example", "not the address of a server", id="another protocol"),
-        pytest.param("https://me:secret@evertick.example", "holds no password", id="a password"),
-        pytest.param("https://", "not the address of a server", id="no name"),
-        pytest.param("https://host:99999", "not the address of a server", id="no port"),
-        pytest.param("https://host:x", "not the address of a server", id="a port that is no number"),
-        pytest.param("https://[::1", "not the address of a server", id="half an address"),
-        pytest.param("https://" + "a" * 70 + ".example", "not the address of a server", id="a name that cannot be"),
+        pytest.param("http://evertick.example", "unencrypted", id="plain text to another machine"),
+        pytest.param("ftp://evertick.example", "is not a server URL", id="another protocol"),
+        pytest.param("https://me:secret@evertick.example", "must not contain a password", id="a password"),
+        pytest.param("https://", "is not a server URL", id="no name"),
+        pytest.param("https://host:99999", "is not a server URL", id="no port"),
+        pytest.param("https://host:x", "is not a server URL", id="a port that is no number"),
+        pytest.param("https://[::1", "is not a server URL", id="half an address"),
+        pytest.param("https://" + "a" * 70 + ".example", "is not a server URL", id="a name that cannot be"),
     ],
 )
 def test_an_address_that_cannot_be_used(url, words):
@@ -199,7 +199,7 @@ def test_an_address_that_cannot_be_used(url, words):
 
 @pytest.mark.parametrize("token", ["evt_a\nb", "evt a", "ä", "\x00"])
 def test_a_token_that_is_none_is_not_sent(token):
-    with pytest.raises(errors.SettingsError, match="characters that no token has"):
+    with pytest.raises(errors.SettingsError, match="contains invalid characters"):
         Http("https://evertick.example", token)
 
 
@@ -227,15 +227,19 @@ def test_a_token_comes_from_a_file_that_only_its_owner_reads(tmp_path, monkeypat
     file.chmod(0o644)
     with pytest.raises(errors.SettingsError, match="chmod 600"):
         find_token(file)
-    with pytest.raises(errors.SettingsError, match="cannot be read"):
+    with pytest.raises(errors.SettingsError, match="Cannot read"):
         find_token(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param(["--server", "http://127.0.0.1:1", "--folder", "."], "Leave --store", id="a server and a folder"),
-        pytest.param(["--token-file", "x"], "goes with --server", id="a token for nobody"),
+        pytest.param(
+            ["--server", "http://127.0.0.1:1", "--folder", "."],
+            "cannot be combined with --store",
+            id="a server and a folder",
+        ),
+        pytest.param(["--token-file", "x"], "needs --server", id="a token for nobody"),
     ],
 )
 def test_options_that_do_not_go_together(arguments, words):

@@ -51,7 +51,7 @@ class Serve:
         return self.file.read_text()
 
     def __enter__(self) -> Serve:
-        wait_for(lambda: "Ctrl-C stops" in self.said or self.process.poll() is not None, "it did not start")
+        wait_for(lambda: "Ctrl-C to stop" in self.said or self.process.poll() is not None, "it did not start")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -207,7 +207,7 @@ class TestAnEmptyFolder:
             while b"Write a first one" not in said:
                 said += os.read(ours, 4096)
             os.write(ours, f"{answer}\n".encode())
-            while b"Ctrl-C stops" not in said:
+            while b"Ctrl-C to stop" not in said:
                 said += os.read(ours, 4096)
             assert (b"1 job from" in said) is is_written
             assert (folder / "hello.yaml").exists() is is_written

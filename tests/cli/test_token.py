@@ -18,7 +18,7 @@ def test_a_token_is_shown_once_listed_and_revoked(folder):
     listed = run("token", "list", "--folder", folder)
     assert "grafana" in listed.stdout
     assert made["token"] not in run("token", "list", "--folder", folder, "-o", "json").stdout
-    assert run("token", "revoke", "grafana", "--folder", folder).stdout == "grafana is revoked\n"
+    assert run("token", "revoke", "grafana", "--folder", folder).stdout == "Revoked grafana.\n"
     assert tokens.check(made["token"]) is None
 
 

@@ -79,7 +79,7 @@ def test_of_one_job_the_schedule_is_told_in_english(folder):
 def test_without_a_terminal_the_tables_are_aligned_text(folder):
     result = run(folder, *NEW_YEAR, "--count", "1")
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["IN", "JOB", "WHAT", "LOCAL", "TIME", "ZONE", "UTC"]
+    assert lines[0].split() == ["IN", "JOB", "ACTION", "LOCAL", "TIME", "ZONE", "UTC"]
     assert lines[1].split() == [
         *("20m", "often", "start", "Fri", "2027-01-01", "00:20:00", "UTC", "+00:00", "2027-01-01T00:20:00Z")
     ]
@@ -93,7 +93,7 @@ def test_a_bad_file_is_told_on_stderr_and_ends_with_2_and_the_others_are_shown(f
     assert result.exit_code == 2
     assert len(fires(result)) == 12
     assert "bad.yaml:1:11" in result.stderr
-    assert "1 of 6 files left out" in result.stderr
+    assert "Ignored 1 of 6 job files" in result.stderr
 
 
 def test_an_empty_folder_says_what_to_do_next(tmp_path):
@@ -107,7 +107,7 @@ def test_an_empty_folder_says_what_to_do_next(tmp_path):
 def test_a_folder_where_nothing_is_due_says_so(tmp_path):
     (tmp_path / "manual.yaml").write_text("command: x\n", encoding="utf-8")
     result = run(tmp_path)
-    assert (result.stdout, "Nothing is due" in result.stderr) == ("", True)
+    assert (result.stdout, "No enabled job is due" in result.stderr) == ("", True)
 
 
 def test_a_folder_that_is_not_there_is_not_found(tmp_path):

@@ -75,7 +75,7 @@ def test_the_findings_as_json(tmp_path):
 def test_an_empty_folder_says_what_to_do(tmp_path):
     result = run(tmp_path)
     assert result.exit_code == 0
-    assert "No job files here" in result.stderr
+    assert "Found no job files" in result.stderr
 
 
 def test_a_path_that_is_not_there_is_not_found(tmp_path):

@@ -100,7 +100,7 @@ def test_a_sound_ledger_is_told_in_counts_and_ends_with_0(url):
     result = run("--store", url)
     assert (result.exit_code, result.stderr) == (
         0,
-        "Sound: every occurrence up to the watermarks is in the ledger, once.\n",
+        "The ledger is consistent: it holds every occurrence up to the watermarks exactly once.\n",
     )
     assert counts(result.stdout) == {
         "occurrences": "5",
@@ -109,9 +109,9 @@ def test_a_sound_ledger_is_told_in_counts_and_ends_with_0(url):
         "skipped: overlap": "1",
         "gaps": "1",
         "lost": "0",
-        "decided twice": "0",
-        "gaps that count wrong": "0",
-        "lines of no schedule": "0",
+        "duplicated": "0",
+        "gaps with a wrong count": "0",
+        "not in any schedule": "0",
         "stuck": "0",
     }
 
@@ -132,7 +132,7 @@ def test_a_line_deleted_behind_its_back_is_missed(sqlite_url):
     result = run("--store", sqlite_url)
     assert result.exit_code == 1
     assert "lost: report: 2 from 2026-03-02T09:02:00Z to 2026-03-02T09:03:00Z are not there" in result.stdout
-    assert result.stderr.startswith("Not sound:")
+    assert result.stderr.startswith("The ledger is inconsistent")
 
 
 def test_a_line_inside_a_gap_is_a_second_decision(sqlite_url):
@@ -159,7 +159,7 @@ def test_many_findings_are_shortened_for_people_and_whole_for_programs(sqlite_ur
     write(sqlite_url, *(entry(minute) for minute in range(2, 61, 2)), watermark=60)
     result = run("--store", sqlite_url)
     assert result.stdout.count("lost: report:") == 20
-    assert "... and 10 more; -o json lists all of them." in result.stderr
+    assert "... and 10 more. Use -o json to list all." in result.stderr
     assert len(json.loads(run("--store", sqlite_url, "-o", "json").stdout)["findings"]) == 30
 
 
@@ -202,8 +202,8 @@ def test_a_scheduler_that_writes_between_two_reads_is_no_finding(sqlite_url, mon
 @pytest.mark.parametrize(
     ("url", "code", "words"),
     [
-        pytest.param("sqlite:///{tmp}/nothing.db", 5, "there is no ledger at", id="a file that is not there"),
-        pytest.param("files://{tmp}/nothing", 5, "there is no ledger at", id="a folder that is not there"),
+        pytest.param("sqlite:///{tmp}/nothing.db", 5, "does not exist", id="a file that is not there"),
+        pytest.param("files://{tmp}/nothing", 5, "does not exist", id="a folder that is not there"),
         pytest.param("postgresql://nobody@127.0.0.1:1/x", 5, "did not answer", id="a server that is away"),
         pytest.param("oracle://db", 2, "no known scheme", id="a store that does not exist"),
     ],
@@ -242,4 +242,4 @@ def test_an_entry_that_is_overdue_beside_a_scheduler_at_work_is_stuck(url):
     data = json.loads(result.stdout)
     assert (result.exit_code, data["is_sound"], data["stuck"]) == (1, False, 1)
     assert [finding["kind"] for finding in data["findings"]] == ["stuck"]
-    assert "The scheduler takes them up again by itself" in result.stderr
+    assert "The scheduler retries them" in result.stderr

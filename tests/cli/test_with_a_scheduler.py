@@ -77,7 +77,7 @@ def test_ctrl_c_ends_the_waiting_with_130_and_not_the_run(scheduler):
         run_id = waiting.stderr.readline().removeprefix("Waiting for ").strip()
         waiting.send_signal(signal.SIGINT)
         said = waiting.stderr.read()
-        assert (waiting.wait(PATIENCE), "The run goes on" in said) == (130, True)
+        assert (waiting.wait(PATIENCE), "The run continues" in said) == (130, True)
     assert scheduler.data("cancel", run_id)["answer"]["runs"] == [run_id]
     assert scheduler.data("why", run_id)["outcome"] == "cancelled"
 
@@ -100,7 +100,7 @@ def test_ctrl_c_ends_a_run_in_the_foreground(scheduler):
         assert running.stdout.readline() == "ready\n"
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=PATIENCE)
-    assert (running.returncode, "asked to end" in said) == (130, True)
+    assert (running.returncode, "Cancelling the run" in said) == (130, True)
     assert scheduler.data("history", "ready")["items"][0]["state"] == "cancelled"
 
 

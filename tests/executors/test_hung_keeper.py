@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from evertick.cli.health.finding import FAIL, OK
-from evertick.cli.health.machine import check_keepers
+from evertick.cli.doctor_checks import FAIL, OK
+from evertick.cli.doctor_checks.machine import check_keepers
 from evertick.errors import SettingsError
 from evertick.executors import keeper_client, keeper_process, protocol
 from evertick.executors.keeper.procfs import boottime_us, is_alive

@@ -310,7 +310,7 @@ def test_the_hub_is_told_nothing_of_the_environment(tmp_path):
     os.environ["EVERTICK_TEST_SECRET"] = "pssst"
     try:
         yard.start()
-        wait_for(lambda: "Ctrl-C stops" in (tmp_path / "scheduler.log").read_text(), "it to be another program")
+        wait_for(lambda: "Ctrl-C to stop" in (tmp_path / "scheduler.log").read_text(), "it to be another program")
         child = yard.scheduler.child()
         assert "EVERTICK_TEST_SECRET" not in psutil.Process(child).environ()
         assert "EVERTICK_TEST_SECRET" in psutil.Process(yard.scheduler.pid).environ()

@@ -13,7 +13,7 @@ from itertools import count
 
 import pytest
 
-from evertick.cli.health.fleet import check_fleet
+from evertick.cli.doctor_checks.scheduler import check_fleet
 from evertick.dispatch.notify.member_watch import is_missing_member
 from evertick.errors import SettingsError
 from evertick.executors.fleet.executor import FleetExecutor

@@ -1,4 +1,4 @@
-"""Which commands there are, and how the command line ends: its exit codes."""
+"""The command line's entry point: its commands, and how an error becomes an exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evertick.cli.exits import FAILED, INTERRUPTED, exit_code
 from evertick.cli.lazy import LazyGroup
 from evertick.errors import EvertickError
 
-# name -> where the command is. It is imported when it is used, so that `--help` stays fast.
+# Name -> where the command is defined. It is imported only when used, so that `--help` stays fast.
 COMMANDS: Final[dict[str, str]] = {
     "backfill": "evertick.cli.commands.backfill:backfill",
     "cancel": "evertick.cli.commands.cancel:cancel",
@@ -49,49 +49,49 @@ COMMANDS: Final[dict[str, str]] = {
     "verify": "evertick.cli.commands.verify:verify",
     "why": "evertick.cli.commands.why:why",
 }
-# name -> its line in `evertick --help`; without one the command is imported to ask it.
+# Name -> its line in `evertick --help`, so that the help imports no command.
 SUMMARIES: Final[dict[str, str]] = {
-    "backfill": "Run past occurrences of a job, from a time up to another.",
-    "cancel": "Cancel a run, or every run of a job that has not ended.",
-    "catchup": "Run what was missed, as the job's policy or --keep says.",
-    "completion": "Complete commands, options and jobs in bash, zsh and fish.",
-    "cron": "Read a cron expression: its next fires, and what it means.",
-    "doctor": "Check clock, zones, disk, ledger, keepers, limits and ports.",
-    "db": "Look after the ledger's database: migrate, check, back up.",
-    "explain": "Show the rules a job runs under, and where each was written.",
-    "fleet": "Run jobs on other machines, and look after those.",
-    "history": "Show what ran and what was skipped, newest first.",
-    "import": "Make job files of a crontab, of Dagu's or of XXL-JOB's jobs.",
-    "init": "Write a first job, with comments, into a folder.",
-    "list": "List the jobs and how they stand.",
-    "logs": "Show what the steps of a run have printed.",
-    "nodes": "Show the nodes of a shared ledger, and forget one that does not come back.",
-    "notify": "Try out whom the settings name as receivers of messages.",
-    "pause": "Stop planning a job until it is resumed.",
-    "plan": "Show what would fire until a time, over all jobs.",
-    "resume": "Plan a paused job again.",
-    "retry": "Run again what a run was for.",
+    "backfill": "Run past occurrences of a job in a time range.",
+    "cancel": "Cancel a run, or all unfinished runs of a job.",
+    "catchup": "Run the occurrences that a job missed.",
+    "completion": "Print the completion script for bash, zsh or fish.",
+    "cron": "Explain a cron expression and show its next times.",
+    "doctor": "Check the machine, the settings, the ledger and the scheduler.",
+    "db": "Migrate, check and back up the ledger's database.",
+    "explain": "Show a job's effective policy and where each value is set.",
+    "fleet": "Run jobs on other machines.",
+    "history": "Show past runs and skipped occurrences, newest first.",
+    "import": "Convert a crontab, Dagu or XXL-JOB jobs to job files.",
+    "init": "Create a first job file.",
+    "list": "List jobs with their status and next run.",
+    "logs": "Show the output of a run.",
+    "nodes": "List the nodes that share a ledger, or forget a dead one.",
+    "notify": "Send a test notification.",
+    "pause": "Pause a job.",
+    "plan": "Show what will run until a given time.",
+    "resume": "Resume a paused job.",
+    "retry": "Re-run a past run.",
     "run": "Run a job once, in the foreground.",
-    "scheduler": "Start the scheduler, and look after its schedules.",
+    "scheduler": "Start the scheduler and manage its jobs.",
     "schema": "Print the JSON Schema of job files, for editors.",
-    "serve": "Schedule and run the jobs of a folder until it is stopped.",
-    "settings": "Show the settings that hold, and where each comes from.",
-    "status": "Show how a job stands: what runs, what waits, what was.",
-    "token": "Say who may use the API: make, list and revoke tokens.",
-    "top": "Show live what runs, waits, is next and went wrong.",
+    "serve": "Start the scheduler on a folder of job files.",
+    "settings": "Show the effective settings and where each is set.",
+    "status": "Show the status of a job, or of the whole scheduler.",
+    "token": "Create, list and revoke API tokens.",
+    "top": "Watch running, waiting, upcoming and failed runs.",
     "trigger": "Run a job now.",
-    "upcoming": "Show what runs next, over all jobs of a folder.",
+    "upcoming": "Show the next runs of all jobs.",
     "validate": "Check job files and report every error with its line.",
-    "verify": "Prove that no occurrence was lost, none decided twice, and none is stuck.",
-    "why": "Say what became of an occurrence of a job, and why.",
+    "verify": "Check that no occurrence is lost, duplicated or stuck.",
+    "why": "Explain why an occurrence ran, was skipped or is waiting.",
 }
-# heading -> the commands below it in `evertick --help`, in the order in which people meet them.
+# Heading -> the commands below it in `evertick --help`, in the order in which people meet them.
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "Begin": ("init", "validate", "run", "serve", "import", "schema", "completion"),
-    "See": ("list", "status", "history", "logs", "why", "top"),
-    "Act": ("trigger", "retry", "cancel", "pause", "resume", "backfill", "catchup"),
-    "Foresee": ("upcoming", "plan", "explain", "cron"),
-    "Look after": ("doctor", "verify", "settings", "token", "notify", "nodes", "fleet", "db", "scheduler"),
+    "Get started": ("init", "validate", "run", "serve", "import", "schema", "completion"),
+    "Inspect": ("list", "status", "history", "logs", "why", "top"),
+    "Operate": ("trigger", "retry", "cancel", "pause", "resume", "backfill", "catchup"),
+    "Preview": ("upcoming", "plan", "explain", "cron"),
+    "Administer": ("doctor", "verify", "settings", "token", "notify", "nodes", "fleet", "db", "scheduler"),
 }
 
 
@@ -124,13 +124,13 @@ def evertick() -> None:
 
 
 def run() -> None:
-    """Run the command line; what Evertick raises on purpose becomes one line on stderr and an exit code."""
+    """Run the command line; an `EvertickError` becomes a line on stderr and an exit code."""
     try:
         sys.exit(evertick.main(prog_name="evertick", standalone_mode=False))
     except EvertickError as error:
         from evertick.cli.output import clean
 
-        # Settings tell all that is wrong with them, a line for each.
+        # Settings report every error at once, one per line.
         for line in str(error).split("\n"):
             click.echo(f"evertick: {clean(line)}", err=True)
         sys.exit(exit_code(error))
@@ -141,12 +141,12 @@ def run() -> None:
         click.echo("Interrupted.", err=True)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # Whoever reads has enough, as `head` has; flushing on the way out must not complain of it.
+        # The reader, such as `head`, has closed the pipe; the flush at exit must not fail on it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        click.echo(f"evertick: not all could be written: {os.strerror(error.errno)}. Next: make room.", err=True)
+        click.echo(f"evertick: cannot write the output: {os.strerror(error.errno)}. Free some space.", err=True)
         sys.exit(FAILED)

@@ -1,4 +1,4 @@
-"""What a shell may complete: the names of jobs, fast, and the words that options take."""
+"""Shell completion of job names and option values."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ FILES_MAX = 20_000
 
 
 def complete_jobs(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The jobs of the folder that the command line names so far, or of the server beside it."""
+    """The jobs of the folder that the command line names so far."""
     try:
         names = _names(ctx.params.get("folder"))
-    except Exception:  # whoever presses a key wants names, and no story
+    except Exception:  # an error message would corrupt the prompt
         return []
     return [CompletionItem(name) for name in names if name.startswith(incomplete)][:NAMES_MAX]
 
@@ -30,7 +30,7 @@ def complete_jobs_and_files(ctx: click.Context, param: click.Parameter, incomple
 
 
 def words(known: Callable[[], Iterable[Any]]) -> Callable[..., list[CompletionItem]]:
-    """Completes one of some words, which are looked up only when they are needed."""
+    """Completes one of the given words, which are looked up only on completion."""
 
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(str(word)) for word in known() if str(word).startswith(incomplete)]
@@ -39,7 +39,7 @@ def words(known: Callable[[], Iterable[Any]]) -> Callable[..., list[CompletionIt
 
 
 def _names(folder: Path | str | None) -> list[str]:
-    """From what was read before, while no file has changed; job files take longer than a key press may."""
+    """From a cache while no file has changed: parsing the job files takes longer than a key press may."""
     here = Path(folder or ".").absolute()
     seal, cache = _seal(here), _cache(here)
     try:
@@ -58,12 +58,12 @@ def _names(folder: Path | str | None) -> list[str]:
         draft.write_text(json.dumps({"seal": seal, "names": names}), encoding="utf-8")
         draft.replace(cache)
     except OSError:
-        pass  # slower next time, and that is all
+        pass  # the next completion is slower, nothing else
     return names
 
 
 def _seal(folder: Path) -> str:
-    """Changes when a job file may have. It looks at more files than there are jobs, and imports nothing for it."""
+    """A digest that changes when a job file may have changed; it imports nothing."""
     told = hashlib.sha256()
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

@@ -1,4 +1,4 @@
-"""How a server is talked to: TLS that is checked, a token that goes nowhere else, errors with a name."""
+"""HTTP to a server: verified TLS, a token that is sent nowhere else, problems raised as our exceptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIMEOUT_SECONDS: Final = 30.0
 ANSWER_MAX: Final = 256 * 1024 * 1024
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,500}")
 
-# Whatever else a server may answer, it is the server's trouble.
+# Every other status is the server's fault.
 _ERRORS: Final[Mapping[int, type[EvertickError]]] = {
     400: InvalidArgument,
     404: NotFound,
@@ -46,7 +46,7 @@ class _Answer(NamedTuple):
 
 
 class Http:
-    """Asks a server; what it refuses is raised as the error that a ledger on this machine would have raised."""
+    """Sends requests to a server; a refusal raises the exception that a local ledger would have raised."""
 
     def __init__(self, url: str, token: str | None) -> None:
         try:
@@ -55,15 +55,14 @@ class Http:
         except ValueError:
             host, port = "", None
         if not host or parts.scheme not in ("http", "https"):
-            raise SettingsError(f"'{url}' is not the address of a server. Write for example https://evertick.example.")
+            raise SettingsError(f"'{url}' is not a server URL. Write for example https://evertick.example.")
         if token and not _TOKEN.fullmatch(token):
-            raise SettingsError("the token has characters that no token has. Copy it anew, as it was shown.")
+            raise SettingsError("The token contains invalid characters. Copy it again, exactly as it was shown.")
         if parts.username or parts.password:
-            raise SettingsError("the address of a server holds no password. Put the token into EVERTICK_TOKEN.")
+            raise SettingsError("A server URL must not contain a password. Put the token into EVERTICK_TOKEN.")
         if parts.scheme == "http" and token and not is_loopback(host):
             raise SettingsError(
-                f"the token would go to {host} in the clear. Write https://, or reach it through a tunnel: "
-                "http://127.0.0.1:PORT"
+                f"The token would travel to {host} unencrypted. Use https://, or a tunnel to http://127.0.0.1:PORT."
             )
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._base = parts.path.rstrip("/") + PREFIX
@@ -74,15 +73,15 @@ class Http:
         return self._read(self._ask("GET", path, query, None, "", wait))
 
     def get_bytes(self, path: str, query: Mapping[str, Any], begin: int, most: int) -> bytes:
-        """A part of what is no document but a file; nothing where it has no more."""
+        """A byte range of a file; empty at its end."""
         answer = self._ask("GET", path, query, None, "", 0.0, {"range": f"bytes={begin}-{begin + most - 1}"})
         if answer.status == 416:
             return b""
         if answer.kind == "text/plain" and answer.status in (200, 206):
-            # Whoever knows no parts answers with all of it.
+            # A proxy that does not know ranges sends the whole file.
             return answer.body if answer.status == 206 else answer.body[begin : begin + most]
         self._read(answer._replace(kind="" if answer.status == 200 else answer.kind))
-        raise AssertionError("what is neither a file nor a refusal is no answer of an Evertick")
+        raise AssertionError("a response is a file or a problem")
 
     def post(
         self, path: str, body: Mapping[str, Any] | None, key: str, query: Mapping[str, Any], *, wait: float = 0.0
@@ -118,23 +117,23 @@ class Http:
         content = None if body is None else json.dumps(body).encode()
         if content is not None:
             headers["content-type"] = "application/json"
-        # A connection that was kept may have been closed meanwhile. Asking twice is safe: what changes has a key.
+        # The server may have closed an idle connection. A retry is safe: every change carries an idempotency key.
         for is_last in (False, True):
             try:
                 return self._once(method, target, content, headers, wait)
             except ssl.SSLCertVerificationError as error:
                 raise ServerUnavailable(
-                    f"the certificate of {self.url} is not trusted: {error.verify_message}. "
-                    "Next: SSL_CERT_FILE names the authorities to trust."
+                    f"The certificate of {self.url} is not trusted: {error.verify_message}. "
+                    "Set SSL_CERT_FILE to the file of the authority that signed it."
                 ) from error
             except (OSError, http.client.HTTPException) as error:
                 self._connection.close()
                 if is_last:
                     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
                     raise ServerUnavailable(
-                        f"the server {self.url} does not answer: {reason}. Next: look whether it runs there."
+                        f"The server {self.url} does not answer: {reason}. Check the URL and whether it is running."
                     ) from error
-        raise AssertionError("the last try answers or raises")
+        raise AssertionError("the last try returns or raises")
 
     def _once(self, method: str, target: str, content: bytes | None, headers: dict[str, str], wait: float) -> _Answer:
         self._connection.timeout = TIMEOUT_SECONDS + wait
@@ -145,7 +144,7 @@ class Http:
         text = response.read(ANSWER_MAX)
         if not response.isclosed():
             self._connection.close()
-            raise ServerUnavailable(f"the server {self.url} answers without an end. Next: ask for less at once.")
+            raise ServerUnavailable(f"The response of {self.url} is too large. Request fewer items.")
         return _Answer(response.status, response.headers.get_content_type(), text)
 
 
@@ -167,19 +166,19 @@ def _answer(url: str, status: int, kind: str, text: bytes) -> Any:
         return data
     detail = str(data.get("detail", "")) if isinstance(data, dict) else ""
     if status in (401, 403):
-        raise AccessDenied(detail or f"the server {url} does not let you in.", is_known=status == 403)
-    # Only an Evertick knows whether there is such a job; anything else is at the wrong address.
+        raise AccessDenied(detail or f"The server {url} denies access.", is_known=status == 403)
+    # A 404 without our problem document comes from another server: the URL is wrong, not the job.
     if isinstance(data, dict) and status in _ERRORS:
-        raise _error_of(status, detail or f"the server {url} answers {status}.", data)
+        raise _error_of(status, detail or f"The server {url} answers with status {status}.", data)
     if 300 <= status < 400 or not is_json:
-        raise ServerUnavailable(f"what answers at {url} is no Evertick (status {status}). Next: check the address.")
-    raise ServerUnavailable(f"the server {url} is in trouble: {detail or status}")
+        raise ServerUnavailable(f"{url} is not an Evertick server (status {status}). Check the URL.")
+    raise ServerUnavailable(f"The server {url} failed: {detail or f'status {status}'}")
 
 
 def _error_of(status: int, reason: str, data: Mapping[str, Any]) -> EvertickError:
     kind = _ERRORS[status]
     if kind is not InvalidArgument:
         return kind(reason)
-    # Only what is wrong with the definition of a job has a file.
+    # Only an error in a job's definition has a file.
     found: type[DefinitionError | InvalidArgument] = DefinitionError if "file" in data else InvalidArgument
     return found(reason, field=data.get("field"))

@@ -1,4 +1,4 @@
-"""What the exit code of a command means, and which error ends with which."""
+"""The exit codes, and the error that each stands for."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ OK, FAILED, USAGE, NOT_FOUND, AUTH, UNREACHABLE, CONFLICT = range(7)
 TIMEOUT, INTERRUPTED = 124, 130
 
 MEANINGS: Final[dict[int, tuple[str, str]]] = {
-    OK: ("ok", "It was done."),
-    FAILED: ("job failed", "The job failed, a check found something wrong, or it failed in a way not listed here."),
-    USAGE: ("usage or validation", "The command, a definition, a parameter or a setting is wrong."),
-    NOT_FOUND: ("not found", "There is no such file, folder, job, run or request; the nearest names are told."),
-    AUTH: ("auth", "The server does not know the token, or the token's role may not do that."),
-    UNREACHABLE: ("unreachable", "The ledger, the server or the fleet cannot be reached, or cannot be read."),
-    CONFLICT: ("conflict or locked", "It cannot be done in the present state, or another process holds the folder."),
-    TIMEOUT: ("timeout", "What was waited for has not ended in time; it goes on."),
-    INTERRUPTED: ("interrupted", "Ctrl-C; what was waited for goes on, except where a command says otherwise."),
+    OK: ("ok", "The command succeeded."),
+    FAILED: ("failed", "The job failed, a check found a problem, or an error not listed here occurred."),
+    USAGE: ("usage or validation", "The command line, a job file, a parameter or a setting is invalid."),
+    NOT_FOUND: ("not found", "The file, folder, job, run or request does not exist. The message suggests close names."),
+    AUTH: ("auth", "The server rejects the token, or the token's role does not permit the action."),
+    UNREACHABLE: ("unreachable", "The ledger, the server or the fleet cannot be reached or read."),
+    CONFLICT: ("conflict or locked", "The current state forbids the action, or another process holds the lock."),
+    TIMEOUT: ("timeout", "The wait timed out. The run or request continues, unless the command says otherwise."),
+    INTERRUPTED: ("interrupted", "Ctrl-C. The run or request continues, unless the command says otherwise."),
 }
-"""Code -> its name in a word or two, and what it says."""
+"""Code -> a short name, and what it means."""
 
-# The first kind that fits decides.
+# The first match decides.
 EXIT_CODES: Final = (
     (DefinitionError, USAGE),
     (InvalidArgument, USAGE),

@@ -1,4 +1,4 @@
-"""How a command is found: by name, imported only when it is used, and the nearest one named when there is none."""
+"""Command groups that import a command only when it is used and suggest the nearest name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by `module:attribute` and a line of help, and imports none to list them."""
+    """A group that maps names to `module:attribute`, so that listing its commands imports none of them."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LazyGroup(click.Group):
         known = self.list_commands(ctx)
         placed = {name for names in (self._sections or {}).values() for name in names}
         others = [name for name in known if name not in placed]
-        # One width for all of them, so that the summaries stand below each other.
+        # One width for all sections, so that the summaries align.
         width = max(map(len, known), default=0)
         for heading, names in {**(self._sections or {}), "Commands": others}.items():
             rows = [(name.ljust(width), self._summary(ctx, name)) for name in names if name in known]
@@ -53,7 +53,7 @@ class LazyGroup(click.Group):
                     formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        # As the group would, without importing every command to ask for its summary.
+        # What click does, without importing every command for its summary.
         from click.shell_completion import CompletionItem
 
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
@@ -78,7 +78,7 @@ class LazyGroup(click.Group):
 
 
 class SuggestingGroup(click.Group):
-    """A plain group that names the nearest command too."""
+    """A group of imported commands that suggests the nearest name."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -90,9 +90,9 @@ class SuggestingGroup(click.Group):
 
 
 def unknown(what: str, name: str, known: list[str]) -> str:
-    """An error that names the nearest of the known names."""
+    """The message for an unknown name: it suggests the nearest one, else lists the choices."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(known)}."
-    return f"unknown {what} '{name}'. {hint}"
+    hint = f"Did you mean '{near[0]}'?" if near else f"Choose one of: {', '.join(known)}."
+    return f"Unknown {what} '{name}'. {hint}"

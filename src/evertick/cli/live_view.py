@@ -13,13 +13,14 @@ import click
 
 from evertick.cli.output import note
 from evertick.cli.tables import STATE_STYLES, clean, is_terminal
+from evertick.cli.times import duration_text
 
-# Colours may pass; whatever else a terminal would obey is shown instead.
+# Colours pass; every other control sequence is escaped.
 _UNSAFE = re.compile(rb"\x1b(?!\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\xc2[\x80-\x9f]")
 MARKS = {"succeeded": "✓", "failed": "✗", "timed_out": "✗", "lost": "✗", "cancelled": "✗", "skipped": "–"}
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 LIVE_STEPS_MAX = 12
-"""Lines that the steps may take of a terminal while output comes."""
+"""Lines of the terminal for the steps while output scrolls."""
 
 
 class Step(NamedTuple):
@@ -32,15 +33,15 @@ class Step(NamedTuple):
 
 class Display(Protocol):
     def write(self, step: str, attempt: int, data: bytes) -> None:
-        """More of what a step has printed."""
+        """Show new output of a step."""
         ...
 
     def tell(self, words: str) -> None:
-        """Something about the run that none of its steps has printed."""
+        """Show a message about the run."""
         ...
 
     def show(self, steps: Iterable[Step]) -> None:
-        """How the steps stand now."""
+        """Show the current state of the steps."""
         ...
 
     def close(self, steps: Iterable[Step]) -> None: ...
@@ -51,7 +52,7 @@ def safe_bytes(data: bytes) -> bytes:
 
 
 def write_bytes(data: bytes, *, to_stderr: bool = False) -> None:
-    """What a step has printed, as it is; a terminal is not given what it would obey."""
+    """Write the output of a step unchanged; for a terminal, escape control sequences."""
     stream = sys.stderr if to_stderr else sys.stdout
     stream.flush()
     stream.buffer.write(safe_bytes(data) if is_terminal(stream) else data)
@@ -59,14 +60,14 @@ def write_bytes(data: bytes, *, to_stderr: bool = False) -> None:
 
 
 def open_display(title: str, steps: int, *, output_on_stderr: bool) -> Display:
-    """A live one where somebody watches, else plain lines."""
+    """A live display on a terminal, else plain lines."""
     if not is_terminal(sys.stderr):
         return PlainDisplay(output_on_stderr=output_on_stderr, has_headings=steps > 1)
     return LiveDisplay(title, steps, is_output_beside=output_on_stderr or is_terminal())
 
 
 class PlainDisplay:
-    """The output as it is; a heading for each step, and how it ended, on stderr."""
+    """The output unchanged; a heading and the result of each step on stderr."""
 
     def __init__(self, *, output_on_stderr: bool, has_headings: bool, tells_ends: bool = True) -> None:
         self._has_headings = has_headings
@@ -75,7 +76,7 @@ class PlainDisplay:
         self._last: tuple[str, int] | None = None
         self._told: dict[str, str] = {}
         self._is_inside_line = False
-        """Whether what was written last did not end its line."""
+        """Whether the last output did not end its line."""
 
     def write(self, step: str, attempt: int, data: bytes) -> None:
         if (step, attempt) != self._last and (self._has_headings or attempt > 1):
@@ -85,7 +86,7 @@ class PlainDisplay:
         self._is_inside_line = not data.endswith(b"\n")
 
     def tell(self, words: str) -> None:
-        # On stderr, where the words are: what is on stdout stays byte for byte what was printed.
+        # The line break goes to stderr too: stdout stays byte for byte what the job printed.
         if self._is_inside_line:
             click.echo(err=True)
         self._is_inside_line = False
@@ -103,7 +104,7 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """Output scrolls by, the steps stand below it with what each is doing."""
+    """Output scrolls; the steps and their states stay below it."""
 
     def __init__(self, title: str, steps: int, *, is_output_beside: bool) -> None:
         from rich.console import Console
@@ -150,7 +151,7 @@ class LiveDisplay:
     def _print(self, step: str, line: str) -> None:
         from rich.text import Text
 
-        # A program that draws over its line is shown as it left it.
+        # Of a progress bar that redraws its line, show the last state.
         last = line.removesuffix("\r").rpartition("\r")[2]
         text = Text.from_ansi(safe_bytes(last.encode("utf-8", "replace")).decode("utf-8", "replace"))
         prefix = (f"{clean(step)} │ " if self._has_prefix else "", "dim")
@@ -173,16 +174,17 @@ class LiveDisplay:
             grid.add_row(
                 Text(mark, style=style),
                 Text(clean(step.name), style="bold" if is_running else ""),
-                Text("" if taken is None else f"{taken:.1f}s", style="dim"),
+                Text("" if taken is None else duration_text(round(taken * 1_000_000)), style="dim"),
                 Text(clean(f"{told}{_why(step)}"), style=style, overflow="ellipsis", no_wrap=True),
             )
         if not is_over:
-            grid.add_row(Text(""), Text(f"{clean(self._title)}  {time.monotonic() - self._began:.0f}s", style="dim"))
+            taken_us = round((time.monotonic() - self._began) * 1_000_000)
+            grid.add_row(Text(""), Text(f"{clean(self._title)}  {duration_text(taken_us)}", style="dim"))
         return grid
 
 
 def _most_telling(steps: list[Step], room: int) -> list[Step]:
-    """Those that fit: what runs and what went wrong before what waits, what waits before what is done."""
+    """The steps that fit: running and failed ones before planned ones, planned ones before finished ones."""
     if len(steps) <= room:
         return steps
     ranks = {"running": 0, "failed": 1, "timed_out": 1, "lost": 1, "planned": 2}
@@ -191,7 +193,7 @@ def _most_telling(steps: list[Step], room: int) -> list[Step]:
 
 
 def _took(step: Step) -> str:
-    return "" if step.seconds is None else f" in {step.seconds:.1f}s"
+    return "" if step.seconds is None else f" in {duration_text(round(step.seconds * 1_000_000))}"
 
 
 def _why(step: Step) -> str:

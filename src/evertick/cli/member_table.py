@@ -1,4 +1,4 @@
-"""How the members of a fleet are listed: state, load, what they have, and when they were seen."""
+"""The table of fleet members: state, load, resources, last seen."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ def show_members(output: str, members: list[Member]) -> None:
         Column("Running", lambda row: f"{row['running']} of {row['slots']}" if row["slots"] else str(row["running"])),
         Column("Labels", lambda row: " ".join(f"{name}={value}" for name, value in row["labels"].items())),
         Column("Resources", lambda row: _resources_column(row), optional=True),
-        Column("CPU", lambda row: f"{row['cpu_percent']:.0f} %", right=True, optional=True),
+        Column("CPU", lambda row: f"{row['cpu_percent']:.0f}%", right=True, optional=True),
         Column("Version", "version", "dim", optional=True),
-        Column("Seen", lambda row: "now" if row["state"] != "away" else _ago(row["seen_at"]), "dim"),
+        Column("Last seen", lambda row: "now" if row["state"] != "away" else _ago(row["seen_at"]), "dim"),
     )
     show(output, rows, Table(columns, rows), name="name")
     for row in rows:
         if row["state"] == "lease-too-long":
             note(
-                f"{row['name']} is given nothing: its lease of {row['lease_seconds']:g} s is longer than fleet.lease. "
-                "Next: start it with a shorter --lease, or make fleet.lease of the schedulers as long."
+                f"{row['name']} receives no runs: its lease ({row['lease_seconds']:g}s) is longer than fleet.lease. "
+                "Restart it with a shorter --lease, or raise fleet.lease in the schedulers' settings."
             )
     if not rows:
-        note("Nobody has joined. Start a member with 'evertick fleet join URL --name ex-a'.")
+        note("The fleet has no members. Next: evertick fleet join URL --name ex-a")
 
 
 def _ago(seen_at: str | None) -> str:
-    from evertick.cli.times import now, wait_text
+    from evertick.cli.times import duration_text, now
     from evertick.model.instant import from_text
 
-    return "never" if seen_at is None else f"{wait_text(max(now() - from_text(seen_at), 0))} ago"
+    return "never" if seen_at is None else f"{duration_text(now() - from_text(seen_at))} ago"
 
 
 def _resources_column(row: Mapping[str, Any]) -> str:

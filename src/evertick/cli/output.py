@@ -1,4 +1,4 @@
-"""How a command shows what it found: in one of five forms on stdout, and nothing else there."""
+"""Writes a command's result to stdout in one of five formats; everything else goes to stderr."""
 
 from __future__ import annotations
 
@@ -13,20 +13,32 @@ import click
 
 from evertick.cli.tables import Column, Row, Table, clean, has_colour, is_terminal, show_tables
 
-__all__ = ["Column", "Row", "Table", "clean", "is_terminal", "note", "output_option", "show", "show_lines", "show_text"]
+__all__ = [
+    "Column",
+    "Row",
+    "Table",
+    "clean",
+    "counted",
+    "is_terminal",
+    "note",
+    "output_option",
+    "show",
+    "show_lines",
+    "show_text",
+]
 
 FORMS: Final = ("table", "json", "yaml", "csv", "name")
 
 People: TypeAlias = Table | Sequence[Table] | Callable[[], None]
-"""What people are shown: tables, or whatever the command prints by itself."""
+"""The output for people: tables, or a function that prints."""
 Command = TypeVar("Command", bound=Callable[..., Any])
 Naming: TypeAlias = str | Callable[[Row], str]
 
 
 def output_as(form: str) -> Callable[[Command], Command]:
-    """The option `-o`, for a command that shows its result in this form unless it is told otherwise."""
+    """The option `-o` with this default."""
     return click.option(
-        "-o", "--output", type=click.Choice(FORMS), default=form, show_default=True, help="How to show the result."
+        "-o", "--output", type=click.Choice(FORMS), default=form, show_default=True, help="Output format."
     )
 
 
@@ -34,15 +46,15 @@ output_option = output_as("table")
 
 
 def show(output: str, data: Any, people: People, *, rows: Sequence[Row] | None = None, name: Naming = "job") -> None:
-    """Show a result in the form that was asked for.
+    """Show a result in the requested format.
 
-    `data` is what JSON and YAML hold. `rows` are the things it is about, one line each in CSV: without them the data
-    itself, where it is a list, or else it alone. `name` is what a row is called by, for `-o name`.
+    `data` is the JSON and YAML document. `rows` are the lines of CSV; the default is `data` itself. `-o name` prints
+    `name` of each row: a key, or a function of the row.
     """
     things: Sequence[Row] = rows if rows is not None else data if isinstance(data, list) else [data]
     match output:
         case "json":
-            # Beyond ASCII everything is escaped: it is the same to a program, and nothing to a terminal.
+            # Everything beyond ASCII is escaped: a program reads the same, and a terminal obeys nothing.
             click.echo(json.dumps(data, indent=2, allow_nan=False))
         case "yaml":
             click.echo(yaml_text(data), nl=False)
@@ -67,7 +79,7 @@ def _show_people(people: People) -> None:
 def yaml_text(data: Any) -> str:
     import yaml
 
-    # Through JSON once: what YAML would mark with a tag of Python's (an enum, a tuple) is plain there.
+    # Through JSON once: YAML would tag an enum or a tuple as a Python object.
     plain = json.loads(json.dumps(data, allow_nan=False))
     return yaml.dump(plain, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=120)
 
@@ -76,7 +88,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_text(rows: Iterable[Row]) -> str:
-    """A line of names and a line for each row; what is not a plain value is JSON inside its cell."""
+    """A header and a line per row; a nested value is JSON inside its cell."""
     kept = list(rows)
     names = list(dict.fromkeys(name for row in kept for name in row))
     lines = [names, *([_cell(row.get(name)) for name in names] for row in kept)] if names else []
@@ -85,7 +97,7 @@ def csv_text(rows: Iterable[Row]) -> str:
 
 def _csv_line(cells: Sequence[str]) -> str:
     written = io.StringIO()
-    # What ends a line here is quoted inside of it: a carriage return too, which ends one for many readers.
+    # A carriage return is quoted too, because many readers end a line at it.
     csv.writer(written, lineterminator="\r\n").writerow(cells)
     return written.getvalue().removesuffix("\r\n") + "\n"
 
@@ -95,9 +107,14 @@ def _cell(value: Any) -> str:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, allow_nan=False)
     if isinstance(value, str) and text.startswith(_FORMULA):
-        text = f"'{text}"  # a spreadsheet would carry it out
-    # A program gets the text as it is; a terminal must not obey it.
+        text = f"'{text}"  # a spreadsheet would evaluate it as a formula
+    # A program gets the exact text; a terminal must not obey control characters in it.
     return clean(text) if is_terminal() else text
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`1 job`, `1,200 jobs`, `2 entries`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or f'{noun}s'}"
 
 
 def show_text(text: str = "", *, bold: bool = False) -> None:
@@ -111,5 +128,5 @@ def show_lines(lines: Iterable[str]) -> None:
 
 
 def note(text: str) -> None:
-    """Anything that is not the result: hints, counts, warnings."""
+    """Print a hint, a count or a warning to stderr: anything but the result."""
     click.echo(clean(text), err=True, color=None if has_colour(sys.stderr) else False)

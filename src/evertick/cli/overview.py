@@ -1,4 +1,4 @@
-"""How does everything stand, at a glance?"""
+"""The overview of a scheduler: running, waiting, upcoming, failed and skipped runs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import click
 from evertick.cli.output import Column, Row, Table, note, show
 from evertick.cli.runs import state_text, took_text
 from evertick.cli.tables import plain_table
-from evertick.cli.times import local_text, wait_text
+from evertick.cli.times import duration_text, local_text
 from evertick.model.instant import from_text
 
 if TYPE_CHECKING:
     from evertick.operations.local import LocalOperations
 
 ROWS_MAX = 8
-"""Of each table; a screen has room for a few."""
+"""Rows per table."""
 
 
 def show_overview(operations: LocalOperations, output: str) -> None:
-    """All of it, once."""
+    """Print the overview once."""
     found = operations.overview()
     show(output, found, lambda: _print(found), rows=found["running"], name="run")
     if not found["scheduler"]["alive"]:
-        note("Nobody is running on this ledger. Next: evertick serve")
+        note("No scheduler is running. Next: evertick serve")
 
 
 def _print(found: dict[str, Any]) -> None:
@@ -34,43 +34,43 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def lines_of(found: dict[str, Any]) -> list[str]:
-    """Who is running, how many jobs there are, and what the last day was like."""
+    """The scheduler, the number of jobs, and the totals of the last 24 hours."""
     scheduler, jobs, day = found["scheduler"], found["jobs"], found["day"]
     status = scheduler.get("status") or {}
     told = [f"{number:,} {word}" for word, number in jobs.items() if word != "total" and number]
     if not scheduler["alive"]:
-        who = "nobody is running on this ledger"
+        who = "no scheduler is running"
     elif status.get("node"):
-        up = f", up {wait_text(round(status['uptime_seconds'] * 1_000_000))}" if "uptime_seconds" in status else ""
+        up = f", up {duration_text(round(status['uptime_seconds'] * 1_000_000))}" if "uptime_seconds" in status else ""
         who = f"node {status['node']}{up}"
     else:
         who = "a scheduler is running"
     lag = scheduler.get("lag_seconds")
     late = found["lateness"]
-    times = [f"{name} {_seconds(late.get(name))}" for name in ("p50", "p99") if late.get(name) is not None]
+    times = [f"{name} {_seconds(late[name])}" for name in ("p50", "p99") if late.get(name) is not None]
     counted = ", ".join(
         f"{day[word]:,} {word}" for word in ("succeeded", "failed", "timed_out", "lost", "cancelled") if day.get(word)
     )
     rate = day.get("success_rate")
-    share = "" if rate is None or rate == 1 else f" ({math.floor(rate * 1_000) / 10:.1f} % of those that ended)"
+    share = "" if rate is None or rate == 1 else f" ({math.floor(rate * 1_000) / 10:.1f}% success)"
     skips = ", ".join(f"{number:,} {reason}" for reason, number in day["skips"].items())
     lines = [
         f"evertick  {found['now'][:19].replace('T', ' ')} UTC   {who}",
         f"jobs: {jobs['total']:,}" + (f" ({', '.join(told)})" if told else ""),
-        f"last day: {counted or 'nothing ran'}{share}{f'; skipped: {skips}' if skips else ''}",
+        f"last 24 hours: {counted or 'no runs'}{share}{f'; skipped: {skips}' if skips else ''}",
     ]
     if times or lag is not None:
-        behind = f"; planning {_seconds(lag)} behind" if lag is not None else ""
-        lines.append(f"lateness: {', '.join(times) or 'not known'}{behind}")
+        behind = f"; planning lags by {_seconds(lag)}" if lag is not None else ""
+        lines.append(f"start delay: {', '.join(times) or 'unknown'}{behind}")
     return lines
 
 
 def tables_of(found: dict[str, Any], room: int) -> list[Table]:
-    """What runs, waits, is next and went wrong: at most so many rows of each."""
+    """Running, waiting, next, failed and skipped runs, with at most `room` rows each."""
     now = from_text(found["now"])
 
     def since(row: Row) -> str:
-        return wait_text(now - from_text(row["started_at"])) if row["started_at"] else ""
+        return duration_text(now - from_text(row["started_at"])) if row["started_at"] else ""
 
     def due(row: Row) -> str:
         return local_text(from_text(row["scheduled_for"]), row["timezone"])
@@ -81,16 +81,17 @@ def tables_of(found: dict[str, Any], room: int) -> list[Table]:
     waiting = (job, Column("Due", due), Column("Waits for", _waits, wrap=True), run)
     ahead = (
         job,
-        *([Column("What", "action")] if any(row.get("action") != "start" for row in found["next"]) else ()),
-        Column("In", lambda row: wait_text(max(from_text(row["scheduled_for"]) - now, 0)), "green", right=True),
+        *([Column("Action", "action")] if any(row.get("action") != "start" for row in found["next"]) else ()),
+        Column("In", lambda row: duration_text(from_text(row["scheduled_for"]) - now), "green", right=True),
     )
     wrong = (job, Column("Due", due), Column("State", state_text, "state"), Column("Took", took_text, right=True), run)
+    skipped = (job, Column("Due", due), Column("State", state_text, "state"))
     tables = [
         _table(running, found["running"], "Running", found.get("running_count"), room),
         _table(waiting, found["waiting"], "Waiting", found.get("waiting_count"), room),
         _table((*ahead, Column("Local time", due)), found["next"], "Next", None, room),
-        _table(wrong, found["failed"], "Failed in the last day", None, room),
-        _table((job, Column("Due", due), Column("What", state_text, "state")), found["missed"], "Skipped", None, room),
+        _table(wrong, found["failed"], "Failed in the last 24 hours", None, room),
+        _table(skipped, found["missed"], "Skipped in the last 24 hours", None, room),
     ]
     return [table for table in tables if table.rows]
 
@@ -100,7 +101,7 @@ def _steps() -> Column:
 
 
 def _waits(row: Row) -> str:
-    """The last thing that it waits for; of one that waits for nothing that is noted, what its executor said."""
+    """The last of the run's waits; without one, the executor's detail."""
     if not row["waits"]:
         return str(row["detail"]) or "its start"
     wait = row["waits"][-1]
@@ -114,9 +115,9 @@ def _waits(row: Row) -> str:
         case "overlap":
             return _some(wait["runs"])
         case "rate":
-            return "the rate of its backfill"
+            return "the backfill's rate"
         case _:
-            return f"its job, which is {wait['name']}"
+            return f"the job, which is {wait['name']}"
 
 
 def _some(runs: Sequence[str]) -> str:
@@ -133,7 +134,5 @@ def _table(columns: tuple[Column, ...], rows: Sequence[Row], title: str, count: 
     return Table(columns, rows[:room], title)
 
 
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return "?"
-    return f"{value * 1_000:.0f} ms" if value < 1 else f"{value:.1f} s"
+def _seconds(value: float) -> str:
+    return duration_text(round(value * 1_000_000))

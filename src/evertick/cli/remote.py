@@ -84,10 +84,10 @@ def find_token(file: Path | None) -> str | None:
         mode = file.stat().st_mode
         text = file.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
-        raise SettingsError(f"the token file '{file}' cannot be read: {reason}.") from error
+        reason = getattr(error, "strerror", None) or "it is not a text file"
+        raise SettingsError(f"Cannot read the token file '{file}': {reason}.") from error
     if mode & 0o077:
-        raise SettingsError(f"the token file '{file}' may be read by others. Next: chmod 600 {file}")
+        raise SettingsError(f"Other users can read the token file '{file}'. Run: chmod 600 {file}")
     return text or None
 
 
@@ -262,7 +262,7 @@ class RemoteOperations:
     def _get(self, path: str, query: Mapping[str, Any] | None = None) -> Data:
         found = self._http.get(path, query)
         if not isinstance(found, dict):
-            raise ServerUnavailable(f"the server {self._http.url} answers in a way that is not known here.")
+            raise ServerUnavailable(f"The server {self._http.url} sends a response that this version does not know.")
         return found
 
     def _items(self, path: str) -> list[Data]:
@@ -278,5 +278,5 @@ class RemoteOperations:
 def _part(name: str) -> str:
     """A name as one part of a path: nothing in it leads elsewhere."""
     if name in ("", ".", ".."):
-        raise InvalidArgument(f"'{name}' is no name that can be asked for.")
+        raise InvalidArgument(f"'{name}' is not a valid name.")
     return quote(name, safe="", errors="surrogateescape")

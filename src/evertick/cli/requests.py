@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from evertick.operations.local import LocalOperations
 
 ANSWER_SECONDS = 15.0
-"""Schedulers look for requests about once a second; one that has not answered by then is busy, or is waiting itself."""
+"""A scheduler reads requests about once a second; one that has not answered by then is busy."""
 POLL_SECONDS = 0.1
 PAGE = 1_000
 
@@ -33,35 +33,35 @@ def new_id() -> str:
 
 
 def whoami() -> str:
-    """Who asks, for the ledger."""
+    """The user of this command, as the ledger records it."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # no name for this user id, as in some containers
-        user = "somebody"
+        user = "unknown"
     return f"{user}@{socket.gethostname()}"
 
 
 def params_of(written: tuple[str, ...]) -> dict[str, str]:
-    """The parameters of a run, as they are written: NAME=VALUE."""
+    """The parameters of a run from `NAME=VALUE` options."""
     given = {}
     for param in written:
         name, equals, value = param.partition("=")
         if not equals or not name:
-            raise click.UsageError(f"'{param}' is not a parameter. Write NAME=VALUE.")
+            raise click.UsageError(f"Invalid parameter '{param}'. Write NAME=VALUE.")
         given[name] = value
     return given
 
 
 def ask(wanted: Callable[[str, float], Data], *, patience: float = ANSWER_SECONDS) -> Data:
-    """Make a request, under an id of its own, and wait for its answer unless nobody is there to give one."""
+    """Submit a request under a new id and wait for its answer while a scheduler is running."""
     request_id = new_id()
-    with interruptible(f"The request {request_id} stays in the ledger, and is carried out all the same."):
+    with interruptible(f"The request {request_id} is already in the ledger, and the scheduler will still run it."):
         asked = wanted(request_id, patience)
     if not asked["is_answered"] and asked.get("request"):
         if not asked["is_scheduler_running"]:
-            note("Nobody is running on this ledger; it will be carried out when a scheduler starts.")
+            note("No scheduler is running. The request is queued and will run when one starts.")
         else:
-            note(f"Not done yet after {patience:g} s; the request {request_id} stays in the ledger.")
+            note(f"The scheduler has not answered after {patience:g}s. The request {request_id} is queued.")
     return asked
 
 
@@ -73,7 +73,7 @@ def ask_for_run(
     patience: float | None,
     output: str,
 ) -> int:
-    """Ask for a run, show it, and answer the exit code: that of its result with `wait`."""
+    """Request a run and show it; the exit code, which is that of the run with `wait`."""
     asked = ask(wanted)
     if not asked["is_answered"] or not wait:
         name = asked["run"] or asked["request"]
@@ -85,7 +85,7 @@ def ask_for_run(
 
 
 def tell_result(run: Data, *, is_kept: bool = True) -> int:
-    """The exit code of a run that has ended; what went wrong is told."""
+    """The exit code of a finished run; a failure is reported on stderr."""
     if run["state"] == "succeeded":
         return OK
     code = f"exit code {run['exit_code']}" if run["exit_code"] else ""
@@ -98,18 +98,18 @@ def tell_result(run: Data, *, is_kept: bool = True) -> int:
 
 
 def wait_for_run(operations: LocalOperations, run_id: str, patience: float | None) -> Data:
-    """The run once it has ended; exit code 124 when that takes too long."""
+    """The run once it has ended; exit code 124 when the wait times out."""
     from evertick.model.lifecycle import TERMINAL
 
     def ended() -> Data | None:
         run = operations.run(run_id)
         return run if run["state"] in TERMINAL else None
 
-    with interruptible(f"The run goes on. Next: evertick cancel {run_id}, or evertick logs {run_id} --follow"):
+    with interruptible(f"The run continues. Next: evertick cancel {run_id}, or evertick logs {run_id} --follow"):
         note(f"Waiting for {run_id}")
         run = until(ended, patience)
     if run is None:
-        note(f"The run {run_id} has not ended after {patience:g} s, and goes on.")
+        note(f"Timed out after {patience:g}s. The run {run_id} continues.")
         raise SystemExit(TIMEOUT)
     return run
 
@@ -117,7 +117,7 @@ def wait_for_run(operations: LocalOperations, run_id: str, patience: float | Non
 def until(
     look: Callable[[], T | None], patience: float | None, pause: Callable[[float], None] = time.sleep
 ) -> T | None:
-    """The first answer that is not None; None when there is none in time."""
+    """The first result that is not None; None on a timeout."""
     deadline = None if patience is None else time.monotonic() + patience
     while True:
         found = look()
@@ -127,7 +127,7 @@ def until(
 
 
 def all_pages(page_of: Callable[[int, str | None], Data], limit: int | None = None, after: str | None = None) -> Data:
-    """One document of as many pages as are wanted; `next` is where the rest begins."""
+    """Pages joined into one, up to `limit` items; `next` is the cursor of the rest."""
     items: list[Data] = []
     while True:
         size = PAGE if limit is None else min(PAGE, limit - len(items))
@@ -140,7 +140,7 @@ def all_pages(page_of: Callable[[int, str | None], Data], limit: int | None = No
 
 @contextmanager
 def interruptible(farewell: str) -> Iterator[None]:
-    """Ctrl-C ends the waiting, not what is waited for."""
+    """Ctrl-C ends the wait, not the run or request."""
     try:
         yield
     except KeyboardInterrupt:

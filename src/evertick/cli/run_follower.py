@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from evertick.cli.live_view import Display, Step
-from evertick.cli.times import now, wait_text
+from evertick.cli.times import duration_text, now
 
 if TYPE_CHECKING:
     from evertick.operations.local import LocalOperations
@@ -18,25 +18,25 @@ class Log(NamedTuple):
 
 
 class Watched(Protocol):
-    """A run that can be looked at again and again."""
+    """A run whose state and logs can be polled."""
 
     def data(self) -> dict[str, Any]:
-        """The run, as programs get it."""
+        """The run as it is now."""
         ...
 
     def logs(self) -> Sequence[Log]: ...
 
     def again_at(self) -> int | None:
-        """When it is tried again, where that is known."""
+        """When the next attempt starts, if known."""
         ...
 
     def read(self, log: Log, offset: int) -> tuple[bytes, int]:
-        """What there is from an offset on, and where to go on."""
+        """The log from an offset on, and the next offset."""
         ...
 
 
 class OnDesk:
-    """A run that the ledger or a server knows."""
+    """A run in a ledger or on a server."""
 
     def __init__(self, operations: LocalOperations, run_id: str) -> None:
         self._operations, self._run_id = operations, run_id
@@ -58,7 +58,7 @@ class OnDesk:
 
 
 class Follower:
-    """Brings what is new to a display; of one step or one attempt, where one is named."""
+    """Sends new output and step states to a display, optionally of one step or attempt only."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Follower:
         self.has_told = False
 
     def look(self) -> dict[str, Any]:
-        # Asked before reading: what was printed before the end is there when the end is known.
+        # The state first: when it is final, the logs that follow are complete.
         self.data = self._watched.data()
         for log in self._watched.logs():
             if self._step in (None, log.step) and self._attempt in (None, log.attempt):
@@ -92,19 +92,19 @@ class Follower:
         self._display.close(self.steps())
 
     def steps(self) -> list[Step]:
-        """Those that began, and those that the definition says are still to come."""
+        """The steps of the definition, in order, then further ones that have started."""
         seen = {step["name"]: _step(step) for step in self.data.get("steps") or ()}
         return [*(seen.pop(name, Step(name, "planned")) for name in self._planned), *seen.values()]
 
     def _tell_retry(self) -> None:
-        """A wait of minutes would look like a hang to whoever watches."""
+        """Report the wait before the next attempt, which would look like a hang."""
         if self.data["attempt"] in self._gone_wrong:
             return
         self._gone_wrong.add(self.data["attempt"])
         at = self._watched.again_at()
-        when = "" if at is None else f" in {wait_text(max(at - now(), 0))}"
+        when = "" if at is None else f" in {duration_text(at - now())}"
         why = f": {self.data['detail']}" if self.data["detail"] else ""
-        self._display.tell(f"attempt {self.data['attempt']} went wrong{why}; it is tried again{when}")
+        self._display.tell(f"Attempt {self.data['attempt']} failed{why}. Retrying{when} ...")
 
     def _tell(self, log: Log) -> None:
         while True:

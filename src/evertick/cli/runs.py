@@ -1,16 +1,16 @@
-"""How runs are shown in tables."""
+"""The table of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from evertick.cli.output import Column, Row, Table
-from evertick.cli.times import local_text
+from evertick.cli.times import duration_text, local_text
 from evertick.model.instant import from_text
 
 
 def runs_table(runs: Sequence[Row], title: str = "") -> Table:
-    """Runs as programs get them, in their order. The id of a run tells its time in UTC; beside it its job's clocks."""
+    """A run's id has its due time in UTC; the column Due has it in the job's time zone."""
 
     def due(run: Row) -> str:
         return local_text(from_text(run["scheduled_for"]), run["timezone"])
@@ -21,7 +21,7 @@ def runs_table(runs: Sequence[Row], title: str = "") -> Table:
         Column("Trigger", "trigger"),
         Column("Took", took_text, right=True),
         Column("Due", due, optional=True),
-        Column("Try", lambda row: row["attempt"] or "", right=True, optional=True),
+        Column("Attempt", lambda row: row["attempt"] or "", right=True, optional=True),
         Column("Exit", "exit_code", right=True, optional=True),
         Column("Detail", "detail", wrap=True, optional=True),
     )
@@ -29,12 +29,10 @@ def runs_table(runs: Sequence[Row], title: str = "") -> Table:
 
 
 def state_text(row: Row) -> str:
-    """`skipped: missed (12)`: the state, the reason of a skip, and how many occurrences a gap has."""
+    """`skipped: missed (12)`: the state, the skip reason, and the number of occurrences of a gap."""
     text = f"{row['state']}: {row['reason']}" if row["reason"] else str(row["state"])
     return f"{text} ({row['occurrences']:,})" if row["occurrences"] > 1 else text
 
 
 def took_text(row: Row) -> str:
-    from evertick.operations.time_text import span_text
-
-    return "" if row["duration_seconds"] is None else span_text(max(round(row["duration_seconds"] * 1_000_000), 0))
+    return "" if row["duration_seconds"] is None else duration_text(round(row["duration_seconds"] * 1_000_000))

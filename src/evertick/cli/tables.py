@@ -1,4 +1,4 @@
-"""How rows look to people: lines and colour on a terminal, aligned text elsewhere."""
+"""Tables for people: lines and colour on a terminal, aligned text elsewhere."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, TextIO, TypeAlias
 import click
 
 Row: TypeAlias = Mapping[str, Any]
-"""What programs get whole, and a table in its columns."""
+"""One item of a result: programs get all of it, a table shows its columns."""
 
 WRAPPED_MIN = 24
-"""A column that wraps is not squeezed below this width while another one can go."""
+"""A wrapping column keeps at least this width while an optional column can be dropped."""
 GAP = 2
 
-# A word that tells how something stands is told by its colour too; the word is always there.
+# Colour repeats what the word says; the word is always printed.
 STATE_STYLES = {
     "succeeded": "green",
     "ok": "green",
@@ -46,13 +46,13 @@ STATE_STYLES = {
 class Column:
     title: str
     show: str | Callable[[Row], str]
-    """The key of the value, or what makes the cell's text from the row."""
+    """The key of the value, or a function from the row to the cell's text."""
     style: str = ""
-    """A rich style, for a terminal; `state` colours by the word the cell begins with."""
+    """A rich style, for a terminal; `state` picks the colour by the cell's first word."""
     right: bool = False
     wrap: bool = False
     optional: bool = False
-    """Gives way on a narrow terminal; aligned text and JSON always have it."""
+    """Dropped on a narrow terminal; aligned text and JSON always have it."""
 
     def text(self, row: Row) -> str:
         value = self.show(row) if callable(self.show) else row.get(self.show)
@@ -70,14 +70,14 @@ class Table:
 
 
 def clean(text: str) -> str:
-    """The text with everything that a terminal would obey shown as an escape; a name is never an instruction."""
+    """The text with control characters escaped, so that a name cannot instruct a terminal."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Whether a person looks at it: a terminal that can do more than print, and no build server's."""
+    """Whether a person reads it: a capable terminal, not a build server's."""
     chosen = sys.stdout if stream is None else stream
     return chosen.isatty() and os.environ.get("TERM") != "dumb" and not is_ci()
 
@@ -116,7 +116,7 @@ def _padded(text: str, width: int, right: bool) -> str:
 
 
 def width_of(text: str) -> int:
-    """Columns of a terminal that a text takes: two for a wide character, none for one that combines."""
+    """The terminal columns that a text takes: two for a wide character, none for a combining one."""
     if text.isascii():
         return len(text)
     return sum(
@@ -126,7 +126,7 @@ def width_of(text: str) -> int:
 
 
 def fitting(table: Table, width: int) -> tuple[Column, ...]:
-    """The columns that a terminal of that width has room for: all that are needed, then those that fit beside them."""
+    """The columns that fit that width: all required ones, then the optional ones that still fit."""
 
     def need(column: Column) -> int:
         widest = max(width_of(column.title), *(width_of(column.text(row)) for row in table.rows), 0)
@@ -160,7 +160,7 @@ def rich_table(table: Table, width: int) -> Any:
             overflow="fold" if column.wrap else "ellipsis",
         )
     for row in table.rows:
-        # Cells are Text, so that nothing in a name is read as markup.
+        # Cells are Text, so that rich parses no markup in a name.
         texts = [column.text(row) for column in columns]
         shown.add_row(*(Text(text, style=column.style_of(text)) for column, text in zip(columns, texts, strict=True)))
     return shown

@@ -1,4 +1,4 @@
-"""What a command works on: a job folder and its ledger, or a server."""
+"""What a command works on: a folder of job files and its ledger, or a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 import click
 
 from evertick.cli import times
-from evertick.cli.output import note
+from evertick.cli.output import counted, note
 
 if TYPE_CHECKING:
     from evertick.cli.remote import FolderServer
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from evertick.store import Store
 
 LEDGER = "ledger.db"
-UNREADABLE_NEXT = "call the command as that user or as root, or ask its server with --server and a token"
+UNREADABLE_NEXT = "run the command as that user or as root, or use --server with a token"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Logs(Protocol):
-    """What the steps of runs have printed."""
+    """The output of runs."""
 
     def read_log(self, key: Any, attempt: int, step: str, offset: int = 0, limit: int = ...) -> Any: ...
     def list_logs(self, key: Any) -> Any: ...
@@ -44,22 +44,22 @@ class Target:
     url: str | None = None
     """Of the ledger; None where there is none yet."""
     state: Path | None = None
-    """Where the scheduler of the folder keeps what it needs: logs, the socket, tokens."""
+    """The scheduler's state folder: logs, the socket, tokens."""
     server: str | None = None
-    """Of the server that is asked instead of the ledger."""
+    """The URL of a server to use instead of a ledger."""
     token_file: Path | None = None
     is_ledger_named: bool = False
-    """Whoever names a ledger wants that one, and not what a server nearby may have."""
+    """Whether the user named the ledger: then the folder's server, which may have another, is not used."""
     unreadable: str = ""
-    """Why the state of the folder's scheduler cannot be looked at by this user, in words; empty: it can."""
+    """Why this user cannot read the scheduler's state folder; empty if they can."""
     is_store_hidden: bool = False
-    """Whether the scheduler has a ledger whose address holds a password, so that it is not noted."""
+    """Whether the ledger's URL holds a password, so that the scheduler has not recorded it."""
     _found: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What was read already: a command reads each thing once."""
+    """What this command has already read."""
 
     @contextmanager
     def operations(self, *, may_be_new: bool = False, at: int | None = None) -> Iterator[LocalOperations]:
-        """Whom to ask. `may_be_new`: also where there is no ledger yet; `at`: as if it were that time."""
+        """The operations on this target. `may_be_new`: the ledger need not exist yet; `at`: instead of now."""
         if self.server is not None:
             from evertick.cli.remote import open_remote
 
@@ -69,7 +69,7 @@ class Target:
         from evertick.cli.remote import open_neighbour
 
         self._require_readable()
-        # A scheduler's own server answers faster than this process can open the ledger, and knows what is live.
+        # The scheduler's own server answers faster than this process can open the ledger, and has the live state.
         with open_neighbour(self._neighbour() if at is None else None) as neighbour:
             if neighbour is not None:
                 yield cast("LocalOperations", neighbour)
@@ -99,13 +99,13 @@ class Target:
             )
 
     def _scheduler(self) -> Live | None:
-        """Who is at work in this folder, if it is this ledger that it works on."""
+        """The control socket of the folder's scheduler, unless the user named another ledger."""
         from evertick.operations.live import ControlClient
 
         return None if self.state is None or self.is_ledger_named else ControlClient(self.state)
 
     def settings(self) -> Settings:
-        """What holds in the folder; of the fleet also what only its scheduler was told."""
+        """The folder's settings, with the fleet that its scheduler was started with."""
         from dataclasses import replace
 
         from evertick.settings import Settings
@@ -120,20 +120,20 @@ class Target:
         return replace(found, fleet=replace(found.fleet, url=url, tls_ca=ca, tls_cert=cert, tls_key=key))
 
     def scheduler_status(self) -> Mapping[str, Any] | None:
-        """What the scheduler at work tells of itself; None where none answers."""
+        """The status of the running scheduler; None if none answers."""
         scheduler = self._scheduler()
         return None if scheduler is None else scheduler.status()
 
     def in_folder(self, folder: Path | None) -> Target:
-        """The same for a folder that is named by itself."""
+        """This target, or that of a folder given as an argument."""
         if folder is None:
             return self
         if self.server is not None:
-            raise click.UsageError("a server has jobs of its own. Leave the folder out, or --server.")
+            raise click.UsageError("A folder and --server cannot be combined.")
         return find_place(None if self.folder is not None else self.url, folder)
 
     def definitions(self) -> Folder:
-        """The job files as they are now; those with an error are told and left out."""
+        """The current job files; those with an error are reported and left out."""
         if "folder" not in self._found:
             from evertick.definitions.source import Folder, load_folder
             from evertick.settings import Settings
@@ -143,8 +143,8 @@ class Target:
             else:
                 found = load_folder(self.folder, Settings.load(self.folder))
                 if found.errors:
-                    left = f"{len(found.errors)} of {len(found.files)} files left out"
-                    note(f"{left}. Next: evertick validate {self.folder}")
+                    wrong = f"{len(found.errors):,} of {counted(len(found.files), 'job file')}"
+                    note(f"Ignored {wrong} because of errors. Next: evertick validate {self.folder}")
             self._found["folder"] = found
         return cast("Folder", self._found["folder"])
 
@@ -152,7 +152,7 @@ class Target:
         return self.definitions().jobs
 
     def job(self, job_id: str) -> Job:
-        """A job whose definition is needed here."""
+        """The definition of a job."""
         from evertick.operations.submission import no_such_job
 
         self.require_folder()
@@ -162,15 +162,15 @@ class Target:
         return jobs[job_id]
 
     def require_folder(self) -> None:
-        """What only the files can tell needs them, or a server that has them."""
+        """Raise unless the job files are known, here or to a server."""
         from evertick.errors import NotFound
 
         if self.folder is None and self.server is None:
-            raise NotFound("the folder of job files is not known. Next: name it with --folder.")
+            raise NotFound("This command needs the job files. Name their folder with --folder.")
 
     @contextmanager
     def open(self) -> Iterator[Store]:
-        """The ledger; it must be there, because to look at one is not to make one."""
+        """The ledger, which must exist: a command that reads does not create one."""
         from evertick.errors import StoreUnavailable
         from evertick.service import open_store  # type: ignore[attr-defined]
 
@@ -178,7 +178,7 @@ class Target:
         url = self.require_url()
         file = self.ledger_file()
         if file is not None and not file.exists():
-            raise StoreUnavailable(f"there is no ledger at '{file}'. Write the URL that the scheduler was given.")
+            raise StoreUnavailable(f"The ledger '{file}' does not exist. Check --store, or name the --folder.")
         store = open_store(url)
         try:
             yield store
@@ -187,7 +187,7 @@ class Target:
 
     @contextmanager
     def open_if_there(self) -> Iterator[Store | None]:
-        """The ledger, or None where there is none yet, and the folder is what can be told of."""
+        """The ledger, or None if the folder has none yet."""
         self._require_readable()
         if self.is_store_hidden and self.url is None:
             self.require_url()
@@ -199,9 +199,9 @@ class Target:
             yield store
 
     def require_state(self) -> Path:
-        """The state folder of the folder's scheduler, if this user may look at it."""
+        """The state folder of the scheduler; raises if this user cannot read it."""
         self._require_readable()
-        assert self.state is not None, "it is known wherever a folder is"
+        assert self.state is not None, "a target with a folder has a state folder"
         return self.state
 
     def _require_readable(self) -> None:
@@ -215,36 +215,36 @@ class Target:
 
         if self.url is None and self.is_store_hidden:
             raise StoreUnavailable(
-                f"the scheduler of '{self.folder}' does not answer, and the address of its ledger holds a password, so "
-                "that it is not kept. Next: name it with --store or EVERTICK_STORE, or start the scheduler."
+                f"The scheduler of '{self.folder}' is not running, and its ledger's URL is not recorded because it "
+                "holds a password. Set EVERTICK_STORE to the URL, or start the scheduler."
             )
         if self.url is None:
-            where = "here" if self.folder in (None, Path()) else f"in '{self.folder}'"
+            where = "The current folder" if self.folder in (None, Path()) else f"The folder '{self.folder}'"
             raise StoreUnavailable(
-                f"there is no ledger {where}. Next: name one with --store or EVERTICK_STORE, "
-                "or the folder that 'evertick serve' runs on with --folder."
+                f"{where} has no ledger. Name the folder that 'evertick serve' runs on with --folder, "
+                "or a ledger with --store."
             )
         return self.url
 
     def is_anyone_running(self, store: Store) -> bool:
-        """Whether a scheduler is at work on the ledger."""
+        """Whether a scheduler is running on the ledger."""
         from evertick.operations.submission import live_nodes
 
         is_held = self.is_busy()
         return bool(live_nodes(store, times.now())) if is_held is None else is_held
 
     def is_busy(self) -> bool | None:
-        """Whether a scheduler holds the ledger's lock file; None where it has none."""
+        """Whether a scheduler holds the ledger's lock file; None for a ledger without one."""
         from evertick.service import FolderLock, lock_path  # type: ignore[attr-defined]
 
         lock = lock_path(self.url or "")
         if lock is None:
             return None
-        # Its leases never run out: the lock file is what tells a scheduler at work from one that is gone.
+        # The leases of a single-instance ledger never expire; the lock file shows whether its scheduler is alive.
         return bool(FolderLock(lock).is_held_by_anyone(times.now()))
 
     def _logs(self, store: Store) -> RunLogs | Logs | None:
-        """What runs have printed: on this machine, and where nodes share the ledger, with the others."""
+        """The logs of runs: on this machine, in the log store, on other nodes and on fleet members."""
         import socket
 
         from evertick.executors.log_store import LogStore
@@ -272,13 +272,13 @@ class Target:
         return LocalLogs(state) if state is not None and (state / "logs").is_dir() else None
 
     def ledger_file(self) -> Path | None:
-        """The file or folder that the ledger is; None for a database on a server."""
+        """The file or folder of the ledger; None for a database server."""
         from evertick.service import lock_path  # type: ignore[attr-defined]
 
         lock = lock_path(self.url) if self.url else None
         if lock is None or self.url is None:
             return None
-        # The lock lies inside a folder of files, and beside a SQLite file under its name.
+        # The lock is inside a folder of files, and next to a SQLite file.
         is_sqlite = self.url.lower().startswith("sqlite")
         found: Path = lock.with_name(lock.name.removesuffix(".lock")) if is_sqlite else lock.parent
         return found
@@ -286,7 +286,7 @@ class Target:
 
 @contextmanager
 def _or_nothing(store: Store | None) -> Iterator[Store]:
-    """A ledger in which nothing is, where there is none yet."""
+    """The ledger, or an empty one in memory if there is none yet."""
     if store is not None:
         yield store
         return
@@ -303,31 +303,31 @@ _STORE = click.option(
     "--store",
     envvar="EVERTICK_STORE",
     metavar="URL",
-    help="The ledger; default: EVERTICK_STORE, else the folder's own, under .evertick/.",
+    help="The ledger; default: that of the folder.",
 )
 _FOLDER = click.option(
     "--folder",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="The folder of job files; default: the present one, where a scheduler has run in it.",
+    help="Folder of job files; default: the current one.",
 )
 _SERVER = click.option(
     "--server",
     envvar="EVERTICK_SERVER",
     metavar="URL",
-    help="Ask this server instead; the token is in EVERTICK_TOKEN or in a file.",
+    help="Use this server instead of a ledger; its token: EVERTICK_TOKEN or --token-file.",
 )
 _TOKEN = click.option(
     "--token-file",
     envvar="EVERTICK_TOKEN_FILE",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The file that holds the token for --server.",
+    help="File with the token for --server.",
 )
 
 
 def ledger_options(command: Command) -> Command:
-    """Adds `--store` and `--folder`, and hands what they mean to the command as `place`."""
+    """Add `--store` and `--folder`; the command receives them as a `Target`."""
 
     @_STORE
     @_FOLDER
@@ -339,7 +339,7 @@ def ledger_options(command: Command) -> Command:
 
 
 def place_options(command: Command) -> Command:
-    """The same, and `--server` for those who ask one."""
+    """Add `--store`, `--folder`, `--server` and `--token-file`; the command receives them as a `Target`."""
 
     @_STORE
     @_FOLDER
@@ -357,12 +357,12 @@ def place_options(command: Command) -> Command:
 def choose_place(store: str | None, folder: Path | None, server: str | None, token_file: Path | None) -> Target:
     if not server:
         if token_file is not None and _is_given("token_file"):
-            raise click.UsageError("--token-file goes with --server.")
+            raise click.UsageError("--token-file needs --server.")
         return find_place(store, folder)
-    # What is written on the command line goes before what the environment says.
+    # An option overrides the environment.
     if _is_given("store") or (folder is not None and _is_given("folder")):
         if _is_given("server"):
-            raise click.UsageError("--server is asked instead of a ledger. Leave --store and --folder out.")
+            raise click.UsageError("--server cannot be combined with --store or --folder.")
         return find_place(store, folder)
     return Target(server=server, token_file=token_file)
 
@@ -373,13 +373,13 @@ def _is_given(name: str) -> bool:
 
 
 def find_place(url: str | None, folder: Path | None, *, is_lenient: bool = False) -> Target:
-    """`is_lenient`: settings that are wrong are passed over."""
+    """`is_lenient`: use the defaults if the settings are invalid."""
     from evertick.errors import NotFound, SettingsError
     from evertick.settings import Settings
     from evertick.settings.state_pointer import find_state, read_place
 
     if folder is not None and not folder.is_dir():
-        raise NotFound(f"there is no folder '{folder}'. Write the path of a folder of job files.")
+        raise NotFound(f"The folder '{folder}' does not exist. Name a folder of job files.")
     of_run = _of_run() if folder is None and not url else None
     here = folder if folder is not None else of_run[0] if of_run else Path()
     try:
@@ -398,7 +398,7 @@ def find_place(url: str | None, folder: Path | None, *, is_lenient: bool = False
     if unreadable:
         return Target(here, url or settings.store, state, is_ledger_named=bool(url), unreadable=unreadable)
     if folder is None and url and not state.is_dir():
-        # A ledger elsewhere, and nothing that says the files here are its jobs.
+        # A ledger elsewhere: nothing shows that the files here are its jobs.
         return Target(None, url)
     noted, ledger = read_place(state), state / LEDGER
     own = f"sqlite:///{ledger.absolute()}" if ledger.exists() else None
@@ -409,7 +409,7 @@ def find_place(url: str | None, folder: Path | None, *, is_lenient: bool = False
 
 
 def _of_run() -> tuple[Path, Path] | None:
-    """Folder and state of the scheduler whose run calls this command, unless the present folder has its own."""
+    """Folder and state of the scheduler whose run calls this command, unless the current folder has its own."""
     from evertick.model.run_variables import HOME
     from evertick.settings.load import FILE_NAME
     from evertick.settings.parts import STATE_FOLDER
@@ -423,7 +423,7 @@ def _of_run() -> tuple[Path, Path] | None:
 
 
 def _why_unreadable(folder: Path, state: Path) -> str:
-    """Why the state of a scheduler cannot be looked at by this user; empty: it can, or there is none."""
+    """Why this user cannot read a scheduler's state folder; empty if they can, or if there is none."""
     try:
         owner = state.stat().st_uid
         if os.access(state, os.R_OK | os.X_OK):
@@ -432,8 +432,8 @@ def _why_unreadable(folder: Path, state: Path) -> str:
         return ""
     except PermissionError:
         owner = None
-    whose = "" if owner is None else f" of the user {_user(owner)}"
-    return f"the scheduler of '{folder}' keeps its state in '{state}'{whose}, which this user may not read"
+    whose = "" if owner is None else f", which belongs to the user {_user(owner)}"
+    return f"You have no access to the state folder '{state}' of '{folder}'{whose}"
 
 
 def _user(uid: int) -> str:

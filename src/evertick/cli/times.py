@@ -1,4 +1,4 @@
-"""How instants and waits are written for people, and read from them."""
+"""Formats instants and durations for people, and parses them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class MomentType(click.ParamType[Instant]):
         try:
             moment = datetime.fromisoformat(str(value))
         except ValueError:
-            self.fail(f"{value!r} is not a time. Write for example 2027-03-01T09:00:00+01:00.", param, ctx)
+            self.fail(f"Invalid time '{value}'. Write for example 2027-03-01T09:00:00+01:00.", param, ctx)
         if not 1970 < moment.year < 2200:
-            self.fail(f"{value!r} is out of range. Write a year from 1971 to 2199.", param, ctx)
+            self.fail(f"The time '{value}' is out of range. Use a year from 1971 to 2199.", param, ctx)
         return from_datetime(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
@@ -37,20 +37,22 @@ def now() -> Instant:
 
 
 def local_text(instant: Instant, zone: str, *, seconds: bool = True) -> str:
-    """`Mon 2026-03-02 09:00:00`, on the clocks of a zone."""
+    """`Mon 2026-03-02 09:00:00`, in a time zone."""
     pattern = "%a %Y-%m-%d %H:%M:%S" if seconds else "%a %Y-%m-%d %H:%M"
     moment = to_datetime(instant).astimezone(ZoneInfo(zone))
     fraction = instant % SECOND
     return moment.strftime(pattern) + (f".{fraction:06d}".rstrip("0") if seconds and fraction else "")
 
 
-def wait_text(wait_us: int) -> str:
-    """How long that is, in the two largest units: `3h 20m`, `10s`."""
-    if wait_us < SECOND:
-        return f"{max(wait_us, 0) // MILLISECOND}ms"
+def duration_text(duration_us: int) -> str:
+    """`250ms`, `2.5s`, `42s`, `3h 20m`: the two largest units, with tenths below ten seconds."""
+    if duration_us < SECOND:
+        return f"{max(duration_us, 0) // MILLISECOND}ms"
+    if duration_us < 10 * SECOND:
+        return f"{duration_us // (SECOND // 10) / 10:g}s"
     parts = []
     for unit, unit_us in (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND)):
-        amount, wait_us = divmod(wait_us, unit_us)
+        amount, duration_us = divmod(duration_us, unit_us)
         if amount:
             parts.append(f"{amount}{unit}")
         elif parts:
@@ -59,6 +61,6 @@ def wait_text(wait_us: int) -> str:
 
 
 def offset_text(instant: Instant, zone: str) -> str:
-    """`+01:00`: what the clocks of a zone show beyond UTC then."""
+    """`+01:00`: the offset from UTC of a time zone at an instant."""
     text = to_datetime(instant).astimezone(ZoneInfo(zone)).strftime("%z")
     return f"{text[:3]}:{text[3:5]}"

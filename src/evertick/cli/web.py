@@ -1,4 +1,4 @@
-"""How `serve` brings up the pages and the API: in a process of their own, or in a thread where that cannot be."""
+"""Starts the web page and the API for `serve`: in their own process, or in a thread for a single-process ledger."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def add_web(service: FolderService, options: Mapping[str, str | int | None]) -> None:
-    """In a process of their own, whatever they do delays no job; some ledgers can be opened by one process only."""
+    """Their own process cannot delay a job; a ledger in memory or in files can be opened by one process only."""
     if service.store_url.startswith(("memory:", "files:")):
         service.attach(WebThread(service))
         return
     from evertick.service import ChildService, module_command
     from evertick.settings.parts import variable_of
 
-    # Options travel as variables: a password in a URL must not stand where everybody can list it. Their names do not,
-    # so that the pages can tell an option from a variable.
+    # Options are passed as variables, because every user can list a process's arguments and a URL may hold a password.
+    # Their names are arguments, so that the settings page can tell an option from a variable.
     given = {key: str(value) for key, value in options.items() if value is not None}
     chosen = {variable_of(key): value for key, value in given.items()}
     names = [part for key in given for part in ("--option", key)]
@@ -31,7 +31,7 @@ def add_web(service: FolderService, options: Mapping[str, str | int | None]) -> 
 
 
 class WebThread:
-    """The same server beside the loop, on the loop's own ledger. Without it the scheduler goes on."""
+    """The same server in a thread, on the scheduler's own store. If it fails to start, the scheduler continues."""
 
     def __init__(self, service: FolderService) -> None:
         self._service = service
@@ -57,7 +57,7 @@ class WebThread:
             )
             self._server = ApiServer(app_state)
         except EvertickError as error:
-            note(f"No pages and no API: {error}")
+            note(f"The web page and the API could not start: {error}")
             return
         self._server.start(note)
 

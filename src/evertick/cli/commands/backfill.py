@@ -10,7 +10,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import FAILED, OK, TIMEOUT
-from evertick.cli.output import Column, Table, note, output_option, show, show_text
+from evertick.cli.output import Column, Table, counted, note, output_option, show, show_text
 from evertick.cli.tables import is_terminal
 from evertick.cli.target import Target, place_options
 
@@ -22,20 +22,20 @@ POLL_SECONDS = 0.5
 
 @click.command()
 @click.argument("job", shell_complete=complete_jobs)
-@click.option("--from", "start", metavar="TIME", help="From this time on, included.")
-@click.option("--to", "end", metavar="TIME", help="Up to this time, not included.")
-@click.option("--dry-run", is_flag=True, help="Show what would run, and change nothing.")
+@click.option("--from", "start", metavar="TIME", help="Start of the range, inclusive.")
+@click.option("--to", "end", metavar="TIME", help="End of the range, exclusive.")
+@click.option("--dry-run", is_flag=True, help="Show what would run; change nothing.")
 @click.option(
     "--only-missing/--all",
     "only_missing",
     default=True,
     show_default=True,
-    help="Leave out those for which a run succeeded or has not ended.",
+    help="Leave out occurrences that have succeeded or are still running.",
 )
-@click.option("--overlap", default="wait", show_default=True, metavar="RULE", help="wait, or parallel(n).")
-@click.option("--rate", type=click.FloatRange(0, 86_400), default=0.0, metavar="SECONDS", help="Between two starts.")
-@click.option("--wait/--no-wait", "wait", default=None, help="Wait for all of them; default: on a terminal.")
-@click.option("--cancel", "cancelled", metavar="REQUEST", help="Cancel what is left of this backfill.")
+@click.option("--overlap", default="wait", show_default=True, metavar="RULE", help="Overlap rule: wait or parallel(n).")
+@click.option("--rate", type=click.FloatRange(0, 86_400), default=0.0, metavar="SECONDS", help="Delay between starts.")
+@click.option("--wait/--no-wait", "wait", default=None, help="Wait for all runs; default: wait on a terminal.")
+@click.option("--cancel", "cancelled", metavar="REQUEST", help="Cancel the remaining runs of this backfill.")
 @place_options
 @output_option
 @click.pass_context
@@ -53,11 +53,11 @@ def backfill(
     place: Target,
     output: str,
 ) -> None:
-    """Run past occurrences of a job, from a time up to another.
+    """Run past occurrences of a job in a time range.
 
-    The occurrences are those of the schedule as it is now; times without an offset are on the clocks of the job's zone.
-    They run beside the job's live runs, one after another unless --overlap says otherwise. Ctrl-C ends the waiting, not
-    the backfill.
+    The occurrences come from the job's current schedule. Times without an offset are in the job's time zone. The runs
+    neither skip nor delay the job's scheduled runs; they start one after another unless --overlap says otherwise.
+    Ctrl-C ends the wait, not the backfill.
 
     \b
     Examples:
@@ -71,7 +71,7 @@ def backfill(
         _cancel(place, job, cancelled, output)
         return
     if start is None or end is None:
-        raise click.UsageError("a backfill needs --from and --to.")
+        raise click.UsageError("A backfill needs --from and --to.")
     first, last = start, end
     with place.operations() as operations:
         asked = ask(
@@ -84,10 +84,9 @@ def backfill(
             return
         request = asked["request"]
         show(output, asked, lambda: show_text(request), rows=[asked], name="request")
-        note(
-            f"{asked['chosen']:,} of {asked['total']:,} occurrences. "
-            f"To stop it: evertick backfill {job} --cancel {request}"
-        )
+        chosen = counted(asked["chosen"], "run")
+        total = counted(asked["total"], "occurrence")
+        note(f"{chosen} for {total}. Cancel: evertick backfill {job} --cancel {request}")
         if asked["is_answered"] and (is_terminal(sys.stderr) if wait is None else wait):
             ctx.exit(watch(operations, job, request))
         if wait:
@@ -98,17 +97,17 @@ def _show(asked: dict[str, Any], output: str, *, is_dry: bool) -> None:
     rows = asked["candidates"]
     columns = (
         Column("Local time", "local", "bold"),
-        Column("What", lambda row: "run" if row["is_chosen"] else "leave"),
-        Column("Now in the ledger", "why", wrap=True),
+        Column("Action", lambda row: "run" if row["is_chosen"] else "skip"),
+        Column("In the ledger", "why", wrap=True),
         Column("UTC", "scheduled_for", "dim", optional=True),
     )
     show(output, asked, Table(columns, rows), rows=rows, name="scheduled_for")
     if not rows:
-        note("Nothing was due in that window.")
+        note("The job has no occurrences in that range.")
     elif is_dry:
-        note(f"{asked['chosen']:,} of {asked['total']:,} would run.")
+        note(f"{asked['chosen']:,} of {counted(asked['total'], 'occurrence')} would run.")
     else:
-        note("There is nothing to run; --all runs them again.")
+        note("All occurrences in that range have succeeded or are still running. Use --all to run them again.")
 
 
 def _cancel(place: Target, job: str, request: str, output: str) -> None:
@@ -119,16 +118,15 @@ def _cancel(place: Target, job: str, request: str, output: str) -> None:
             lambda own, patience: operations.cancel_backfill(job, request, request_id=own, wait_seconds=patience)
         )
     runs = asked["cancelled"]
-    left = f"what is left of {request} is cancelled: {runs:,} runs had not ended when it was asked"
-    told = left if runs else f"nothing of {request} is left to run"
-    show(output, asked, lambda: show_text(told), name=lambda _: request)
+    result = f"Cancelled {counted(runs, 'run')} of {request}." if runs else f"All runs of {request} have already ended."
+    show(output, asked, lambda: show_text(result), name=lambda _: request)
 
 
 def watch(operations: LocalOperations, job: str, request: str) -> int:
-    """Show how far it is until it is over; the exit code tells whether all of it succeeded."""
+    """Show the progress until the backfill ends; the exit code is 0 when all runs succeeded."""
     from evertick.cli.requests import interruptible
 
-    with interruptible(f"The backfill goes on. To stop it: evertick backfill {job} --cancel {request}"):
+    with interruptible(f"The backfill continues. Cancel: evertick backfill {job} --cancel {request}"):
         progress = operations.backfill_progress(job, request)
         is_hidden = not is_terminal(sys.stderr)
         with click.progressbar(length=progress["total"], label="backfill", file=sys.stderr, hidden=is_hidden) as bar:

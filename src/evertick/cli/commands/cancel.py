@@ -1,4 +1,4 @@
-"""`evertick cancel`: end what has not ended."""
+"""`evertick cancel`: cancel a run, or all unfinished runs of a job."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from evertick.cli.target import Target, place_options
 @place_options
 @output_option
 def cancel(target: str, place: Target, output: str) -> None:
-    """Cancel a run, or every run of a job that has not ended.
+    """Cancel a run, or all unfinished runs of a job.
 
-    A beginning of an id stands for the one run that has it. What has not started ends at once; what runs is asked to
-    end, and killed when it does not. The ids of the runs are on stdout. A run that has ended cannot be cancelled (exit
-    code 6).
+    RUN_ID may be shortened to a unique prefix. A run that has not started is cancelled at once; a running one receives
+    TERM, and KILL after the grace period. The command prints the ids of the cancelled runs. A run that has ended cannot
+    be cancelled (exit code 6).
 
     \b
     Examples:
@@ -35,4 +35,4 @@ def cancel(target: str, place: Target, output: str) -> None:
     else:
         show(output, asked, lambda: show_lines(ended))
     if not ended:
-        note(f"Nothing of '{asked['job']}' is open.")
+        note(f"The job '{asked['job']}' has no unfinished runs.")

@@ -1,4 +1,4 @@
-"""`evertick catchup`: run what was missed."""
+"""`evertick catchup`: run the occurrences that a job missed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from evertick.cli import times
 from evertick.cli.complete import complete_jobs
-from evertick.cli.output import Column, Row, Table, note, output_option, show, show_lines, show_text
+from evertick.cli.output import Column, Row, Table, counted, note, output_option, show, show_lines, show_text
 from evertick.cli.target import Target, place_options
 from evertick.cli.times import local_text
 from evertick.model.instant import DAY, SECOND, from_text, to_text
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 KEEPS = ("all", "latest", "first", "none")
 LEFT_OUT = ("missed", "paused", "cap", "disabled")
-"""Why an occurrence was left out that a catch-up is there for."""
+"""Skip reasons of occurrences that a catch-up can run."""
 AT_START = ("overlap", "superseded")
-"""The same, where it was missed: the others of a stretch of which the policy kept one."""
+"""Further ones, of occurrences that were missed: the policy kept another of the same stretch."""
 DONE = ("succeeded", "planned", "waiting", "launching", "running", "retrying")
-"""What a backfill of missing ones leaves alone."""
+"""States that a backfill of missing occurrences leaves alone."""
 STRETCHES_MAX = 20
 
 
 class Stretch(NamedTuple):
-    """Occurrences that were missed, and settled without a run."""
+    """Missed occurrences that the scheduler skipped."""
 
     first: int
     last: int
@@ -36,18 +36,18 @@ class Stretch(NamedTuple):
 
 @click.command()
 @click.argument("job", shell_complete=complete_jobs)
-@click.option("--dry-run", is_flag=True, help="Show it, and change nothing.")
-@click.option("--keep", type=click.Choice(KEEPS), help="Which of them to run; default: as the job's policy says.")
-@click.option("--since", metavar="TIME", help="How far back; default: the job's catchupWindow, else a day.")
+@click.option("--dry-run", is_flag=True, help="Show what would run; change nothing.")
+@click.option("--keep", type=click.Choice(KEEPS), help="Which missed occurrences to run; default: the job's policy.")
+@click.option("--since", metavar="TIME", help="How far back to look; default: the job's catchupWindow, else one day.")
 @place_options
 @output_option
 def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, place: Target, output: str) -> None:
-    """Run what was missed, as the job's policy or --keep says.
+    """Run the occurrences that a job missed.
 
-    A scheduler catches up by itself when it starts, and a resume does. What of the past it has left out may still be
-    run with this: occurrences that were missed, paused, disabled or too many are run by a backfill. Of a paused job
-    the command is 'evertick resume JOB --catchup KEEP'. What no scheduler has decided yet is left to the one that
-    starts next, and --dry-run shows what it will do.
+    The scheduler catches up by itself when it starts and when a job is resumed, as the job's policy says. This command
+    runs what it skipped then: occurrences that were missed, paused, disabled or above the cap, as a backfill. A paused
+    job is resumed. Occurrences that no scheduler has seen yet are left to the next start; --dry-run shows what it will
+    do with them.
 
     \b
     Examples:
@@ -79,16 +79,16 @@ def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, place:
             name="request",
         )
     if requests:
-        note(f"{chosen:,} runs. Next: evertick history {job} --trigger backfill")
+        note(f"{counted(chosen, 'run')}. Next: evertick history {job} --trigger backfill")
     else:
         _tell(data, sum(one.occurrences for one in stretches), job, keep)
 
 
 def _settled(operations: LocalOperations, job: str, since: str | None) -> list[Stretch]:
-    """What a scheduler has left out, oldest first.
+    """What the scheduler has skipped, oldest first.
 
-    Lines with nothing between them that a backfill would run beside them are one stretch: a backfill runs its runs one
-    after another, and several of them run beside each other.
+    Adjacent entries form one stretch: a backfill starts its runs one after another, while several backfills would run
+    in parallel.
     """
     start = since or to_text(times.now() - _window(operations, job))
     rows = operations.list_runs(job, since=start, until=to_text(times.now() + SECOND), limit=1_000)["items"]
@@ -129,7 +129,7 @@ def _window(operations: LocalOperations, job: str) -> int:
     try:
         return parse_duration(_rules(operations, job)["catchup_window"])
     except DurationError:
-        return DAY  # it has none
+        return DAY  # the job has no window
 
 
 def _chosen(stretches: list[Stretch], keep: str) -> list[Stretch]:
@@ -145,7 +145,7 @@ def _chosen(stretches: list[Stretch], keep: str) -> list[Stretch]:
 def _run(operations: LocalOperations, job: str, stretch: Stretch) -> dict[str, Any] | None:
     from evertick.cli.requests import ask
 
-    # The end is not included, and written in whole seconds by those who read it.
+    # The end is exclusive, and read in whole seconds.
     start, end = to_text(stretch.first), to_text(stretch.last // SECOND * SECOND + SECOND)
     asked = ask(lambda request, wait: operations.backfill(job, start, end, request_id=request, wait_seconds=wait))
     return {name: asked[name] for name in ("request", "is_answered", "chosen")} if asked["request"] else None
@@ -155,8 +155,8 @@ def _resume(operations: LocalOperations, job: str, keep: str | None, output: str
     from evertick.cli.requests import ask
 
     asked = ask(lambda request, wait: operations.resume(job, keep, request_id=request, wait_seconds=wait))
-    show(output, asked, lambda: show_text(f"{job} is planned again" if asked["is_answered"] else asked["request"]))
-    note("The job was paused: it is resumed, and its pause is caught up.")
+    show(output, asked, lambda: show_text(f"Resumed {job}." if asked["is_answered"] else asked["request"]))
+    note("The job was paused. It is resumed, and the pause is caught up.")
 
 
 def _data(one: Stretch, zone: str) -> Row:
@@ -167,7 +167,7 @@ def _data(one: Stretch, zone: str) -> Row:
         "occurrences": one.occurrences,
         "what": "run",
         "reason": None,
-        "detail": "was left out, and would be run now by a backfill",
+        "detail": "skipped earlier; a backfill would run it now",
     }
 
 
@@ -175,30 +175,31 @@ def _preview(data: dict[str, Any], output: str) -> None:
     rows = [*data["settled"], *data["fates"]]
     columns = (
         Column("Local time", "local", "bold"),
-        Column("What", "what"),
+        Column("Action", "what"),
         Column("Count", "occurrences", right=True),
         Column("Through", "through", "dim", optional=True),
-        Column("Why", "detail", wrap=True),
+        Column("Reason", "detail", wrap=True),
     )
     show(output, data, Table(columns, rows), rows=rows, name="scheduled_for")
 
 
 def _tell(data: dict[str, Any], left_out: int, job: str, keep: str | None) -> None:
     if data["watermark"] is None:
-        note("The ledger does not know the job: its first start begins with what is due then, and catches nothing up.")
+        note("The scheduler has not planned this job yet, so it has missed nothing.")
         return
     since = f"since {local_text(from_text(data['watermark']), data['timezone'])} {data['timezone']}"
     if data["paused_at"] is not None:
-        note(f"The job is paused: this is what 'evertick resume {job}' would do.")
+        note(f"The job is paused. This is what 'evertick resume {job}' would do.")
     if data["fates"]:
-        when = "" if data["paused_at"] else " when a scheduler starts"
-        told = f"{data['kept']:,} would run and {data['skipped']:,} would be skipped{when}"
-        note(f"{told}, of what was due {since} and is not decided yet.")
+        when = "on resume" if data["paused_at"] else "when the scheduler starts"
+        note(f"Due {since}: {data['kept']:,} would run and {data['skipped']:,} would be skipped {when}.")
     elif not left_out:
-        note(f"Nothing was missed: nothing is undecided {since}, and nothing was left out before.")
+        note(f"The job has missed nothing {since}.")
+    skipped = f"{counted(left_out, 'missed occurrence')} {'was' if left_out == 1 else 'were'} skipped"
     if left_out and not data["settled"]:
-        note(f"{left_out:,} occurrences were left out, and the policy keeps none. Next: --keep all, latest or first")
+        note(f"{skipped}, and the job's policy runs none of them. Use --keep all, latest or first to run them.")
     elif left_out and keep is None:
-        note(f"{left_out:,} occurrences were left out. Others may be chosen: --keep all, latest or first")
+        note(f"{skipped}. Use --keep all, latest or first to choose which of them run.")
     if data["backlog"]:
-        note(f"{len(data['backlog']):,} wait already, and come first.")
+        waiting = len(data["backlog"])
+        note(f"{counted(waiting, 'run')} {'is' if waiting == 1 else 'are'} already waiting and will start first.")

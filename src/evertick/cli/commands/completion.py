@@ -1,4 +1,4 @@
-"""`evertick completion`: what makes a shell complete commands, options and jobs."""
+"""`evertick completion`: the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Complete commands, options and jobs in bash, zsh and fish.
+    """Print the completion script for bash, zsh or fish.
+
+    The script completes commands, options and job names.
 
     \b
-    bash, in ~/.bashrc:              eval "$(evertick completion bash)"
-    zsh, in ~/.zshrc:                eval "$(evertick completion zsh)"
-    fish, once:                      evertick completion fish > ~/.config/fish/completions/evertick.fish
+    bash, in ~/.bashrc:   eval "$(evertick completion bash)"
+    zsh, in ~/.zshrc:     eval "$(evertick completion zsh)"
+    fish, once:           evertick completion fish > ~/.config/fish/completions/evertick.fish
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`evertick cron`: what a cron expression means, and when it fires."""
+"""`evertick cron`: explain a cron expression and show its next times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Row, Table, output_option, show, show_text
 from evertick.cli.tables import show_tables
-from evertick.cli.times import MOMENT, local_text, offset_text, wait_text
+from evertick.cli.times import MOMENT, duration_text, local_text, offset_text
 from evertick.model.instant import from_text
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ YEAR_US = 366 * 86_400 * 1_000_000
 
 expression_argument = click.argument("expression", metavar="EXPR")
 timezone_option = click.option(
-    "--timezone", metavar="ZONE", help="IANA name; default: EVERTICK_TIMEZONE, else the system's."
+    "--timezone", metavar="ZONE", help="IANA name of a time zone; default: EVERTICK_TIMEZONE, else the system's."
 )
-name_option = click.option("--name", default="", metavar="JOB", help="The job's id, which 'H' is computed from.")
+name_option = click.option("--name", default="", metavar="JOB", help="The job's id, from which 'H' is computed.")
 after_option = click.option(
     "--after", type=MOMENT, default="now", metavar="TIME", show_default=True, help="Start from this time."
 )
@@ -30,7 +30,7 @@ after_option = click.option(
 
 @click.group(cls=SuggestingGroup)
 def cron() -> None:
-    """Read a cron expression: its next fires, and what it means.
+    """Explain a cron expression and show its next times.
 
     \b
     Example:
@@ -41,12 +41,12 @@ def cron() -> None:
 @cron.command("next")
 @expression_argument
 @timezone_option
-@click.option("--count", "-n", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many fires.")
+@click.option("--count", "-n", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Number of times.")
 @after_option
 @name_option
 @output_option
 def next_fires(expression: str, timezone: str | None, count: int, after: int, name: str, output: str) -> None:
-    """Show the next fires of a cron expression.
+    """Show the next times of a cron expression.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def next_fires(expression: str, timezone: str | None, count: int, after: int, na
         for fire in fires
     ]
     columns = (
-        Column("In", lambda row: wait_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
+        Column("In", lambda row: duration_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
         Column("Local time", "local", "bold"),
         Column("Zone", lambda row: f"{row['timezone']} {row['offset']}", optional=True),
         Column("UTC", "scheduled_for", "dim", optional=True),
@@ -83,7 +83,7 @@ def next_fires(expression: str, timezone: str | None, count: int, after: int, na
 @name_option
 @output_option
 def explain(expression: str, timezone: str | None, after: int, name: str, output: str) -> None:
-    """Say in English what a cron expression means, and what daylight saving does to it in the coming year.
+    """Explain a cron expression in English, with the effects of daylight saving time in the coming year.
 
     \b
     Example:
@@ -115,13 +115,13 @@ def _tell(data: dict[str, Any]) -> None:
     show_text(data["meaning"], bold=True)
     rows: list[Row] = [{"field": label.replace("_", " "), "written": text} for label, text in data["fields"].items()]
     show_text()
-    show_tables(Table((Column("Field", "field"), Column("Written", "written", "bold")), rows))
+    show_tables(Table((Column("Field", "field"), Column("Value", "written", "bold")), rows))
     show_text()
     zone = data["timezone"]
     if not data["dst_notes"]:
-        show_text(f"Daylight saving: nothing changes for it in {zone} in the coming year.")
+        show_text(f"Daylight saving time: no effect in {zone} in the coming year.")
         return
-    show_text(f"Daylight saving in {zone}, the coming year:")
+    show_text(f"Daylight saving time in {zone} in the coming year:")
     for change in data["dst_notes"]:
         show_text(f"  {local_text(from_text(change['at']), zone)}  {change['text']}")
 

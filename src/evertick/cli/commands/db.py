@@ -1,4 +1,4 @@
-"""`evertick db`: look after the ledger's database."""
+"""`evertick db`: migrate, check and back up the ledger's database."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from evertick.cli.target import Target, ledger_options
 
 @click.group(cls=SuggestingGroup)
 def db() -> None:
-    """Look after the ledger's database: migrate, check, back up.
+    """Migrate, check and back up the ledger's database.
 
-    The exit code is 0 when all is well, 2 when the command is wrong, 5 when the ledger is away or damaged.
+    The exit code is 0 on success, 2 when the command line is invalid, 5 when the ledger is unreachable or damaged.
 
     \b
     Example:
@@ -27,9 +27,9 @@ def db() -> None:
 @ledger_options
 @output_option
 def migrate(place: Target, output: str) -> None:
-    """Bring the database to this version's schema, making it where there is none.
+    """Create the database's schema, or migrate it to this version.
 
-    Evertick does so by itself when it starts; this is for those who want to see it done first.
+    The scheduler does this when it starts. Use the command to migrate in a separate step.
 
     \b
     Example:
@@ -45,7 +45,7 @@ def migrate(place: Target, output: str) -> None:
 @ledger_options
 @output_option
 def check(place: Target, output: str) -> None:
-    """Check the database: whole, readable, of the right version, backed up.
+    """Check the database: integrity, schema version and backups.
 
     \b
     Example:
@@ -66,9 +66,10 @@ def check(place: Target, output: str) -> None:
 @ledger_options
 @output_option
 def backup(place: Target, output: str) -> None:
-    """Copy a SQLite ledger beside itself, while Evertick may be running.
+    """Back up a SQLite ledger, also while the scheduler is running.
 
-    Evertick does so by itself once a day. Servers have tools of their own; the message names them.
+    The copy is written next to the ledger. The scheduler makes one every day. PostgreSQL and MariaDB have their own
+    backup tools; the message names them.
 
     \b
     Example:

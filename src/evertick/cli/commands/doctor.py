@@ -1,4 +1,4 @@
-"""`evertick doctor`: is everything here fit for work?"""
+"""`evertick doctor`: check the machine, the settings, the ledger and the scheduler."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from typing import TYPE_CHECKING
 import click
 
 from evertick.cli.exits import FAILED
-from evertick.cli.output import Column, Table, note, output_option, show
+from evertick.cli.output import Column, Table, counted, note, output_option, show
 from evertick.cli.target import Target, find_place
 
 if TYPE_CHECKING:
-    from evertick.cli.health.finding import Check
+    from evertick.cli.doctor_checks import Check
 
 
 @click.command()
-@click.option("--store", envvar="EVERTICK_STORE", metavar="URL", help="The ledger; default: the folder's own.")
-@click.option("--folder", type=click.Path(path_type=Path), metavar="PATH", help="Of job files; default: this one.")
-@click.option("--full", "is_full", is_flag=True, help="Read the whole ledger file; a large one takes minutes.")
+@click.option("--store", envvar="EVERTICK_STORE", metavar="URL", help="The ledger; default: that of the folder.")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), metavar="PATH", help="Folder of job files; default: the current one."
+)
+@click.option("--full", "is_full", is_flag=True, help="Read the whole ledger file; takes minutes for a large one.")
 @output_option
 @click.pass_context
 def doctor(ctx: click.Context, store: str | None, folder: Path | None, is_full: bool, output: str) -> None:
-    """Check clock, zones, disk, ledger, keepers, limits and ports.
+    """Check the machine, the settings, the ledger and the scheduler.
 
-    Nothing is changed. Each check says ok, warn or fail, and what to do next. The exit code is 1 when one fails;
-    warnings do not change it.
+    The command changes nothing. Each check reports ok, warn or fail, and what to do next. The exit code is 1 when a
+    check fails; warnings do not change it.
 
     \b
     Examples:
@@ -34,11 +36,11 @@ def doctor(ctx: click.Context, store: str | None, folder: Path | None, is_full: 
       evertick doctor --folder jobs -o json
       evertick doctor --full
     """
-    from evertick.cli.health.finding import FAIL, WARN, carry_out
+    from evertick.cli.doctor_checks import FAIL, WARN, run_checks
 
-    # A wrong setting is what it is asked about: it must not keep it from answering.
+    # An invalid setting is a finding; it must not keep the other checks from running.
     place = find_place(store, folder, is_lenient=True)
-    found = list(carry_out(_checks(place, is_full=is_full)))
+    found = list(run_checks(_checks(place, is_full=is_full)))
     rows = [one._asdict() for one in found]
     columns = (
         Column("", "level", "state"),
@@ -47,26 +49,26 @@ def doctor(ctx: click.Context, store: str | None, folder: Path | None, is_full: 
     )
     show(output, rows, Table(columns, rows), name="check")
     fails, warns = (sum(one.level == level for one in found) for level in (FAIL, WARN))
-    note(f"{len(found)} checks: {fails} failed, {warns} with a warning." if fails or warns else "All is well.")
+    note(f"{fails} failed, {counted(warns, 'warning')}." if fails or warns else "All checks passed.")
     if fails:
         ctx.exit(FAILED)
 
 
 def _checks(place: Target, *, is_full: bool) -> Iterator[Check]:
-    from evertick.cli.health import disk, fleet, ledger, machine
+    from evertick.cli.doctor_checks import disk, machine, scheduler
     from evertick.errors import SettingsError
     from evertick.settings import Settings
 
     yield "version", machine.check_version
     yield "clock", machine.check_clock
-    yield "settings", lambda: ledger.check_settings(place)
+    yield "settings", lambda: scheduler.check_settings(place)
     try:
         settings = place.settings()
     except SettingsError:
         settings = Settings()
-    yield "zones", lambda: machine.check_zones(settings.timezone, settings.timezone_origin)
+    yield "time zones", lambda: machine.check_zones(settings.timezone, settings.timezone_origin)
     yield "limits", lambda: machine.check_limits(place.folder)
-    yield "jobs", lambda: ledger.check_jobs(place)
+    yield "jobs", lambda: scheduler.check_jobs(place)
     folder = place.folder or Path()
     state = place.state or settings.state_folder(folder)
     yield "disk", lambda: disk.check_file_system(state if state.is_dir() else folder)
@@ -77,8 +79,8 @@ def _checks(place: Target, *, is_full: bool) -> Iterator[Check]:
         yield "job files", lambda: disk.check_job_files(folder)
     file = place.ledger_file()
     yield "set aside", lambda: disk.check_set_aside(*(path for path in (state, file) if path and path.is_dir()))
-    yield "ledger", lambda: ledger.check_ledger(place, is_full=is_full)
-    yield "scheduler", lambda: ledger.check_scheduler(place)
+    yield "ledger", lambda: scheduler.check_ledger(place, is_full=is_full)
+    yield "scheduler", lambda: scheduler.check_scheduler(place)
     if settings.fleet.url:
-        yield "fleet", lambda: fleet.check_fleet(settings, place.jobs())
-    yield "port", lambda: ledger.check_port(settings.host, settings.port, is_running=bool(place.is_busy()))
+        yield "fleet", lambda: scheduler.check_fleet(settings, place.jobs())
+    yield "port", lambda: scheduler.check_port(settings.host, settings.port, is_running=bool(place.is_busy()))

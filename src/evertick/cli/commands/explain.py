@@ -1,4 +1,4 @@
-"""`evertick explain`: the rules a job runs under, and what it was when a run was launched."""
+"""`evertick explain`: a job's effective policy, or its definition when a run started."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _MARKS: Final = {"both": " ", "before": "-", "after": "+"}
 
 @click.command()
 @click.argument("job", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
-@click.option("--attempt", type=click.IntRange(1), help="Of a run: which attempt; the newest, unless it is said.")
+@click.option("--attempt", type=click.IntRange(1), help="For a run: which attempt; default: the last.")
 @place_options
 @output_option
 def explain(job: str, attempt: int | None, place: Target, output: str) -> None:
-    """Show the rules a job runs under, and where each was written.
+    """Show a job's effective policy and where each value is set.
 
-    Of a run: what its job was when it was launched. Where that is another than today's, lines that were there then are
-    marked with '-', lines that are there now with '+'. Values of the environment are not kept.
+    For a run, show the job's definition when the run started. If the job has changed since, lines of the old definition
+    are marked with '-' and lines of the current one with '+'. Values of environment variables are not recorded.
 
     \b
     Examples:
@@ -35,14 +35,14 @@ def explain(job: str, attempt: int | None, place: Target, output: str) -> None:
         show(output, found, lambda: _tell(found), name=lambda one: one["digest"])
         return
     if attempt is not None:
-        raise click.UsageError("--attempt is for a run. Write its id: report@2026-03-02T09:00:00Z")
+        raise click.UsageError("--attempt needs a run id, such as report@2026-03-02T09:00:00Z.")
     place.require_folder()
     with place.operations(may_be_new=True) as operations:
         rules = operations.explain(job)
     columns = (
-        Column("Rule", "name", "cyan"),
+        Column("Policy", "name", "cyan"),
         Column("Value", "value", "bold", wrap=True),
-        Column("From", "origin", wrap=True),
+        Column("Set in", "origin", wrap=True),
     )
     show(output, rules, Table(columns, rules), name="name")
 
@@ -52,6 +52,6 @@ def _tell(found: dict[str, Any]) -> None:
     marked = [f"{_MARKS[one['side']]} {one['text']}" for one in found["changes"]]
     show_lines(marked if is_other else found["text"].splitlines())
     if is_other:
-        note(f"'{found['job']}' has changed since: '-' is what attempt {found['attempt']} ran, '+' is what it is now.")
+        note(f"The job '{found['job']}' has changed: '-' is what attempt {found['attempt']} ran, '+' is the job now.")
     elif found["is_current"] is None:
-        note(f"'{found['job']}' is no longer defined.")
+        note(f"The job '{found['job']}' no longer exists.")

@@ -1,4 +1,4 @@
-"""`evertick fleet`: other machines that run jobs."""
+"""`evertick fleet`: run jobs on other machines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 from evertick.cli.commands.fleet_certs import certs, folder_option, token
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.member_table import show_members
-from evertick.cli.output import note, output_option, show, show_text
+from evertick.cli.output import counted, note, output_option, show, show_text
 
 if TYPE_CHECKING:
     from evertick.executors.fleet.process_supervisor import Part
@@ -27,31 +27,31 @@ certs_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     envvar="EVERTICK_FLEET_CERTS",
     metavar="FOLDER",
-    help="A folder with ca.pem, cert.pem and key.pem. EVERTICK_FLEET_CERTS sets it too.",
+    help="Folder with ca.pem, cert.pem and key.pem; also set by EVERTICK_FLEET_CERTS.",
 )
 http_option = click.option(
     "--dask-http-port",
     "http_port",
     default=0,
     type=click.IntRange(0, 65_535),
-    help="Show Dask's own state at this port of this machine, to every user of it; default: nowhere.",
+    help="Serve Dask's own status page on this local port, to every user of this machine; default: off.",
 )
 URL_VARIABLE = "EVERTICK_FLEET_URL"
 SIGNAL_SECONDS = 0.2
-"""Between two looks whether a signal has arrived."""
+"""How often to check for a signal."""
 _ADDRESS = re.compile(r"\w+://")
 url_argument = click.argument("url", metavar="[URL]")
 
 
 class FleetCommand(click.Command):
-    """One that is told which fleet before anything else, or finds it in the environment."""
+    """A command whose first argument is the fleet's URL, by default from the environment."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # A label may hold an address too, behind its name.
+        # Only a word that begins with a scheme is the URL; a label may contain one.
         if not any(_ADDRESS.match(word) or word in ("-h", "--help") for word in args):
             known = os.environ.get(URL_VARIABLE, "")
             if not known:
-                reason = f"Which fleet? Write its address first, as tls://127.0.0.1:8786, or set {URL_VARIABLE}."
+                reason = f"Missing the fleet's URL. Write it first, as tls://127.0.0.1:8786, or set {URL_VARIABLE}."
                 raise click.UsageError(reason, ctx)
             args = [known, *args]
         return super().parse_args(ctx, args)
@@ -59,7 +59,7 @@ class FleetCommand(click.Command):
 
 @click.group(cls=SuggestingGroup)
 def fleet() -> None:
-    """Run jobs on other machines, and look after those.
+    """Run jobs on other machines.
 
     \b
     Example, all on one machine:
@@ -74,12 +74,10 @@ fleet.add_command(token)
 
 
 @fleet.command()
-@click.option("--url", help="Where to listen: tls://HOST:PORT; default: tls://127.0.0.1:8786.")
+@click.option("--url", help="Address to listen on: tls://HOST:PORT; default: tls://127.0.0.1:8786.")
+@click.option("--join-port", default=0, help="Port on which machines join; default: the URL's port + 1.")
 @click.option(
-    "--join-port", default=0, help="Where machines redeem their tokens; default: the port after that of the URL."
-)
-@click.option(
-    "--insecure", is_flag=True, help="Without certificates, on this machine only: every user of it can run jobs."
+    "--insecure", is_flag=True, help="No certificates, this machine only; every user of this machine can run jobs."
 )
 @http_option
 @folder_option
@@ -87,10 +85,10 @@ fleet.add_command(token)
 def start(
     url: str | None, join_port: int, insecure: bool, http_port: int, folder: Path | None, certs: Path | None
 ) -> None:
-    """Be the hub that members and schedulers connect to, until stopped.
+    """Start the hub that members and schedulers connect to.
 
-    The first start makes an authority and certificates, and prints the command that a machine joins with. It keeps
-    nothing of what runs: when it is started again, members and schedulers come back to it.
+    The first start creates a certificate authority and prints the command with which a machine joins. The hub holds no
+    run state: after a restart, members and schedulers reconnect.
 
     \b
     Examples:
@@ -138,14 +136,14 @@ def _start_with_authority(url: str, join_port: int, http_port: int, home: Path) 
         server = EnrolmentServer(provision.authority, provision.certificates, parts.hostname or "", place.join_port)
     except OSError as error:
         raise Conflict(
-            f"cannot listen at port {place.join_port}, where machines join: {error}. Use --join-port."
+            f"Cannot listen on port {place.join_port}, on which machines join: {error}. Use --join-port."
         ) from None
     server.start()
     if provision.is_new:
         invitation = provision.authority.invite(place.join_port)
-        note("Let a machine join, once and within a day:")
+        note("To let one machine join within 24 hours, run there:")
         note(f"  {join_command(reachable_url(url), invitation, Role.MEMBER)}")
-        note("More of these: evertick fleet token")
+        note("For another machine: evertick fleet token")
     part = Part(url, provision.certificates, folder=str(home), http_port=http_port)
 
     def look_after() -> float:
@@ -157,27 +155,27 @@ def _start_with_authority(url: str, join_port: int, http_port: int, home: Path) 
 
 @fleet.command(cls=FleetCommand)
 @url_argument
-@click.option("--name", required=True, help="What it is called, for ever; no two may have one name.")
+@click.option("--name", required=True, help="Unique and permanent name of this member.")
 @click.option(
-    "--token", "token_text", envvar="EVERTICK_FLEET_TOKEN", help="Lets it in, the first time: 'evertick fleet token'."
+    "--token", "token_text", envvar="EVERTICK_FLEET_TOKEN", help="For the first join; from 'evertick fleet token'."
 )
-@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="What jobs may ask for. Repeatable.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where it keeps its runs; default: ~/.evertick-NAME.")
-@click.option("--slots", default=0, help="How many attempts it runs at once; 0: as many as come.", show_default=True)
-@click.option("--cpu", metavar="N", help="Processors that jobs may ask for; default: those of this machine.")
-@click.option("--memory", metavar="SIZE", help="Memory that jobs may ask for, as 8GiB; default: this machine's.")
-@click.option("--gpus", metavar="N", help="GPUs that jobs may ask for; default: those of NVIDIA that are found.")
-@click.option("--resource", "resources", multiple=True, metavar="NAME=N", help="Anything else. Repeatable.")
+@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label that jobs select by; repeatable.")
+@click.option("--folder", type=click.Path(path_type=Path), help="State folder; default: ~/.evertick-NAME.")
+@click.option("--slots", default=0, help="Maximum number of parallel attempts; 0: unlimited.", show_default=True)
+@click.option("--cpu", metavar="N", help="Processors available to jobs; default: all.")
+@click.option("--memory", metavar="SIZE", help="Memory available to jobs, as 8GiB; default: all.")
+@click.option("--gpus", metavar="N", help="GPUs available to jobs; default: all NVIDIA GPUs found.")
+@click.option("--resource", "resources", multiple=True, metavar="NAME=N", help="Another resource; repeatable.")
 @click.option(
     "--lease",
     default=60.0,
     type=click.FloatRange(min=5),
-    help="Seconds that its runs go on without the fleet.",
+    help="Seconds that runs continue without contact to the fleet.",
     show_default=True,
 )
-@click.option("--host", default="", help="The address it listens on; default: the one on the way to the fleet.")
-@click.option("--worker-port", default=0, type=click.IntRange(0, 65_535), help="The port it listens on; default: any.")
-@click.option("--insecure", is_flag=True, help="Without certificates, to a hub on this machine that was started so.")
+@click.option("--host", default="", help="Address to listen on; default: the one that routes to the fleet.")
+@click.option("--worker-port", default=0, type=click.IntRange(0, 65_535), help="Port to listen on; default: any.")
+@click.option("--insecure", is_flag=True, help="No certificates; only for a hub on this machine with --insecure.")
 @http_option
 @certs_option
 def join(
@@ -198,11 +196,11 @@ def join(
     http_port: int,
     certs: Path | None,
 ) -> None:
-    """Run jobs for a fleet on this machine, until stopped.
+    """Join a fleet and run its jobs on this machine.
 
-    The first time it needs a token, which it redeems for a certificate under its name; that one is renewed in time.
-    What runs when it is stopped goes on for the time of the lease, and is found if it is started again by then; use
-    'fleet drain' first to let everything end.
+    The first join needs a token, which the member exchanges for a certificate; it renews the certificate by itself.
+    When the member stops, its runs continue for --lease seconds, and a restart within that time picks them up. To stop
+    without active runs, use 'evertick fleet drain' first.
 
     \b
     Examples:
@@ -216,13 +214,13 @@ def join(
 
     need_dask()
     if not is_member_name(name):
-        raise SettingsError(f"'{name}' cannot be the name of a member. Write letters, digits, '-', '_' and '.'.")
+        raise SettingsError(f"Invalid member name '{name}'. Use letters, digits, '-', '_' and '.'.")
     if not 0 <= slots <= SLOTS_MAX:
-        raise SettingsError(f"'--slots {slots}' must be from 0 to {SLOTS_MAX:,}.")
+        raise SettingsError(f"Invalid '--slots {slots}'. Use a number from 0 to {SLOTS_MAX:,}.")
     _check_scheme(url, insecure=insecure)
     if insecure and host and not is_loopback(host):
         raise SettingsError(
-            f"'--host {host}' can be reached by others, which needs certificates. Leave --insecure out."
+            f"'--host {host}' is reachable from other machines and needs certificates. Remove --insecure."
         )
     home = (folder or Path.home() / f".evertick-{name}").absolute()
     if insecure:
@@ -257,8 +255,8 @@ def _certificates_of_member(url: str, name: str, token: str | None, certs: Path 
         return Certificates.in_folder(own)
     if not token:
         raise SettingsError(
-            f"{name} has no certificate in '{own}'. Get a token on the machine of the hub with 'evertick fleet token', "
-            "and give it with --token."
+            f"{name} has no certificate in '{own}'. Run 'evertick fleet token' on the hub's machine and pass the token "
+            "with --token."
         )
     need_cryptography()
     from evertick.executors.fleet.enrolment import enrol
@@ -278,10 +276,10 @@ def _check_scheme(url: str, *, insecure: bool) -> None:
     from evertick.errors import SettingsError
 
     if insecure and not url.startswith("tcp://"):
-        raise SettingsError(f"'--insecure' is for tcp:// on this machine, and not for '{url}'. Leave it out.")
+        raise SettingsError(f"--insecure needs a tcp:// URL on this machine, not '{url}'. Remove --insecure.")
     if not insecure and url.startswith("tcp://"):
         raise SettingsError(
-            f"'{url}' has no encryption and lets every user of this machine run jobs. Write tls://, or add --insecure."
+            f"'{url}' is unencrypted and lets every user of this machine run jobs. Use tls://, or add --insecure."
         )
 
 
@@ -290,9 +288,9 @@ def _check_scheme(url: str, *, insecure: bool) -> None:
 @certs_option
 @output_option
 def list_(url: str, certs: Path | None, output: str) -> None:
-    """Show who is in a fleet: health, load, labels, resources, version.
+    """List the members of a fleet with their state, load and resources.
 
-    A member that is away stays in the list for a week, with when it was last seen; one that was removed does not.
+    A member that is away stays in the list for a week.
 
     \b
     Example:
@@ -303,7 +301,7 @@ def list_(url: str, certs: Path | None, output: str) -> None:
     show_members(output, list_members(_settings(url, certs)))
 
 
-# What it shows are members; who asks for those by that name is understood.
+# An alias: `fleet members`.
 fleet.add_command(FleetCommand("members", callback=list_.callback, params=list_.params, help=list_.help, hidden=True))
 
 
@@ -313,7 +311,7 @@ fleet.add_command(FleetCommand("members", callback=list_.callback, params=list_.
 @certs_option
 @output_option
 def cordon(url: str, member: str, certs: Path | None, output: str) -> None:
-    """Give a member nothing new; what it runs goes on.
+    """Send no new runs to a member; its active runs continue.
 
     \b
     Example:
@@ -330,7 +328,7 @@ def cordon(url: str, member: str, certs: Path | None, output: str) -> None:
 @certs_option
 @output_option
 def uncordon(url: str, member: str, certs: Path | None, output: str) -> None:
-    """Let a member that was cordoned or drained take attempts again.
+    """Send new runs to a cordoned or drained member again.
 
     \b
     Example:
@@ -344,11 +342,11 @@ def uncordon(url: str, member: str, certs: Path | None, output: str) -> None:
 @fleet.command(cls=FleetCommand)
 @url_argument
 @click.argument("member")
-@click.option("--timeout", default=3600.0, show_default=True, help="Seconds to wait.")
+@click.option("--timeout", default=3600.0, show_default=True, help="Maximum number of seconds to wait.")
 @certs_option
 @output_option
 def drain(url: str, member: str, timeout: float, certs: Path | None, output: str) -> None:
-    """Give a member nothing new, and wait until nothing runs there.
+    """Send no new runs to a member and wait until its active runs have ended.
 
     \b
     Example:
@@ -358,8 +356,7 @@ def drain(url: str, member: str, timeout: float, certs: Path | None, output: str
 
     def said(seen: Member) -> None:
         if seen.running:
-            runs = "1 attempt runs" if seen.running == 1 else f"{seen.running} attempts run"
-            note(f"{seen.name} takes nothing more; {runs} there.")
+            note(f"{seen.name} has {counted(seen.running, 'active attempt')}. Waiting ...")
 
     show_members(output, [admin.drain(_settings(url, certs), member, timeout, said)])
 
@@ -367,11 +364,11 @@ def drain(url: str, member: str, timeout: float, certs: Path | None, output: str
 @fleet.command(cls=FleetCommand)
 @url_argument
 @click.argument("member")
-@click.option("--force", is_flag=True, help="Also when it runs something, which is lost then.")
+@click.option("--force", is_flag=True, help="Remove it even if it has active runs; these are lost.")
 @certs_option
 @output_option
 def remove(url: str, member: str, force: bool, certs: Path | None, output: str) -> None:
-    """Let a member leave for good: its process ends, and does not start again.
+    """Remove a member for good: its process stops and does not restart.
 
     \b
     Example:
@@ -389,10 +386,10 @@ def remove(url: str, member: str, force: bool, certs: Path | None, output: str) 
 @certs_option
 @output_option
 def forget(url: str, member: str, certs: Path | None, output: str) -> None:
-    """Drop a member that is away from the list, and free its name.
+    """Delete a member that is away from the list, and free its name.
 
-    For a machine that does not come back. Its certificate stays good; 'fleet certs revoke' ends that. If it does come
-    back before another machine has taken its name, it is a member again.
+    Use it for a machine that will not come back. Its certificate stays valid; revoke it with 'evertick fleet certs
+    revoke'. If the machine does come back before another one uses its name, it is a member again.
 
     \b
     Example:
@@ -426,13 +423,13 @@ def _labels(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or not value.strip():
-            raise SettingsError(f"'--label {text}' is not a label. Write --label gpu=true.")
+            raise SettingsError(f"Invalid '--label {text}'. Write for example --label gpu=true.")
         found[name.strip()] = value.strip()
     return tuple(sorted(found.items()))
 
 
 def _offers(named: dict[str, str], others: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    """What this machine has, unless it is said otherwise; 0 offers none of it."""
+    """The resources of this machine, overridden by the options; 0 offers none."""
     from evertick.errors import SettingsError
     from evertick.executors.fleet.machine import detect_resources
     from evertick.model.resources import is_resource_name, parse_amount, resources_of
@@ -441,21 +438,21 @@ def _offers(named: dict[str, str], others: tuple[str, ...]) -> tuple[tuple[str, 
     for name, text in (*named.items(), *(other.partition("=")[::2] for other in others)):
         option = f"--{name} {text}" if name in named else f"--resource {name}={text}"
         if not is_resource_name(name):
-            raise SettingsError(f"'{option}' is not a resource. Write --resource licenses=2.")
+            raise SettingsError(f"Invalid '{option}'. Write for example --resource licenses=2.")
         try:
             found[name] = 0 if text.strip() == "0" else parse_amount(name, text)
         except ValueError as error:
-            raise SettingsError(f"'{option}' does not fit: {error}.") from None
+            raise SettingsError(f"Invalid '{option}': {error}.") from None
     return resources_of(found)
 
 
 def _supervise(role: str, part: Part, renew: Callable[[], float] | None = None) -> None:
     from evertick.executors.fleet.process_supervisor import Supervisor
 
-    what = f"{part.name} runs jobs for {part.url}" if part.name else f"the fleet is at {part.url}"
+    what = f"{part.name} has joined {part.url}" if part.name else f"The hub is listening on {part.url}"
 
     def said(line: str) -> None:
-        note(f"{what}. Ctrl-C stops." if line.startswith("ready ") else f"{part.name or 'the fleet'} {line}")
+        note(f"{what}. Press Ctrl-C to stop." if line.startswith("ready ") else f"{part.name or 'hub'}: {line}")
 
     supervisor = Supervisor(role, part, said, renew)
     signals: list[int] = []
@@ -464,7 +461,7 @@ def _supervise(role: str, part: Part, renew: Callable[[], float] | None = None) 
     codes: list[int] = []
     running = threading.Thread(target=lambda: codes.append(supervisor.run()), name="evertick-fleet")
     running.start()
-    # In pauses: Python handles no signal in a main thread that waits on a lock or a pipe since just before it arrived.
+    # With a timeout: Python may not handle a signal that arrives just before the main thread starts to wait on a lock.
     while running.is_alive():
         running.join(SIGNAL_SECONDS)
         if signals:

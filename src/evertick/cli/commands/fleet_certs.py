@@ -1,4 +1,4 @@
-"""`evertick fleet certs` and `evertick fleet token`: who is let into a fleet."""
+"""`evertick fleet certs` and `evertick fleet token`: certificates of a fleet, and tokens to join it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ folder_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     envvar="EVERTICK_FLEET_FOLDER",
     metavar="FOLDER",
-    help="What the hub keeps; default: ~/.evertick-fleet. EVERTICK_FLEET_FOLDER sets it too.",
+    help="State folder of the hub; default: ~/.evertick-fleet; also set by EVERTICK_FLEET_FOLDER.",
 )
 role_option = click.option(
     "--role",
     type=click.Choice(["member", "scheduler"]),
     default="member",
     show_default=True,
-    help="A member runs jobs; a scheduler gives orders to all members.",
+    help="A member runs jobs; a scheduler sends runs to all members.",
 )
 
 
 @click.command()
 @role_option
-@click.option("--name", default="", help="Whom it is for; without it, whoever comes with it chooses a name.")
-@click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(0.01, 24 * 365), help="How long.")
+@click.option("--name", default="", help="Name of the machine; default: the machine chooses one when it joins.")
+@click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(0.01, 24 * 365), help="Valid for.")
 @folder_option
 @output_option
 def token(role: str, name: str, hours: float, folder: Path | None, output: str) -> None:
-    """Let one more in: print the command that a machine joins with, once.
+    """Create a token and print the command with which a machine joins the fleet.
 
-    Run it on the machine of the hub. The token in it is good for one certificate.
+    Run it on the hub's machine. A token can be used once.
 
     \b
     Examples:
@@ -65,7 +65,7 @@ def join_command(url: str, token: str, role: str, name: str = "") -> str:
 
 @click.group(cls=SuggestingGroup)
 def certs() -> None:
-    """List, issue, rotate and revoke the certificates of a fleet.
+    """List, issue, rotate and revoke certificates of a fleet.
 
     \b
     Examples:
@@ -78,7 +78,7 @@ def certs() -> None:
 @folder_option
 @output_option
 def list_(folder: Path | None, output: str) -> None:
-    """Show the certificates that the authority has signed.
+    """List the certificates that the fleet's authority has signed.
 
     \b
     Example:
@@ -116,9 +116,9 @@ def list_(folder: Path | None, output: str) -> None:
 @folder_option
 @output_option
 def issue(name: str, target: Path, role: str, folder: Path | None, output: str) -> None:
-    """Make a certificate and its key in the folder TARGET, to be copied to its machine.
+    """Create a certificate and its key in the folder TARGET, to copy to another machine.
 
-    A token is better where the machine can reach the hub: the key never leaves it then.
+    If that machine can reach the hub, use a token instead: then the key never leaves the machine.
 
     \b
     Example:
@@ -140,13 +140,13 @@ def issue(name: str, target: Path, role: str, folder: Path | None, output: str) 
 @certs.command()
 @click.argument("url")
 @click.argument("target", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--name", required=True, help="The name that goes into the certificate.")
+@click.option("--name", required=True, help="Name in the certificate.")
 @click.option(
     "--token", "token_text", required=True, envvar="EVERTICK_FLEET_TOKEN", help="From 'evertick fleet token'."
 )
 @output_option
 def request(url: str, target: Path, name: str, token_text: str, output: str) -> None:
-    """Redeem a token for a certificate in the folder TARGET, as a scheduler on another machine needs.
+    """Exchange a token for a certificate in the folder TARGET, for a scheduler on another machine.
 
     \b
     Example:
@@ -165,9 +165,9 @@ def request(url: str, target: Path, name: str, token_text: str, output: str) -> 
 @click.argument("target", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @output_option
 def rotate(target: Path, output: str) -> None:
-    """Replace the key and the certificate in the folder TARGET with new ones, from the hub that runs.
+    """Replace the key and the certificate in the folder TARGET.
 
-    The old certificate is good for an hour more. Members do this by themselves in time.
+    The hub must be running. The old certificate stays valid for an hour. Members rotate theirs by themselves.
 
     \b
     Example:
@@ -183,16 +183,16 @@ def rotate(target: Path, output: str) -> None:
 
 
 @certs.command("rotate-authority")
-@click.option("--finish", is_flag=True, help="Let the next authority sign, when everybody trusts it.")
-@click.option("--force", is_flag=True, help="With --finish: shut out those who do not trust it yet.")
+@click.option("--finish", is_flag=True, help="Second step: sign with the new authority.")
+@click.option("--force", is_flag=True, help="With --finish: do not wait for machines that do not trust it yet.")
 @folder_option
 @output_option
 def rotate_authority(finish: bool, force: bool, folder: Path | None, output: str) -> None:
-    """Replace the authority that signs all certificates, while the fleet runs.
+    """Replace the fleet's certificate authority, without downtime.
 
-    First the next authority is made, and everybody is told within a minute or two to trust it too. With --finish it
-    signs from then on, and everybody who runs gets a new certificate by itself. The former authority is forgotten when
-    no certificate of it is good any more.
+    The first call creates the new authority; within two minutes all machines trust it too. With --finish, the new
+    authority signs from then on, and all running machines renew their certificates by themselves. The old authority is
+    removed when its last certificate has expired.
 
     \b
     Examples:
@@ -201,15 +201,15 @@ def rotate_authority(finish: bool, force: bool, folder: Path | None, output: str
     """
     authority = _authority(folder)
     if force and not finish:
-        raise click.UsageError("--force goes with --finish.")
+        raise click.UsageError("--force needs --finish.")
     if finish:
         authority.finish_rotation(is_forced=force)
-        show(output, {"step": "finished"}, lambda: show_text("The next authority signs from now on."), name="step")
+        show(output, {"step": "finished"}, lambda: show_text("The new authority signs from now on."), name="step")
         return
     fingerprint = authority.begin_rotation()
     told = {"step": "begun", "fingerprint": fingerprint}
-    show(output, told, lambda: show_text(f"The next authority: {fingerprint}"), name="fingerprint")
-    note("In a minute or two: evertick fleet certs rotate-authority --finish")
+    show(output, told, lambda: show_text(f"New authority: {fingerprint}"), name="fingerprint")
+    note("Next, in two minutes: evertick fleet certs rotate-authority --finish")
 
 
 @certs.command()
@@ -217,9 +217,9 @@ def rotate_authority(finish: bool, force: bool, folder: Path | None, output: str
 @folder_option
 @output_option
 def revoke(which: str, folder: Path | None, output: str) -> None:
-    """Take nothing more from whoever has the certificate of this name or serial number.
+    """Revoke a certificate by name or serial number.
 
-    The hub ends its connections within a second or two. The name is free then.
+    The hub closes its connections within two seconds and frees the name.
 
     \b
     Example:
@@ -229,7 +229,7 @@ def revoke(which: str, folder: Path | None, output: str) -> None:
     columns = (Column("Name", "name", "bold"), Column("Role", "role"), Column("Serial", "serial", "dim"))
     show(output, rows, Table(columns, rows), name="serial")
     if any(row["role"] == "hub" for row in rows):
-        note("The hub's own certificate was revoked: start it again, and it makes a new one.")
+        note("This was the hub's own certificate. Restart the hub to create a new one.")
 
 
 def _authority(folder: Path | None) -> Authority:
@@ -242,7 +242,7 @@ def _authority(folder: Path | None) -> Authority:
 
     authority = Authority(folder or default_folder())
     if not authority.exists:
-        raise NotFound(f"there is no fleet in '{authority.folder}'. Name its --folder, or run 'evertick fleet start'.")
+        raise NotFound(f"'{authority.folder}' has no fleet. Name its --folder, or run 'evertick fleet start'.")
     return authority
 
 
@@ -251,4 +251,4 @@ def _state(now: int, expires_at: int, revoked_at: int) -> str:
         return "expired"
     if 0 < revoked_at <= now:
         return "revoked"
-    return "replaced" if revoked_at else "good"
+    return "replaced" if revoked_at else "valid"

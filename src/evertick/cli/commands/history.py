@@ -1,4 +1,4 @@
-"""`evertick history`: what ran, and what was skipped."""
+"""`evertick history`: past runs and skipped occurrences."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _reasons() -> list[str]:
     multiple=True,
     metavar="STATE",
     shell_complete=one_of(_states),
-    help="Only runs in this state; may be repeated.",
+    help="Only runs in this state; repeatable.",
 )
 @click.option(
     "--trigger",
@@ -45,7 +45,7 @@ def _reasons() -> list[str]:
     multiple=True,
     metavar="TRIGGER",
     shell_complete=one_of(_triggers),
-    help="Only of this trigger; may be repeated.",
+    help="Only runs with this trigger; repeatable.",
 )
 @click.option(
     "--reason",
@@ -53,14 +53,14 @@ def _reasons() -> list[str]:
     multiple=True,
     metavar="REASON",
     shell_complete=one_of(_reasons),
-    help="Only skips for it; may be repeated.",
+    help="Only occurrences skipped for this reason; repeatable.",
 )
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only of jobs with this tag; may be repeated.")
-@click.option("--executor", metavar="NAME", help="Only what ran there.")
-@click.option("--since", metavar="TIME", help="Due at this time or later.")
-@click.option("--until", metavar="TIME", help="Due before this time.")
-@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
-@click.option("--after", metavar="RUN_ID", help="Go on behind this run, as the page before says.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only runs of jobs with this tag; repeatable.")
+@click.option("--executor", metavar="NAME", help="Only runs on this executor.")
+@click.option("--since", metavar="TIME", help="Only runs due at this time or later.")
+@click.option("--until", metavar="TIME", help="Only runs due before this time.")
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Maximum number.")
+@click.option("--after", metavar="RUN_ID", help="Continue after this run; the previous page prints it.")
 @place_options
 @output_option
 def history(
@@ -77,9 +77,9 @@ def history(
     place: Target,
     output: str,
 ) -> None:
-    """Show what ran and what was skipped, newest first.
+    """Show past runs and skipped occurrences, newest first.
 
-    Times without an offset are on the clocks of the job's zone; without a job, in UTC.
+    Times without an offset are in the job's time zone; without JOB, in UTC.
 
     \b
     Examples:
@@ -105,11 +105,12 @@ def history(
             after,
         )
     runs = page["items"]
+    is_filtered = any((job, states, triggers, reasons, tags, executor, since, until, after))
     show(output, page, runs_table(runs), rows=runs, name="run")
     if not runs:
-        note("Nothing of that kind is in the ledger. Next: evertick list shows what will run.")
+        note("No runs match." if is_filtered else "No runs yet. Next: evertick list")
     elif page["next"]:
-        note(f"There is more: --after {page['next']}")
+        note(f"More: --after {page['next']}")
 
 
 def _one_of(what: str, word: str, known: list[str]) -> None:

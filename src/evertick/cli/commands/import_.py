@@ -1,4 +1,4 @@
-"""`evertick import`: job files from the jobs of other schedulers, and what of them could not be carried over."""
+"""`evertick import`: convert the jobs of other schedulers to job files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from evertick.cli.output import note, output_option, show, show_text
+from evertick.cli.output import counted, note, output_option, show, show_text
 
 KINDS = ("crontab", "dagu", "xxl-job")
 
@@ -15,19 +15,19 @@ KINDS = ("crontab", "dagu", "xxl-job")
 @click.command("import")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("source", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="The folder for the job files.")
-@click.option("--dry-run", is_flag=True, help="Show the files, and write nothing.")
-@click.option("--force", is_flag=True, help="Replace files that are already there.")
-@click.option("--system", is_flag=True, help="A system's crontab, with a column for the user.")
-@click.option("--timezone", metavar="ZONE", help="The zone of schedules that name none.")
+@click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="Folder for the job files.")
+@click.option("--dry-run", is_flag=True, help="Show the files; write nothing.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
+@click.option("--system", is_flag=True, help="The crontab has a user column, as /etc/crontab has.")
+@click.option("--timezone", metavar="ZONE", help="Time zone of schedules that name none.")
 @output_option
 def import_(
     kind: str, source: Path, folder: Path, dry_run: bool, force: bool, system: bool, timezone: str | None, output: str
 ) -> None:
-    """Make job files of a crontab, of Dagu's or of XXL-JOB's jobs.
+    """Convert a crontab, Dagu or XXL-JOB jobs to job files.
 
-    SOURCE is a file, or - for standard input; of Dagu also a folder of files. What could not be carried over is told
-    with its line. Every file that is written loads without an error.
+    SOURCE is a file, or - for standard input; for Dagu also a folder. Whatever cannot be converted is reported with its
+    line. The written files are valid job files.
 
     \b
     Examples:
@@ -43,9 +43,9 @@ def import_(
     from evertick.settings import is_zone
 
     if system and kind != "crontab":
-        raise click.UsageError("--system belongs to 'import crontab'.")
+        raise click.UsageError("--system is only for 'import crontab'.")
     if timezone is not None and not is_zone(timezone):
-        raise click.UsageError(f"'{timezone}' is not a time zone. Write an IANA name such as Europe/Berlin.")
+        raise click.UsageError(f"Unknown time zone '{timezone}'. Write an IANA name such as Europe/Berlin.")
     if kind == "dagu" and source.is_dir():
         imported = read_dagu_folder(_workflows(source), timezone=timezone)
     elif kind == "dagu":
@@ -77,10 +77,10 @@ def import_(
         note(f"{told.source or _name(source)}{line}: {told.text}")
     count = len(imported.files)
     if not count:
-        note("Nothing could be carried over.")
+        note("Found nothing to convert.")
         return
-    files = f"{count:,} file" if count == 1 else f"{count:,} files"
-    note(f"{files} would be written." if dry_run else f"{files} written to {folder}. Next: evertick validate {folder}")
+    files = counted(count, "file")
+    note(f"Would write {files}." if dry_run else f"Wrote {files} to {folder}. Next: evertick validate {folder}")
 
 
 def _name(source: Path) -> str:
@@ -88,7 +88,7 @@ def _name(source: Path) -> str:
 
 
 def _workflows(folder: Path) -> dict[str, str]:
-    """The files of a folder and of those below it, as far as they are not hidden."""
+    """The workflow files below a folder, without hidden ones."""
     found = sorted(path for ending in ("*.yaml", "*.yml") for path in folder.rglob(ending) if path.is_file())
     return {
         str(path): _read(path)
@@ -105,4 +105,4 @@ def _read(source: Path) -> str:
     try:
         return source.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise NotFound(f"'{source}' cannot be read: {error.strerror}.") from error
+        raise NotFound(f"Cannot read '{source}': {error.strerror}.") from error

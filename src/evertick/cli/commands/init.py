@@ -1,4 +1,4 @@
-"""`evertick init`: a first job, to be changed."""
+"""`evertick init`: create a first job file."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from evertick.cli.output import note, output_option, show, show_text
 
 NAME = "hello.yaml"
 JOB = """\
-# A first job. Change it, and the scheduler takes the change while it runs.
+# A first job. Edit it while the scheduler runs: changes apply at once.
 description: Says hello every minute
 
 # Five fields: minute hour day month weekday. Also: {every: 20s}, {at: 2027-01-01T09:00:00Z}.
 schedule: "* * * * *"
 
-# The zone the schedule is read in; without it the system's.
+# Time zone of the schedule; default: the system's.
 # timezone: Europe/Berlin
 
-# What to do with what was missed while nothing ran: run all of it, as far as six hours back.
+# Run occurrences that were missed while the scheduler was down, up to six hours back.
 # catchupWindow: 6h
 # overlapPolicy: all
 
-# How often to try again when it fails.
+# Retry a failed run.
 # retryPolicy: {maxRetries: 2, retryDelay: 10s}
 
 command: echo "hello at $EVERTICK_RUN_SCHEDULED_FOR"
@@ -34,9 +34,9 @@ command: echo "hello at $EVERTICK_RUN_SCHEDULED_FOR"
 @click.argument("folder", default=".", type=click.Path(path_type=Path))
 @output_option
 def init(folder: Path, output: str) -> None:
-    """Write a first job, with comments, into a folder.
+    """Create a first job file.
 
-    The folder is made where there is none. A file that is there already is never overwritten (exit code 6).
+    The command creates FOLDER if needed and writes hello.yaml, with comments. It never overwrites a file (exit code 6).
 
     \b
     Example:
@@ -51,10 +51,10 @@ def init(folder: Path, output: str) -> None:
             stream.write(JOB)
     except FileExistsError:
         raise Conflict(
-            f"'{file if file.exists() else folder}' is there already, and was left as it is. "
-            f"Next: evertick upcoming {folder}, or name another folder."
+            f"'{file if file.exists() else folder}' already exists. "
+            f"Next: evertick upcoming {folder}, or choose another folder."
         ) from None
     except OSError as error:
-        raise Conflict(f"'{file}' cannot be written: {error.strerror}. Name another folder.") from error
+        raise Conflict(f"Cannot write '{file}': {error.strerror}. Choose another folder.") from error
     show(output, {"file": str(file)}, lambda: show_text(str(file)), name="file")
     note(f"Next: evertick serve {folder}")

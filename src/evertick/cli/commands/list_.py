@@ -1,4 +1,4 @@
-"""`evertick list`: the jobs, and how they stand."""
+"""`evertick list`: the jobs with their status and next run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import click
 
 from evertick.cli import times
 from evertick.cli.complete import words
-from evertick.cli.output import Column, Row, Table, note, output_option, show
+from evertick.cli.output import Column, Row, Table, counted, note, output_option, show
 from evertick.cli.runs import state_text
 from evertick.cli.target import Target, place_options
-from evertick.cli.times import local_text, wait_text
+from evertick.cli.times import duration_text, local_text
 from evertick.model.instant import from_text
 
 PROBLEMS_SHOWN = 5
@@ -31,19 +31,18 @@ def _statuses() -> list[str]:
     multiple=True,
     metavar="STATUS",
     shell_complete=words(_statuses),
-    help="Only jobs with this status; may be repeated.",
+    help="Only jobs with this status; repeatable.",
 )
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only jobs with this tag; may be repeated.")
-@click.option("--all", "with_gone", is_flag=True, help="Also jobs whose definition is gone.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only jobs with this tag; repeatable.")
+@click.option("--all", "with_gone", is_flag=True, help="Include deleted jobs that have history.")
 @place_options
 @output_option
 def list_(
     search: str, statuses: tuple[str, ...], tags: tuple[str, ...], with_gone: bool, place: Target, output: str
 ) -> None:
-    """List the jobs and how they stand.
+    """List jobs with their status and next run.
 
-    The jobs are those of the folder and those that the ledger knows; SEARCH is looked for in their names, descriptions
-    and tags. Without a ledger, the folder alone is shown.
+    SEARCH filters by name, description and tag. Before the scheduler has run, the list shows the jobs of the folder.
 
     \b
     Examples:
@@ -70,20 +69,20 @@ def list_(
     for problem in problems[:PROBLEMS_SHOWN]:
         note(problem["text"])
     if len(problems) > PROBLEMS_SHOWN:
-        note(f"{len(problems) - PROBLEMS_SHOWN:,} more errors. Next: evertick validate")
+        note(f"{counted(len(problems) - PROBLEMS_SHOWN, 'more error')}. Next: evertick validate")
     if not known and not problems:
-        note(f"No job is like '{search}'." if search else "There are no jobs. Next: evertick init writes a first one.")
+        note(f"No jobs match '{search}'." if search else "There are no jobs yet. Next: evertick init")
     elif known and not page["items"]:
-        note(f"None of {known:,} jobs stands so.")
+        note("No jobs match that status." if statuses else "No jobs match.")
     elif is_idle:
-        note("No scheduler has run here yet. Next: evertick serve")
+        note("The scheduler has not run here yet. Next: evertick serve")
 
 
 def jobs_table(jobs: Sequence[Row], at: int, wrong: Collection[str] = ()) -> Table:
-    """`wrong` are the files with an error: what is at work of them is the last good version."""
+    """`wrong` are the files with an error: the scheduler still runs their last valid version."""
 
     def wait(row: Row) -> str:
-        return wait_text(from_text(row["next_at"]) - at) if row["next_at"] else "-"
+        return duration_text(from_text(row["next_at"]) - at) if row["next_at"] else "-"
 
     def next_time(row: Row) -> str:
         return f"{local_text(from_text(row['next_at']), row['timezone'])} {row['timezone']}" if row["next_at"] else "-"
@@ -93,9 +92,9 @@ def jobs_table(jobs: Sequence[Row], at: int, wrong: Collection[str] = ()) -> Tab
         Column("Status", lambda row: f"{row['status']}{' (stale)' if row['file'] in wrong else ''}", "state"),
         Column("Next in", wait, "green", right=True),
         Column("Last run", lambda row: state_text(row["last"]) if row["last"] else "-", "state"),
-        Column("What it is", lambda row: row["description"].strip().partition("\n")[0], wrap=True, optional=True),
-        Column("Next", next_time, optional=True),
-        Column("For", lambda row: row["last"]["scheduled_for"] if row["last"] else "", "dim", optional=True),
-        Column("Watermark", lambda row: row["watermark"] or "never planned", "dim", optional=True),
+        Column("Description", lambda row: row["description"].strip().partition("\n")[0], wrap=True, optional=True),
+        Column("Next run", next_time, optional=True),
+        Column("Last due", lambda row: row["last"]["scheduled_for"] if row["last"] else "", "dim", optional=True),
+        Column("Watermark", lambda row: row["watermark"] or "not planned yet", "dim", optional=True),
     )
     return Table(columns, jobs)

@@ -1,4 +1,4 @@
-"""`evertick logs`: what the steps of a run have printed."""
+"""`evertick logs`: the output of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.live_view import PlainDisplay
-from evertick.cli.output import note, output_option, show
+from evertick.cli.output import counted, note, output_option, show
 from evertick.cli.run_follower import Follower, OnDesk
 from evertick.cli.target import Target, place_options
 
@@ -23,15 +23,15 @@ POLL_SECONDS = 0.2
 @click.argument("run_id", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
 @click.option("--step", metavar="NAME", help="Only this step.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only this attempt; default: the last.")
-@click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
+@click.option("--follow", "-f", is_flag=True, help="Print new output until the run ends.")
 @place_options
 @output_option
 def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place: Target, output: str) -> None:
-    """Show what the steps of a run have printed.
+    """Show the output of a run.
 
-    The steps' own output is on stdout, a heading for each step on stderr. A job stands for its newest run that has
-    started, and a beginning of an id for the one run that has it. A log that is not here is fetched
-    from the node or the member of the fleet that has it.
+    The output of the steps goes to stdout, a heading for each step to stderr. JOB means its newest started run; RUN_ID
+    may be shortened to a unique prefix. A log that is not on this machine is fetched from the node or the fleet member
+    that has it.
 
     \b
     Examples:
@@ -43,25 +43,25 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
     from evertick.model.lifecycle import TERMINAL
 
     if follow and output != "table":
-        raise click.UsageError(f"--follow is for people; -o {output} shows what is there now.")
+        raise click.UsageError(f"--follow cannot be combined with -o {output}.")
     with place.operations() as operations:
         run = operations.run(run_id)
         known = operations.list_logs(run["run"])
         is_here = place.server is not None or place.ledger_file() is None or place.logs_if_there() is not None
         if not is_here and not known and not run["absent_logs"]:
             raise NotFound(
-                "there are no logs here: they are with the scheduler that ran it. Next: name its folder with --folder."
+                "The logs are with the scheduler that ran the job. Name its folder with --folder, or use --server."
             )
         chosen = [one for one in known if step in (None, one["step"])]
         if step is not None and not chosen and not follow:
             names = tuple(dict.fromkeys(one["step"] for one in known))
-            raise NotFound(f"the run {run['run']} has no log of a step '{step}'.", names[:3])
+            raise NotFound(f"The run {run['run']} has no log of a step '{step}'.", names[:3])
         absent = [one["text"] for one in run["absent_logs"] if attempt in (None, one["attempt"])]
         attempts = max((one["attempt"] for one in known), default=0)
         attempts = max(attempts, run["attempt"])
         if attempt is not None and attempt > attempts and not follow:
-            had = {0: "no attempt yet", 1: "one attempt"}.get(attempts, f"{attempts} attempts")
-            raise NotFound(f"the run {run['run']} has {had}, and no attempt {attempt}.")
+            had = counted(attempts, "attempt") if attempts else "no attempts yet"
+            raise NotFound(f"The run {run['run']} has no attempt {attempt}; it has {had}.")
         if output != "table":
             wanted = [one for one in chosen if attempt in (None, one["attempt"])]
             if absent and not wanted:
@@ -73,7 +73,7 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
         follower = Follower(
             OnDesk(operations, run["run"]), display, step=step, attempt=attempt if follow else attempt or last
         )
-        with interruptible("The run goes on."):
+        with interruptible("The run continues."):
             while follower.look()["state"] not in TERMINAL and follow:
                 time.sleep(POLL_SECONDS)
     absent = [one["text"] for one in follower.data["absent_logs"] if attempt in (None, one["attempt"])]
@@ -82,7 +82,7 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
     for text in absent:
         note(text)
     if not follower.has_told and not run["occurrences"] > 1:
-        note(f"Nothing was printed. Next: evertick why {run['run']}")
+        note(f"The run has printed nothing. Next: evertick why {run['run']}")
 
 
 def _whole(operations: LocalOperations, run_id: str, log: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=SuggestingGroup)
 def nodes() -> None:
-    """Show the nodes of a shared ledger, and forget one that does not come back.
+    """List the nodes that share a ledger, or forget a dead one.
 
     \b
     Examples:
@@ -30,9 +30,9 @@ def nodes() -> None:
 @place_options
 @output_option
 def list_(place: Target, output: str) -> None:
-    """Show the nodes that schedule, and those that the others wait for.
+    """List the nodes that share the ledger.
 
-    A node that is away keeps its runs until its lease is over: the others neither retry nor overlap them before.
+    A node that is away keeps its runs until its lease expires; until then the other nodes do not retry them.
 
     \b
     Example:
@@ -45,30 +45,30 @@ def list_(place: Target, output: str) -> None:
         Column("Node", "node", "bold"),
         Column("State", "state"),
         Column("Runs", "active", right=True),
-        Column("Waited for until", "awaited_until", optional=True),
+        Column("Lease until", "awaited_until", optional=True),
         Column("Buckets", "buckets", right=True),
         Column("Version", "version", "dim", optional=True),
     )
     show(output, found, Table(columns, items), rows=found["items"], name="node")
     if not items:
-        note("No node has given a sign of life. Next: evertick serve")
+        note("No node has ever run on this ledger. Next: evertick serve")
     for one in items:
         if one["awaited_until"] is not None:
-            note(f"If {one['node']} does not come back: evertick nodes forget {one['node']}")
+            note(f"If {one['node']} will not come back: evertick nodes forget {one['node']}")
 
 
 @nodes.command()
 @click.argument("node")
-@click.option("--force", is_flag=True, help="Also when the node is alive: it then ends all of its local runs.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--force", is_flag=True, help="Forget a node that is alive; it then ends all its local runs.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @place_options
 @output_option
 def forget(node: str, force: bool, yes: bool, place: Target, output: str) -> None:
-    """Say that a node does not come back, so that its runs are decided now.
+    """Give up a dead node, so that its runs are retried now.
 
-    The other nodes leave the runs of a node that was killed, cut off or stopped to it until its lease is over. This
-    ends the wait: each of its runs is retried, or lost where its job says onExecutorLost: fail. Make sure that its
-    machine is off: what still runs there would run twice. A node that is alive is refused (exit code 6).
+    The other nodes wait for a node that was killed, cut off or stopped until its lease expires. This command ends the
+    wait: each of its runs is retried, or marked lost if its job has 'onExecutorLost: fail'. Make sure that its machine
+    is off, otherwise its processes run twice. A node that is alive is refused (exit code 6).
 
     \b
     Examples:
@@ -79,11 +79,11 @@ def forget(node: str, force: bool, yes: bool, place: Target, output: str) -> Non
         if not yes:
             _confirm(operations, node)
         found = operations.forget_node(node, force)
-    show(output, found, lambda: show_text(f"forgot {node}"), rows=found["runs"], name="run")
+    show(output, found, lambda: show_text(f"Forgot {node}."), rows=found["runs"], name="run")
     if output == "table":
         _tell_runs(found, "will be")
     if not found["is_scheduler_running"]:
-        note("No scheduler is running. The runs are decided when one starts.")
+        note("No scheduler is running. The next one to start takes over the runs.")
 
 
 def _state_of(node: Row) -> str:
@@ -91,18 +91,18 @@ def _state_of(node: Row) -> str:
         return "alive"
     if node["awaited_until"] is None:
         return "gone"
-    return "stopped, expected back" if node["is_expected_back"] else "no sign of life"
+    return "stopped" if node["is_expected_back"] else "not responding"
 
 
 def _confirm(operations: LocalOperations, node: str) -> None:
-    """Say which runs it is about, and ask."""
+    """Name the runs that are affected, and ask."""
     if not sys.stdin.isatty():
-        raise click.UsageError(f"This decides the runs of {node}. Add --yes to do it without being asked.")
+        raise click.UsageError(f"This retries or gives up the runs of {node}. Add --yes to confirm.")
     known: dict[str, Any] | None = next((one for one in operations.nodes()["items"] if one["node"] == node), None)
     if known is not None:
         note(f"{node}: {_state_of(known)}.")
         _tell_runs(known, "would be")
-    click.confirm(f"Forget {node}? What still runs on its machine would run twice.", abort=True, err=True)
+    click.confirm(f"Forget {node}? Processes that still run on its machine would run twice.", abort=True, err=True)
 
 
 def _tell_runs(found: dict[str, Any], verb: str) -> None:
@@ -111,4 +111,4 @@ def _tell_runs(found: dict[str, Any], verb: str) -> None:
     if found["active"] > len(found["runs"]):
         note(f"and {found['active'] - len(found['runs']):,} more")
     if not found["active"]:
-        note("It has no runs.")
+        note("It has no active runs.")

@@ -1,4 +1,4 @@
-"""`evertick notify`: whether those who are to be told can be."""
+"""`evertick notify`: send a test notification."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evertick.cli.times import now
 
 @click.group(cls=SuggestingGroup)
 def notify() -> None:
-    """Try out whom the settings name as receivers of messages.
+    """Send a test notification.
 
     \b
     Example:
@@ -23,13 +23,16 @@ def notify() -> None:
 
 @notify.command()
 @click.argument("channel")
-@click.option("--folder", type=click.Path(path_type=Path), default=Path(), help="The folder of the jobs and settings.")
-@click.option("--config", metavar="FILE", help="The settings; default: EVERTICK_CONFIG, else the folder's own.")
+@click.option("--folder", type=click.Path(path_type=Path), default=Path(), help="Folder of job files.")
+@click.option(
+    "--config", metavar="FILE", help="Settings file; default: EVERTICK_CONFIG, else the folder's evertick.toml."
+)
 @output_option
 def test(channel: str, folder: Path, config: str | None, output: str) -> None:
-    """Send one message to a channel of the settings, and tell what came of it.
+    """Send a test message to a notification channel.
 
-    It is tried once. The exit code is 1 when it was not taken.
+    CHANNEL is a name from the settings. The message is sent once, without retries. The exit code is 1 when the delivery
+    fails.
 
     \b
     Example:
@@ -40,8 +43,8 @@ def test(channel: str, folder: Path, config: str | None, output: str) -> None:
 
     outcome = send_trial(Settings.load(folder, overrides={"config": config}), channel, now())
     data = {"channel": channel, "is_delivered": outcome.is_delivered, "detail": outcome.detail}
-    words = f"{'delivered' if outcome.is_delivered else 'not delivered'}: {outcome.detail}"
+    words = f"{'Delivered' if outcome.is_delivered else 'Not delivered'}: {outcome.detail}"
     show(output, data, lambda: show_text(words), name="channel")
     if not outcome.is_delivered:
-        note("Next: evertick settings --changed shows what the settings say.")
+        note("Check the channel's settings: evertick settings --changed")
         raise SystemExit(1)

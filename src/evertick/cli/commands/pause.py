@@ -1,4 +1,4 @@
-"""`evertick pause`: nothing more is planned for a job."""
+"""`evertick pause`: pause a job."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from evertick.cli.target import Target, place_options
 
 @click.command()
 @click.argument("job", shell_complete=complete_jobs)
-@click.option("--note", "reason", default="", metavar="TEXT", help="Why, for those who find it paused.")
+@click.option("--note", "reason", default="", metavar="TEXT", help="Why; shown with the job.")
 @place_options
 @output_option
 def pause(job: str, reason: str, place: Target, output: str) -> None:
-    """Stop planning a job until it is resumed.
+    """Pause a job.
 
-    What runs goes on, and what is asked for by hand still runs. Occurrences of the time in between are settled on
-    resume. A job that is paused already stays so.
+    A paused job starts no scheduled runs until it is resumed. Active runs continue, and manual runs still start. On
+    resume, the job's policy decides about the occurrences of the pause.
 
     \b
     Example:
@@ -29,7 +29,7 @@ def pause(job: str, reason: str, place: Target, output: str) -> None:
 
     with place.operations() as operations:
         asked = ask(lambda request, wait: operations.pause(job, reason, request_id=request, wait_seconds=wait))
-    paused = f"{job} is paused since {to_text(asked['answer']['paused_at'])}" if asked["is_answered"] else None
+    paused = f"{job} is paused since {to_text(asked['answer']['paused_at'])}." if asked["is_answered"] else None
     show(output, asked, lambda: show_text(paused or asked["request"]))
     if paused:
         note(f"Next: evertick resume {job}")

@@ -1,4 +1,4 @@
-"""`evertick plan`: what would fire until a time."""
+"""`evertick plan`: what will run until a given time."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import click
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Table, note, output_option, show
 from evertick.cli.target import Target, place_options
-from evertick.cli.times import wait_text
+from evertick.cli.times import duration_text
 
 
 @click.command()
 @click.argument("path", metavar="[FOLDER]", required=False, type=click.Path(path_type=Path))
-@click.option("--until", required=True, metavar="TIME", help="Up to this time, included.")
+@click.option("--until", required=True, metavar="TIME", help="End of the period, inclusive.")
 @click.option(
     "--job",
     "job_ids",
     multiple=True,
     metavar="JOB",
     shell_complete=complete_jobs,
-    help="Only this job; may be repeated.",
+    help="Only this job; repeatable.",
 )
-@click.option("--limit", "-n", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many.")
+@click.option("--limit", "-n", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Maximum number.")
 @place_options
 @output_option
 def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, place: Target, output: str) -> None:
-    """Show what would fire until a time, over all jobs.
+    """Show what will run until a given time.
 
-    Occurrences that would be skipped as things are now, because their job is paused or disabled, are told too.
+    The plan includes occurrences that would be skipped because their job is paused or disabled, with the reason.
 
     \b
     Examples:
@@ -41,9 +41,9 @@ def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, pl
         has_jobs = bool(found["items"]) or bool(operations.list_jobs(limit=1)["items"])
     rows = found["items"]
     columns = (
-        Column("In", lambda row: wait_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
+        Column("In", lambda row: duration_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
         Column("Job", "job", "bold cyan"),
-        Column("What", "what"),
+        Column("Action", "what"),
         Column("Local time", "local", "bold"),
         Column("Zone", "timezone", optional=True),
         Column("UTC", "scheduled_for", "dim", optional=True),
@@ -51,6 +51,6 @@ def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, pl
     )
     show(output, found, Table(columns, rows), rows=rows)
     if not rows:
-        note("Nothing is due until then." if has_jobs else "There are no jobs. Next: evertick init writes a first one.")
+        note("No job is due until then." if has_jobs else "There are no jobs yet. Next: evertick init")
     elif found["has_more"]:
-        note(f"There is more: these are the first {limit:,}; --limit shows more.")
+        note(f"Only the first {limit:,} are shown. Use --limit to show more.")

@@ -1,4 +1,4 @@
-"""`evertick resume`: a paused job is planned again."""
+"""`evertick resume`: resume a paused job."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from evertick.cli.target import Target, place_options
     "--catchup",
     "keep",
     type=click.Choice(["all", "latest", "first", "none"]),
-    help="Which occurrences of the pause to run; default: as the job's policy says.",
+    help="Which occurrences of the pause to run; default: the job's policy.",
 )
 @place_options
 @output_option
 def resume(job: str, keep: str | None, place: Target, output: str) -> None:
-    """Plan a paused job again.
+    """Resume a paused job.
 
-    What was due during the pause is settled by the job's policy, like downtime, or as --catchup says. 'evertick
-    catchup --dry-run JOB' shows it before.
+    The job's policy decides which occurrences of the pause run, as after downtime; --catchup overrides it. Preview with
+    'evertick catchup --dry-run JOB'.
 
     \b
     Examples:
@@ -36,7 +36,7 @@ def resume(job: str, keep: str | None, place: Target, output: str) -> None:
         asked = ask(lambda request, wait: operations.resume(job, keep, request_id=request, wait_seconds=wait))
     told = asked["request"]
     if asked["is_answered"]:
-        # Answers of older schedulers, and of one that a newer request overtook, do not say.
+        # The answers of older schedulers lack the field.
         was_paused = asked["answer"].get("resumed", True)
-        told = f"{job} is planned again" if was_paused else f"{job} is not paused; nothing was changed"
+        told = f"Resumed {job}." if was_paused else f"{job} is not paused."
     show(output, asked, lambda: show_text(told))

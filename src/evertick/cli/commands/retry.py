@@ -1,4 +1,4 @@
-"""`evertick retry`: run again what a run was for."""
+"""`evertick retry`: re-run a past run."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from evertick.cli.target import Target, place_options
 
 @click.command()
 @click.argument("run_id", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
-@click.option("--wait", is_flag=True, help="Wait until it has ended; its result is the exit code: 0 or 1.")
-@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="With --wait: how long (exit code 124).")
-@click.option("--from-failed", is_flag=True, help="Keep the steps that succeeded, and their outputs; run the others.")
+@click.option("--wait", is_flag=True, help="Wait for the run to end; exit with 0 if it succeeds, else 1.")
+@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="With --wait: give up (exit code 124).")
+@click.option("--from-failed", is_flag=True, help="Keep the steps that succeeded, with their outputs; run the others.")
 @place_options
 @output_option
 @click.pass_context
 def retry(
     ctx: click.Context, run_id: str, wait: bool, timeout: float | None, from_failed: bool, place: Target, output: str
 ) -> None:
-    """Run again what a run was for.
+    """Re-run a past run.
 
-    It is a new run with the trigger 'retry', the same scheduled time and the same parameters; the old one stays as it
-    is. A job stands for its newest run that has started, and a beginning of an id for the one run that has it. A run
-    that has not ended cannot be retried (exit code 6). Nor can one be taken up with --from-failed in which nothing
-    failed, or of which a step that succeeded was changed since.
+    The new run has the trigger 'retry', the same scheduled time and the same parameters. JOB means its newest started
+    run; RUN_ID may be shortened to a unique prefix. An unfinished run cannot be retried (exit code 6). --from-failed is
+    refused if no step failed, or if a step that succeeded has been edited since.
 
     \b
     Examples:
@@ -35,7 +34,7 @@ def retry(
     from evertick.cli.requests import ask_for_run
 
     if timeout is not None and not wait:
-        raise click.UsageError("--timeout goes with --wait.")
+        raise click.UsageError("--timeout needs --wait.")
     with place.operations() as operations:
         code = ask_for_run(
             operations,

@@ -1,4 +1,4 @@
-"""`evertick run`: a job once, in the foreground."""
+"""`evertick run`: run a job once, in the foreground."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ LOOK_SECONDS = 0.2
 
 @click.command()
 @click.argument("target", metavar="FILE|JOB", shell_complete=complete_jobs_and_files)
-@click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated.")
-@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="End it after so long (exit code 124).")
-@click.option("--alone", is_flag=True, help="Here, on a ledger of its own, although a scheduler is running.")
+@click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; repeatable.")
+@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="Cancel it after that (exit code 124).")
+@click.option("--alone", is_flag=True, help="Run it in this process even if a scheduler is running.")
 @place_options
 @output_option
 @click.pass_context
@@ -49,13 +49,13 @@ def run(
 ) -> None:
     """Run a job once, in the foreground.
 
-    Its output is on stdout as it comes, how far its steps are on stderr, and its result is the exit code: 0 or 1.
-    Ctrl-C ends the run in order.
+    The job's output goes to stdout, the progress of its steps to stderr. The exit code is 0 if the run succeeds, else
+    1. Ctrl-C cancels the run.
 
-    A job whose scheduler is running is run by it: the run is in the history and meets the job's overlap rule. A file,
-    and a job that nobody schedules, is run here, on a ledger of its own that goes with it; nothing needs to be running.
+    If a scheduler is running on the folder, it runs the job: the run is in the history, and the job's overlap rule
+    applies. Otherwise, and for a FILE, the job runs in this process and leaves no history.
 
-    With -o json and the like, the run is on stdout when it has ended, and its output on stderr.
+    With -o json, yaml, csv or name, the finished run is printed to stdout and the job's output to stderr.
 
     \b
     Examples:
@@ -64,7 +64,7 @@ def run(
     """
     given = params_of(params)
     if alone and place.server is not None:
-        raise click.UsageError("--alone runs it here, and a server has its jobs there. Leave one of them out.")
+        raise click.UsageError("--alone and --server cannot be combined.")
     if not alone and not _is_file(target):
         with place.operations(may_be_new=True) as operations:
             if place.server is not None or operations.is_scheduler_running():
@@ -77,9 +77,9 @@ def _is_file(target: str) -> bool:
 
     path = Path(target)
     if not path.is_file() and path.suffix in (".yaml", ".yml"):
-        raise NotFound(f"there is no file '{target}'. Write the path of a job file, or the id of a job.")
+        raise NotFound(f"The file '{target}' does not exist. Name a job file or a job.")
     if path.is_dir() and "/" in target:
-        raise NotFound(f"'{target}' is a folder. Write the path of a job file, or the id of a job and --folder.")
+        raise NotFound(f"'{target}' is a folder. Name a job file, or a job and its --folder.")
     return path.is_file()
 
 
@@ -109,10 +109,10 @@ def _through(operations: LocalOperations, job: str, params: dict[str, str], time
             except KeyboardInterrupt:
                 if code is not None:
                     raise
-                code = _end(operations, run_id, INTERRUPTED, "interrupted")
+                code = _end(operations, run_id, INTERRUPTED, "Interrupted")
                 continue
             if is_late and code is None:
-                code = _end(operations, run_id, TIMEOUT, f"not done after {timeout:g} s")
+                code = _end(operations, run_id, TIMEOUT, f"Timed out after {timeout:g}s")
     finally:
         follower.close()
     show(output, follower.data, lambda: None, name="run")
@@ -122,13 +122,13 @@ def _through(operations: LocalOperations, job: str, params: dict[str, str], time
 def _end(operations: LocalOperations, run_id: str, code: int, words: str) -> int:
     from evertick.errors import Conflict
 
-    note(f"{words}: the run is asked to end, and killed when it does not.")
-    with suppress(Conflict):  # it has ended by itself meanwhile
+    note(f"{words}. Cancelling the run ...")
+    with suppress(Conflict):  # the run has just ended
         operations.cancel(run_id, request_id=new_id())
     return code
 
 
-# --- here, on a ledger of its own
+# --- in this process
 
 
 def _alone(target: str, params: dict[str, str], timeout: float | None, place: Target, output: str) -> int:
@@ -161,28 +161,28 @@ def _find(target: str, place: Target) -> tuple[Job, Mapping[str, Job]]:
             note(str(error))
         raise errors[0]
     (job,) = found.jobs.values()
-    # Steps that are jobs are found where a scheduler would find them: beside this one.
+    # Steps that are jobs are looked up where a scheduler would find them: in the same folder.
     if any(isinstance(step.kind, SubJob) for step in job.steps):
         return job, load_folder(path.parent, Settings.load(path.parent)).jobs
     return job, found.jobs
 
 
 async def _carry_out(one: Once, display: Display, timeout: float | None) -> int | None:
-    """Its exit code where something else than its own end decides it."""
+    """The exit code of a timeout or an interrupt; None when the run ended by itself."""
     code: int | None = None
 
     def end(reason: int, words: str) -> None:
         nonlocal code
         if code is None:
             code = reason
-            note(f"{words}: the run is asked to end, and killed when it does not.")
+            note(f"{words}. Cancelling the run ...")
             one.cancel()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, end, INTERRUPTED, "interrupted")
+        loop.add_signal_handler(number, end, INTERRUPTED, "Interrupted")
     if timeout is not None:
-        loop.call_later(timeout, end, TIMEOUT, f"not done after {timeout:g} s")
+        loop.call_later(timeout, end, TIMEOUT, f"Timed out after {timeout:g}s")
     follower = Follower(_Here(one), display, [step.name for step in one.job.steps])
     try:
         await one.run(follower.look)

@@ -1,4 +1,4 @@
-"""`evertick scheduler`: the commands of the day under one name."""
+"""`evertick scheduler`: the daily commands under one name."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ COMMANDS: Final[dict[str, str]] = {
     "trigger": "evertick.cli.commands.trigger:trigger",
 }
 SUMMARIES: Final[dict[str, str]] = {
-    "history": "Show what ran and what was skipped, newest first.",
-    "list": "List the jobs and how they stand.",
-    "pause": "Stop planning a job until it is resumed.",
-    "resume": "Plan a paused job again.",
-    "start": "Schedule and run the jobs of a folder until it is stopped.",
-    "status": "Show how a job stands: what runs, what waits, what was.",
+    "history": "Show past runs and skipped occurrences, newest first.",
+    "list": "List jobs with their status and next run.",
+    "pause": "Pause a job.",
+    "resume": "Resume a paused job.",
+    "start": "Start the scheduler on a folder of job files.",
+    "status": "Show the status of a job, or of the whole scheduler.",
     "trigger": "Run a job now.",
 }
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS, summaries=SUMMARIES, no_args_is_help=True)
 def scheduler() -> None:
-    """Start the scheduler, and look after its schedules.
+    """Start the scheduler and manage its jobs.
 
-    The same commands as without 'scheduler'; 'start' is 'evertick serve'.
+    These are the top-level commands under another name; 'start' is 'evertick serve'.
 
     \b
     Examples:

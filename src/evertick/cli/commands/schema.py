@@ -1,4 +1,4 @@
-"""`evertick schema`: what a job file looks like, for editors."""
+"""`evertick schema`: the JSON Schema of job files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evertick.cli.output import Column, Table, output_as, show
 def schema(output: str) -> None:
     """Print the JSON Schema of job files, for editors.
 
-    Write it to a file and name that file in the first line of a job:
+    Save it to a file and reference that file in the first line of a job file:
 
     \b
       # yaml-language-server: $schema=job.schema.json

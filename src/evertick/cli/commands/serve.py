@@ -1,4 +1,4 @@
-"""`evertick serve`: schedule and run the jobs of a folder."""
+"""`evertick serve`: start the scheduler on a folder of job files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evertick.cli.output import clean, note
+from evertick.cli.output import clean, counted, note
 from evertick.cli.web import add_web
 
 if TYPE_CHECKING:
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
     from evertick.service import FolderService
 
 WARNED = 3
-"""Paths that are named one by one in a warning."""
+"""Paths that a warning names one by one."""
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("."))
 @click.option(
-    "--config", metavar="FILE", help="The settings; default: EVERTICK_CONFIG, else the folder's evertick.toml."
+    "--config", metavar="FILE", help="Settings file; default: EVERTICK_CONFIG, else the folder's evertick.toml."
 )
-@click.option("--store", metavar="URL", help="The ledger; default: SQLite in the folder, under .evertick/.")
-@click.option("--node", metavar="NAME", help="This node's name; default: the host's.")
-@click.option("--host", metavar="ADDRESS", help="Where the pages and the API listen; default: 127.0.0.1.")
-@click.option("--port", type=int, metavar="NUMBER", help="Their port; default: 8765.")
-@click.option("--no-web", is_flag=True, help="Serve no pages and no API.")
-@click.option("--fleet", metavar="URL", help="Members that run jobs too: tls://HOST:PORT; see 'evertick fleet'.")
+@click.option("--store", metavar="URL", help="The ledger; default: a SQLite file in FOLDER/.evertick.")
+@click.option("--node", metavar="NAME", help="Name of this node; default: the host name.")
+@click.option("--host", metavar="ADDRESS", help="Address of the web page and the API; default: 127.0.0.1.")
+@click.option("--port", type=int, metavar="NUMBER", help="Port of the web page and the API; default: 8765.")
+@click.option("--no-web", is_flag=True, help="Do not serve the web page and the API.")
+@click.option("--fleet", metavar="URL", help="Also run jobs on this fleet: tls://HOST:PORT; see 'evertick fleet'.")
 @click.option(
     "--fleet-certs",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="A folder with ca.pem, cert.pem and key.pem for it.",
+    help="Folder with the ca.pem, cert.pem and key.pem for the fleet.",
 )
-@click.option("--patience", type=float, metavar="SECONDS", help="How long to wait for runs when stopping; default: 30.")
+@click.option("--patience", type=float, metavar="SECONDS", help="How long to wait for runs on stop; default: 30.")
 @click.option(
     "--stop-runs",
     type=click.Choice(["leave", "end"]),
-    help="What becomes of runs after that: they go on and are found at the next start, or are ended; default: leave.",
+    help="On stop, after --patience: let active runs continue (leave) or cancel them (end); default: leave.",
 )
-@click.option("--quiet", is_flag=True, help="Say only what is alarming.")
+@click.option("--quiet", is_flag=True, help="Log only warnings and errors.")
 def serve(
     folder: Path,
     fleet: str | None,
@@ -57,10 +57,11 @@ def serve(
     quiet: bool,
     **options: str | int | None,
 ) -> None:
-    """Schedule and run the jobs of a folder until it is stopped.
+    """Start the scheduler on a folder of job files.
 
-    Job files may be added, changed and removed meanwhile. Ctrl-C stops: nothing new starts, and what runs has some
-    seconds to end; a second Ctrl-C does not wait. Runs that have not ended go on, and are found at the next start.
+    The scheduler picks up new, changed and deleted job files while it runs. On Ctrl-C it starts nothing new and waits
+    --patience seconds for active runs; a second Ctrl-C stops at once. Unfinished runs continue without it, and the next
+    start picks them up again.
 
     \b
     Examples:
@@ -76,12 +77,9 @@ def serve(
     from evertick.settings.exposure import check_exposure
 
     if folder.is_file():
-        raise NotFound(f"'{folder}' is a file. Write its folder; 'evertick run {folder}' runs it once.")
+        raise NotFound(f"'{folder}' is a file. Name its folder, or run it once: evertick run {folder}")
     if not folder.is_dir():
-        raise NotFound(
-            f"there is no folder '{folder}'. Write the path of a folder of job files; "
-            f"'evertick init {folder}' makes one, with a first job."
-        )
+        raise NotFound(f"The folder '{folder}' does not exist. To create it with a first job: evertick init {folder}")
     hide_process()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     web = False if no_web else None
@@ -93,7 +91,7 @@ def serve(
     for warning in settings.warnings:
         note(warning)
     for path in writable_by_others(folder)[:WARNED]:
-        note(f"every user of this machine may change '{path}', and so run programs as you. Next: chmod o-w '{path}'")
+        note(f"Every user of this machine can change '{path}' and so run programs as you. Next: chmod o-w '{path}'")
     _offer_a_first_job(folder)
     service = FolderService(folder, settings, observe=None if quiet else Teller())
     if settings.web:
@@ -102,18 +100,18 @@ def serve(
 
 
 def _offer_a_first_job(folder: Path) -> None:
-    """An empty folder is most often a first try: a job is written where somebody says so, and told of elsewhere."""
+    """An empty folder is most often a first try: offer a job on a terminal, else print how to create one."""
     from evertick.cli.commands.init import JOB, NAME
     from evertick.definitions.source import definition_files
 
     if definition_files(folder):
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
-        if click.confirm(f"There are no jobs in '{folder}'. Write a first one, {NAME}?", default=True, err=True):
+        if click.confirm(f"There are no jobs in '{folder}'. Create a first one, {NAME}?", default=True, err=True):
             with (folder / NAME).open("x", encoding="utf-8") as stream:
                 stream.write(JOB)
         return
-    note(f"There are no jobs in '{folder}' yet. Next: evertick init {folder}, or write one; it is taken at once.")
+    note(f"There are no jobs in '{folder}' yet. Next: evertick init {folder}")
 
 
 def _fleet(url: str | None, certs: Path | None) -> dict[str, str | None]:
@@ -130,9 +128,9 @@ async def _run(service: FolderService, patience: float) -> None:
         nonlocal stops
         stops += 1
         if stops == 1:
-            after = "ends what runs" if ends_runs else "leaves at once, and runs go on by themselves"
-            note(f"stopping: nothing new starts; Ctrl-C again {after}.")
-        # The third one does not wait for what the second one ended.
+            again = "cancel active runs" if ends_runs else "stop at once; active runs continue"
+            note(f"Stopping: no new runs start. Press Ctrl-C again to {again}.")
+        # A third Ctrl-C does not wait for the runs that the second one cancelled.
         service.shut_down(patience if stops == 1 else 0.0, ends_runs=ends_runs and stops < 3)
 
     for wanted in (signal.SIGINT, signal.SIGTERM):
@@ -151,13 +149,15 @@ def _greet(service: FolderService) -> None:
     for errors in folder.errors.values():
         for error in errors:
             note(str(error))
-    jobs = len(folder.jobs)
-    where = f"{jobs} job{'' if jobs == 1 else 's'} from {service.folder}, the ledger in {mask_url(service.store_url)}"
-    note(f"{where}. Ctrl-C stops.")
+    jobs = counted(len(folder.jobs), "job")
+    note(f"Scheduling {jobs} from {service.folder}; ledger: {mask_url(service.store_url)}. Press Ctrl-C to stop.")
+
+
+_CATCHUP_COUNTS = (("candidates", "missed occurrence"), ("jobs", "job"))
 
 
 class Teller:
-    """Says what happens, a line for each start, end and skip."""
+    """Prints a line for each start, end and skip."""
 
     def __call__(self, seen: Message | Effect) -> None:
         from evertick.loop.effects import Launch, Log
@@ -176,7 +176,8 @@ class Teller:
             case Log("job.added" | "job.changed" | "job.removed" as event, fields):
                 note(f"{_clock()}  {event[4:]:<10} {clean(str(fields['job']))}")
             case Log("catchup.found", fields):
-                note(f"{_clock()}  catching up: {fields['candidates']} missed, of {fields['jobs']} jobs")
+                missed, jobs = (counted(int(str(fields[name])), noun) for name, noun in _CATCHUP_COUNTS)
+                note(f"{_clock()}  catching up {missed} of {jobs}")
 
 
 def _clock() -> str:

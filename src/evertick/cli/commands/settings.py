@@ -1,4 +1,4 @@
-"""`evertick settings`: what is set, and where."""
+"""`evertick settings`: the effective settings and where each is set."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from evertick.cli.output import Column, Row, Table, note, output_option, show
 @click.command()
 @click.argument("folder", default=".", type=click.Path(path_type=Path))
 @click.option(
-    "--config", metavar="FILE", help="The settings; default: EVERTICK_CONFIG, else the folder's evertick.toml."
+    "--config", metavar="FILE", help="Settings file; default: EVERTICK_CONFIG, else the folder's evertick.toml."
 )
-@click.option("--changed", is_flag=True, help="Only what is not a default.")
+@click.option("--changed", is_flag=True, help="Only settings that differ from the default.")
 @output_option
 def settings(folder: Path, config: str | None, changed: bool, output: str) -> None:
-    """Show the settings that hold, and where each comes from.
+    """Show the effective settings and where each is set.
 
-    Secrets are shown by the place where they are kept. A file with an error is told, with the line (exit code 2).
+    For a secret, the output names where it is stored, not its value. An invalid settings file is reported with its line
+    (exit code 2).
 
     \b
     Examples:
@@ -37,9 +38,10 @@ def settings(folder: Path, config: str | None, changed: bool, output: str) -> No
     columns = (
         Column("Setting", "key", "bold cyan"),
         Column("Value", "value", wrap=True),
-        Column("From", "origin", "green"),
+        Column("Set in", "origin", "green"),
         Column("Variable", "variable", "dim", optional=True),
-        Column("Meaning", "meaning", wrap=True, optional=True),
+        Column("Description", "meaning", wrap=True, optional=True),
     )
     show(output, rows, Table(columns, rows), name="key")
-    note(f"Read from {found.config}." if found.config else "There is no settings file: evertick.toml in the folder.")
+    file = folder / "evertick.toml"
+    note(f"Read from {found.config}." if found.config else f"There is no settings file; to add one, create {file}.")

@@ -1,4 +1,4 @@
-"""`evertick status`: how one job stands, or everything."""
+"""`evertick status`: the status of a job, or of the whole scheduler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.overview import show_overview
 from evertick.cli.runs import runs_table
 from evertick.cli.target import Target, place_options
-from evertick.cli.times import local_text, wait_text
+from evertick.cli.times import duration_text, local_text
 from evertick.model.instant import from_text
 
 WAITING_SHOWN = 10
@@ -20,13 +20,14 @@ WAITING_SHOWN = 10
 
 @click.command()
 @click.argument("job", required=False, shell_complete=complete_jobs)
-@click.option("--runs", type=click.IntRange(0, 100), default=5, show_default=True, help="How many of the last runs.")
+@click.option("--runs", type=click.IntRange(0, 100), default=5, show_default=True, help="Number of recent runs.")
 @place_options
 @output_option
 def status(job: str | None, runs: int, place: Target, output: str) -> None:
-    """Show how a job stands: what runs, what waits, what was.
+    """Show the status of a job, or of the whole scheduler.
 
-    Without a job: how everything stands, with what failed and what was skipped in the last day.
+    For JOB: its schedule, its active and waiting runs, and its recent runs. Without JOB: all running and waiting runs,
+    what is next, and what failed or was skipped in the last 24 hours.
 
     \b
     Examples:
@@ -43,14 +44,14 @@ def status(job: str | None, runs: int, place: Target, output: str) -> None:
         last = operations.list_runs(job, limit=runs)["items"] if runs else []
     facts = _facts(one, times.now())
     tables = [
-        Table((Column("What", "what"), Column("Value", "value", "bold", wrap=True)), facts),
-        runs_table(one["active_runs"], "Active"),
-        runs_table(waiting, f"Waiting ({one['waiting']:,})"),
-        runs_table(last, "Last"),
+        Table((Column("Field", "what"), Column("Value", "value", "bold", wrap=True)), facts),
+        runs_table(one["active_runs"], "Active runs"),
+        runs_table(waiting, f"Waiting runs ({one['waiting']:,})"),
+        runs_table(last, "Recent runs"),
     ]
     show(output, {**one, "runs": last}, [table for table in tables if table.rows])
     if not one["is_scheduler_running"]:
-        note("Nobody is running on this ledger. Next: evertick serve")
+        note("No scheduler is running. Next: evertick serve")
 
 
 def _facts(one: dict[str, Any], now: int) -> list[Row]:
@@ -62,17 +63,17 @@ def _facts(one: dict[str, Any], now: int) -> list[Row]:
     next_at = one["next_at"]
     facts = {
         "job": one["job"],
-        "about": one["description"].strip().partition("\n")[0],
+        "description": one["description"].strip().partition("\n")[0],
         "file": one["file"],
         "status": one["status"],
-        "schedule": ", ".join(one["schedules"]) or "when asked",
-        "next": f"{told(next_at)} {zone} (in {wait_text(from_text(next_at) - now)})" if next_at else "-",
-        "watermark": told(one["watermark"]) or "never planned",
-        "last success for": told(one["last_success_for"]),
+        "schedule": ", ".join(one["schedules"]) or "none (manual runs only)",
+        "next run": f"{told(next_at)} {zone} (in {duration_text(from_text(next_at) - now)})" if next_at else "-",
+        "watermark": told(one["watermark"]) or "not planned yet",
+        "last success": told(one["last_success_for"]),
         "paused since": f"{told(one['paused_at'])} {one['pause_note']}".rstrip() if one["paused_at"] else None,
-        "stale": "its file has an error, and the last good version of it is at work" if one["is_stale"] else None,
+        "stale": "the file has an error; the scheduler runs its last valid version" if one["is_stale"] else None,
         "error": "; ".join(text for text in (one["error"], *(found["text"] for found in one["problems"])) if text),
-        "active": one["active"],
-        "waiting": one["waiting"],
+        "active runs": one["active"],
+        "waiting runs": one["waiting"],
     }
     return [{"what": what, "value": value} for what, value in facts.items() if value not in (None, "")]

@@ -1,4 +1,4 @@
-"""`evertick token`: who may use the API."""
+"""`evertick token`: create, list and revoke API tokens."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ folder_option = click.option(
     type=click.Path(path_type=Path),
     default=".",
     metavar="PATH",
-    help="The folder that is served; default: the present one.",
+    help="Folder that the scheduler runs on; default: the current one.",
 )
 
 
 @click.group(cls=SuggestingGroup)
 def token() -> None:
-    """Say who may use the API: make, list and revoke tokens.
+    """Create, list and revoke API tokens.
 
-    A token has a role: a viewer looks, an operator also triggers, cancels, pauses and backfills, an editor also changes
-    definitions where the settings allow it, an admin also manages tokens. Only a hash of it is kept. Whoever may write
-    to the folder may do this; a server that runs takes the change at once.
+    A token has a role. A viewer reads; an operator also triggers, cancels, pauses and backfills; an editor also edits
+    job files where the settings permit it; an admin also manages tokens. Evertick stores only a hash of a token. These
+    commands need write access to the folder; a running server applies the change at once.
 
     \b
     Example:
@@ -41,12 +41,14 @@ def token() -> None:
 
 @token.command()
 @click.argument("name")
-@click.option("--role", type=click.Choice(ROLES), required=True, help="What its holder may do.")
-@click.option("--expires", metavar="TIME", help="When it is worth nothing any more; default: never.")
+@click.option("--role", type=click.Choice(ROLES), required=True, help="What the token permits.")
+@click.option("--expires", metavar="TIME", help="Expiry; default: never.")
 @folder_option
 @output_option
 def create(name: str, role: str, expires: str | None, folder: Path, output: str) -> None:
-    """Make a token. It is shown this once.
+    """Create a token and print it.
+
+    The token is printed only once.
 
     \b
     Examples:
@@ -60,14 +62,14 @@ def create(name: str, role: str, expires: str | None, folder: Path, output: str)
     until = None if expires is None else read_moment(expires, "UTC")
     made, text = _tokens(folder).create(name, read_role(role), by=whoami(), expires_at=until)
     show(output, {**made.data(), "token": text}, lambda: show_text(text), name="token")
-    note("Keep it: it cannot be shown again. Next: EVERTICK_TOKEN=... evertick list --server URL")
+    note("Store it now: it cannot be shown again. Next: EVERTICK_TOKEN=... evertick list --server URL")
 
 
 @token.command("list")
 @folder_option
 @output_option
 def list_(folder: Path, output: str) -> None:
-    """List the tokens: names, roles, and since when. What proves them is not kept.
+    """List the tokens with their roles; the tokens themselves are not stored.
 
     \b
     Example:
@@ -77,14 +79,14 @@ def list_(folder: Path, output: str) -> None:
     columns = (
         Column("Name", "name", "bold cyan"),
         Column("Role", "role", "bold"),
-        Column("Made", "created_at"),
-        Column("By", "created_by", optional=True),
-        Column("Until", lambda row: row["expires_at"] or "it is revoked"),
+        Column("Created", "created_at"),
+        Column("Created by", "created_by", optional=True),
+        Column("Expires", lambda row: row["expires_at"] or "never"),
         Column("Id", "id", "dim", optional=True),
     )
     show(output, rows, Table(columns, rows), name="name")
     if not rows:
-        note("There are no tokens. The first is made when a server starts. Next: evertick serve")
+        note("There are no tokens yet. The first server start creates one. Next: evertick serve")
 
 
 @token.command()
@@ -92,21 +94,21 @@ def list_(folder: Path, output: str) -> None:
 @folder_option
 @output_option
 def revoke(name: str, folder: Path, output: str) -> None:
-    """Make a token, and the sessions begun with it, worth nothing at once.
+    """Revoke a token and end its sessions at once.
 
     \b
     Example:
       evertick token revoke grafana
     """
     gone = _tokens(folder).revoke(name)
-    show(output, gone.data(), lambda: show_text(f"{gone.name} is revoked"), name="name")
+    show(output, gone.data(), lambda: show_text(f"Revoked {gone.name}."), name="name")
 
 
 @token.command("show")
 @folder_option
 @output_option
 def show_(folder: Path, output: str) -> None:
-    """Show the first token of a folder, which its owner's commands use. It is an admin's.
+    """Print the folder's first token, an admin's, which local commands use.
 
     \b
     Example:
@@ -118,7 +120,7 @@ def show_(folder: Path, output: str) -> None:
     text = tokens.first()
     if text is None:
         raise NotFound(
-            "the first token is not kept here: no server has run in this folder, or it was revoked. "
+            "This folder has no first token: no server has run here, or the token was revoked. "
             "Next: evertick token create NAME --role admin"
         )
     token = tokens.check(text)
@@ -132,5 +134,5 @@ def _tokens(folder: Path) -> Tokens:
     place = find_place(None, folder)
     state = place.require_state()
     if not state.is_dir():
-        raise NotFound(f"no scheduler has run in '{folder}'. Next: evertick serve {folder}, or name another --folder.")
+        raise NotFound(f"No scheduler has run in '{folder}'. Next: evertick serve {folder}, or name another --folder.")
     return Tokens(state)

@@ -1,4 +1,4 @@
-"""`evertick top`: how everything stands, live."""
+"""`evertick top`: watch running, waiting, upcoming and failed runs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,21 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Show it once, for scripts; also where there is no terminal.")
+@click.option("--once", is_flag=True, help="Print once and exit; the default without a terminal.")
 @click.option(
-    "--every", type=click.FloatRange(0.2, 3_600), default=2.0, show_default=True, metavar="SECONDS", help="How often."
+    "--every",
+    type=click.FloatRange(0.2, 3_600),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Refresh interval.",
 )
 @place_options
 @output_option
 def top(once: bool, every: float, place: Target, output: str) -> None:
-    """Show live what runs, waits, is next and went wrong.
+    """Watch running, waiting, upcoming and failed runs.
 
-    The last day is counted; Ctrl-C ends it. With --once, and where there is no terminal, it is shown once.
+    The screen refreshes until Ctrl-C. Totals are for the last 24 hours.
 
     \b
     Examples:
@@ -57,7 +62,7 @@ def _watch(operations: LocalOperations, every: float) -> None:
                 try:
                     found, trouble = operations.overview(), ""
                 except EvertickError as error:
-                    # What was is still worth seeing; whoever watches is told that it is old.
+                    # Keep the last screen, with the error above it.
                     trouble = str(error)
         except KeyboardInterrupt:
             return

@@ -11,9 +11,9 @@ from evertick.cli.target import Target, place_options
 
 @click.command()
 @click.argument("job", shell_complete=complete_jobs)
-@click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated.")
-@click.option("--wait", is_flag=True, help="Wait until it has ended; its result is the exit code: 0 or 1.")
-@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="With --wait: how long (exit code 124).")
+@click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; repeatable.")
+@click.option("--wait", is_flag=True, help="Wait for the run to end; exit with 0 if it succeeds, else 1.")
+@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="With --wait: give up (exit code 124).")
 @place_options
 @output_option
 @click.pass_context
@@ -28,8 +28,8 @@ def trigger(
 ) -> None:
     """Run a job now.
 
-    The run meets the job's overlap rule like any other: it may wait or be skipped when the job is active. Parameters
-    are checked against the job's own where its folder is known.
+    The job's overlap rule applies: while the job is active, the new run may wait or be skipped. Parameters are checked
+    against the job's definition.
 
     \b
     Examples:
@@ -39,7 +39,7 @@ def trigger(
     from evertick.cli.requests import ask_for_run, params_of
 
     if timeout is not None and not wait:
-        raise click.UsageError("--timeout goes with --wait.")
+        raise click.UsageError("--timeout needs --wait.")
     given = params_of(params)
     with place.operations() as operations:
         code = ask_for_run(

@@ -1,4 +1,4 @@
-"""`evertick upcoming`: what runs next."""
+"""`evertick upcoming`: the next runs of all jobs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import USAGE
 from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.target import Target, place_options
-from evertick.cli.times import MOMENT, wait_text
+from evertick.cli.times import MOMENT, duration_text
 
 
 @click.command()
 @click.argument("path", metavar="[FOLDER]", required=False, type=click.Path(path_type=Path))
-@click.option("--job", metavar="JOB", shell_complete=complete_jobs, help="Only this job, with what its schedule means.")
-@click.option("--count", "-n", type=click.IntRange(1, 10_000), default=12, show_default=True, help="How many fires.")
-@click.option("--until", metavar="TIME", help="Only fires up to this time.")
-@click.option("--after", type=MOMENT, metavar="TIME", help="As if it were that time; default: now.")
+@click.option("--job", metavar="JOB", shell_complete=complete_jobs, help="Only this job, with its schedule explained.")
+@click.option("--count", "-n", type=click.IntRange(1, 10_000), default=12, show_default=True, help="Number of runs.")
+@click.option("--until", metavar="TIME", help="Only runs up to this time.")
+@click.option("--after", type=MOMENT, metavar="TIME", help="Start from this time; default: now.")
 @place_options
 @output_option
 @click.pass_context
@@ -32,10 +32,10 @@ def upcoming(
     place: Target,
     output: str,
 ) -> None:
-    """Show what runs next, over all jobs of a folder.
+    """Show the next runs of all jobs.
 
-    Each fire is told in its schedule's own zone and in UTC; what is paused or disabled is left out. The exit code is 2
-    when a file could not be loaded.
+    Each time is shown in the schedule's own time zone and in UTC. Paused and disabled jobs are left out. The exit code
+    is 2 when a job file has an error.
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def upcoming(
     """
     chosen = place.in_folder(path)
     if after is not None and chosen.server is not None:
-        raise click.UsageError("a server tells what is next from now on. Leave --after out.")
+        raise click.UsageError("--after and --server cannot be combined.")
     with chosen.operations(may_be_new=True, at=after) as operations:
         found = operations.upcoming(job, count, until)
         jobs = operations.list_jobs(limit=1)
@@ -57,11 +57,11 @@ def upcoming(
     total, problems = sum(jobs["statuses"].values()), jobs["problems"]
     name = f" {path}" if path is not None else ""
     if not total and not problems:
-        note(f"There are no jobs{f' in {path}' if path else ''}. Next: evertick init{name} writes a first one.")
+        note(f"There are no jobs{f' in {path}' if path else ''} yet. Next: evertick init{name}")
     elif not fires:
-        note("Nothing is due: no enabled job has a fire in that time.")
+        note("No enabled job is due in that period.")
     elif chosen.state is not None and not chosen.state.exists():
-        note(f"Next: evertick serve{name} runs them.")
+        note(f"The scheduler has not run here yet. Next: evertick serve{name}")
     for problem in problems:
         note(problem["text"])
     if problems:
@@ -70,9 +70,9 @@ def upcoming(
 
 def _table(fires: list[Row]) -> Table:
     columns = (
-        Column("In", lambda row: wait_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
+        Column("In", lambda row: duration_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
         Column("Job", "job", "bold cyan"),
-        Column("What", "action"),
+        Column("Action", "action"),
         Column("Local time", "local", "bold"),
         Column("Zone", lambda row: f"{row['timezone']} {row['offset']}", optional=True),
         Column("UTC", "scheduled_for", "dim", optional=True),

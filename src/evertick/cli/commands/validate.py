@@ -1,4 +1,4 @@
-"""`evertick validate`: whether job files can be loaded, and what to write where they cannot."""
+"""`evertick validate`: check job files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from evertick.cli import times
 from evertick.cli.exits import USAGE
-from evertick.cli.output import note, output_option, show, show_text
+from evertick.cli.output import counted, note, output_option, show, show_text
 from evertick.cli.target import find_place
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evertick.model.job import Job
 
 FLEET_SECONDS = 5.0
-"""How long members are waited for: files can be checked without them."""
+"""How long to wait for the fleet's members; files can be checked without them."""
 
 
 @click.command()
@@ -28,8 +28,8 @@ FLEET_SECONDS = 5.0
 def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
     """Check job files and report every error with its line.
 
-    Without an argument the present folder is checked. The exit code is 2 when there is an error; warnings do not
-    change it. Where a fleet is set and can be reached, a job that none of its members could ever run is a warning.
+    The default is the current folder. The exit code is 2 when a file has an error; warnings do not change it. If the
+    settings name a fleet, a job that none of its members can run is a warning.
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
     files: list[Path] = []
     for path in paths or (Path(),):
         if not path.exists():
-            raise NotFound(f"there is no file or folder '{path}'. Write the path of a job file or of a folder of them.")
+            raise NotFound(f"'{path}' does not exist. Name a job file or a folder of job files.")
         files += definition_files(path) if path.is_dir() else (path,)
     is_whole = all(path.is_dir() for path in paths)
     folder = _settings_folder(paths)
@@ -74,7 +74,7 @@ def validate(ctx: click.Context, paths: tuple[Path, ...], output: str) -> None:
 
 
 def _unplaceable(jobs: Iterable[Job], folder: Path) -> list[DefinitionError]:
-    """A warning for each job that asks for what no member of the fleet has; none where the fleet cannot be asked."""
+    """A warning for each job that no member of the fleet can run; none when the fleet is unreachable."""
     from evertick.errors import DefinitionError, EvertickError
     from evertick.model.routing import FLEET
     from evertick.routing.selection import unplaceable
@@ -90,14 +90,14 @@ def _unplaceable(jobs: Iterable[Job], folder: Path) -> list[DefinitionError]:
         fleet = fleet_settings(settings)
         members = list_members(fleet, FLEET_SECONDS) if fleet is not None else []
     except EvertickError as error:
-        note(f"What members of the fleet offer was not checked: {error}")
+        note(f"The requirements of fleet jobs were not checked: {error}")
         return []
     found = []
     for job, why in unplaceable(choosy, FLEET, members):
         field = "resources" if job.routing.resources else "runs_on"
         file, _, line = job.origins.get(field, "").rpartition(":")
-        reason = f"no member of the fleet could ever run the job '{job.id}': {why}."
-        hint = "Ask for less, or let a member join that has it."
+        reason = f"no member of the fleet can run the job '{job.id}': {why}."
+        hint = "Lower the requirement, or add a member that meets it."
         number = int(line) if line.isdigit() else None
         found.append(DefinitionError(reason, hint=hint, field=field, file=file or job.file, line=number))
     return found
@@ -109,18 +109,14 @@ def _row(error: object) -> dict[str, object]:
 
 def _summary(files: int, jobs: int, errors: int, bad_files: int, warnings: int) -> str:
     if not files:
-        return "No job files here. A job is a file such as hello.yaml with 'schedule' and 'command' in it."
-    told = f", {_counted(warnings, 'warning')}" if warnings else ""
+        return "Found no job files. A job file is YAML with a 'schedule' and a 'command'. Next: evertick init"
+    told = f", {counted(warnings, 'warning')}" if warnings else ""
     if not errors:
-        return f"{_counted(files, 'file')}, {_counted(jobs, 'job')}: no errors{told}."
-    return f"{_counted(files, 'file')}: {_counted(errors, 'error')} in {_counted(bad_files, 'file')}{told}."
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+        return f"{counted(files, 'file')}, {counted(jobs, 'job')}: no errors{told}."
+    return f"{counted(files, 'file')}: {counted(errors, 'error')} in {counted(bad_files, 'file')}{told}."
 
 
 def _settings_folder(paths: tuple[Path, ...]) -> Path:
-    """Where the settings of what is checked lie: in the one folder that was named, else here."""
+    """The folder whose settings apply: the first one named, else the current one."""
     first = paths[0] if paths else Path()
     return first if first.is_dir() else Path()

@@ -1,4 +1,4 @@
-"""`evertick verify`: whether the ledger holds every occurrence of every job, once."""
+"""`evertick verify`: check that the ledger holds every occurrence of every job exactly once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evertick.cli.tables import show_tables
 from evertick.cli.target import Target, place_options
 
 SHOWN_MAX = 20
-"""Findings that a person is shown; a program gets all of them."""
+"""Findings in the table; JSON has all of them."""
 
 
 @click.command()
@@ -20,11 +20,11 @@ SHOWN_MAX = 20
 @output_option
 @click.pass_context
 def verify(ctx: click.Context, place: Target, output: str) -> None:
-    """Prove that no occurrence was lost, none decided twice, and none is stuck.
+    """Check that no occurrence is lost, duplicated or stuck.
 
-    Every occurrence of every job is computed anew from the schedules that were in force, and looked up in the ledger.
-    An entry is stuck when it is overdue, waits for nothing that can be named, and does not move.
-    The exit code is 0 when the ledger is sound, 1 when it is not, and 5 when it cannot be read.
+    The command recomputes every occurrence from the schedules that were in force and looks it up in the ledger. An
+    entry is stuck when it is overdue and waits for nothing. The exit code is 0 when the ledger is consistent, 1 when it
+    is not and 5 when it cannot be read.
 
     \b
     Examples:
@@ -37,25 +37,25 @@ def verify(ctx: click.Context, place: Target, output: str) -> None:
         with place.operations() as operations:
             report = operations.verify()
     except SchedulerLockError as error:
-        # Files are read by one process at a time; that says nothing about what is in them.
+        # Only one process at a time can read a ledger of files; that says nothing about its consistency.
         raise StoreUnavailable(str(error)) from error
     findings = report["findings"]
 
     def tell() -> None:
-        show_tables(Table((Column("What", "what"), Column("Count", "count", "bold", right=True)), _counts(report)))
+        show_tables(Table((Column("Entries", "what"), Column("Count", "count", "bold", right=True)), _counts(report)))
         for finding in findings[:SHOWN_MAX]:
             show_text(finding["text"])
         if len(findings) > SHOWN_MAX:
-            note(f"... and {len(findings) - SHOWN_MAX:,} more; -o json lists all of them.")
+            note(f"... and {len(findings) - SHOWN_MAX:,} more. Use -o json to list all.")
 
     show(output, report, tell, rows=findings, name="job")
     if report["is_sound"]:
-        note("Sound: every occurrence up to the watermarks is in the ledger, once.")
+        note("The ledger is consistent: it holds every occurrence up to the watermarks exactly once.")
         return
     if report["stuck"] == len(findings):
-        note("Not sound: entries are stuck. The scheduler takes them up again by itself; if they stay, restart it.")
+        note("Some entries are stuck. The scheduler retries them within minutes; if they stay stuck, restart it.")
     else:
-        note("Not sound: keep a copy of this ledger before anything else writes to it.")
+        note("The ledger is inconsistent. Copy it before anything else writes to it, and report this as a bug.")
     ctx.exit(FAILED)
 
 
@@ -66,9 +66,9 @@ def _counts(report: dict[str, Any]) -> list[Row]:
         *((f"skipped: {reason}", count) for reason, count in report["skips"].items()),
         ("gaps", report["gaps"]),
         ("lost", report["lost"]),
-        ("decided twice", report["duplicates"]),
-        ("gaps that count wrong", report["miscounted"]),
-        ("lines of no schedule", report["strays"]),
+        ("duplicated", report["duplicates"]),
+        ("gaps with a wrong count", report["miscounted"]),
+        ("not in any schedule", report["strays"]),
         ("stuck", report["stuck"]),
     ]
     return [{"what": what, "count": f"{count:,}"} for what, count in counts]

@@ -1,4 +1,4 @@
-"""`evertick why`: what became of an occurrence, and why."""
+"""`evertick why`: explain why an occurrence ran, was skipped or is waiting."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from evertick.cli.target import Target, place_options
 @place_options
 @output_option
 def why(job: str, time: str | None, place: Target, output: str) -> None:
-    """Say what became of an occurrence of a job, and why.
+    """Explain why an occurrence ran, was skipped or is waiting.
 
-    A time without an offset is on the clocks of the job's zone. Without a time, the newest occurrence is meant. A
-    beginning of a run's id stands for the one run that has it. The exit code is 0 whatever became of it.
+    TIME without an offset is in the job's time zone; the default is the newest occurrence. RUN_ID may be shortened to a
+    unique prefix. The exit code is 0 whatever the result.
 
     \b
     Examples:
