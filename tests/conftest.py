@@ -41,7 +41,11 @@ settings.register_profile("quick", settings.get_profile("evertick"), max_example
 settings.load_profile("ci" if os.environ.get("CI") else "evertick")
 
 # Real processes and servers, in most of their tests: part of `make test`, not of `make check`.
-SLOW = ("tests/executors/test_keeper_faults", "tests/executors/test_local", "tests/executors/test_logs")
+SLOW: tuple[str, ...] = (
+    "tests/executors/test_keeper_faults",
+    "tests/executors/test_local",
+    "tests/executors/test_logs",
+)
 SLOW += ("tests/kinds/test_local_kinds", "tests/kinds/pipeline/test_process", "tests/test_services")
 SLOW += ("tests/executors/test_hooks", "tests/executors/test_sub_jobs", "tests/executors/test_inprocess", "tests/web")
 SLOW += ("tests/library", "tests/api/test_routes", "tests/fleet/test_assignments", "tests/dispatch/test_control")

@@ -7,8 +7,8 @@ time. What a file has in common (a server, a browser, a fleet) is made once: one
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
-import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 # By what they took, and those that wait for leases and processes between those that compute.
@@ -46,6 +46,17 @@ TOGETHER = {
 """Files that one worker runs after another: they look at one and the same house."""
 
 
+class Sortable(Protocol):
+    """What the order is decided by, of a test."""
+
+    @property
+    def nodeid(self) -> str: ...
+    def get_closest_marker(self, name: str) -> object: ...
+
+
+Item = TypeVar("Item", bound=Sortable)
+
+
 class FilesTogether(LoadScopeScheduling):
     """Gives a worker a whole file, or several that go together, in the order in which they were collected."""
 
@@ -54,11 +65,11 @@ class FilesTogether(LoadScopeScheduling):
         return TOGETHER.get(file, file)
 
 
-def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+def in_order(items: Sequence[Item]) -> list[Item]:
     """The items of the longest files first, then those of files with slow tests."""
     slow = {_file_of(item.nodeid) for item in items if item.get_closest_marker("slow") is not None}
 
-    def place(item: pytest.Item) -> int:
+    def place(item: Item) -> int:
         file = _file_of(item.nodeid)
         leader = TOGETHER.get(file, file)
         return LONG.index(leader) if leader in LONG else len(LONG) + (leader not in slow)

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 import click
 import pytest
+from _pytest.mark import ParameterSet
 
 from evertick.cli.app import evertick
 from tests import generate_docs
@@ -114,7 +115,7 @@ def test_a_broken_link_and_a_broken_anchor_are_seen(tmp_path):
 RUNNABLE = ("python", "yaml", "toml", "json", "sh", "console")
 
 
-def with_blocks() -> list[object]:
+def with_blocks() -> list[ParameterSet]:
     """The pages that have something to carry out; those with programs in them take their time."""
     found = []
     for page in PAGES:

@@ -58,7 +58,16 @@ def test_importing_the_package_imports_none_of_its_parts():
     assert result.stdout.split() == []
 
 
-HEAVY = ("alembic", "click", "distributed", "fastapi", "kubernetes", "prometheus_client", "psycopg", "pydantic")
+HEAVY: tuple[str, ...] = (
+    "alembic",
+    "click",
+    "distributed",
+    "fastapi",
+    "kubernetes",
+    "prometheus_client",
+    "psycopg",
+    "pydantic",
+)
 HEAVY += ("rich", "sqlalchemy", "uvicorn")
 
 

@@ -127,8 +127,8 @@ def test_a_byte_now_and_then_does_not_prolong_the_deadline(serve):
 
 
 def test_a_second_request_on_a_connection_has_the_same_deadline(serve):
-    place = serve(LIMITS)
-    connection = http.client.HTTPConnection(*place, timeout=WAIT_SECONDS)
+    host, port = serve(LIMITS)
+    connection = http.client.HTTPConnection(host, port, timeout=WAIT_SECONDS)
     with contextlib.closing(connection):
         connection.request("GET", "/healthz")
         connection.getresponse().read()

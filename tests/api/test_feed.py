@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import queue
 import threading
+from collections import deque
+from typing import Any
 
 from evertick.api import feed as feed_module
 from evertick.api.__main__ import follow_folder
-from evertick.api.factory import following
+from evertick.api.factory import Control, following
 from evertick.api.feed import JOBS_MAX, QUEUE_MAX, RESET, Feed
 from evertick.definitions.watch import FolderWatch
 from evertick.model.definition import definition_text
@@ -38,7 +40,7 @@ def test_everybody_hears_everything_in_order():
         waiting = [asyncio.ensure_future(take(page, 5)) for page in pages]
         while feed.listeners < 3:
             await asyncio.sleep(0)
-        threading.Thread(target=lambda: [feed.tell(event(number)) for number in range(5)]).start()
+        threading.Thread(target=lambda: deque(map(feed.tell, map(event, range(5))))).start()
         heard = await asyncio.gather(*waiting)
         for page in pages:
             await page.aclose()
@@ -117,14 +119,18 @@ def test_a_quiet_time_brings_a_sign_of_life(monkeypatch):
 
 def test_a_watcher_that_fails_harms_nobody(caplog):
     feed = Feed()
-    heard = []
-    feed.watchers += [lambda _: 1 / 0, heard.append]
+    heard: list[Any] = []
+
+    def fail(_event):
+        raise ZeroDivisionError
+
+    feed.watchers += [fail, heard.append]
     feed.tell(event(1))
     assert heard == [event(1)]
     assert "feed.watcher_failed" in caplog.text
 
 
-class Control:
+class RestartedScheduler(Control):
     """A scheduler that is restarted."""
 
     def __init__(self, *lives):
@@ -134,13 +140,16 @@ class Control:
     def status(self):
         return None
 
+    def look(self):
+        pass
+
     def events(self, after=None, feed=None):
         self.asked.append((after, feed))
         yield from self.lives.pop(0) if self.lives else ()
 
 
 def test_the_scheduler_is_followed_across_breaks():
-    control = Control(
+    control = RestartedScheduler(
         [{"feed": "one", "is_continued": False}, event(1), {"beat": 1}, event(2)],
         [{"feed": "one", "is_continued": True}, event(3), {"event": 4, "kind": "dropped", "count": 7}],
         [{"feed": "two", "is_continued": False}, event(1)],
@@ -153,7 +162,8 @@ def test_the_scheduler_is_followed_across_breaks():
 
 def test_the_feed_goes_on_when_following_fails(monkeypatch, caplog):
     monkeypatch.setattr(feed_module, "AWAY_SECONDS", 0.001)
-    heard, enough = [], threading.Event()
+    heard: list[Any] = []
+    enough = threading.Event()
     tries = iter(range(100))
 
     def follow(stop):
@@ -200,7 +210,8 @@ def test_an_edit_is_told_once_the_answers_show_it(tmp_path):
 
 
 def test_of_a_change_to_very_many_jobs_only_that_much_has_changed_is_told():
-    feed, heard = Feed(), []
+    feed = Feed()
+    heard: list[Any] = []
     feed.watchers.append(heard.append)
     feed.tell_jobs([f"job-{number}" for number in range(JOBS_MAX + 1)])
     feed.tell_jobs([])

@@ -21,7 +21,7 @@ from evertick.executors.paths import file_name, run_folder
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.node_address import NodeAddress, read_address
 from evertick.operations.node_logs import NodeLogs, machine_name
-from evertick.operations.run_logs import RunLogs
+from evertick.operations.run_logs import LogsReader, RunLogs
 from evertick.settings import Settings
 from evertick.store import RunFilter
 from evertick.stores import open_store
@@ -139,9 +139,12 @@ def test_a_copy_in_the_store_is_read_where_the_node_is_away(ledger, tmp_path):
 def test_a_store_that_is_away_is_not_an_empty_log(ledger):
     (row,) = ledger[1].query(_only(key(1))).rows
 
-    class Away:
-        def list_logs(self, _key):
+    class Away(LogsReader):
+        def list_logs(self, *_):
             raise RuntimeError("no credentials")
+
+        def read_log(self, *_, **__):
+            raise AssertionError("it has none")
 
     (absent,) = RunLogs(None, "a2", None, Away()).find(row).absent
     assert absent.sentence == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -25,10 +26,20 @@ def looks(*answers):
     return lambda: left.pop(0) if left else False
 
 
+def noting(look: Callable[[], bool]) -> tuple[list[bool], Callable[[], bool]]:
+    """The answers so far, and what gives them."""
+    seen: list[bool] = []
+
+    def answer() -> bool:
+        seen.append(look())
+        return seen[-1]
+
+    return seen, answer
+
+
 def test_a_question_begins_when_the_loop_has_fired():
-    seen = []
-    busy = looks(True, True)
-    loop_priority = AfterTheLoop(lambda: seen.append(busy()) or seen[-1])
+    seen, look = noting(looks(True, True))
+    loop_priority = AfterTheLoop(look)
     with loop_priority:
         assert seen == [True, True, False]
     asyncio.run(loop_priority.wait())
@@ -36,9 +47,8 @@ def test_a_question_begins_when_the_loop_has_fired():
 
 
 def test_a_long_answer_stops_for_the_loop_between_its_parts_and_nobody_else_does():
-    seen = []
-    busy = looks(False, True, True, False, True)
-    loop_priority = AfterTheLoop(lambda: seen.append(busy()) or seen[-1])
+    seen, look = noting(looks(False, True, True, False, True))
+    loop_priority = AfterTheLoop(look)
     loop_priority.breathe()
     assert seen == []
     with loop_priority:
@@ -51,11 +61,10 @@ def test_a_long_answer_stops_for_the_loop_between_its_parts_and_nobody_else_does
 
 
 def test_a_store_that_answers_in_the_loops_process_lets_it_go_first(tmp_path):
-    store, firing = FilesStore(tmp_path / "ledger"), []
+    store = FilesStore(tmp_path / "ledger")
+    firing, is_firing = noting(looks(False, False, True))
     settings = Settings.load(None, {}, {})
-    app_state = open_app_state(
-        store, "files:///x", Folder, settings, tmp_path, is_firing=lambda: firing.append(True) or len(firing) == 3
-    )
+    app_state = open_app_state(store, "files:///x", Folder, settings, tmp_path, is_firing=is_firing)
     enter(store, *(planned(occurrence(NINE + n)) for n in range(3)))
     with app_state.loop_priority:
         before = len(firing)
@@ -74,8 +83,8 @@ def test_a_loop_that_is_always_busy_does_not_close_the_door(monkeypatch):
 def test_a_long_answer_has_the_patience_of_a_short_one(monkeypatch):
     monkeypatch.setattr(courtesy_module, "LONGEST_SECONDS", 0.02)
     monkeypatch.setattr(courtesy_module, "REGAINED_IN", 1e9)
-    looked = []
-    loop_priority = AfterTheLoop(lambda: looked.append(True) or True)
+    looked, look = noting(lambda: True)
+    loop_priority = AfterTheLoop(look)
     with loop_priority:
         used = len(looked)
         for _ in range(100):

@@ -6,6 +6,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -39,7 +40,8 @@ def test_whatever_is_sent_the_answer_is_one_of_those_described(app_state, tokens
     schema = schemathesis.openapi.from_dict(describe(make_routes()))
     with TestClient(make_app(app_state), base_url=ORIGIN, raise_server_exceptions=False) as client:
         client.headers["authorization"] = f"Bearer {tokens[Role.ADMIN]}"
-        seen = [_send(client, found.ok()) for found in schema.get_all_operations()]
+        found = [one for one in schema.get_all_operations() if isinstance(one, Ok)]
+        seen = [_send(client, one.ok()) for one in found]
     assert sum(seen) > 500
     assert app_state.audit.verify().is_whole
 

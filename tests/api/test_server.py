@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -194,7 +195,7 @@ def test_events_are_told_as_they_happen(serve):
     connection.request("GET", "/api/v1/events", headers={"authorization": f"Bearer {token}"})
     answer = connection.getresponse()
     assert answer.headers["content-type"].startswith("text/event-stream")
-    told = []
+    told: list[Any] = []
     while len({one.get("state") for one in told} & {"running", "succeeded"}) < 2:
         line = answer.readline()
         if line.startswith(b"data: "):

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from evertick import errors
-from evertick.cli.app import COMMANDS, SECTIONS, SUMMARIES, evertick, exit_code
+from evertick.cli.app import COMMANDS, SECTIONS, SUMMARIES, evertick
+from evertick.cli.exits import exit_code
 
 HEAVY = (
     *("yaml", "sqlalchemy", "alembic", "rich", "fastapi", "pydantic", "uvicorn", "zoneinfo"),

@@ -16,6 +16,7 @@ from evertick.cli.app import evertick
 from evertick.cli.commands.completion import SHELLS
 from evertick.cli.commands.scheduler import COMMANDS, SUMMARIES
 from tests.cli.desk import run
+from tests.present import present
 
 HEAVY = ("yaml", "sqlalchemy", "rich", "evertick.planning", "evertick.definitions", "evertick.operations")
 
@@ -129,7 +130,7 @@ def test_the_group_of_the_scheduler_has_the_commands_of_the_day():
             evertick.get_command(context, {"start": "serve"}.get(name, name)),
         )
         assert command is same
-        assert str(same.help).startswith(SUMMARIES[name])
+        assert str(present(same).help).startswith(SUMMARIES[name])
 
 
 def test_the_group_of_the_scheduler_takes_what_the_commands_take(folder):

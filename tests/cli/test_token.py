@@ -8,12 +8,13 @@ import pytest
 
 from evertick.operations.tokens import Role, Tokens
 from tests.cli.desk import code_of, run
+from tests.present import present
 
 
 def test_a_token_is_shown_once_listed_and_revoked(folder):
     made = json.loads(run("token", "create", "grafana", "--role", "viewer", "--folder", folder, "-o", "json").stdout)
     tokens = Tokens(folder / ".evertick")
-    known = tokens.check(made["token"])
+    known = present(tokens.check(made["token"]))
     assert (known.name, known.role) == ("grafana", Role.VIEWER)
     listed = run("token", "list", "--folder", folder)
     assert "grafana" in listed.stdout

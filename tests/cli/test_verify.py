@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from evertick.cli.app import evertick, exit_code
+from evertick.cli.app import evertick
+from evertick.cli.exits import exit_code
 from evertick.cli.times import now
 from evertick.errors import EvertickError
 from evertick.model.bucket import bucket_of
@@ -34,7 +36,7 @@ def at(minute: int) -> int:
     return NINE + minute * MINUTE
 
 
-def entry(minute: int, **known: object) -> Entry:
+def entry(minute: int, **known: Any) -> Entry:
     return Entry(RunKey("report", at(minute)), PLANNED, Trigger.SCHEDULER, NINE)._replace(**known)
 
 

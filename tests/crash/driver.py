@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from evertick.dispatch.writer import answered, commit_around
 from evertick.errors import Fenced
@@ -167,7 +168,7 @@ class Mortal:
         self._die = die
         self.calls: list[str] = []
 
-    def __getattr__(self, verb: str) -> Callable[..., object]:
+    def __getattr__(self, verb: str) -> Any:
         call = getattr(self._store, verb)
 
         def counted(*args: object, **known: object) -> object:

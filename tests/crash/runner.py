@@ -18,9 +18,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from evertick import operations
-from evertick.service import open_store
+from evertick.operations.verification import verify
+from evertick.stores import open_store
 from tests.crash.driver import Driver, Mortal, history
+from tests.present import present
 from tests.share import share_of
 
 MISMATCHES_MAX = 5
@@ -29,7 +30,7 @@ MISMATCHES_MAX = 5
 def main(url: str, folder: Path, count: int, offset: int) -> int:
     emptied(url, folder).close()  # imports what is imported late, once for all children
     gc.freeze()  # a child that looks through all of it would copy it
-    reference = in_child(lambda: fault_free(url, folder))
+    reference = present(in_child(lambda: fault_free(url, folder)))
     mismatches = []
     cases = 0
     for call in share_of(range(1, len(reference["calls"]) + 1), count, offset):
@@ -62,11 +63,11 @@ def after_a_crash(url: str, folder: Path, call: int, *, is_after: bool) -> dict:
         return found_in(store)
 
     assert in_child(first, is_to_die=True) is None
-    return in_child(second)
+    return present(in_child(second))
 
 
 def found_in(store) -> dict:
-    return {"history": history(store), "is_sound": operations.verify(store).is_sound}
+    return {"history": history(store), "is_sound": verify(store).is_sound}
 
 
 def emptied(url: str, folder: Path):

@@ -13,7 +13,7 @@ from evertick.model.bucket import BUCKETS
 from evertick.model.instant import MINUTE, from_text
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, Snapshot
-from evertick.model.lifecycle import PLANNED, WAITING, Trigger
+from evertick.model.lifecycle import PLANNED, WAITING, RunState, Trigger
 from evertick.model.policy import Overlap, OverlapKind, Policy
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import EverySpec
@@ -22,7 +22,7 @@ NINE = from_text("2026-03-02T09:00:00Z")
 NOW = NINE + 1
 
 
-def row(at: int, state: str) -> LedgerRow:
+def row(at: int, state: RunState) -> LedgerRow:
     return LedgerRow(RunKey("report", at), state, Trigger.SCHEDULER, at - MINUTE, "node/first#1")
 
 

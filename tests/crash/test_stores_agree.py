@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from evertick.service import open_store
 from evertick.store import RunFilter
+from evertick.stores import open_store
 from evertick.testing.disk_executor import launches_in
 from tests.crash.driver import Driver
 from tests.crash.scenario import REQUESTS

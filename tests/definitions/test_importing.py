@@ -64,7 +64,7 @@ CRON_TZ=Europe/Berlin
         )
         jobs = jobs_of(imported)
         assert list(jobs) == ["rotate", "backup", "poll"]
-        assert jobs["rotate"].schedules[0].text == "0 3 * * *"
+        assert jobs["rotate"].schedules == (CronSpec("0 3 * * *", "Europe/Berlin", "rotate"),)
         assert jobs["rotate"].description == "rotate the logs"
         assert jobs["rotate"].work.env == (("PATH", "/usr/local/bin:/usr/bin"),)
         assert jobs["rotate"].steps[0].kind == Command(("/opt/tools/rotate.sh --all",), is_shell=True)
@@ -93,7 +93,10 @@ CRON_TZ=Europe/Berlin
     def test_the_user_column_of_a_system_crontab(self):
         imported = read_crontab("17 * * * * root run-parts /etc/hourly\n5 4 * * * www sync\n", "x", is_system=True)
         jobs = jobs_of(imported)
-        assert [job.steps[0].kind.words[0] for job in jobs.values()] == ["run-parts /etc/hourly", "sync"]
+        assert [job.steps[0].kind for job in jobs.values()] == [
+            Command(("run-parts /etc/hourly",), is_shell=True),
+            Command(("sync",), is_shell=True),
+        ]
         assert "2: the user 'www'" in told(imported)
         assert "1: the user" not in told(imported)
 
@@ -107,7 +110,7 @@ CRON_TZ=Europe/Berlin
     )
     def test_percent_signs(self, written, command):
         (job,) = jobs_of(read_crontab(f"0 0 * * * {written}\n", "x")).values()
-        assert job.steps[0].kind.words == (command,)
+        assert job.steps[0].kind == Command((command,), is_shell=True)
         assert job.id in ("date", "cat")
 
     def test_another_shell_reads_a_script(self):

@@ -58,7 +58,9 @@ def job_of(text: str, file: str = "jobs/report.yaml", settings: Settings | None 
     assert [str(error) for error in result.errors] == []
     assert result.job is not None
     # What the parser takes, an editor must not underline.
-    assert list(misfits(plain_data(read_yaml(text).root), SCHEMA, SCHEMA)) == []
+    root = read_yaml(text).root
+    assert root is not None
+    assert list(misfits(plain_data(root), SCHEMA, SCHEMA)) == []
     return result.job
 
 

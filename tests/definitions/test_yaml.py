@@ -11,7 +11,10 @@ from evertick.definitions.yaml import ALIASES_MAX, DEPTH_MAX, NODES_MAX, SIZE_MA
 def value_of(text):
     document = read_yaml(f"field: {text}\n")
     assert document.problems == ()
-    return plain_data(document.root)["field"]
+    assert document.root is not None
+    found = plain_data(document.root)
+    assert isinstance(found, dict)
+    return found["field"]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +75,7 @@ def test_columns_count_characters_and_not_bytes():
 def test_an_alias_stands_for_its_anchor():
     document = read_yaml("a: &x [1, 2]\nb: *x\n")
     assert document.problems == ()
+    assert document.root is not None
     assert plain_data(document.root) == {"a": [1, 2], "b": [1, 2]}
 
 

@@ -24,6 +24,7 @@ from evertick.dispatch.feed import Feed
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import RUNNING
 from evertick.model.run import Change, RunKey
+from tests.present import present
 
 NINE = 1_772_442_000 * SECOND
 PATIENCE = 60
@@ -185,7 +186,7 @@ class TestListening:
                 elif "event" in told:
                     heard.append(told["event"])
                     if told["event"] == 10:
-                        scene.control._loop.call_soon_threadsafe(scene.control._ending.set)
+                        present(scene.control._loop).call_soon_threadsafe(present(scene.control._ending).set)
         assert heard == list(range(1, 11))
 
     def test_silence_is_broken_by_beats(self, scene, monkeypatch):
@@ -228,7 +229,7 @@ class TestClientsThatMisbehave:
             deaf.sendall(b'{"ask": "events", "after": 0}\n')
             wait_for(lambda: scene.feed.listeners == 1, "it does not listen")
             scene.publish(20_000)
-            assert scene.client.status()["last"] == 20_000
+            assert present(scene.client.status())["last"] == 20_000
             wait_for(lambda: scene.feed.listeners == 0, "it was not let go")
 
     def test_one_that_reads_too_slowly_is_told_what_it_lost(self, tmp_path):

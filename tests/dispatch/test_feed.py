@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,7 @@ NINE = 1_772_442_000 * SECOND
 PATIENCE = 60
 
 
-def change(number: int = 0, **known: object) -> Change:
+def change(number: int = 0, **known: Any) -> Change:
     return Change(RunKey("a", NINE + number * SECOND), RUNNING, NINE, **known)
 
 
@@ -234,7 +235,7 @@ class TestCallbacks:
 
     def test_a_callback_may_end_itself(self):
         feed, ended = feed_of(), threading.Event()
-        stops = []
+        stops: list[Any] = []
 
         def hear(_event):
             stops[0]()

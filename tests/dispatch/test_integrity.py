@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from evertick.dispatch.clock import SystemClock
 from evertick.dispatch.integrity import IntegrityCheck
@@ -85,7 +86,7 @@ def test_a_message_goes_to_the_channels_that_the_settings_name(monkeypatch):
     clock = SystemClock()
     state = State(LoopSettings(), "node-a", "x", clock.now())
     outlook = Observers(state, None, clock, {}, NotifyConfig(ledger_channels=(Slack("https://hooks.example/x"),)))
-    sent = []
+    sent: list[Any] = []
     monkeypatch.setattr(outlook.announcer, "tell", sent.append)
     outlook.tell_of_damage("row 3 missing")
     ((message),) = sent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -172,7 +173,8 @@ def test_stopping_frees_everything_at_once(store, time):
 
 
 def test_a_store_that_is_away_is_asked_again_and_a_fault_is_told(store, time):
-    faults, told, rounds = [StoreUnavailable("away"), StoreError("a name that is too long")], [], threading.Semaphore(0)
+    faults, rounds = [StoreUnavailable("away"), StoreError("a name that is too long")], threading.Semaphore(0)
+    told: list[Any] = []
 
     class Faulty(Leadership):
         def renew(self) -> None:

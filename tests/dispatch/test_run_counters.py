@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +29,8 @@ withdrawn = st.builds(Withdrawn, st.lists(keys, max_size=3))
 
 @given(st.lists(st.one_of(changes, entries, withdrawn), max_size=60))
 def test_it_is_what_a_recount_gives(facts):
-    census, states = RunCounters(), {}
+    census = RunCounters()
+    states: dict[Any, Any] = {}
     census([ALL, *facts])
     for fact in facts:
         if isinstance(fact, Withdrawn):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,8 @@ class Keepers:
 
 class Node:
     def __init__(self, store, time, name: str = "a", folder: str = "f1") -> None:
-        self.keepers, self.said = Keepers(), []
+        self.keepers = Keepers()
+        self.said: list[Any] = []
         runs = RunsLease(name, folder, [self.keepers], time.now, 2 * MINUTE, 10 * MINUTE)
         self.leadership = Leadership(store, f"{name}/1", time, self.said.append, 6 * SECOND, runs=runs)
 

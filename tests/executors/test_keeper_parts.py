@@ -6,6 +6,7 @@ import json
 import os
 from base64 import b64encode, encodebytes
 from itertools import pairwise
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -274,7 +275,8 @@ def test_a_journal_torn_anywhere_tells_all_that_is_whole(tmp_path_factory, place
 
 def test_a_scheduler_that_comes_while_there_is_news_is_greeted_first():
     """What has not been said yet is said to all when one is greeted; the newcomer would take it for the greeting."""
-    server, sent = Server("one"), []
+    server = Server("one")
+    sent: list[Any] = []
 
     class Desk:
         def greet(self) -> list[bytes]:

@@ -20,6 +20,7 @@ from evertick.model.lifecycle import RUNNING, SUCCEEDED
 from evertick.model.run import Change, RunKey
 from evertick.settings import Settings
 from tests.executors.running import until
+from tests.present import present
 from tests.s3_server import BUCKET, S3Server
 from tests.serving.served import Served
 
@@ -138,7 +139,7 @@ def test_a_store_that_hangs_holds_no_reader_for_long(monkeypatch):
         with pytest.raises(TimeoutError, match=said):
             store.list_logs(KEY)
     go.set()
-    store._hanging.join()
+    present(store._hanging).join()
     assert store.list_logs(KEY) == []
 
 

@@ -33,6 +33,7 @@ from evertick.testing.timeline import Timeline
 from tests.executors.contract import NINE, launch_of
 from tests.executors.running import job_of, key_of, kill, launch, sh, until
 from tests.executors.test_keeper_lease import Sleeper
+from tests.present import present
 
 LONG_US, SHORT_US = 600 * SECOND, 2 * SECOND
 
@@ -119,7 +120,7 @@ class SimulatedMachine:
 class SimulatedProcess:
     def __init__(self, machine: SimulatedMachine, incarnation: int) -> None:
         self._machine, self._caller = machine, Caller("a", incarnation)
-        self._held = machine.executors.keeper_of("a").held_by(incarnation)
+        self._held = present(machine.executors.keeper_of("a")).held_by(incarnation)
 
     def renew(self, vouched_us: int) -> None:
         now = self._machine.timeline.now

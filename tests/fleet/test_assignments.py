@@ -6,6 +6,7 @@ import base64
 import errno
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -445,7 +446,7 @@ def test_a_member_that_makes_no_sense_is_not_there_and_harms_nobody(line, field,
 
 
 def test_nobody_is_taken_for_another(monkeypatch):
-    told = []
+    told: list[Any] = []
     board = Relay()
     board._scheduler = SimpleNamespace(workers={"tcp://a": SimpleNamespace(name="ex-a")})
     monkeypatch.setattr(board, "_tell", told.append)
@@ -663,7 +664,7 @@ def test_without_dask_it_says_what_to_install(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(("slots", "cards"), [pytest.param(1, 1, id="full"), pytest.param(2, 0, id="not full")])
 def test_a_member_that_was_full_says_at_once_that_it_is_not(tmp_path, slots, cards):
-    sent = []
+    sent: list[Any] = []
     member = MemberPlugin("ex-a", (), str(tmp_path), slots)
     member._worker = SimpleNamespace(
         batched_stream=SimpleNamespace(send=sent.append), monitor=SimpleNamespace(recent=dict)

@@ -17,6 +17,7 @@ from evertick.model.lifecycle import CANCELLED, SUCCEEDED
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.intruder import OBJECTS, Bomb, Intruder, call, victims
 from tests.fleet.yard import ROOT, wait_for
+from tests.present import present
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +67,7 @@ def test_an_object_that_a_member_sends_is_rebuilt_by_nobody(crowd, executor, rep
 
     async def attack() -> str:
         intruder = Intruder(crowd.url, name)
-        assert (await intruder.register())["status"] == "OK"
+        assert (present(await intruder.register()))["status"] == "OK"
         await intruder.say({"op": messages.CARD, "card": intruder.card(running=7)})
         await asyncio.to_thread(wait_for, lambda: sees(executor, name, 7), "it to be known")
         if where == "in a card":

@@ -67,7 +67,7 @@ def test_the_other_node_goes_on_with_what_runs(strategy, tmp_path, yard, fresh_p
 def _owners(url: str) -> set[str]:
     from contextlib import closing
 
-    from evertick.service import open_store
+    from evertick.stores import open_store
 
     with closing(open_store(url)) as store:
         leases = store.lease((), "nobody", 0, 0)

@@ -17,6 +17,7 @@ from evertick.operations.submission import read_run_id
 from evertick.settings import Settings
 from tests.fleet.yard import ROOT, Process, Yard, wait_for
 from tests.library.programs import run
+from tests.present import present
 
 OFFERS = ("--label", "disk=ssd", "--cpu", "2", "--memory", "1GiB", "--gpus", "0", "--resource", "licenses=1")
 CODE = """
@@ -66,7 +67,7 @@ class TestInPython:
 
         text = "resources: {cpu: 0.5, memory: 512MiB, licenses: 1}\nrunsOn: {disk: ssd}\nbundle: code\nrouting: FIRST\n"
         parsed = parse_definition(f"command: x\n{text}", "x.yaml", Settings(), folder=str(ROOT / "tests" / "fleet"))
-        assert scheduler._registry.jobs()["in-code"].routing == parsed.job.routing
+        assert scheduler._registry.jobs()["in-code"].routing == present(parsed.job).routing
 
     @pytest.mark.parametrize(
         ("call", "options", "wrong"),

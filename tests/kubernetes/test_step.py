@@ -22,8 +22,7 @@ def here(real_cluster, instance, tmp_path):
     """This machine, told which cluster."""
     environ = {"KUBECONFIG": str(real_cluster.kubeconfig), "EVERTICK_KUBERNETES_INSTANCE": instance, "TOKEN": "geheim"}
     place = Place(tmp_path)
-    place.open_kubernetes = lambda: place.open(environ={**environ, "PATH": "/usr/bin:/bin"})
-    place.open_kubernetes()
+    place.open(environ={**environ, "PATH": "/usr/bin:/bin"})
     yield place
     place.close()
 

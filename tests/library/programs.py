@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from evertick.service import open_store  # type: ignore[attr-defined]
+from evertick.stores import open_store
 
 LIMIT_SECONDS = 60.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from evertick.model.instant import SECOND, to_datetime
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
 from evertick.model.run import Change, Entry, RunKey
 from tests.library.programs import LIMIT_SECONDS, eventually, run
+from tests.present import present
 
 NINE = 1_772_442_000_000_000
 KEY = RunKey("report", NINE)
@@ -63,8 +65,12 @@ def change(state: RunState, **known) -> Change:
     ],
 )
 def test_what_becomes_of_a_run_is_an_event(seen, told):
-    event = event_of(seen, NINE)
-    assert (event.job, event.run, event.scheduled_for) == ("report", KEY.run_id, to_datetime(NINE))
+    event = present(event_of(seen, NINE))
+    assert (event.job, event.run, event.scheduled_for) == (
+        "report",
+        KEY.run_id,
+        to_datetime(NINE),
+    )
     assert {name: getattr(event, name) for name in told} == told
 
 
@@ -81,7 +87,7 @@ def test_what_nobody_asked_for_is_not_told(seen):
 
 
 def test_an_event_on_the_wire_has_its_names():
-    event = event_of(change(RunState.RETRYING), NINE)
+    event = present(event_of(change(RunState.RETRYING), NINE))
     assert event.to_dict() == {
         "name": "execution:error",
         "at": "2026-03-02T09:00:01+00:00",
@@ -133,7 +139,8 @@ def test_a_failing_job_is_heard_of_by_functions_coroutines_and_streams(scheduler
 
 
 def test_one_that_raises_and_one_that_hangs_harm_nobody(scheduler, caplog):
-    heard, may_go = [], threading.Event()
+    heard: list[Any] = []
+    may_go = threading.Event()
 
     def hang(_event):
         may_go.wait(LIMIT_SECONDS)
@@ -178,7 +185,7 @@ def test_one_that_is_far_behind_loses_the_oldest_and_is_told_how_many(caplog):
 
 
 def test_who_ends_listening_hears_no_more(scheduler):
-    heard = []
+    heard: list[Any] = []
     end = scheduler.on("scheduler:status", heard.append)
     end()
     end()

@@ -14,6 +14,7 @@ import pytest
 from evertick import Scheduler, Settings
 from evertick.dispatch.control_client import ControlClient
 from tests.library.programs import LIMIT_SECONDS, eventually, run
+from tests.present import present
 
 pytestmark = pytest.mark.slow
 
@@ -123,7 +124,7 @@ def test_two_programs_on_one_folder_and_one_database_have_a_seat_each(tmp_path, 
     async def main():
         async with first:
             async with second:
-                assert len({first._node.node, second._node.node}) == 2
+                assert len({present(first._node).node, present(second._node).node}) == 2
                 await eventually(lambda: nodes(), "both to have run something")
             async with second:  # the same seat again
                 await eventually(lambda: nodes(), "both to have run something")

@@ -263,7 +263,10 @@ class Mailer:
         return f"{to}: {self.text * times}"
 
 
-class AsyncMailer(Mailer):
+class AsyncMailer:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
     async def __call__(self, context: RunContext) -> str:
         return f"{context.job_id}: {self.text}"
 
@@ -489,6 +492,6 @@ def test_jobs_of_files_and_of_code_are_run_by_one_scheduler(tmp_path):
 
 
 def test_the_decorator_is_in_the_help_of_the_class():
-    told = pydoc.render_doc(Scheduler, renderer=pydoc.plaintext)
+    told = pydoc.render_doc(Scheduler, renderer=pydoc.plaintext)  # type: ignore[attr-defined]  # typeshed leaves it out
     assert "job(self, *, cron" in told
     assert "Make a job of a function" in told

@@ -55,7 +55,8 @@ from evertick.model.schedule import CronSpec, ScheduleSpec
 from evertick.operations.submission import forwarded_reports
 from evertick.store import RunFilter
 from evertick.stores.memory import MemoryStore
-from tests.loop.executor import Act, ScriptedExecutor
+from tests.loop.executor import Act as Act
+from tests.loop.executor import ScriptedExecutor
 
 MIDNIGHT = from_text("2026-03-02T00:00:00Z")
 HOURLY = CronSpec("0 * * * *", "UTC")

@@ -16,6 +16,7 @@ from evertick.model.policy import OnExecutorLost
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
 from tests.loop.harness import FOREVER, WAIT, World, at, catching_up, job, retries, world
+from tests.present import present
 
 NINE = RunKey("a", at("09:00"))
 LAZY = LoopSettings(preread_us=20 * SECOND, loop_interval_us=10 * SECOND, queues=(("q", 1),))
@@ -129,7 +130,7 @@ def test_only_so_many_entries_are_looked_at_in_one_turn(monkeypatch):
     here = world(job("a", EverySpec(MINUTE), overlap=WAIT), settings=LAZY)
     here.act("a", FOREVER)
     here.run_until("08:40")
-    lane = here.state.jobs["a"].lanes[""]
+    lane = present(here.state.jobs["a"].lanes)[""]
     lost = lane.waiting.pop()
     here.run_until("09:00")
     portions = [one for messages, _, _ in here.turns for one in messages if isinstance(one, OpenRunsSeen)]

@@ -30,6 +30,7 @@ from evertick.model.schedule import CronSpec, EverySpec
 from tests.loop.executor import Act
 from tests.loop.harness import LATEST, REPLACE, SKIP, WAIT, World, at, catching_up, job, parallel, retries, world
 from tests.planning.planner_model import instants_of
+from tests.present import present
 
 MINUTELY = EverySpec(MINUTE)
 POLICIES = {
@@ -155,7 +156,7 @@ def accounted(here: World, name: str) -> list[int]:
 
 
 @pytest.mark.slow
-@settings(max_examples=settings.default.max_examples * 3 // 5)
+@settings(max_examples=present(settings.default).max_examples * 3 // 5)
 @given(
     script=st.lists(steps, max_size=25),
     ways=st.lists(acts, min_size=1, max_size=4),
@@ -190,7 +191,7 @@ def replayed(here: World) -> list[list[object]]:
     return [list(decide(state, messages, now).effects) for messages, now, _ in here.turns]
 
 
-@settings(max_examples=settings.default.max_examples * 2 // 5)
+@settings(max_examples=present(settings.default).max_examples * 2 // 5)
 @given(
     st.lists(steps.filter(lambda step: step[0] not in ("restart", "crash")), max_size=15),
     st.lists(acts, min_size=1, max_size=3),

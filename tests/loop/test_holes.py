@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND
@@ -10,7 +12,8 @@ from evertick.stores.memory import MemoryStore
 from tests.loop.harness import WAIT, Act, catching_up, job, world
 
 MINUTELY = EverySpec(MINUTE)
-NO_WINDOW, FIRST, ALL, NEWEST = {}, catching_up("skip"), catching_up("all"), catching_up("latest")
+NO_WINDOW: dict[str, Any] = {}
+FIRST, ALL, NEWEST = catching_up("skip"), catching_up("all"), catching_up("latest")
 POLICIES = [
     pytest.param(NO_WINDOW, id="no window"),
     pytest.param(FIRST, id="skip"),

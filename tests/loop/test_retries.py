@@ -11,6 +11,7 @@ from evertick.model.policy import OnExecutorLost
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import EverySpec
 from tests.loop.harness import FOREVER, SKIP, WAIT, Act, at, clock_of, job, retries, world
+from tests.present import present
 
 MINUTELY = EverySpec(MINUTE)
 NINE = RunKey("a", at("09:00"))
@@ -260,7 +261,7 @@ def test_a_run_outlives_the_scheduler(lasts_us, ended):
     here.run_until("09:02")
     assert here.started() == ["09:00"]
     assert here.ledger() == ["09:00 succeeded"]
-    assert clock_of(here.line("09:00").started_at) == "09:00"
+    assert clock_of(present(here.line("09:00").started_at)) == "09:00"
 
 
 # --- reports that come too late

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from evertick.definitions.parser import parse_definition
 from evertick.model.instant import HOUR, SECOND, Instant, from_text
@@ -34,11 +35,11 @@ def key(hour: float, origin: str = "", name: str = "etl") -> RunKey:
     return RunKey(name, at(hour), origin)
 
 
-def entry(hour: float, **known: object) -> Entry:
+def entry(hour: float, **known: Any) -> Entry:
     return Entry(key(hour), PLANNED, Trigger.SCHEDULER, at(hour) - 5 * SECOND)._replace(**known)
 
 
-def fill(store: Store, *entries: Entry, watermark: float, one: Job | None = None, **record: object) -> None:
+def fill(store: Store, *entries: Entry, watermark: float, one: Job | None = None, **record: Any) -> None:
     """The job since midnight, planned up to the watermark, with these entries."""
     known = one or job()
     store.commit(
@@ -51,12 +52,12 @@ def fill(store: Store, *entries: Entry, watermark: float, one: Job | None = None
     )
 
 
-def change(store: Store, run: RunKey, state: RunState, when: Instant, **known: object) -> None:
+def change(store: Store, run: RunKey, state: RunState, when: Instant, **known: Any) -> None:
     assert not store.record([Change(run, state, when, fence=1)._replace(**known)])
 
 
 def ran(
-    store: Store, run: RunKey, start: Instant, end: Instant | None, state: RunState = SUCCEEDED, **known: object
+    store: Store, run: RunKey, start: Instant, end: Instant | None, state: RunState = SUCCEEDED, **known: Any
 ) -> None:
     """Carry a planned run through its life; without an end it goes on."""
     change(store, run, LAUNCHING, start, attempt=1, executor="local")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, PauseJob, ResumeJob
@@ -12,7 +14,8 @@ from evertick.model.schedule import AtSpec, CronSpec, EverySpec
 from tests.loop.harness import FOREVER, HOURLY, LATEST, SKIP, WAIT, Act, at, catching_up, is_chronological, job, world
 
 MINUTELY = EverySpec(MINUTE)
-NO_WINDOW, FIRST, ALL, NEWEST = {}, catching_up("skip"), catching_up("all"), catching_up("latest")
+NO_WINDOW: dict[str, Any] = {}
+FIRST, ALL, NEWEST = catching_up("skip"), catching_up("all"), catching_up("latest")
 POLICIES = [
     pytest.param(NO_WINDOW, id="no window"),
     pytest.param(FIRST, id="skip"),

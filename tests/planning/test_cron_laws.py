@@ -13,6 +13,7 @@ from evertick.errors import CronError, InvalidArgument
 from evertick.planning.cron import Cron
 from evertick.planning.zones import HORIZON, offset_intervals
 from tests.planning.cron_oracles import DAY, DISTINCT_ZONES, HOUR, SlowCron, random_expression, slow_fires
+from tests.present import present
 
 LIVELY = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "Antarctica/Troll",
           "Asia/Beirut", "America/Havana", "Africa/Casablanca", "America/St_Johns", "Asia/Gaza", "UTC"]  # fmt: skip
@@ -65,7 +66,7 @@ def check_against_slow_walk(cron: Cron, start: int, end: int, step: int) -> None
     assert backward[::-1] == expected, cron
 
 
-@settings(max_examples=settings.default.max_examples // 2)  # each walks through two days minute by minute
+@settings(max_examples=present(settings.default).max_examples // 2)  # each walks through two days minute by minute
 @given(seed=st.integers(0, 10**9), zone=st.sampled_from(LIVELY))
 def test_the_engine_is_the_slow_walk_around_changes(seed, zone):
     rng = random.Random(seed)

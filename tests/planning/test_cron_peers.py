@@ -65,7 +65,8 @@ def draw_case(rng: random.Random, zone: str) -> Case:
 
 def differing(case: Case, theirs: list[int]) -> set[int]:
     """The fires that only one side has, as far as both go."""
-    ours, at = [], case.cron.next_second(case.start)
+    ours: list[int] = []
+    at = case.cron.next_second(case.start)
     while len(ours) < FIRES and at is not None:
         ours.append(at)
         at = case.cron.next_second(at)

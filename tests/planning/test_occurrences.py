@@ -14,6 +14,7 @@ from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_datetime
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
 from evertick.planning.occurrences import Due, OccurrenceIndex
 from evertick.planning.schedules import Every, compile_all, next_of, occurrences
+from tests.present import present
 
 NINE = from_datetime(datetime(2026, 3, 2, 9, tzinfo=UTC))
 TEN = NINE + HOUR
@@ -247,7 +248,7 @@ def test_a_tick_with_nothing_due_looks_at_no_job(monkeypatch):
         raise Untouchable
 
     monkeypatch.setattr(Every, "next_after", refuse)
-    first_due = index.next_at()
+    first_due = present(index.next_at())
     assert index.advance(first_due - 1) == []
     with pytest.raises(Untouchable):
         index.advance(first_due)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from evertick.planning import planner
 from evertick.planning.planner import GAP_FROM, JobView, plan
 from evertick.planning.schedules import Every
 from tests.planning.planner_model import CAUGHT_UP, Fate, expected, instants_of, spelled_out
+from tests.present import present
 
 NINE = from_text("2026-03-02T09:00:00Z")
 PREREAD = 5 * SECOND
@@ -70,7 +72,7 @@ def views(draw):
 spans = st.sampled_from([0, SECOND, 30 * SECOND, HOUR, 3 * HOUR]) | st.integers(-2 * HOUR, 26 * HOUR)
 
 
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=4 * present(settings.default).max_examples)
 @given(views(), spans)
 def test_the_planner_agrees_with_the_contract_read_one_occurrence_at_a_time(view, away_us):
     now = view.watermark + away_us
@@ -80,7 +82,7 @@ def test_the_planner_agrees_with_the_contract_read_one_occurrence_at_a_time(view
     told = {change.key.scheduled_for: change for change in result.changes if change.key not in view.waiting}
     assert set(told) == set(ahead)
     for at, change in told.items():
-        assert Fate(Trigger.CATCHUP if change.state is PLANNED else change.reason) == ahead[at]
+        assert Fate(present(Trigger.CATCHUP if change.state is PLANNED else change.reason)) == ahead[at]
     assert result.kept == [*fates.values(), *ahead.values()].count(CAUGHT_UP)
     assert result.skipped == sum(fate.is_skip for fate in [*fates.values(), *ahead.values()]) + (
         len(result.changes) - len(told)
@@ -119,7 +121,8 @@ def test_the_same_view_at_the_same_time_is_planned_the_same(view, away_us):
 @given(views(), st.lists(st.integers(0, 2 * HOUR), min_size=2, max_size=5))
 def test_planning_in_steps_decides_each_occurrence_once_and_leaves_none_out(view, steps):
     view = replace(view, planned=(), waiting=())
-    start, now, decided = view.watermark, view.watermark, []
+    start, now = view.watermark, view.watermark
+    decided: list[Any] = []
     for step in steps:
         now += step
         result = plan(view, now, PREREAD)

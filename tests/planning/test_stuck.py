@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,11 +24,11 @@ FLOOR = {bucket_of("report"): NOW}
 OLD = NOW - STUCK_US - MINUTE
 
 
-def row(state: RunState, at: int = OLD, origin: str = "", **known: object) -> LedgerRow:
+def row(state: RunState, at: int = OLD, origin: str = "", **known: Any) -> LedgerRow:
     return LedgerRow(RunKey("report", at, origin), state, Trigger.SCHEDULER, at, "a", changed_at=at)._replace(**known)
 
 
-def stuck(*rows: LedgerRow, job: Job | None = JOB, floor: int = NOW, **record: object) -> int:
+def stuck(*rows: LedgerRow, job: Job | None = JOB, floor: int = NOW, **record: Any) -> int:
     known = JobRecord("report", NOW, **record)
     definitions = {} if job is None else {"report": job}
     return len(stuck_entries(rows, [known], {bucket_of("report"): floor}, definitions, NOW))

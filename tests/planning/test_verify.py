@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +39,7 @@ def gap(first: float, through: float, occurrences: int) -> LedgerRow:
     return skip(first, SkipReason.MISSED)._replace(through=end, occurrences=occurrences)
 
 
-def check(rows: list[LedgerRow], through: float, lines: list[ScheduleLine] | None = None, **more: object) -> Report:
+def check(rows: list[LedgerRow], through: float, lines: list[ScheduleLine] | None = None, **more: Any) -> Report:
     record = JobRecord("report", NINE + int(through * HOUR), **more)
     return verify_ledger([line(0)] if lines is None else lines, [record], {}, rows)
 

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from random import Random
 
-from evertick.service import open_store
+from evertick.stores import open_store
 from tests.processes.node import Config, run, teller
 
 EARLY_MAX = 30

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ ALL = {job.id for job in jobs_of(Config("", "", seconds=JOBS))}
 SERVERS = [pytest.param("fresh_postgres", id="PostgreSQL"), pytest.param("fresh_mysql", id="MariaDB")]
 
 
-def configs(url: str, folder: Path, count: int, **known: object) -> list[Config]:
+def configs(url: str, folder: Path, count: int, **known: Any) -> list[Config]:
     return [
         replace(Config(url, str(folder / f"attempts-{number}"), f"node-{number}", seconds=JOBS), **known)
         for number in range(count)

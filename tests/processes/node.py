@@ -39,8 +39,9 @@ from evertick.model.lifecycle import FAILED, SUCCEEDED, RunState
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import EverySpec
-from evertick.service import Service, open_store
+from evertick.service import Service
 from evertick.store import Batch, Committed, Lease, Store
+from evertick.stores import open_store
 from evertick.testing.disk_executor import Act, DiskExecutor
 
 Tell = Callable[[str], None]

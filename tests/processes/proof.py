@@ -6,20 +6,20 @@ from collections import Counter, defaultdict
 from contextlib import closing
 from pathlib import Path
 
-from evertick import operations
 from evertick.loop.fire import FENCE_BITS
 from evertick.model.lifecycle import ACTIVE, OPEN, WAITING
 from evertick.model.run import LedgerRow
+from evertick.operations.verification import verify
 from evertick.planning.verify import Report
-from evertick.service import open_store
 from evertick.store import RunFilter
+from evertick.stores import open_store
 from evertick.testing.disk_executor import Launched, launches_in
 
 
 def verified(url: str) -> Report:
     """The ledger's own proof; fails with what it found."""
     with closing(open_store(url)) as store:
-        report = operations.verify(store)
+        report = verify(store)
     assert report.lost == ()
     assert report.duplicates == ()
     assert report.is_sound

@@ -25,6 +25,7 @@ from evertick.model.run import LedgerRow
 from evertick.store import RunFilter
 from evertick.stores import open_store
 from tests.fleet.cable import Cable
+from tests.present import present
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 120.0
@@ -47,7 +48,7 @@ class Served:
         self.name = name
         self._cluster = cluster
         self.state = cluster.folder / f"state-{name}"
-        self.cable = Cable(urlsplit(cluster.url).port)
+        self.cable = Cable(present(urlsplit(cluster.url).port))
         self._process: subprocess.Popen[bytes] | None = None
         self._log_begins = 0
 

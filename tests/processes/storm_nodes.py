@@ -24,7 +24,7 @@ from evertick.model.ledger import Batch, RequestKind
 from evertick.model.lifecycle import OPEN, SUCCEEDED
 from evertick.model.run import LedgerRow
 from evertick.operations.requests import trigger_request
-from evertick.service import open_store
+from evertick.stores import open_store
 from tests.fleet.cable import Cable
 from tests.fleet.yard import Yard, children_of, wait_for
 from tests.processes import proof

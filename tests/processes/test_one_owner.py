@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from evertick.errors import SchedulerLockError
-from evertick.service import Service, open_store
-from evertick.stores import lock, lock_path
+from evertick.service import Service
+from evertick.stores import lock, lock_path, open_store
+from tests.present import present
 from tests.processes import proof
 from tests.processes.cluster import Node, cluster
 from tests.processes.node import REFUSED, Config, jobs_of
@@ -69,7 +70,7 @@ def hurried(monkeypatch):
 @pytest.mark.usefixtures("hurried")
 def test_a_scheduler_whose_ledger_was_taken_over_stops_and_says_by_whom(tmp_path, caplog):
     url = f"sqlite:///{tmp_path}/evertick.db"
-    path = lock_path(url)
+    path = present(lock_path(url))
 
     async def live() -> None:
         running = asyncio.create_task(Service(url, list, {}, node="node").run())

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from evertick.model.instant import MINUTE
-from evertick.service import open_store
+from evertick.stores import open_store
 from evertick.stores.sql import migrations
 from tests.processes import proof
 from tests.processes.cluster import Node

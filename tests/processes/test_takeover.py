@@ -17,7 +17,7 @@ from evertick.loop.fire import FENCE_BITS
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import SECOND
 from evertick.model.ledger import Batch
-from evertick.service import open_store
+from evertick.stores import open_store
 from evertick.testing.disk_executor import launches_in
 from tests.processes import proof
 from tests.processes.cluster import PATIENCE_SECONDS, Node, cluster, launched

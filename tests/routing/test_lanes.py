@@ -111,7 +111,9 @@ def test_those_that_turn_out_slow_give_up_their_places_in_the_fast_lane():
 )
 def test_every_launch_that_was_taken_has_its_turn_once(size, acts):
     lanes: Lanes[int] = Lanes(LaneSettings(fast_size=size, fast_queue=3, slow_size=1, slow_queue=2, slow_limit=1))
-    now, waiting, begun = NINE, set(), set()
+    now = NINE
+    waiting: set[Any] = set()
+    begun: set[Any] = set()
     for act, number in acts:
         now += SLOW_US // 3 * (number % 4)
         turns: list[int] = []

@@ -15,6 +15,7 @@ from evertick.model.steps import read_steps
 from evertick.planning.schedules import compile_all, next_of
 from evertick.settings import Settings
 from tests.executors.running import until
+from tests.present import present
 from tests.serving.served import Served
 
 pytestmark = pytest.mark.slow
@@ -131,7 +132,7 @@ def state_of(folder, name: str) -> dict:
 
 
 def last_run(folder, name: str) -> dict:
-    until(lambda: state_of(folder, name).get("lastRun"), f"the state file of {name}")
+    until(lambda: bool(state_of(folder, name).get("lastRun")), f"the state file of {name}")
     return state_of(folder, name)["lastRun"]
 
 
@@ -167,7 +168,7 @@ def test_every_pipeline_says_when_it_is_due_next(served, folder, name):
     schedules = compile_all(served.service.watch.snapshot().jobs[name].schedules)
 
     def is_told() -> bool:
-        due = next_of(schedules, time.time_ns() // 1_000)
+        due = present(next_of(schedules, time.time_ns() // 1_000))
         return (state_of(folder, name).get("nextRun") or "")[:19] == to_text(due)[:19]
 
     until(is_told, f"the next run of {name}")
@@ -181,7 +182,7 @@ def test_the_weekly_example_makes_a_table(served):
 
 def test_items_in_the_file_itself(served):
     (step,) = read_steps(served.run("queues").steps)
-    assert json.loads(step.output)["itemsProcessed"] == 2
+    assert json.loads(present(step.output))["itemsProcessed"] == 2
 
 
 def test_so_many_items_may_fail_as_the_pipeline_says(served, folder):

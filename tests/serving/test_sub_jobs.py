@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cli.test_with_a_scheduler import Scheduler
+from tests.cli.serving import Scheduler
 from tests.executors.running import until
 
 pytestmark = pytest.mark.slow

@@ -24,6 +24,7 @@ from evertick.settings.kinds import mask_url
 from evertick.settings.listing import lines
 from evertick.settings.secrets import reveal
 from evertick.wiring import local_settings, loop_settings
+from tests.present import present
 
 UTC = {"EVERTICK_TIMEZONE": "UTC"}
 
@@ -242,7 +243,7 @@ class TestChannels:
     def test_a_job_may_name_them_too(self, written):
         settings = written("[notifications.channels]\nops = 'ops@example.org'\n")
         text = "schedule: '@daily'\ncommand: x\nnotify: {on_failure: %s}\n"
-        job = parse_definition(text % "[ops, https://example.org/hook]", "a.yaml", settings).job
+        job = present(parse_definition(text % "[ops, https://example.org/hook]", "a.yaml", settings).job)
         assert job.notify == (
             Route(NotifyEvent.FAILURE, (Mail(("ops@example.org",)), Webhook("https://example.org/hook"))),
         )
@@ -288,13 +289,13 @@ class TestTheTable:
 class TestJobs:
     def test_take_their_grace_and_backlog_from_the_settings(self, written, tmp_path):
         settings = written("[jobs]\ngrace = '2m'\nbacklog = 5")
-        job = parse_definition("schedule: '@daily'\ncommand: x\n", "a.yaml", settings).job
+        job = present(parse_definition("schedule: '@daily'\ncommand: x\n", "a.yaml", settings).job)
         assert (job.policy.grace_us, job.policy.backlog_max) == (120 * SECOND, 5)
         assert job.origins["grace"] == f"setting {tmp_path}/evertick.toml:2"
 
     def test_say_their_own_grace(self, written):
         settings = written("[jobs]\ngrace = '2m'")
-        job = parse_definition("schedule: '@daily'\ngrace: 3s\ncommand: x\n", "a.yaml", settings).job
+        job = present(parse_definition("schedule: '@daily'\ngrace: 3s\ncommand: x\n", "a.yaml", settings).job)
         assert job.policy.grace_us == 3 * SECOND
 
     def test_may_be_no_larger_than_the_settings_say(self, written):

@@ -13,6 +13,7 @@ import pytest
 
 from evertick.settings import state_pointer
 from evertick.settings.state_pointer import POINTER_FILE, Pointed, find_state, note_place, read_place
+from tests.present import present
 
 NOBODY, SERVICE = 65534, 65533
 is_root = os.geteuid() == 0
@@ -69,7 +70,7 @@ def test_a_state_elsewhere_is_found_from_the_folder(jobs, state, spot):
     assert note_place(jobs, state, "", own(jobs), home(spot))
     assert find_state(jobs, own(jobs), home(spot)) == Pointed(state)
     assert (jobs / POINTER_FILE).exists()
-    assert read_place(state).folder == jobs
+    assert present(read_place(state)).folder == jobs
 
 
 def test_a_folder_of_its_own_needs_no_pointer_and_takes_an_older_one_away(jobs, state, spot):
@@ -171,7 +172,7 @@ def test_a_pointer_is_no_link_and_no_pipe(jobs, state, spot):
 )
 def test_a_password_is_never_written_down(jobs, state, spot, store, kept):
     note_place(jobs, state, store, own(jobs), home(spot))
-    place = read_place(state)
+    place = present(read_place(state))
     assert (place.store, place.is_store_hidden) == (kept, "geheim" in store)
     assert b"geheim" not in (state / "place.json").read_bytes()
 
@@ -179,4 +180,4 @@ def test_a_password_is_never_written_down(jobs, state, spot, store, kept):
 def test_a_ledger_that_is_named_from_where_it_was_started_is_found_from_elsewhere(jobs, state, spot, monkeypatch):
     monkeypatch.chdir(spot)
     note_place(jobs, state, "sqlite:///x.db", own(jobs), home(spot))
-    assert read_place(state).store == f"sqlite:///{spot}/x.db"
+    assert present(read_place(state)).store == f"sqlite:///{spot}/x.db"

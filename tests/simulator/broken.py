@@ -11,9 +11,9 @@ from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.merge_results import NotEnded, PartEnd, joined
 from evertick.executors.fleet.parts import Part, Task
-from evertick.loop import fire, reports
+from evertick.loop import constraints, fire, reports
 from evertick.loop.decide import decide
-from evertick.loop.effects import Audit, Commit, Decision, Launch, Log, Record, TellStep
+from evertick.loop.effects import Audit, Commit, Decision, Effect, Launch, Log, Record, TellStep
 from evertick.loop.messages import DefinitionsChanged, DefinitionsResynced, Message, NodesSeen, TimePassed
 from evertick.loop.runs import OpenRun
 from evertick.loop.state import JobState, State
@@ -103,7 +103,7 @@ class IgnoresPriorities(MemoryStore):
 def moves_the_watermark_first(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     """Two transactions: how far planning has come, and then what was planned."""
     decision = decide(state, messages, now)
-    effects = []
+    effects: list[Effect] = []
     for effect in decision.effects:
         if isinstance(effect, Commit) and effect.batch.entries:
             batch = effect.batch
@@ -192,7 +192,7 @@ def passes_over_jobs_of_others(state: State, messages: Sequence[Message], now: I
 
 def judges_requirements_only_when_due(state: State, messages: Sequence[Message], now: Instant) -> Decision:
     """A run that waits for its turn starts then, however the one before it has ended."""
-    judge, ask = fire.missing_success, fire.must_ask
+    judge, ask = constraints.missing_success, constraints.must_ask
 
     def missing(state: State, turn: Turn, job: JobState, run: OpenRun) -> str | None:
         return None if run.state is WAITING else judge(state, turn, job, run)

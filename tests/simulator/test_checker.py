@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -33,7 +34,7 @@ HELD_UP = Faults(failure=0.0, member_outages_per_hour=90.0, stalls_per_hour=40.0
 MOVING = Faults(stalls_per_hour=6.0, crashes_per_hour=2.0, leaves_per_hour=4.0, late_report=0.3)
 
 
-def failures(faults: Faults, first: int = 0, seeds: int = SEEDS, **options: object) -> Iterator[Outcome]:
+def failures(faults: Faults, first: int = 0, seeds: int = SEEDS, **options: Any) -> Iterator[Outcome]:
     """Worlds that failed; `first` is a seed near one that shows it, for those that few worlds show."""
     outcomes = (simulate(seed, faults=faults, hours=1.0, **options) for seed in range(first, first + seeds))
     return (outcome for outcome in outcomes if not outcome.is_ok)
@@ -143,7 +144,7 @@ TWO_COPIES = "began beside|are running"
 CUT_OFF = replace(GOING, crashes_per_hour=6.0, partitions_per_hour=12.0)
 
 
-def nothing(*_: object, **__: object) -> bool:
+def nothing(*_: object, **__: Any) -> bool:
     return False
 
 

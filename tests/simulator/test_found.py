@@ -37,6 +37,7 @@ from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, 
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import AtSpec, EverySpec
 from evertick.operations.requests import message_of
+from tests.present import present
 from tests.simulator.desk import NINE, Desk
 
 WAIT = Overlap(OverlapKind.WAIT)
@@ -235,7 +236,7 @@ def test_a_gap_behind_an_edit_is_not_lost_because_of_what_the_edit_superseded():
 
 def test_a_run_that_the_ledger_says_has_ended_is_not_tried_again():
     desk = running_at_ten(replace(HOURLY, policy=Policy(retry=Retry(max_retries=3))))
-    fence = desk.store.line(TEN).fence
+    fence = present(desk.store.line(TEN)).fence
     desk.store.record([Change(TEN, SUCCEEDED, desk.now, fence, attempt=1)])  # by the owner before
     desk.say(RunFinished(TEN, 1, desk.now, FAILED))
     desk.write()
@@ -262,7 +263,7 @@ def test_an_entry_that_is_refused_does_not_take_the_run_with_it_that_has_its_key
     after.write()
     after.say(RunFinished(second, 1, after.now, SUCCEEDED), after_us=SECOND)
     after.write()
-    assert after.store.line(second).state is SUCCEEDED
+    assert present(after.store.line(second)).state is SUCCEEDED
 
 
 def test_a_run_that_waited_may_have_been_launched_just_before_the_end_and_its_executor_is_asked():
@@ -272,7 +273,7 @@ def test_a_run_that_waited_may_have_been_launched_just_before_the_end_and_its_ex
     desk.run_until(second.scheduled_for + SECOND)
     desk.say(RunFinished(first, 1, desk.now, SUCCEEDED))  # the second is launched, and the process dies
     assert desk.launched[-1] == (second, 1)
-    assert desk.store.line(second).state is WAITING
+    assert present(desk.store.line(second)).state is WAITING
     after = Desk(EVERY_MINUTE, store=desk.store, now=desk.now + 10 * SECOND)
     after.own()
     asked = [run[:2] for effect in after.effects if isinstance(effect, Reconcile) for run in effect.runs]
@@ -295,7 +296,7 @@ def test_an_owner_that_was_replaced_cannot_end_what_the_new_one_launches():
     new.say(RunFinished(first, 1, new.now, SUCCEEDED), after_us=SECOND)
     new.write()
     is_launched = (second, 1) in new.launched
-    assert is_launched == (new.store.line(second).state is LAUNCHING)
+    assert is_launched == (present(new.store.line(second)).state is LAUNCHING)
 
 
 def test_a_fenced_answer_from_before_does_not_take_away_what_was_regained_since():
@@ -343,7 +344,9 @@ def test_the_new_owner_hears_what_became_of_a_run_that_the_old_one_had_launched(
     new.write()
     old.say(report)
     old.write()
-    assert new.store.line(TEN).state in TERMINAL or new.store.claim(None, 10), "nobody will ever tell the new owner"
+    assert present(new.store.line(TEN)).state in TERMINAL or new.store.claim(None, 10), (
+        "nobody will ever tell the new owner"
+    )
 
 
 # People
@@ -385,7 +388,7 @@ def test_a_failure_is_known_to_the_next_owner_although_what_was_kept_of_its_job_
         old.store.lease(names, holder, 0, old.now)
     old.store.lease(names, "c", HOUR, old.now)
     old.write()
-    assert old.store.line(first).state is FAILED
+    assert present(old.store.line(first)).state is FAILED
     new = Desk(job, store=old.store, node="b", now=old.now)
     new.own()
     new.run_until(second.scheduled_for + 2 * SECOND)
@@ -419,14 +422,14 @@ def test_an_at_most_once_run_of_a_deleted_job_is_not_tried_again_when_its_node_i
     after.own()
     after.say(RunLost(TEN, 1, "gone"))
     after.write()
-    assert after.store.line(TEN).state in TERMINAL
+    assert present(after.store.line(TEN)).state in TERMINAL
 
 
 def test_a_stopped_run_of_a_fenced_node_was_asked_to_stop_once():
     desk = running_at_ten()
     desk.say(desk.lost(is_fenced=True))
     assert [effect.key for effect in desk.effects if isinstance(effect, Stop)] == [TEN]
-    assert desk.store.line(TEN).state not in (PLANNED, SKIPPED)
+    assert present(desk.store.line(TEN)).state not in (PLANNED, SKIPPED)
 
 
 def test_what_could_have_gone_on_without_a_lease_goes_on_when_it_is_renewed():
@@ -501,7 +504,7 @@ def test_a_node_that_was_cut_off_says_how_the_attempt_ended_that_the_ledger_has_
     desk.write()
     after.say(*(message_of(request) for request in desk.store.claim(None, 10)))
     after.write()
-    row = after.store.line(TEN)
+    row = present(after.store.line(TEN))
     assert (row.state, row.attempt, after.state.foreign) == (FAILED, 1, {})
 
 
@@ -523,7 +526,7 @@ def test_an_attempt_whose_end_the_ledger_refuses_is_reported_to_the_next_owner()
     desk.write()
     after.say(*(message_of(request) for request in desk.store.claim(None, 10)))
     after.write()
-    row = after.store.line(TEN)
+    row = present(after.store.line(TEN))
     assert (row.state, row.attempt, after.state.foreign) == (FAILED, 1, {})
 
 
@@ -548,7 +551,7 @@ def test_what_ended_here_says_nothing_of_the_same_attempt_on_another_node(late):
     after.say(late)
     after.write()
     assert after.launched == []
-    assert (after.state.foreign, after.store.line(TEN).executor) == ({TEN: "a"}, "local@a")
+    assert (after.state.foreign, present(after.store.line(TEN)).executor) == ({TEN: "a"}, "local@a")
     assert after.ledger() == ["10:00 running"]
 
 

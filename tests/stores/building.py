@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import count
+from typing import Any
 
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, from_text
@@ -42,7 +43,7 @@ def requested(at: Instant = NINE, job: str = "report", origin: str = "r1") -> Ru
     return RunKey(job, at, origin)
 
 
-def planned(key: RunKey, state: RunState = PLANNED, trigger: Trigger = Trigger.SCHEDULER, **known: object) -> Entry:
+def planned(key: RunKey, state: RunState = PLANNED, trigger: Trigger = Trigger.SCHEDULER, **known: Any) -> Entry:
     return Entry(key, state, trigger, decided_at=key.scheduled_for - 5 * SECOND)._replace(**known)
 
 
@@ -50,7 +51,7 @@ def skipped(key: RunKey, reason: SkipReason = SkipReason.MISSED) -> Entry:
     return planned(key, SKIPPED, reason=reason)
 
 
-def gap(first: Instant, last: Instant, occurrences: int, job: str = "report", **known: object) -> Entry:
+def gap(first: Instant, last: Instant, occurrences: int, job: str = "report", **known: Any) -> Entry:
     stretch = planned(RunKey(job, first), SKIPPED, reason=SkipReason.CAP, through=last, occurrences=occurrences)
     return stretch._replace(**known)
 
@@ -61,7 +62,7 @@ def asked(
     return Request(request_id, kind, job, payload='{"by": "hand"}', submitted_at=at, submitted_by="ann")
 
 
-def became(key: RunKey, state: RunState, at: Instant | None = None, **known: object) -> Change:
+def became(key: RunKey, state: RunState, at: Instant | None = None, **known: Any) -> Change:
     return Change(key, state, at=key.scheduled_for if at is None else at)._replace(**known)
 
 

@@ -19,6 +19,7 @@ from evertick.store import Batch, JobRecord
 from evertick.stores.files import FilesStore
 from evertick.stores.files import fold as files_fold
 from evertick.stores.files.codec import seal, unseal
+from tests.present import present
 from tests.stores.building import (
     DAY,
     ELEVEN,
@@ -94,7 +95,7 @@ class TestOwnership:
             [sys.executable, "-c", program, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         try:
-            assert owner.stdout.readline() == b"1\n"
+            assert present(owner.stdout).readline() == b"1\n"
             with pytest.raises(SchedulerLockError):
                 FilesStore(folder)
         finally:
@@ -475,7 +476,7 @@ class TestFolding:
         store = FilesStore(folder)
         enter(store, *(planned(occurrence(NINE + number)) for number in range(5)))
         store._fold()
-        document = unseal((folder / ".evertick" / "ledger.json").read_bytes().rstrip(b"\n"))
+        document = present(unseal((folder / ".evertick" / "ledger.json").read_bytes().rstrip(b"\n")))
         assert (
             seal({name: value for name, value in document.items() if name not in ("sum", "version")})
             == (folder / ".evertick" / "ledger.json").read_bytes()

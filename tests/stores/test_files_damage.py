@@ -18,6 +18,7 @@ from evertick.model.lifecycle import SUCCEEDED
 from evertick.store import Batch, JobRecord
 from evertick.stores.files import FilesStore
 from evertick.stores.files import store as files
+from tests.present import present
 from tests.stores.building import NINE, SECOND, became, enter, occurrence, planned, rows
 
 
@@ -413,11 +414,11 @@ def test_whatever_was_acknowledged_is_there_after_kill_9(tmp_path):
             [sys.executable, "-c", WRITER, str(tmp_path), str(written)], stdout=subprocess.PIPE, text=True
         )
         for _ in range(random.randrange(1, 60)):
-            acknowledged = int(writer.stdout.readline())
+            acknowledged = int(present(writer.stdout).readline())
         writer.kill()
-        rest = writer.stdout.read().split()
+        rest = present(writer.stdout).read().split()
         writer.wait()
-        writer.stdout.close()
+        present(writer.stdout).close()
         acknowledged = int(rest[-1]) if rest else acknowledged
         store = FilesStore(tmp_path, fold_bytes=3_000)
         found = [line.key for line in rows(store)]

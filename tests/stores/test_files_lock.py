@@ -13,6 +13,7 @@ import pytest
 from evertick.errors import SchedulerLockError
 from evertick.model.instant import SECOND, to_text
 from evertick.stores.lock import FolderLock, Owner, process_identity
+from tests.present import present
 from tests.stores.building import NINE
 
 HERE = socket.gethostname()
@@ -186,9 +187,9 @@ def test_of_several_starters_that_find_a_stale_lock_exactly_one_wins(path, dead_
 
     def tell_all(order: str) -> list[str]:
         for starter in starters:
-            starter.stdin.write(order + "\n")
-            starter.stdin.flush()
-        return [starter.stdout.readline().strip() for starter in starters]
+            present(starter.stdin).write(order + "\n")
+            present(starter.stdin).flush()
+        return [present(starter.stdout).readline().strip() for starter in starters]
 
     try:
         for _ in range(40):
@@ -198,6 +199,6 @@ def test_of_several_starters_that_find_a_stale_lock_exactly_one_wins(path, dead_
             assert not path.exists()
     finally:
         for starter in starters:
-            starter.stdin.close()
+            present(starter.stdin).close()
             starter.wait()
-            starter.stdout.close()
+            present(starter.stdout).close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -51,7 +52,8 @@ def _is_entered(store, entry, by):
 
 @given(st.lists(st.tuples(st.booleans(), KEYS, st.integers(0, 8)), max_size=40))
 def test_no_two_lines_of_a_ledger_ever_overlap_and_nothing_else_is_refused(steps):
-    store, kept = MemoryStore(), {}
+    store = MemoryStore()
+    kept: dict[Any, Any] = {}
     for number, (enters, key, length) in enumerate(steps):
         entry = entry_of(key, length)
         if enters:
@@ -120,7 +122,8 @@ def test_pages_are_what_a_look_at_every_line_finds_gaps_that_reach_in_included(s
     for number, (key, length) in enumerate(steps):
         _is_entered(store, entry_of(key, length), str(number))
     lines = [line for line in store.contents().rows if matches(line, where)]
-    found, after = [], None
+    found: list[Any] = []
+    after = None
     while True:
         page = store.query(where, after, limit)
         found += page.rows

@@ -7,8 +7,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from evertick.cli.app import exit_code
 from evertick.cli.commands.db import db
+from evertick.cli.exits import exit_code
 from evertick.errors import EvertickError
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.store import Batch, JobRecord

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,7 @@ def test_the_unit_runs_jobs_of_other_users_and_in_sandboxes_with_its_drop_ins(fo
     subprocess.run(["systemctl", "start", "evertick"], check=True)
     try:
         for name in JOBS:
-            until(lambda name=name: logs_of(state, name), f"{name} to run")
+            until(partial(has_logs, state, name), f"{name} to run")
         shown = {name: logs_of(state, name) for name in JOBS}
     finally:
         subprocess.run(["systemctl", "stop", "evertick"], check=True)
@@ -147,6 +148,10 @@ def test_the_unit_runs_jobs_of_other_users_and_in_sandboxes_with_its_drop_ins(fo
         assert shown[name].startswith("nobody\n"), shown
         assert "Permission denied" in shown[name] or "No such file" in shown[name]
         assert "ledger.db\n" not in shown[name]
+
+
+def has_logs(state: Path, job: str) -> bool:
+    return bool(logs_of(state, job))
 
 
 def logs_of(state: Path, job: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.testing import SimulatedClock, Timeline
 
@@ -38,7 +40,8 @@ def test_drift_grows_with_time_and_stays_when_it_settles():
 
 
 def test_events_happen_in_order_of_time_and_then_of_being_put_down():
-    timeline, seen = Timeline(0), []
+    timeline = Timeline(0)
+    seen: list[Any] = []
     for name, at in (("c", 3), ("a", 1), ("b", 3), ("too late", 9)):
         timeline.at(at, seen.append, name)
     timeline.run_until(5)
@@ -53,7 +56,8 @@ def test_an_event_put_down_for_the_past_happens_now():
 
 
 def test_what_an_event_puts_down_happens_in_the_same_run():
-    timeline, seen = Timeline(0), []
+    timeline = Timeline(0)
+    seen: list[Any] = []
 
     def first() -> None:
         timeline.after(2, seen.append, "second")

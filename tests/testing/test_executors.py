@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,8 @@ from evertick.model.report import (
 )
 from evertick.model.run import RunKey
 from evertick.testing import Faults, Timeline, Violation
-from evertick.testing.executors import Caller, SimulatedExecutors
+from evertick.testing.caller import Caller
+from evertick.testing.executors import SimulatedExecutors
 
 KEY = RunKey("report", 9)
 A1, A2, B1 = Caller("a", 1), Caller("a", 2), Caller("b", 1)
@@ -31,7 +33,7 @@ A1, A2, B1 = Caller("a", 1), Caller("a", 2), Caller("b", 1)
 class Hall:
     """Executors, and what each node was told."""
 
-    def __init__(self, *, is_shared: bool = True, **faults: float) -> None:
+    def __init__(self, *, is_shared: bool = True, **faults: Any) -> None:
         self.timeline = Timeline(0)
         self.faults = Faults(**{"failure": 0.0, **faults})
         self.told: list[tuple[str, object]] = []

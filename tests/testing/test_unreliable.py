@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ KEY = RunKey("report", 9)
 BATCH = Batch(by="a#1", entries=[Entry(KEY, PLANNED, Trigger.SCHEDULER, 1)])
 
 
-def open_handle(**faults: float) -> tuple[Backend, StoreHandle]:
+def open_handle(**faults: Any) -> tuple[Backend, StoreHandle]:
     store, timeline = MemoryStore(), Timeline(100)
     watch = LedgerWatch(store.line)
     backend = Backend(store, watch, timeline, are_epochs_checked=True)

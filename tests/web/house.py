@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
@@ -28,6 +28,13 @@ ZONE = "Europe/Berlin"
 
 # Its own is five seconds, whatever the context says.
 expect.set_options(timeout=PATIENCE_SECONDS * 1_000)
+
+
+class Address(Protocol):
+    """Where a page is, and the token that opens it."""
+
+    url: str
+    token: str
 
 
 class House:
@@ -135,7 +142,7 @@ def open_browser() -> Iterator[Browser]:
             browser.close()
 
 
-def open_page(browser: Browser, house: House, complaints: list[str], token: str = "", **looks: Any) -> Page:
+def open_page(browser: Browser, house: Address, complaints: list[str], token: str = "", **looks: Any) -> Page:
     """A page that is signed in; whatever the browser complains about is noted."""
     settings = {"viewport": WIDE, "timezone_id": ZONE, "locale": "en-GB", "color_scheme": "light", **looks}
     context: BrowserContext = browser.new_context(**settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from evertick.definitions.source import load_folder
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, Instant
@@ -165,7 +166,7 @@ def write_past(store: Store, folder: Path, now: Instant) -> None:
 
 def _lines_of(job: Job, since: Instant, now: Instant, dice: random.Random) -> Iterator[tuple[Entry, list[Change]]]:
     down, up = now - DOWNTIME[0], now - DOWNTIME[1]
-    missed = []
+    missed: list[Any] = []
     every_us = DAY // max(count_of(compile_all(job.schedules), now - DAY, now), 1)
     usual_us = min(every_us // 3, dice.randint(SECOND, 40 * MINUTE))
     for at in occurrences(compile_all(job.schedules), since, now - MINUTE):

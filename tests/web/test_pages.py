@@ -45,21 +45,24 @@ REFUSED = ("/jobs/no-such-job", "/cron?expression=99 * * * *")
 
 
 @pytest.fixture(scope="module")
-def shown(browser, house):
+def complaints_of_shown() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def shown(browser, house, complaints_of_shown):
     """One page for all, as a person has: what a page leaves behind must not trouble the next."""
-    complaints: list[str] = []
     # Nothing moves: a half-faded text has no contrast.
-    made = open_page(browser, house, complaints, reduced_motion="reduce")
+    made = open_page(browser, house, complaints_of_shown, reduced_motion="reduce")
     made.add_init_script(path=str(AXE))
-    made.complaints = complaints
     yield made
     made.context.close()
 
 
 @pytest.mark.parametrize(("path", "text"), PAGES)
-def test_a_page_is_for_everybody(shown, house, path, text):
+def test_a_page_is_for_everybody(shown, complaints_of_shown, house, path, text):
     shown.goto("about:blank")  # what the page before it still asked for is answered, and was noted
-    shown.complaints.clear()
+    complaints_of_shown.clear()
     shown.set_viewport_size(WIDE)
     shown.emulate_media(color_scheme="light")
     shown.goto(house.url + path)
@@ -71,7 +74,7 @@ def test_a_page_is_for_everybody(shown, house, path, text):
     assert shown.evaluate("document.documentElement.scrollWidth") <= NARROW["width"], "it hangs over on a narrow screen"
     judge(shown, PLACES)
     if path not in REFUSED:
-        assert shown.complaints == []
+        assert complaints_of_shown == []
 
 
 def test_a_run_is_for_everybody(shown, house):

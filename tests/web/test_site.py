@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from evertick.web.site import STATIC, read_site
+from tests.present import present
 from tests.web.conftest import ROOT
 
 WEB = ROOT / "web"
@@ -29,20 +30,20 @@ def test_without_a_build_there_is_no_page(tmp_path):
 
 
 def test_a_file_has_its_type_and_a_mark_of_its_content(built):
-    found = read_site(built).read("/assets/index-Ab12.js")
+    found = present(present(read_site(built)).read("/assets/index-Ab12.js"))
     assert (found.body, found.media_type) == (b"1", "text/javascript; charset=utf-8")
-    assert found.etag != read_site(built).index.etag
+    assert found.etag != present(read_site(built)).index.etag
 
 
 def test_only_what_carries_a_hash_is_kept_for_ever(built):
-    site = read_site(built)
-    assert site.read("assets/index-Ab12.js").is_immutable
+    site = present(read_site(built))
+    assert present(site.read("assets/index-Ab12.js")).is_immutable
     assert not site.index.is_immutable
 
 
 @pytest.mark.parametrize("path", ["../site.py", "/etc/passwd", "assets/../../site.py", "notes.md", "", "assets"])
 def test_nothing_but_the_pages_own_files_is_ever_read(built, path):
-    assert read_site(built).read(path) is None
+    assert present(read_site(built)).read(path) is None
 
 
 def test_the_lock_file_names_no_registry_and_every_package_has_its_hash():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.present import present
 from tests.web.house import NARROW, open_page, wait_for
 
 STAGE = "Timeline"
@@ -29,6 +31,10 @@ def span_of(page):
     # Asked of the page: what the driver knows of the address is as old as its last word with the browser.
     found = re.search(r"[?&]span=(\d+)", page.evaluate("location.search"))
     return int(found[1]) if found else 0
+
+
+def is_drawn(page, token):
+    return drawn(page, token) > 20
 
 
 def drawn(page, token):
@@ -72,7 +78,7 @@ def test_two_fingers_zoom(browser, house, complaints):
     page = open_page(browser, house, complaints, viewport=NARROW, has_touch=True, is_mobile=True)
     page.goto(f"{house.url}/?span=21600000")
     lane(page, "etl").wait_for()
-    box = page.locator(".timeline-stage").bounding_box()
+    box = present(page.locator(".timeline-stage").bounding_box())
     y, middle = box["y"] + 60, box["x"] + box["width"] / 2
     fingers = page.context.new_cdp_session(page)
 
@@ -98,7 +104,7 @@ def test_two_fingers_zoom(browser, house, complaints):
 def test_outcomes_have_their_colours(timeline):
     timeline.get_by_role("button", name="1d: show one day").click()
     for token in ("succeeded", "failed", "now", "planned", "skipped"):
-        wait_for(lambda token=token: drawn(timeline, token) > 20)
+        wait_for(partial(is_drawn, timeline, token))
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class LogStore:
         """The fsspec file system and the root path. Loaded on first use: most processes never need it."""
         if find_spec("fsspec") is None:
             raise SettingsError("'logs.store' needs fsspec, which is not installed. Run: pip install 'evertick[logs]'")
-        import fsspec  # type: ignore[import-untyped]
+        import fsspec
 
         try:
             # No listing cache: another node may have written since.

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from evertick.dispatch.notify.rules import Happening, Message, Subject
 from evertick.model.instant import MINUTE, SECOND
@@ -17,18 +18,18 @@ NOON = 1_800_000_000 * SECOND
 HOOK = Webhook("https://example.org/hook/secret-token")
 
 
-def subject(*events: NotifyEvent, **known: object) -> Subject:
+def subject(*events: NotifyEvent, **known: Any) -> Subject:
     """A job that tells about these events; about all of them when none is named."""
     routes = tuple(Route(event, (HOOK,)) for event in events or NotifyEvent)
     return Subject("report", "Daily report", routes, **known)
 
 
-def ended(state: RunState, minute: int = 0, **known: object) -> Happening:
+def ended(state: RunState, minute: int = 0, **known: Any) -> Happening:
     at = NOON + minute * MINUTE
     return Happening(RunKey("report", at), state, at + SECOND, **known)
 
 
-def skipped(reason: SkipReason, minute: int = 0, **known: object) -> Happening:
+def skipped(reason: SkipReason, minute: int = 0, **known: Any) -> Happening:
     at = NOON + minute * MINUTE
     return Happening(RunKey("report", at), SKIPPED, at, reason, **known)
 

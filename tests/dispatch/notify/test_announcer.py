@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def announcer_of(*jobs: Job, routes: tuple[Route, ...] = ()) -> Iterator[tuple[A
     announcer.stop(60)
 
 
-def change(job_id: str, state, **known: object) -> Change:
+def change(job_id: str, state, **known: Any) -> Change:
     return Change(RunKey(job_id, NOON), state, NOON + SECOND, **known)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -312,7 +314,7 @@ def test_a_job_says_what_is_late_for_it():
 
 
 def test_the_notifier_hands_over_what_is_told_now_and_later():
-    sent = []
+    sent: list[Any] = []
     notifier = Notifier(sent.extend, Manners())
     notifier.happened([(subject(FAILURE), ended(FAILED, 0)), (subject(FAILURE), ended(FAILED, 1))])
     assert [message.folded for message in sent] == [0]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from evertick.errors import DefinitionError
 from evertick.kinds.pipeline.definition import CsvFile, read_definition
 from tests.kinds.pipeline.asking import pipeline
+from tests.present import present
 
 NO = object()
 
@@ -93,8 +94,14 @@ def test_a_fault_is_named(parts, reason):
 
 def test_the_defaults():
     definition = read_definition(pipeline(map={"prompt": "x"}))
-    wanted = definition.map
-    assert (wanted.fields, wanted.parallel, wanted.timeout_ms, wanted.batch_size, wanted.model) == (
+    wanted = present(definition.map)
+    assert (
+        wanted.fields,
+        wanted.parallel,
+        wanted.timeout_ms,
+        wanted.batch_size,
+        wanted.model,
+    ) == (
         (),
         5,
         600_000,
@@ -109,13 +116,13 @@ def test_keys_that_are_not_a_pipelines_are_ignored():
 
 
 def test_no_items_at_all_are_items():
-    assert read_definition(pipeline([])).input.items == ()
+    assert present(read_definition(pipeline([])).input).items == ()
 
 
 def test_a_list_after_from_is_items_and_a_map_is_a_file():
-    assert read_definition(pipeline(input={"from": [{"model": "a"}]})).input.items == ({"model": "a"},)
+    assert present(read_definition(pipeline(input={"from": [{"model": "a"}]})).input).items == ({"model": "a"},)
     source = {"from": {"type": "csv", "path": "x.csv", "delimiter": "\t"}}
-    assert read_definition(pipeline(input=source)).input.csv == CsvFile("x.csv", "\t")
+    assert present(read_definition(pipeline(input=source)).input).csv == CsvFile("x.csv", "\t")
 
 
 def test_read_only_data_is_data():

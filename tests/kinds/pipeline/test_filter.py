@@ -9,6 +9,7 @@ from evertick.kinds.pipeline.filter_definition import read_filter
 from evertick.kinds.pipeline.invoker import Answer
 from evertick.kinds.pipeline.run import run_pipeline
 from tests.kinds.pipeline.asking import Scripted, hang, pipeline, run
+from tests.present import present
 
 ITEM = {"n": 5, "text": "Login Fails", "csv": "5", "on": True, "owner": {"team": "core"}, "none": None, "a.b": "dot"}
 
@@ -56,7 +57,7 @@ def test_a_rule(rule, holds):
             ],
         }
     }
-    assert passes(ITEM, read_filter(data).rule) is holds
+    assert passes(ITEM, present(present(read_filter(data)).rule)) is holds
 
 
 @pytest.mark.parametrize(
@@ -71,8 +72,8 @@ def test_rules_hold_all_together_or_any_of_them(mode, kept):
     ]
     rules = [{"field": "n", "operator": "gte", "value": 5}, {"field": "up", "operator": "equals", "value": True}]
     result = run(pipeline(items, filter={"type": "rule", "rule": {"rules": rules, "mode": mode}}))
-    assert [one.item["endpoint"] for one in result.output.results] == kept
-    assert (result.filtered.included, result.filtered.excluded) == (len(kept), 4 - len(kept))
+    assert [one.item["endpoint"] for one in present(result.output).results] == kept
+    assert (present(result.filtered).included, present(result.filtered).excluded) == (len(kept), 4 - len(kept))
 
 
 def kept_by(filter_, answer, items="abc"):
@@ -134,7 +135,7 @@ def test_a_filter_that_is_not_answered_in_time_is_asked_once_and_drops_the_item(
     data = pipeline([{"endpoint": "a"}], filter={"type": "ai", "ai": {**ASK, "timeoutMs": 20}})
     result = run_pipeline(data, ".", invoke)
     assert len(calls) == 1
-    assert (result.output, result.filtered.errors) == (None, ("filter: timed out after 20 ms",))
+    assert (result.output, present(result.filtered).errors) == (None, ("filter: timed out after 20 ms",))
     assert result.failure == "1 of 1 items failed. The first: filter: timed out after 20 ms"
 
 

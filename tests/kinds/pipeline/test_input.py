@@ -16,6 +16,7 @@ from evertick.kinds.pipeline.items import parse_csv, read_csv
 from evertick.kinds.pipeline.prompts import resolve
 from evertick.kinds.pipeline.template import render, variables_of
 from tests.kinds.pipeline.asking import pipeline, run
+from tests.present import present
 
 
 @pytest.mark.parametrize(
@@ -163,4 +164,4 @@ def test_the_workspace_is_three_folders_above_the_pipeline(tmp_path):
     folder.mkdir(parents=True)
     data = pipeline(map={"prompt": "{{endpoint}}", "skill": "care"}, reduce={"type": "text"})
     result = run(data, lambda prompt: prompt, folder)
-    assert result.output.results[0].raw_text == "[Skill Guidance: care]\nBe careful.\n\n[Task]\na"
+    assert present(result.output).results[0].raw_text == "[Skill Guidance: care]\nBe careful.\n\n[Task]\na"

@@ -20,6 +20,7 @@ from evertick.kinds.pipeline.invoker import Answer, Call, Question
 from evertick.kinds.pipeline.invokers import DRY_RUN_WARNING, call_python, choose, dry_run, invoker_of
 from evertick.kinds.pipeline.run import run_pipeline
 from tests.kinds.pipeline.asking import pipeline
+from tests.present import present
 
 
 def ask(invoker, prompt="Hello", **known):
@@ -141,7 +142,7 @@ def test_a_function_is_found_beside_the_pipeline(tmp_path, monkeypatch):
     (tmp_path / "my_answers.py").write_text('def reply(prompt):\n    return \'{"status": "mine"}\'\n')
     invoker = invoker_of({"python": "my_answers:reply"}, "invoker", tmp_path, {})
     result = run_pipeline(pipeline(), tmp_path, invoker)
-    assert [one.output["status"] for one in result.output.results] == ["mine", "mine"]
+    assert [one.output["status"] for one in present(result.output).results] == ["mine", "mine"]
 
 
 # --- a service

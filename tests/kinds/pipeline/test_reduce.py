@@ -12,6 +12,7 @@ from evertick.kinds.pipeline.reduce import FORMATS, shown, summarise
 from evertick.kinds.pipeline.result import ItemResult
 from evertick.kinds.pipeline.run import run_pipeline
 from tests.kinds.pipeline.asking import Scripted, pipeline, run
+from tests.present import present
 
 LONG = "x" * 60
 RESULTS = (
@@ -158,7 +159,7 @@ def test_an_ai_reduce_with_fields_gives_them_as_json():
     assert json.loads(result.formatted) == {"title": "Fine", "risk": 3}
     assert invoker.calls[-1].question.model == "best"
     assert invoker.prompts[-1].endswith("\n\nReturn JSON with these fields: title, risk")
-    assert result.output.summary.output_fields == ("title", "risk")
+    assert present(result.output).summary.output_fields == ("title", "risk")
 
 
 def test_an_ai_reduce_may_read_the_results_from_a_file_that_is_gone_afterwards():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from evertick.kinds.pipeline.invoker import Answer
 from evertick.kinds.pipeline.result import to_plain
 from evertick.kinds.pipeline.run import run_pipeline
 from tests.kinds.pipeline.asking import Scripted, hang, pipeline, run
+from tests.present import present
 
 FOUR = [{"endpoint": name} for name in "abcd"]
 
@@ -60,9 +62,9 @@ def test_a_bad_answer_fails_its_item_and_so_the_run_but_not_the_pipeline(outcome
     result = run(pipeline(), broken_for("b", outcome))
     assert result.success
     assert (result.stats.successful_maps, result.stats.failed_maps) == (2, 0)
-    assert [item.success for item in result.output.results] == [True, False]
-    assert result.output.results[1].output == {"status": None}
-    assert error in result.output.results[1].error
+    assert [item.success for item in present(result.output).results] == [True, False]
+    assert present(result.output).results[1].output == {"status": None}
+    assert error in present(result.output).results[1].error
     assert "1 of 2 items failed" in result.failure
     assert error in result.failure
 
@@ -71,8 +73,8 @@ def test_a_bad_answer_fails_its_item_and_so_the_run_but_not_the_pipeline(outcome
 def test_a_bad_answer_fails_its_whole_batch_and_the_pipeline(outcome, error):
     result = run(batched(), broken_for("c", outcome))
     assert not result.success
-    assert [item.success for item in result.output.results] == [True, True, False, False]
-    assert all(error in item.error for item in result.output.results[2:])
+    assert [item.success for item in present(result.output).results] == [True, True, False, False]
+    assert all(error in item.error for item in present(result.output).results[2:])
     assert "2 of 4 items failed" in result.failure
 
 
@@ -90,7 +92,7 @@ def test_two_timeouts_fail_the_pipeline_and_the_item_stays_visible():
     result = run_pipeline(pipeline(map__timeoutMs=20), ".", hang_on("b"))
     assert not result.success
     assert (result.stats.successful_maps, result.stats.failed_maps) == (1, 1)
-    failed = result.output.results[1]
+    failed = present(result.output).results[1]
     assert (failed.item, failed.success) == ({"endpoint": "b"}, False)
     assert failed.error == "timed out after 20 ms, and after 40 ms when it was asked again"
     assert "1 of 2 items failed" in result.failure
@@ -99,7 +101,7 @@ def test_two_timeouts_fail_the_pipeline_and_the_item_stays_visible():
 def test_two_timeouts_fail_the_batch():
     result = run_pipeline(batched(timeoutMs=20), ".", hang_on("a"))
     assert not result.success
-    assert [item.success for item in result.output.results] == [False, False, True, True]
+    assert [item.success for item in present(result.output).results] == [False, False, True, True]
     assert result.failure is not None
 
 
@@ -118,14 +120,14 @@ def test_a_call_that_is_late_once_is_asked_again_with_double_the_time():
 def test_a_wrong_number_of_results_fails_the_whole_batch():
     result = run(batched(), broken_for("a", '[{"status": 1}]'))
     assert not result.success
-    assert result.output.results[0].error == "AI returned 1 results but batch has 2 items"
-    assert [item.success for item in result.output.results] == [False, False, True, True]
+    assert present(result.output).results[0].error == "AI returned 1 results but batch has 2 items"
+    assert [item.success for item in present(result.output).results] == [False, False, True, True]
 
 
 def test_a_result_that_is_no_object_fails_its_item_alone():
     result = run(batched(), broken_for("a", '[{"status": 1}, 7]'))
-    assert [item.success for item in result.output.results] == [True, False, True, True]
-    assert result.output.results[1].error == "Result at index 1 is not an object"
+    assert [item.success for item in present(result.output).results] == [True, False, True, True]
+    assert present(result.output).results[1].error == "Result at index 1 is not an object"
 
 
 @pytest.mark.parametrize("data", [pytest.param(pipeline(), id="standard"), pytest.param(batched(), id="batch")])
@@ -145,7 +147,7 @@ def test_an_ai_reduce_that_fails_fails_the_run_and_keeps_the_answers(data, outco
     assert not result.success
     assert result.error.startswith("Reduce phase failed: ")
     assert result.failure == result.error
-    assert all(item.success for item in result.output.results)
+    assert all(item.success for item in present(result.output).results)
 
 
 def test_a_cancelled_run_ends_what_is_under_way_and_drops_what_was_answered():
@@ -180,7 +182,12 @@ def test_a_cancelled_batch_run_fails_the_batches_that_are_left():
         batched(parallel=1), ".", invoke, is_cancelled=wanted.is_set, on_progress=cancel_after_the_first
     )
     assert result.is_cancelled
-    assert [item.error for item in result.output.results] == ["", "", "Operation cancelled", "Operation cancelled"]
+    assert [item.error for item in present(result.output).results] == [
+        "",
+        "",
+        "Operation cancelled",
+        "Operation cancelled",
+    ]
     assert result.failure == "Operation cancelled"
 
 
@@ -235,7 +242,7 @@ def test_how_many_items_may_fail(fail_when, is_failure, mode):
     data = pipeline(FOUR) if mode == "standard" else batched()
     outcome = Answer(False, error="no") if mode == "standard" else '[{"status": 1}, 7]'
     result = run({**data, "failWhen": fail_when}, broken_for("b" if mode == "standard" else "a", outcome))
-    assert result.output.summary.failed_items == 1
+    assert present(result.output).summary.failed_items == 1
     assert (result.failure is not None) is is_failure
 
 
@@ -253,8 +260,8 @@ def test_an_item_that_the_filter_could_not_judge_is_a_failed_item():
             Answer(False, error="away") if "Keep b" in prompt else "yes" if "Keep" in prompt else '{"status": 1}'
         ),
     )
-    assert [item.item["endpoint"] for item in result.output.results] == ["a"]
-    assert result.filtered.errors == ("filter: away",)
+    assert [item.item["endpoint"] for item in present(result.output).results] == ["a"]
+    assert present(result.filtered).errors == ("filter: away",)
     assert result.failure == "1 of 2 items failed. The first: filter: away"
 
 
@@ -289,7 +296,7 @@ def test_batches_keep_the_order_of_the_items_too():
 
 def test_the_answer_to_a_batch_is_kept_once():
     result = run(batched(), rows)
-    assert [item.raw_response is not None for item in result.output.results] == [True, False, True, False]
+    assert [item.raw_response is not None for item in present(result.output).results] == [True, False, True, False]
 
 
 def test_no_more_calls_are_under_way_than_parallel_allows():
@@ -355,7 +362,7 @@ def test_values_that_are_no_texts_are_written_as_texts_and_break_no_format():
     for kind in ("list", "table", "csv", "json", "text"):
         result = run(pipeline(items, map={"prompt": "{{n}}"}, reduce={"type": kind}), lambda _: "ok")
         assert result.failure is None
-    assert result.output.results[0].item == {"n": "5", "f": "1", "b": "true", "z": "", "l": '[1, {"a": 2}]'}
+    assert present(result.output).results[0].item == {"n": "5", "f": "1", "b": "true", "z": "", "l": '[1, {"a": 2}]'}
 
 
 def test_in_a_batch_parameters_are_filled_in_and_unknown_names_stay():
@@ -376,7 +383,7 @@ def test_the_limit_takes_the_first_and_zero_takes_none():
 
 
 def test_progress_is_told_by_phase():
-    seen = []
+    seen: list[Any] = []
     run_pipeline(pipeline(), ".", Scripted(lambda _: '{"status": 1}'), on_progress=seen.append)
     assert [(one.phase, one.done, one.total) for one in seen] == [
         ("input", 2, 2),
@@ -424,7 +431,7 @@ def test_items_may_be_made_up_when_that_is_approved():
         lambda p: '[{"city": "Rome", "size": 3, "x": 1}, {"city": "Bonn"}]' if p.startswith("Three") else p
     )
     result = run_pipeline(data, ".", invoker)
-    assert [item.raw_text for item in result.output.results] == ["About Rome: 3", "About Bonn: "]
+    assert [item.raw_text for item in present(result.output).results] == ["About Rome: 3", "About Bonn: "]
     assert invoker.prompts[0] == "Three cities\n\nReturn a JSON array where each object has these fields: city, size"
 
 
