@@ -8,7 +8,7 @@ import json
 import re
 
 import pytest
-from fastapi.routing import APIRoute
+from starlette.routing import Route
 from starlette.websockets import WebSocketDisconnect
 
 from evertick.api.app import make_app, make_routes
@@ -22,7 +22,7 @@ from evertick.settings import Settings
 from evertick.settings.exposure import callers_of
 from tests.api.door import TestClient, WebSocketDenialResponse
 
-ALL_ROUTES = [route for route in make_routes().router.routes if isinstance(route, APIRoute)]
+ALL_ROUTES = [route for route in make_routes().router.routes if isinstance(route, Route)]
 ROUTES = [
     (method, route.path_format, role)
     for route in ALL_ROUTES

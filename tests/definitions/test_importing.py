@@ -64,7 +64,7 @@ CRON_TZ=Europe/Berlin
         )
         jobs = jobs_of(imported)
         assert list(jobs) == ["rotate", "backup", "poll"]
-        assert jobs["rotate"].schedules == (CronSpec("0 3 * * *", "Europe/Berlin", "rotate"),)
+        assert jobs["rotate"].schedules == (CronSpec("0 3 * * *", "UTC", "rotate"),)
         assert jobs["rotate"].description == "rotate the logs"
         assert jobs["rotate"].work.env == (("PATH", "/usr/local/bin:/usr/bin"),)
         assert jobs["rotate"].steps[0].kind == Command(("/opt/tools/rotate.sh --all",), is_shell=True)
@@ -484,7 +484,7 @@ class TestCommand:
         result = self.run("crontab", "-", "--to", str(tmp_path / "jobs"), "--dry-run", stdin="0 0 * * * a\n")
         assert result.exit_code == 0
         assert "schedule: 0 0 * * *" in result.stdout
-        assert "1 file would be written." in result.stderr
+        assert "Would write 1 file." in result.stderr
         assert not (tmp_path / "jobs").exists()
 
     def test_files_are_written_and_load(self, tmp_path):
@@ -505,8 +505,8 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            pytest.param(["dagu", "-", "--system"], "--system belongs to", id="a system's workflow"),
-            pytest.param(["crontab", "-", "--timezone", "Mars"], "not a time zone", id="an unknown zone"),
+            pytest.param(["dagu", "-", "--system"], "--system is only for", id="a system's workflow"),
+            pytest.param(["crontab", "-", "--timezone", "Mars"], "Unknown time zone", id="an unknown zone"),
             pytest.param(["airflow", "-"], "is not one of", id="an unknown scheduler"),
         ],
     )

@@ -64,6 +64,8 @@ SKIP, WAIT, LATEST, REPLACE = (
     Overlap(kind) for kind in (OverlapKind.SKIP, OverlapKind.WAIT, OverlapKind.LATEST, OverlapKind.REPLACE)
 )
 FOREVER = Act(lasts_us=None)
+CALM = LoopSettings(loop_interval_us=5 * SECOND, flush_interval_us=MINUTE)
+"""A loop that looks up less often than a real one: a quiet day costs little, and what is due wakes it all the same."""
 NODE_TTL_US = 100_000 * DAY  # leases end when a test says so
 
 # --- how tests say what they mean
@@ -119,7 +121,7 @@ def catching_up(keep: str = "all", window: int | None = DAY, **known: Any) -> di
 
 def world(*jobs: Job, start: str = "08:30", settings: LoopSettings | None = None) -> World:
     """A world whose jobs are seen for the first time at `start`."""
-    return World(jobs, at(start), settings or LoopSettings())
+    return World(jobs, at(start), settings or CALM)
 
 
 def said(row: LedgerRow) -> str:

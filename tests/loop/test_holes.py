@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from evertick.loop.settings import LoopSettings
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND
 from evertick.model.schedule import CronSpec, EverySpec
 from evertick.stores.memory import MemoryStore
@@ -26,7 +27,7 @@ POLICIES = [
 
 
 def test_with_nothing_due_the_ledger_still_learns_how_far_planning_has_come():
-    here = world(job("a", CronSpec("0 0 1 1 *", "UTC"), **ALL))
+    here = world(job("a", CronSpec("0 0 1 1 *", "UTC"), **ALL), settings=LoopSettings())
     here.run_for(20 * SECOND)
     assert min(here.store.load().floors.values()) >= here.now
 

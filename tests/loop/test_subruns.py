@@ -150,7 +150,7 @@ def test_asked_for_just_before_a_crash_it_is_made_when_it_is_asked_for_again():
 def test_a_run_of_another_nodes_job_is_asked_for_through_the_ledger_and_looked_up_there():
     here = parent_runs()
     here.steal(bucket_of("b"))
-    here.run_for(10 * SECOND)  # it finds out by its next commit
+    here.run_for(MINUTE)  # it finds out by its next commit
     here.say(WANTED)
     (request,) = here.store.claim([bucket_of("b")], 9)
     message = message_of(request)
@@ -163,7 +163,7 @@ def test_a_run_of_another_nodes_job_is_asked_for_through_the_ledger_and_looked_u
     other.begin()
     other.say(message)
     other.run_for(5 * SECOND)
-    here.run_for(2 * SECOND)
+    here.run_for(5 * SECOND)
     assert [end.state for end in told(here)] == [SUCCEEDED]
 
 
@@ -171,7 +171,7 @@ def test_the_ledger_is_asked_again_only_when_it_has_answered():
     """A slow one would otherwise be asked more often than it can answer, and write nothing any more."""
     here = parent_runs()
     here.steal(bucket_of("b"))
-    here.run_for(10 * SECOND)  # it finds out by its next commit
+    here.run_for(MINUTE)  # it finds out by its next commit
     told = [[WANTED], [], [], [SubRunsSeen([])], []]
     decided = [decide(here.state, messages, here.now + minute * MINUTE) for minute, messages in enumerate(told)]
     asked = [sum(isinstance(effect, LookUp) for effect in decision.effects) for decision in decided]

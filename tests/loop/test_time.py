@@ -11,7 +11,7 @@ from evertick.model.constraint import MaxExpectedRunTime
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND
 from evertick.model.lifecycle import FAILED
 from evertick.model.schedule import CronSpec, EverySpec
-from tests.loop.harness import FOREVER, HOURLY, WAIT, Act, at, catching_up, clock_of, job, retries, world
+from tests.loop.harness import CALM, FOREVER, HOURLY, WAIT, Act, at, catching_up, clock_of, job, retries, world
 
 MINUTELY = EverySpec(MINUTE)
 ALL = catching_up("all")
@@ -39,7 +39,7 @@ def test_a_jump_a_stall_and_a_downtime_are_settled_the_same_way(away, policy, li
 def test_a_jump_forward_is_counted_and_said():
     here = world(job())
     here.jump(3 * HOUR)
-    here.run_for(SECOND)
+    here.run_for(CALM.loop_interval_us)
     assert here.log_of("clock.jumped")["by_us"] == 3 * HOUR
     assert here.state.statistics.clock_jumps == 1
     assert here.state.statistics.stalls == 0
