@@ -183,6 +183,20 @@ def test_a_one_off_of_a_job_that_is_edited_in_the_instant_it_is_added_still_runs
     assert desk.launched == [(one_off, 1)]
 
 
+def test_a_one_off_that_is_past_when_a_disabled_job_is_edited_is_missed_and_not_caught_up_as_well():
+    """Its instant lies after the watermark of the job, so that the plan of the same turn sees it too."""
+    disabled = replace(EVERY_MINUTE, enabled=False)
+    desk = Desk(disabled)
+    desk.own()
+    desk.run_until(NINE + 10 * MINUTE, MINUTE)
+    one_off = RunKey("report", NINE + 5 * MINUTE)
+    desk.say(DefinitionsChanged(jobs=[replace(EVERY_MINUTE, schedules=(AtSpec(one_off.scheduled_for),))]))
+    desk.run_until(desk.now + MINUTE)
+    assert desk.ledger() == ["09:05 skipped"]
+    assert desk.launched == []
+    assert desk.verified().is_sound
+
+
 # Somebody else has decided
 
 

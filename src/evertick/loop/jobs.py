@@ -107,6 +107,7 @@ def _enter_past(turn: Turn, job: JobState, schedules: Iterable[ScheduleSpec], *,
         if _is_past(spec, turn, job) or (is_decided and job.since > turn.now):
             detail = "it was past already when it was first seen"
             turn.enter(Entry(key, SKIPPED, Trigger.SCHEDULER, turn.now, reason=SkipReason.MISSED, detail=detail))
+            turn.past[job.job.id] = (*turn.past.get(job.job.id, ()), spec.instant)
         elif is_decided and job.find(key) is None:
             # The watcher sees a file that says "in two seconds" only after those: that must not lose the run.
             # After the watermark, the plan decides.

@@ -122,6 +122,7 @@ def settle_job(state: State, turn: Turn, job: JobState, watermark: Instant, thro
         watermark,
         planned=tuple(sorted(key.scheduled_for for key, run in (job.planned or {}).items() if _is_undecided(run))),
         waiting=_backlog(job),
+        skipped=turn.past.get(job.job.id, ()),
         idle_reason=job.idle_reason,
         keep=job.keep,
     )

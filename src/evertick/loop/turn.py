@@ -52,6 +52,7 @@ class Turn:
         "missed",
         "now",
         "parted",
+        "past",
         "planned",
         "state",
     )
@@ -64,6 +65,8 @@ class Turn:
         """Runs of which an attempt ended in this turn, and what was said of it."""
         self.planned: list[JobState] = []
         """Jobs that were planned by themselves: what of them waits may be free to go now."""
+        self.past: dict[str, tuple[Instant, ...]] = {}
+        """By job: one-offs that were past when this turn first saw them, and are entered as missed."""
         self._draft = BatchBuilder()
         self._changes: list[Change] = []
         """What became of runs, for the write after the transaction."""

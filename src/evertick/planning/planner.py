@@ -47,6 +47,8 @@ class JobView:
     """Occurrences entered ahead as on time that were not fired; the late ones among them are settled anew."""
     waiting: tuple[RunKey, ...] = ()
     """The backlog, oldest first: it is in the ledger, also where it lies after the watermark."""
+    skipped: tuple[Instant, ...] = ()
+    """Occurrences after the watermark that the transaction of this plan enters as skipped already."""
     idle_reason: SkipReason = SkipReason.MISSED
     """Why nothing was planned since the watermark: the scheduler was away, or the job was paused or disabled."""
     keep: Missed | None = None
@@ -68,7 +70,8 @@ class JobView:
     @property
     def instants_in_ledger(self) -> frozenset[Instant]:
         """What is there already, and must not be entered again where an edit lets the plan begin before it."""
-        return frozenset(self.planned).union(key.scheduled_for for key in self.waiting if not key.origin)
+        waiting = (key.scheduled_for for key in self.waiting if not key.origin)
+        return frozenset(self.planned).union(waiting, self.skipped)
 
 
 @dataclass(frozen=True, slots=True)
