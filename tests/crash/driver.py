@@ -54,7 +54,7 @@ class Clock:
     def now(self) -> Instant:
         return self.instant
 
-    def monotonic_us(self) -> int:
+    def boottime_us(self) -> int:
         return self.instant
 
 
@@ -115,7 +115,7 @@ class Driver:
         """Take turns until there is nothing more to do at this instant."""
         self._executor.advance()
         while True:
-            messages = [*self._inbox, TimePassed(self.clock.monotonic_us())]
+            messages = [*self._inbox, TimePassed(self.clock.boottime_us())]
             self._inbox.clear()
             decision = decide(self._state, messages, self.clock.now())
             self._wake_at = decision.wake_at

@@ -25,7 +25,7 @@ from evertick.loop.messages import (
 from evertick.loop.settings import LoopSettings
 from evertick.loop.state import State
 from evertick.model.bucket import bucket_of
-from evertick.model.instant import MINUTE, SECOND
+from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
 from evertick.model.ledger import RequestKind, bucket_lease
 from evertick.model.lifecycle import SUCCEEDED
@@ -118,9 +118,22 @@ def test_a_node_that_leaves_forwards_an_end_that_the_ledger_refused_from_it():
     assert leaving(Refusing(), is_given_up=False) == [RequestKind.REPORT]
 
 
+class Slept(SystemClock):
+    """Of a machine that was suspended for an hour since it was started."""
+
+    def monotonic_us(self) -> int:
+        return 1_000 * HOUR
+
+    def boottime_us(self) -> int:
+        return 1_001 * HOUR
+
+
 def test_a_jump_of_the_clock_is_known_before_what_was_said_since():
-    """A sign of life is counted from the clock as it is now; moved with a jump after that, its run would be lost."""
-    clock, inbox = SystemClock(), Inbox()
+    """A sign of life is counted from the clock as it is now; moved with a jump after that, its run would be lost.
+
+    The clock that nobody sets counts suspend: a lease is over also where the wall clock was set back meanwhile.
+    """
+    clock, inbox = Slept(), Inbox()
     seen: list[Message | Effect] = []
     dispatcher = Dispatcher(
         State(LoopSettings(), "node", "start", clock.now()),
@@ -136,4 +149,4 @@ def test_a_jump_of_the_clock_is_known_before_what_was_said_since():
     inbox.report(RunHeartbeat(RunKey("a", 0), 1))
     inbox.report(Shutdown())
     asyncio.run(dispatcher.run())
-    assert [type(message) for message in seen[:3]] == [TimePassed, RunHeartbeat, Shutdown]
+    assert seen[:3] == [TimePassed(1_001 * HOUR), RunHeartbeat(RunKey("a", 0), 1), Shutdown()]

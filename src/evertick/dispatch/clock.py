@@ -14,7 +14,11 @@ class Clock(Protocol):
         ...
 
     def monotonic_us(self) -> int:
-        """A clock that nobody sets."""
+        """A clock that nobody sets; it stands still while the machine is suspended."""
+        ...
+
+    def boottime_us(self) -> int:
+        """A clock that nobody sets, and that counts the time in which the machine is suspended."""
         ...
 
 
@@ -24,3 +28,6 @@ class SystemClock:
 
     def monotonic_us(self) -> int:
         return time.monotonic_ns() // 1_000
+
+    def boottime_us(self) -> int:
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000

@@ -102,7 +102,7 @@ class Dispatcher:
             began_us = self._clock.monotonic_us()
             self.turns_at_us = 0
             # First: what follows is judged by a clock that is known to have been set, or not.
-            messages = [TimePassed(self._clock.monotonic_us()), *self._inbox.drain()]
+            messages = [TimePassed(self._clock.boottime_us()), *self._inbox.drain()]
             decision = decide(self._state, messages, self._clock.now())
             for effect in decision.effects:
                 self._carry_out(effect)

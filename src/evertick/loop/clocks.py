@@ -21,15 +21,15 @@ def note_time(state: State, turn: Turn) -> None:
     state.furthest_now = max(state.furthest_now, turn.now)
 
 
-def compare_clocks(state: State, turn: Turn, monotonic_us: int) -> None:
-    """Tell a stall from a jump: a stall moves both clocks, a jump only the wall's."""
-    before = state.last_monotonic_us
-    if before is not None and monotonic_us <= before[1]:
+def compare_clocks(state: State, turn: Turn, boottime_us: int) -> None:
+    """Tell a stall from a jump: a stall, also one by suspend, moves both clocks, a jump only the wall's."""
+    before = state.last_boottime_us
+    if before is not None and boottime_us <= before[1]:
         return  # said again, or late
-    state.last_monotonic_us = (turn.now, monotonic_us)
+    state.last_boottime_us = (turn.now, boottime_us)
     if before is None:
         return
-    wall_us, steady_us = turn.now - before[0], monotonic_us - before[1]
+    wall_us, steady_us = turn.now - before[0], boottime_us - before[1]
     jumped_us = wall_us - steady_us
     if abs(jumped_us) > state.settings.clock_jump_us:
         state.statistics.clock_jumps += 1
@@ -45,8 +45,7 @@ def compare_clocks(state: State, turn: Turn, monotonic_us: int) -> None:
 def _move_leases(state: State, by_us: int) -> None:
     """Leases run by the time that passes, not by what the wall clock was set to.
 
-    The lease of this node is never made longer: a machine that slept looks like a clock that was set forward, and its
-    buckets may be somebody else's by now. It is renewed in a moment if they are not.
+    The lease of this node is never made longer: it is renewed in a moment, and that may have been by either clock.
     """
     if state.lease_until is not None:
         state.lease_until += min(by_us, 0)

@@ -107,8 +107,8 @@ def _take(state: State, turn: Turn, message: Message) -> None:
             _committed(state, turn, message)
         case BatchFenced():
             _fenced(state, turn, message)
-        case TimePassed(monotonic_us):
-            clocks.compare_clocks(state, turn, monotonic_us)
+        case TimePassed(boottime_us):
+            clocks.compare_clocks(state, turn, boottime_us)
         case RunLost():
             reports.lost(state, turn, message)
         case RunUnknown():

@@ -75,9 +75,10 @@ __all__ = [
 
 
 class TimePassed(NamedTuple):
-    """The monotonic clock beside the wall clock, so that a jump can be told from a stall."""
+    """The time since boot beside the wall clock, so that a jump can be told from a stall."""
 
-    monotonic_us: int
+    boottime_us: int
+    """Nobody sets it, and it counts suspend: a lease runs out while the machine sleeps."""
 
 
 class Shutdown(NamedTuple):

@@ -349,7 +349,7 @@ class State:
         """Jobs that were here once, and how far the ledger knows of them."""
         self.furthest_now = now
         """The latest time seen: a watermark never goes back behind it, whatever the clock was set to."""
-        self.last_monotonic_us: tuple[Instant, int] | None = None
+        self.last_boottime_us: tuple[Instant, int] | None = None
         """The wall and the monotonic clock when they were last compared."""
 
     @property

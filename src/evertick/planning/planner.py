@@ -47,12 +47,12 @@ class JobView:
     """Occurrences entered ahead as on time that were not fired; the late ones among them are settled anew."""
     waiting: tuple[RunKey, ...] = ()
     """The backlog, oldest first: it is in the ledger, also where it lies after the watermark."""
-    skipped: tuple[Instant, ...] = ()
-    """Occurrences after the watermark that the transaction of this plan enters as skipped already."""
     idle_reason: SkipReason = SkipReason.MISSED
     """Why nothing was planned since the watermark: the scheduler was away, or the job was paused or disabled."""
     keep: Missed | None = None
     """What a person chose on resuming, instead of the job's own policy."""
+    skipped: tuple[Instant, ...] = ()
+    """Occurrences after the watermark that the transaction of this plan enters as skipped already."""
 
     @property
     def was_held(self) -> bool:

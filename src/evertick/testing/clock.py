@@ -9,7 +9,7 @@ _MILLION = 1_000_000
 
 
 class SimulatedClock:
-    """A wall clock and a monotonic clock beside true time, which a test can set wrong in every way a real one goes.
+    """The clocks of a machine beside true time, which a test can set wrong in every way a real one goes.
 
     It has the methods of the scheduler's own clock and can be given to it instead.
     """
@@ -35,6 +35,10 @@ class SimulatedClock:
     def monotonic_us(self) -> int:
         """The clock that nobody sets; it stands still while the machine sleeps."""
         return self._timeline.now - self._slept_us
+
+    def boottime_us(self) -> int:
+        """The clock that nobody sets and that counts suspend: true time."""
+        return self._timeline.now
 
     def jump(self, by_us: int) -> None:
         """Somebody sets the wall clock, forward or back."""

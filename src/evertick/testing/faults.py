@@ -26,7 +26,7 @@ class Faults:
     crashes_per_hour: float = 0.0
     down_max_us: int = 30 * MINUTE
     stalls_per_hour: float = 0.0
-    """Nothing of the node runs for a while; half of the time its monotonic clock stands still too."""
+    """Nothing of the node runs for a while; half of the time because its machine is suspended."""
     stall_max_us: int = 10 * MINUTE
     jumps_per_hour: float = 0.0
     jump_max_us: int = 2 * HOUR

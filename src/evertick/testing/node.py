@@ -228,11 +228,9 @@ class Node:
         until = self._timeline.now + for_us
         more_us = max(until - max(self._stalled_until, self._timeline.now), 0)
         self._stalled_until = max(self._stalled_until, until)
+        self._turn_watch.stalled(more_us)
         if is_suspended:
             self.clock.sleep(more_us)
-            self._turn_watch.jumped(more_us)
-        else:
-            self._turn_watch.stalled(more_us)
 
     def cut_off(self, for_us: int) -> None:
         """It goes on, and reaches the store no more for a while."""
@@ -313,7 +311,7 @@ class Node:
         self._wakes_at = None
         state = self.state
         assert state is not None
-        messages, self._inbox = [TimePassed(self.clock.monotonic_us()), *self._inbox], []
+        messages, self._inbox = [TimePassed(self.clock.boottime_us()), *self._inbox], []
         now = self.clock.now()
         noticed = (state.statistics.clock_jumps, state.statistics.stalls)
         try:
