@@ -14,7 +14,7 @@ from evertick.errors import Fenced, StoreUnavailable
 from evertick.loop.effects import Commit, Record
 from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, Message, Shutdown
 from evertick.model.ledger import Batch, Committed
-from evertick.model.lifecycle import LAUNCHING, PLANNED, RUNNING, SUCCEEDED, Trigger
+from evertick.model.lifecycle import CANCELLED, LAUNCHING, PLANNED, RUNNING, SUCCEEDED, Trigger
 from evertick.model.run import Change, Entry, RunKey
 from evertick.stores.memory import MemoryStore
 
@@ -73,8 +73,8 @@ def commit(number: int, *keys: RunKey) -> Commit:
     return Commit(number, Batch(by=f"a/1#{number}", entries=entries))
 
 
-def change(state, key=KEY, **known) -> Change:
-    return Change(key, state, 5, fence=1, **known)
+def change(state, key=KEY, fence=1, **known) -> Change:
+    return Change(key, state, 5, fence=fence, **known)
 
 
 def get(answers) -> Message:
@@ -166,3 +166,15 @@ def test_folding_keeps_the_newest_state_and_all_that_was_known():
         change(SUCCEEDED, attempt=1, started_at=7, executor="local", finished_at=9, exit_code=0),
         change(LAUNCHING, RunKey("other", 1)),
     ]
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        pytest.param(change(CANCELLED, fence=6), id="from before another node had it"),
+        pytest.param(change(CANCELLED, fence=8), id="of a run that has ended"),
+    ],
+)
+def test_what_the_ledger_would_refuse_behind_an_end_does_not_take_the_end_with_it(late):
+    ended = change(SUCCEEDED, fence=7, finished_at=9)
+    assert fold([ended, late]) == [ended]

@@ -10,6 +10,7 @@ from evertick.loop import subruns
 from evertick.loop.decide import decide
 from evertick.loop.effects import LookUp
 from evertick.loop.messages import (
+    CancelRun,
     MembersSeen,
     RunFinished,
     RunLost,
@@ -17,6 +18,7 @@ from evertick.loop.messages import (
     SubRunsSeen,
     SubRunUnwanted,
     SubRunWanted,
+    TriggerJob,
 )
 from evertick.model.bucket import bucket_of
 from evertick.model.facts import Parent, read_facts
@@ -105,6 +107,20 @@ def test_asking_again_makes_no_second_run():
     here.run_for(MINUTE)
     here.say(WANTED)
     assert here.started("b") == ["09:00"]
+
+
+def test_asked_for_again_and_ended_in_the_turn_in_which_it_succeeds_it_has_succeeded():
+    here = parent_runs(child=FOREVER)
+    here.say(WANTED)
+    here.run_for(SECOND)
+    here.restart(after=SECOND)
+    here.say(WANTED)
+    asked = TriggerJob(CHILD.origin, "b", CHILD.scheduled_for, Trigger.SUBJOB)
+    ended = RunFinished(CHILD, 1, here.now, SUCCEEDED, 0)
+    here.say(ended, asked, CancelRun("stop", "b", CHILD, "the end of its parent"))
+    here.run_for(SECOND)
+    assert [end.state for end in told(here)] == [SUCCEEDED]
+    assert here.ledger("b") == ["09:00 succeeded subjob"]
 
 
 def test_another_try_of_the_step_is_another_run():

@@ -14,7 +14,7 @@ from evertick.loop.effects import Commit, Record
 from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, Message
 from evertick.model.instant import Instant
 from evertick.model.ledger import Committed
-from evertick.model.lifecycle import LAUNCHING, RUNNING
+from evertick.model.lifecycle import LAUNCHING, RUNNING, TERMINAL
 from evertick.model.run import Change, Entry, RunKey
 from evertick.planning.planner import skip_around
 from evertick.planning.schedules import compile_all
@@ -205,11 +205,16 @@ def _stretches_inside(store: Ledger, gap: Entry) -> list[tuple[Instant, Instant]
 
 
 def fold(changes: Sequence[Change]) -> list[Change]:
-    """One change per run: the newest, with what the earlier ones knew and it does not say."""
+    """One change per run: the newest, with what the earlier ones knew and it does not say.
+
+    As if they were written one after the other: what the ledger would refuse behind another takes nothing with it.
+    """
     folded: dict[RunKey, Change] = {}
     for change in changes:
         before = folded.get(change.key)
         if before is not None:
+            if change.fence < before.fence or before.state in TERMINAL:
+                continue
             change = Change._make(new if new is not None else old for new, old in zip(change, before, strict=True))
         folded[change.key] = change
     return list(folded.values())

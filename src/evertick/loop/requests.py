@@ -67,7 +67,8 @@ def trigger(state: State, turn: Turn, message: TriggerJob) -> None:
     key = RunKey(message.job_id, message.submitted_at, origin_of(message.request_id))
     facts = facts_text(Facts(message.parents))
     entry = Entry(key, PLANNED, message.trigger, turn.now, detail=message.detail, params=message.params, facts=facts)
-    turn.enter_once(job, entry)
+    if not turn.has_ended(key):
+        turn.enter_once(job, entry)
     _answer(state, turn, message, run_id=key.run_id)
 
 

@@ -161,6 +161,10 @@ class Turn:
         """Whether something became of runs that is not on its way to the ledger yet."""
         return bool(self._changes or self._draft.changes)
 
+    def has_ended(self, key: RunKey) -> bool:
+        """Whether a run ended in this turn; the job does not have it any more, and the ledger will."""
+        return any(run.key == key and run.state in TERMINAL for run, _ in self.parted)
+
     def tell_ends(self, changes: Iterable[Change]) -> None:
         """Say how runs ended although a transaction of ours may no longer: it is true whoever owns them."""
         self._changes += [change for change in changes if change.state in ENDED]
