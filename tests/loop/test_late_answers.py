@@ -93,3 +93,20 @@ def test_what_was_late_by_a_clock_that_was_ahead_is_started_when_its_time_has_co
     desk.write()
     desk.run_until(TEN.scheduled_for + 2 * SECOND)
     assert desk.launched == [(TEN, 1)]
+
+
+def test_a_start_that_is_said_late_does_not_answer_a_question_that_was_not_asked_yet():
+    """The executor is asked behind the reports of other nodes; until then a word from before the end may arrive."""
+    before = Desk(OTHER)
+    before.own()
+    before.run_until(TEN.scheduled_for, MINUTE)
+    before.say(RunStarted(TEN, 1, before.now, "local@a"))
+    before.write()
+    desk = Desk(OTHER, store=before.store, now=before.now + SECOND)
+    desk.own_as_one_of_several("other")
+    desk.say(RunStarted(TEN, 1, before.now, "local@a"))
+    desk.write()
+    assert [one.key for effect in desk.effects if isinstance(effect, Reconcile) for one in effect.runs] == [TEN]
+    desk.say(RunUnknown(TEN, 1))
+    assert desk.state.jobs["other"].active_run(TEN) is not None
+    assert desk.state.jobs["other"].active_run(TEN).losses == 1

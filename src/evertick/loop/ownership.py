@@ -83,6 +83,9 @@ def _reconcile_behind_reports(state: State, turn: Turn, to_ask: list[AttemptQues
     state.reports_number += 1
     asked = {one.key: state.jobs[one.key.job_id].find(one.key) for one in to_ask}
     state.to_reconcile[state.reports_number] = [(asked[one.key], one) for one in to_ask]
+    for run in asked.values():
+        if run is not None:
+            run.is_to_be_asked = True
     turn.do(ReadReports(state.reports_number, sorted({bucket_of(key.job_id) for key in asked})))
 
 

@@ -65,6 +65,9 @@ def seen(state: State, turn: Turn, message: NodesSeen) -> None:
 def reports_read(state: State, turn: Turn, message: ReportsRead) -> None:
     """Every report from before is settled: ask the executors, and give up what was on nodes that are gone."""
     waiting = state.to_reconcile.pop(message.number, [])
+    for run, _ in waiting:
+        if run is not None:
+            run.is_to_be_asked = False
     asked = [one for run, one in waiting if run is not None and _is_open_question(run) and _is_held(state, run)]
     if asked:
         turn.do(Reconcile(asked))

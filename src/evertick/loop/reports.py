@@ -76,7 +76,8 @@ def _find(state: State, turn: Turn, message: AttemptReport, node: str | None = N
     if job is None or run is None or run.attempt != message.attempt or run.state is RETRYING:
         _refuse(state, turn, message)
         return None
-    if run.was_asked:
+    if run.was_asked and not (run.is_to_be_asked and isinstance(message, RunStarted | RunHeartbeat | StepsSeen)):
+        # That it goes on may have been said before it ended: only what follows the question answers it.
         run.was_asked = False
         job.asked -= 1
         if not job.asked and not isinstance(message, RunUnknown):

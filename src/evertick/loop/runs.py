@@ -34,6 +34,7 @@ class OpenRun:
         "has_waited",
         "in_ledger",
         "is_inherited",
+        "is_to_be_asked",
         "key",
         "lease_until",
         "lease_us",
@@ -99,6 +100,8 @@ class OpenRun:
         """Whether the ledger says of it what it waits for: true no longer when it is started."""
         self.was_asked = False
         """Whether its executor was asked what became of it and has not answered yet."""
+        self.is_to_be_asked = False
+        """Whether that question is only on its way: it waits for what other nodes have reported."""
         self.yields = 0
         """How often it gave way to a run of a higher priority."""
         self.failed_elsewhere: frozenset[str] | None = None
