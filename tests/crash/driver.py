@@ -54,6 +54,9 @@ class Clock:
     def now(self) -> Instant:
         return self.instant
 
+    def monotonic_us(self) -> int:
+        return self.instant
+
     def boottime_us(self) -> int:
         return self.instant
 

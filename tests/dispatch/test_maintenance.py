@@ -20,6 +20,9 @@ class Now:
     def monotonic_us(self) -> int:
         return 0
 
+    def boottime_us(self) -> int:
+        return 0
+
 
 @pytest.fixture
 def store():
