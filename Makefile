@@ -69,8 +69,11 @@ growth: $(DEV) ## how the rate grows from one node to three on one PostgreSQL: a
 	@$(BIN)/python -m tests.provision
 	$(BIN)/python -m tests.processes.soak_nodes --store postgres --growth 1 2 3 --rate $(or $(GROWTH_RATE),1000)
 
-docs: $(DEV) ## rewrite the generated parts of docs/
+docs: $(DEV) ## rewrite the generated pages, check all links, build the site into build/site
 	$(BIN)/python -m tests.generate_docs
+	$(PYTEST) -q -n 0 tests/test_docs.py -m "not slow"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "the site is in build/site: open build/site/index.html" >&2
 
 pictures: $(DEV) $(PAGE) ## take the pictures in docs/images anew
 	@$(BIN)/python -m tests.provision

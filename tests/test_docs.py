@@ -15,10 +15,12 @@ from zoneinfo import ZoneInfo
 
 import click
 import pytest
+import yaml
 from _pytest.mark import ParameterSet
 
 from evertick.cli.app import evertick
 from tests import generate_docs
+from tests.docs_site import ROOT_PAGES, anchor_of, rewrite_links
 from tests.pages import Session, blocks_of, is_shown
 
 ROOT = Path(__file__).parent.parent
@@ -41,7 +43,7 @@ def links_of(markdown: str) -> list[str]:
 def anchors_of(markdown: str) -> set[str]:
     """The anchors that GitHub gives to the headings of a page."""
     headings = re.findall(r"^#+ +(.*?) *$", re.sub(r"^ *```.*?^ *```", "", markdown, flags=re.M | re.S), re.M)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {anchor_of(heading) for heading in headings}
 
 
 def broken_links(page: str, root: Path) -> Iterator[str]:
@@ -76,9 +78,9 @@ def test_every_word_of_a_table_is_explained(meanings: Mapping[StrEnum, str]):
 
 
 def test_a_page_that_differs_is_stale_and_so_is_one_that_is_missing(tmp_path):
-    path = "docs/lifecycle.md"
+    path = "docs/reference/lifecycle.md"
     assert path in generate_docs.stale_pages(tmp_path)
-    (tmp_path / "docs").mkdir()
+    (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_text(generate_docs.page(path))
     assert path not in generate_docs.stale_pages(tmp_path)
     (tmp_path / path).write_text(generate_docs.page(path) + "more")
@@ -91,13 +93,47 @@ def test_every_link_inside_the_house_leads_somewhere(page):
 
 
 def test_the_pages_were_found():
-    assert {"README.md", "docs/index.md", "docs/lifecycle.md"} <= set(PAGES)
+    assert {"README.md", "docs/index.md", "docs/reference/lifecycle.md"} <= set(PAGES)
+
+
+PAGES_OF_DOCS = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
 
 
 def test_a_page_of_docs_can_be_found_from_its_index():
     index = (ROOT / "docs/index.md").read_text()
-    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    assert pages - {"index.md"} <= {link.partition("#")[0] for link in links_of(index)}
+    assert PAGES_OF_DOCS - {"index.md"} <= {link.partition("#")[0] for link in links_of(index)}
+
+
+def entries_of(nav: object) -> Iterator[str]:
+    """The pages that a navigation lists."""
+    match nav:
+        case str():
+            yield nav
+        case list():
+            for part in nav:
+                yield from entries_of(part)
+        case dict():
+            for part in nav.values():
+                yield from entries_of(part)
+
+
+def test_the_navigation_of_the_site_lists_every_page_once():
+    listed = list(entries_of(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
+    assert sorted(listed) == sorted([*PAGES_OF_DOCS, *ROOT_PAGES.values()])
+
+
+@pytest.mark.parametrize(
+    ("link", "rewritten"),
+    [
+        pytest.param("[a](../cron.md#fields)", "[a](../cron.md#fields)", id="a page stays"),
+        pytest.param("[a](../../SECURITY.md)", "[a](../project/security.md)", id="a page of the root"),
+        pytest.param("[`a`](../../deploy/compose.yaml)", "[`a`](../source/deploy/compose.yaml)", id="a file"),
+        pytest.param("[a](../../src/evertick/store.py)", "a", id="what the site has not"),
+        pytest.param("[a](https://example.org) `[b](../../SECURITY.md)`", None, id="elsewhere, and code"),
+    ],
+)
+def test_links_of_a_page_lead_to_pages_of_the_site(link, rewritten):
+    assert rewrite_links(link, ROOT / "docs/how-to/retry.md", "how-to/retry.md") == (rewritten or link)
 
 
 def test_a_broken_link_and_a_broken_anchor_are_seen(tmp_path):

@@ -1,6 +1,6 @@
-"""The truth tables of the documentation: what the code does with missed occurrences and with changes of the clock.
+"""The tables of the documentation about missed occurrences, clock changes and errors.
 
-Nothing here is written down by hand but the questions: every cell is what the loop, or the cron engine, answers.
+Only the questions are written by hand: the loop or the cron engine computes every cell.
 """
 
 from __future__ import annotations
@@ -24,21 +24,26 @@ from tests.planning.test_cron_dst import RULES, ZONES, fires
 HOURLY = 'schedule: "0 * * * *"'
 WRITTEN: Mapping[str, str] = {
     "nothing": HOURLY,
+    "`missed: first`": f"{HOURLY}\nmissed: first",
+    "`missed: latest`": f"{HOURLY}\nmissed: latest",
+    "`missed: latest`, `overlap: latest`": f"{HOURLY}\nmissed: latest\noverlap: latest",
+    "`missed: all`": f"{HOURLY}\nmissed: all",
+    "`missed: all`, `overlap: wait`": f"{HOURLY}\nmissed: all\noverlap: wait",
+    "`missed: all`, `overlap: wait`, `catchupWindow: 90m`": (
+        f"{HOURLY}\nmissed: all\noverlap: wait\ncatchupWindow: 90m"
+    ),
+    "`missed: all`, `overlap: parallel(3)`": f"{HOURLY}\nmissed: all\noverlap: parallel(3)",
+    "`missed: all`, `overlap: wait`, `window: {maxDelayMinutes: 45}`": (
+        f"{HOURLY}\nmissed: all\noverlap: wait\nwindow: {{maxDelayMinutes: 45}}"
+    ),
     "`catchupWindow: 1d`": f"{HOURLY}\ncatchupWindow: 1d",
     "`catchupWindow: 1d`, `overlapPolicy: all`": f"{HOURLY}\ncatchupWindow: 1d\noverlapPolicy: all",
     "`catchupWindow: 1d`, `overlapPolicy: latest`": f"{HOURLY}\ncatchupWindow: 1d\noverlapPolicy: latest",
-    "`catchupWindow: 90m`, `overlapPolicy: all`": f"{HOURLY}\ncatchupWindow: 90m\noverlapPolicy: all",
-    "`missed: first`": f"{HOURLY}\nmissed: first",
-    "`missed: latest`": f"{HOURLY}\nmissed: latest",
-    "`missed: all`, `overlap: parallel(3)`": f"{HOURLY}\nmissed: all\noverlap: parallel(3)",
     "`misfire: DO_NOTHING`": f"{HOURLY}\nmisfire: DO_NOTHING",
     "`misfire: FIRE_ONCE_NOW`": f"{HOURLY}\nmisfire: FIRE_ONCE_NOW",
     "`schedule: {cron: ...}`": 'schedule: {cron: "0 * * * *"}',
     "`schedule: {cron: ..., missedExecution: run}`": 'schedule: {cron: "0 * * * *", missedExecution: run}',
     "`schedule: {cron: ..., missedExecution: skip}`": 'schedule: {cron: "0 * * * *", missedExecution: skip}',
-    "`catchupWindow: 1d`, `overlapPolicy: all`, `window: {maxDelayMinutes: 45}`": (
-        f"{HOURLY}\ncatchupWindow: 1d\noverlapPolicy: all\nwindow: {{maxDelayMinutes: 45}}"
-    ),
 }
 
 
@@ -90,10 +95,10 @@ def _disabled(job: Job) -> World:
 
 SCENARIOS: Mapping[str, Callable[[Job], World]] = {
     "the scheduler was down": _down,
-    "it was down until 11:00:01": _down_until_one_is_due,
+    "the scheduler was down until 11:00:01": _down_until_one_is_due,
     "the machine slept": _asleep,
-    "the job was paused, and resumed": _paused,
-    "the job was disabled, and enabled": _disabled,
+    "the job was paused and resumed": _paused,
+    "the job was disabled and enabled": _disabled,
 }
 
 
@@ -139,24 +144,24 @@ def catchup_page() -> str:
     head = ["written in the job", *SCENARIOS]
     lines = [head, ["---"] * len(head), *([written, *cells] for written, cells in rows.items())]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"""# What becomes of missed occurrences
+    return f"""# Catch-up table
 
-A job is due every hour. From 08:30 to 11:30 nobody planned it, so 09:00, 10:00 and 11:00 were missed; where the
-scheduler was back at 11:00:01, 11:00 was on time, within the grace. Each run takes ten seconds. This table is what the
-scheduler does, not what somebody wrote: it is made by running the scheduling loop through each scenario,
-and every ledger it leaves is proved sound.
+A job is due every hour, and a run takes ten seconds. From 08:30 to 11:30 no scheduler planned it, so 09:00, 10:00 and
+11:00 were missed. If the scheduler is back at 11:00:01, 11:00 is on time, within the grace. This table shows what
+the scheduler does: `make docs` runs the scheduling loop through each scenario and verifies every resulting ledger.
 
 {table}
 
-- **runs**: a run with trigger `catchup`, one after another where the rule does not allow more at once, oldest first.
+- **run, runs**: a run with the trigger `catchup`, oldest first.
 - **skipped**: an entry in the ledger with that reason; `evertick why` explains it.
-- A job that is met for the first time has no past: it begins with now, whatever is written.
-- `catchupWindow` counts back from the moment the scheduler is there again; what is older is skipped.
-- Under `overlapPolicy: latest` one run starts after a downtime: an on-time occurrence is newer than every missed one.
-- A one-off (`at`) that was known before and missed runs late, unless `missed: none` is written. One that is past by
-  more than the grace when it is first seen is `missed`.
+- A new job has no past: nothing is caught up, whatever its rules.
+- `catchupWindow` counts back from the time at which the scheduler is running again. Older occurrences are skipped.
+- Under `overlap: latest` one run starts after a downtime: an occurrence that is on time is newer than every missed one.
+- A one-off time (`at`) that was known before and missed runs late, unless `missed: none` is written. If it is past by
+  more than the grace when the scheduler first sees it, it is `missed`.
 
-How to choose is in [Catch up what was missed](../how-to/catch-up.md).
+[Catch up missed runs](../how-to/catch-up.md) explains how to choose. `overlapPolicy`, `misfire` and
+`missedExecution` are [names from other schedulers](../migrating/synonyms.md).
 """
 
 
@@ -171,7 +176,7 @@ def dst_page() -> str:
         return rule, [f"`{text}`", zone, start[:10], shown, what]
 
     def table(cases: list[object]) -> str:
-        head = ["expression", "zone", "night", "fires, on the local clock (offset)", "what it shows"]
+        head = ["expression", "zone", "night", "fires, local time (offset)", "note"]
         lines = [head, ["---"] * len(head), *(row(case)[1] for case in cases)]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -185,28 +190,27 @@ def dst_page() -> str:
     ]
     others = by_rule.get("", [])
     if others:
-        parts.append(f"## Zones with ways of their own\n\n{table(others)}")
+        parts.append(f"## Special zones\n\n{table(others)}")
     body = "\n\n".join(parts)
-    return f"""# What changes of the clock do to a cron expression
+    return f"""# Clock-change table
 
-On most days there is nothing to say. On the others the local clock leaves out some times and shows some twice; these
-are the rules, and what they make of real nights. The tables are made by the cron engine from the cases of its own
-tests.
+When clocks change, some local times do not occur and some occur twice. These are the rules, and what they do in real
+nights. The cron engine generates the tables from its own tests.
 
 {body}
 
-`evertick cron explain` says what the coming year does to an expression of yours. [Cron, exactly](../cron.md) has the
-rest.
+`evertick cron explain` shows the effect of the coming year on an expression. [Cron expressions](../cron.md) has the
+syntax.
 """
 
 
 RULE_TEXTS = {
-    "rule 1": "an expression is *wildcard* if its second, minute or hour begins with `*`; else it has a *fixed time*",
-    "rule 2": "a wildcard fires at every instant whose local time matches",
-    "rule 3": "a fixed time that was left out fires once, at the first instant after the change",
-    "rule 4": "a fixed time that comes twice fires in the first pass only",
-    "rule 5": "changes of three hours and more are corrections: nothing is made up, what repeats fires again",
-    "rule 6": "day, month and weekday are those of the time that was asked for",
+    "rule 1": "an expression is *wildcard* if its second, minute or hour begins with `*`; otherwise it is *fixed-time*",
+    "rule 2": "a wildcard expression fires at every instant whose local time matches",
+    "rule 3": "a fixed time that is skipped fires once, at the first instant after the change",
+    "rule 4": "a fixed time that occurs twice fires in the first pass only",
+    "rule 5": "changes of three hours or more are corrections: skipped times do not fire, repeated times fire again",
+    "rule 6": "day, month and weekday are those of the written time",
 }
 
 
@@ -224,9 +228,8 @@ def errors_page() -> str:
     table = "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rows])
     return f"""# Errors
 
-Everything that Evertick raises on purpose is an `EvertickError`, and its text names the thing, the reason and the next
-step. The kinds say whose fault it is: the user's can be mended by whoever wrote the job or the command, the world's
-may pass by themselves.
+Every error that Evertick raises on purpose is an `EvertickError`. Its text names the thing, the reason and the next
+step. The author of a job or command can fix the *user's* errors; the *world's* errors may pass by themselves.
 
 ```text
 {tree[0].rstrip()}
@@ -238,8 +241,8 @@ may pass by themselves.
 `reason` and `hint`; `NotFound` carries `suggestions`, the nearest names. The exit codes are those of the
 [command line](exit-codes.md). Import them from `evertick`.
 
-Two others belong to the [library](../library.md): `TimeoutError` when what was waited for has not ended in time (it
-goes on), and `StopRequested` inside a function that is asked to end.
+The [library](../library.md) raises two more: `TimeoutError` if a run has not ended in time (it continues), and
+`StopRequested` inside a function that should stop.
 """
 
 

@@ -24,9 +24,9 @@ def every_command(group: click.Group = evertick, path: str = "") -> Iterator[tup
 
 def commands_page() -> str:
     parts = [
-        "# All commands",
-        "Every command with its options and examples. [The command line](../cli.md) explains how they work together; "
-        "[exit codes](exit-codes.md) says how they end.",
+        "# Commands",
+        "Every command with its options and examples. [Command line](../cli.md) explains what the commands have in "
+        "common.",
         ", ".join(f"[`{name}`](#evertick-{name})" for name in sorted(COMMANDS)),
         *(_command(name, command) for name, command in every_command()),
     ]
@@ -45,9 +45,9 @@ def exit_codes_page() -> str:
         [
             "# Exit codes",
             "",
-            "How a command of `evertick` ends, for scripts. What went wrong is one line on stderr, with the next step.",
+            "The exit codes of all commands, for scripts. The error message is on stderr, with the next step.",
             "",
-            "| code | in a word | what it says | errors |",
+            "| code | name | meaning | errors |",
             "|---|---|---|---|",
             *rows,
             "",

@@ -12,9 +12,9 @@ from evertick.definitions.schema import TABLES
 
 def fields_page() -> str:
     parts = [
-        "# All fields of a job file\n\n"
-        "What they mean together is told in [how jobs are written](../definitions.md). *Text* is anything that is\n"
-        "written on a line, also a number; *duration* is `2d12h` or `90s`; *address* begins with `https://` or `http://`.",
+        "# Fields of a job file\n\n"
+        "[Job files](../definitions.md) explains how the fields work together. *Text* is any value on one line,\n"
+        "including a number; a *duration* is `2d12h` or `90s`; an *address* begins with `https://` or `http://`.",
         f"## A job\n\n{_table(JOB)}",
     ]
     parts += [f"## {name}\n\n{table.about}\n\n{_table(table.fields)}" for name, table in TABLES.items()]

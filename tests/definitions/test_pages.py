@@ -11,7 +11,8 @@ from evertick.definitions.catalogue.job import JOB
 from evertick.definitions.parser import parse_definition
 from evertick.settings import Settings
 
-PAGE = (Path(__file__).parents[2] / "docs" / "definitions.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "definitions.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -25,5 +26,7 @@ def test_every_example_loads_without_an_error_or_a_warning(text):
     assert (result.errors, result.warnings) == ((), ())
 
 
-def test_every_field_that_is_known_is_on_the_page():
-    assert [name for name in JOB if f"`{name}" not in PAGE] == []
+def test_every_field_is_explained_on_a_page_that_people_wrote():
+    """The generated reference lists all of them; that alone teaches nobody when to use one."""
+    pages = "".join(page.read_text() for page in DOCS.rglob("*.md") if page.parent.name != "reference")
+    assert [name for name in JOB if not re.search(rf"[`{{ ,\n]{name}[`:\]]", pages)] == []

@@ -1,4 +1,4 @@
-"""What docs/settings.md says: every setting, from the table that the loader reads by."""
+"""docs/reference/settings.md: every setting, from the table that the loader uses."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from evertick.settings.parts import Setting
 
 HEAD = """# Settings
 
-What holds for the scheduler, whatever its jobs say. A setting comes from, the later ones going before:
+Settings apply to the scheduler, not to one job. A value comes from the last of these that sets it:
 
-1. its default;
-2. the file `evertick.toml` in the folder of the jobs, or the file that `EVERTICK_CONFIG` or `--config` names;
-3. its variable in the environment, `EVERTICK_…`; an empty one is one that is not set;
-4. an option of the command line.
+1. the default;
+2. `evertick.toml` in the folder of the job files, or the file named by `EVERTICK_CONFIG` or `--config`;
+3. the environment variable, `EVERTICK_…`; an empty variable does not count;
+4. an option on the command line.
 
 ```toml
 timezone = "Europe/Berlin"
@@ -28,35 +28,37 @@ on_failure = ["ops"]
 ops = {slack = "env:SLACK_HOOK"}
 ```
 
-`evertick settings FOLDER` shows what holds and where each value comes from. All that is wrong is told at once,
-with the line and what to write instead:
+`evertick settings FOLDER` shows the effective values and where each comes from. It prints all errors at once, with the
+line and what to write instead:
 
 ```text
 jobs/evertick.toml:5: unknown setting 'loop.prerad'. Did you mean 'loop.preread'?
 ```
 
-- A *duration* is a text such as `"90s"`, `"1h30m"` or `"250ms"`; a *size* is a number of bytes or a text such as
+- A *duration* is a text such as `"90s"`, `"1h30m"` or `"250ms"`. A *size* is a number of bytes, or a text such as
   `"64MiB"`.
-- A *path* in the file is meant from where the file lies; in a variable or an option, from the working folder.
-- A list is written `["one", "two"]` in the file, and `one,two` in a variable. A table of numbers is `reports=2,mail=5`
-  there.
-- **Secrets** are never written in the file. It says where they are kept: `"env:NAME"` or `"file:PATH"`. A variable of a
-  secret may hold the secret itself. They are looked up when they are needed, and nothing shows them.
+- A *path* in the file is relative to the file; in a variable or an option, to the current folder.
+- A list is `["one", "two"]` in the file and `one,two` in a variable. A table of numbers is `reports=2,mail=5` in a
+  variable.
+- Do not write **secrets** into the file. Write where they are: `"env:NAME"` or `"file:PATH"`. A variable can also hold
+  the secret itself. Evertick reads secrets when it needs them, and never shows them.
 
-The settings are read when the scheduler starts. Job files are watched; this file is not.
+The scheduler reads the settings when it starts. It watches job files, but not this file: restart it after a change.
 
 ## Where the state is
 
-What a scheduler keeps (the SQLite ledger, logs, tokens, the socket) is in `.evertick` in the folder of the jobs, or
-where `state` says. Commands find it from the folder alone, in this order: `--store` or `--server`; `state` and
-`store` in `evertick.toml` or the environment; the pointer that the scheduler left when it was started last. The
-pointer is `.evertick-state.json` in the folder. Where the scheduler may not write there, it is in
-`/run/evertick/places` and `/var/lib/evertick/places` (a systemd service, by its `RuntimeDirectory` and
-`StateDirectory`), or else in `~/.local/state/evertick/places` of its user.
+A scheduler keeps its state (SQLite ledger, logs, tokens, socket) in `.evertick` in the folder of the job files, or
+where `state` says. Commands need only the folder. They look for the state in this order:
 
-A pointer is used only if it belongs to root, to you, or to the owner of the folder; for a folder of root, also if it
-belongs to the system's service. Any other is named on stderr and left alone. An address with a password is never
-noted: with such a ledger, commands need a running scheduler or `EVERTICK_STORE`.
+1. `--store` or `--server`;
+2. `state` and `store` in `evertick.toml` or the environment;
+3. the pointer that the scheduler wrote at its last start: `.evertick-state.json` in the folder. If the scheduler cannot
+   write there, it uses `/run/evertick/places` and `/var/lib/evertick/places` (a systemd service, by its
+   `RuntimeDirectory` and `StateDirectory`), otherwise `~/.local/state/evertick/places` of its user.
+
+Commands trust a pointer only if it belongs to root, to you, or to the owner of the folder; for a folder of root, also
+if it belongs to the system service. They report any other pointer on stderr and ignore it. A store URL with a password
+is never written down: with such a ledger, commands need a running scheduler or `EVERTICK_STORE`.
 """
 
 
@@ -65,7 +67,7 @@ def settings_page() -> str:
 
 
 def _section(part: Part) -> str:
-    title = f"## `[{part.key}]`\n\n{part.about}" if part.key else "## Before all tables"
+    title = f"## `[{part.key}]`\n\n{part.about}" if part.key else "## Top level"
     rows = [
         f"| `{one.key.rpartition('.')[2]}` | {one.kind.word} | {_default(one)} | {one.meaning} | {_variable(one)} |"
         for one in part.settings

@@ -335,7 +335,7 @@ def test_a_duration_is_the_same_in_the_file_and_in_the_object(written):
 
 
 def test_the_page_shows_a_file_that_loads(written):
-    page = Path(__file__).parent.parent.parent / "docs" / "settings.md"
+    page = Path(__file__).parent.parent.parent / "docs" / "reference" / "settings.md"
     example = page.read_text().partition("```toml\n")[2].partition("```")[0]
     assert tomllib.loads(example)
     assert written(example, {"DATABASE_URL": "postgresql://db/x"}).queues == (("reports", 2),)

@@ -108,13 +108,3 @@ ACTIVE: Final = frozenset({LAUNCHING, RUNNING, RETRYING})
 def may_move(old: RunState, new: RunState) -> bool:
     """Whether a run in state `old` may become `new`."""
     return new in TRANSITIONS[old]
-
-
-def diagram() -> str:
-    """The table as a Mermaid state diagram."""
-    lines = ["stateDiagram-v2", f"    [*] --> {PLANNED}"]
-    for old, following in TRANSITIONS.items():
-        lines += [f"    {old} --> {new}" for new in RunState if new in following]
-        if not following:
-            lines.append(f"    {old} --> [*]")
-    return "\n".join(lines)
