@@ -285,7 +285,8 @@ class Service:
 
     def _claimed(self, store: Ledger) -> Sequence[Message]:
         self._is_claiming = False  # before it is read: whoever asks meanwhile is not in it
-        return messages_of(store, store.claim(tuple(self.state.epochs), CLAIM_MAX))
+        owned = tuple(self.state.epochs)
+        return messages_of(store, store.claim(owned if len(owned) < BUCKETS else None, CLAIM_MAX))
 
     async def _maintain(self) -> None:
         assert self._writer is not None

@@ -34,6 +34,8 @@ PLACE_FILE = "server.json"
 """Where the server of a folder is, for commands on the same machine."""
 HEADERS_MAX = 64 * 1024
 DESCRIPTORS_WANTED = 4_096
+TICKS_PER_SECOND = 10
+"""As uvicorn counts them: it writes the date of the answers anew with each tenth."""
 TICKS_PER_SIGN = 20
 
 
@@ -44,6 +46,8 @@ class _Server(uvicorn.Server):
         yield
 
     shows_life = False
+    _loop: asyncio.AbstractEventLoop | None = None
+    _told: asyncio.Event | None = None
     door: TlsDoor | None = None
     """What takes connections, where they are to be protected."""
 
@@ -66,8 +70,24 @@ class _Server(uvicorn.Server):
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
 
+    async def main_loop(self) -> None:
+        """As uvicorn's, which wakes ten times a second to see whether it is to stop: once, and at once when told."""
+        self._loop, self._told = asyncio.get_running_loop(), asyncio.Event()
+        counter = 0
+        while not await self.on_tick(counter):
+            counter += TICKS_PER_SECOND
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), 1.0)
+
+    def stop(self) -> None:
+        """From any thread, or from a signal's handler."""
+        self.should_exit = True
+        if self._loop is not None and self._told is not None:
+            with contextlib.suppress(RuntimeError):  # its loop has ended
+                self._loop.call_soon_threadsafe(self._told.set)
+
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second, by the event loop: one that hangs in a computation does not come here."""
+        """Once a second, by the event loop: one that hangs in a computation does not come here."""
         if self.shows_life and counter % TICKS_PER_SIGN == 0:
             with contextlib.suppress(OSError):  # the scheduler is gone, or does not listen now
                 os.write(1, b".")
@@ -149,7 +169,7 @@ class ApiServer:
         self._thread.start()
 
     def stop(self, patience: float = 10.0) -> None:
-        self._server.should_exit = True
+        self._server.stop()
         if self._thread is not None:
             self._thread.join(patience)
 

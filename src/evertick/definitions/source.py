@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -134,7 +135,7 @@ def list_folder(folder: str) -> Listing:
     with os.scandir(folder) as entries:
         for entry in entries:
             name = entry.name
-            if name.startswith("."):
+            if name[0] == ".":
                 continue
             if name.endswith(SUFFIXES):
                 # Whatever has the name is read, and a folder or a broken link becomes an error of that file.
@@ -150,15 +151,17 @@ def list_folder(folder: str) -> Listing:
     return Listing({file: found[file] for file in sorted(found)}, subfolders, links)
 
 
+_stamp_values: Final = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino", "st_dev")
+
+
 def _stamp_of(file: str, look: Callable[[], os.stat_result]) -> Stamp | None:
     try:
-        status = look()
+        return Stamp._make(_stamp_values(look()))
     except FileNotFoundError:
         # It has just gone, unless it is a link that leads nowhere.
         return NO_STAMP if os.path.islink(file) else None
     except OSError:
         return NO_STAMP
-    return Stamp(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

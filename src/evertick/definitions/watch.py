@@ -148,8 +148,9 @@ class FolderWatch:
             del self._waiting[file]
         # Kept until it is settled: a scan that fails half-way leaves the rest of its work to the next one.
         self._is_dirty = self._is_dirty or bool(gone) or self._is_away
+        files = self._files
         for file, stamp in stamps.items():
-            known = self._files.get(file)
+            known = files.get(file)
             if known is None or known.stamp != stamp or not known.is_certain:
                 self._is_dirty = self._look(file, stamp, known) or self._is_dirty
         self._is_away = False
