@@ -1,4 +1,4 @@
-"""Stands for a program that needs a machine of its own; it is sent to the member that runs it."""
+"""Stands for a program that needs its own machine; Evertick sends it to the member that runs it."""
 
 import os
 import sys
