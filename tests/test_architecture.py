@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
@@ -108,6 +108,11 @@ def tree_of(source: str) -> ast.Module:
     return ast.parse(source)
 
 
+@cache
+def nodes_of(source: str) -> Sequence[ast.AST]:
+    return tuple(ast.walk(tree_of(source)))
+
+
 class Import(NamedTuple):
     target: str
     line: int
@@ -115,11 +120,12 @@ class Import(NamedTuple):
     """Named in a text and looked up when it is used, as the commands of the command line are."""
 
 
+@cache
 def imports_of(source: str, module: str, *, is_package: bool = False) -> list[Import]:
     """Every module that the text imports: at the top, in functions, and as `package.module:attribute`."""
     parents = module.split(".") if is_package else module.split(".")[:-1]
     found = []
-    for node in ast.walk(tree_of(source)):
+    for node in nodes_of(source):
         match node:
             case ast.Import(names=names):
                 found += [Import(alias.name, node.lineno) for alias in names]
@@ -163,7 +169,7 @@ PATTERN_FUNCTIONS = {"compile", "match", "fullmatch", "search", "findall", "find
 
 def unsafe_calls(source: str, module: str) -> Iterator[str]:
     """Patterns that a user may have written given to an engine that backtracks, and Pythons that are not isolated."""
-    for node in ast.walk(tree_of(source)):
+    for node in nodes_of(source):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name("re"), attr=name), args=[pattern, *_]):
                 is_ours = isinstance(pattern, ast.Constant) or "re.escape" in ast.unparse(pattern)
@@ -177,9 +183,8 @@ def unsafe_calls(source: str, module: str) -> Iterator[str]:
 
 
 def impurities(source: str, module: str) -> Iterator[str]:
-    tree = tree_of(source)
-    hashing = {id(part) for node in ast.walk(tree) if is_hash_method(node) for part in ast.walk(node)}
-    for node in ast.walk(tree):
+    hashing = {id(part) for node in nodes_of(source) if is_hash_method(node) for part in ast.walk(node)}
+    for node in nodes_of(source):
         match node:
             case ast.Call(func=ast.Name(name)) if name in IMPURE_FUNCTIONS:
                 yield f"{module}:{node.lineno}: the core does not call {name}()"
@@ -273,10 +278,9 @@ def test_no_module_imports_itself_through_others():
 
 def test_inside_the_package_names_come_from_where_they_live():
     for module, path in FILES.items():
-        tree = tree_of(path.read_text())
         taken = {
             alias.name
-            for node in ast.walk(tree)
+            for node in nodes_of(path.read_text())
             if isinstance(node, ast.ImportFrom) and node.module == "evertick" and not node.level
             for alias in node.names
         }

@@ -71,7 +71,7 @@ HALF_PAST = CronSpec("30 * * * *", "UTC")
 LONG = Act(lasts_us=10 * MINUTE)
 LATE_US = 7 * MINUTE
 CALM = LoopSettings(
-    preread_us=30 * SECOND, loop_interval_us=10 * SECOND, flush_interval_us=MINUTE, stall_us=HOUR, queues=(("q", 1),)
+    preread_us=30 * SECOND, loop_interval_us=30 * SECOND, flush_interval_us=MINUTE, stall_us=HOUR, queues=(("q", 1),)
 )
 FROM_ELSEWHERE = {Identity.REQUEST, Identity.ATTEMPT, Identity.SUB_RUN}
 MUCH_LATER_US = HOUR + 7 * MINUTE

@@ -23,6 +23,7 @@ def test_every_promise_is_kept(chunk):
     assert not broken, f"{len(broken)} of {CHUNK} seeds failed:\n{said}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [34, 260, 1387, 10010, 10098, 20136, 31442, 60230, 71265, 71522, 71601, 100948, 101243, 102603]
 )
