@@ -65,10 +65,14 @@ def validate_definition(at: At, body: DefinitionBody) -> Any:
 
 
 @routes.post("/definitions/import/{kind}", Role.OPERATOR, models_definitions.ImportedFiles)
-def import_definitions(body: ImportBody, kind: Annotated[Literal["crontab", "dagu", "xxl-job"], Path()]) -> Any:
-    """What a crontab, a Dagu file or an export of XXL-JOB would be as job files; nothing is written."""
+def import_definitions(
+    body: ImportBody, kind: Annotated[Literal["crontab", "systemd", "kubernetes", "dagu", "xxl-job"], Path()]
+) -> Any:
+    """Convert a crontab, systemd timers, CronJob manifests, a Dagu file or an XXL-JOB export; writes nothing."""
+    from evertick.definitions.importing.cron_job import read_cron_jobs
     from evertick.definitions.importing.crontab import read_crontab
     from evertick.definitions.importing.dagu import read_dagu
+    from evertick.definitions.importing.systemd import read_systemd
     from evertick.definitions.importing.xxl_job import read_xxl_job
     from evertick.settings import is_zone
 
@@ -76,7 +80,14 @@ def import_definitions(body: ImportBody, kind: Annotated[Literal["crontab", "dag
         raise InvalidArgument(
             f"'{body.timezone}' is not a time zone.", hint="Write an IANA name: Europe/Berlin.", field="timezone"
         )
-    read: Any = {"crontab": read_crontab, "dagu": read_dagu, "xxl-job": read_xxl_job}[kind]
+    readers: Any = {
+        "crontab": read_crontab,
+        "systemd": read_systemd,
+        "kubernetes": read_cron_jobs,
+        "dagu": read_dagu,
+        "xxl-job": read_xxl_job,
+    }
+    read = readers[kind]
     found = read(_clean(body.text), kind, timezone=body.timezone)
     return {
         "files": [{"name": file.name, "text": file.text} for file in found.files],

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli.output import counted, note, output_option, show, show_text
 
-KINDS = ("crontab", "dagu", "xxl-job")
+if TYPE_CHECKING:
+    from evertick.definitions.importing.imported import Imported
+
+KINDS = ("crontab", "systemd", "kubernetes", "dagu", "xxl-job")
 
 
 @click.command("import")
@@ -24,36 +28,28 @@ KINDS = ("crontab", "dagu", "xxl-job")
 def import_(
     kind: str, source: Path, folder: Path, dry_run: bool, force: bool, system: bool, timezone: str | None, output: str
 ) -> None:
-    """Convert a crontab, Dagu or XXL-JOB jobs to job files.
+    """Convert a crontab, systemd timers, Kubernetes CronJobs, Dagu or XXL-JOB jobs to job files.
 
-    SOURCE is a file, or - for standard input; for Dagu also a folder. Whatever cannot be converted is reported with its
-    line. The written files are valid job files.
+    SOURCE is a file, or - for standard input; for systemd, Kubernetes and Dagu also a folder. Whatever cannot be
+    converted is reported with its line. The written files are valid job files.
 
     \b
     Examples:
       crontab -l | evertick import crontab - --to jobs --dry-run
       evertick import crontab /etc/crontab --system --to jobs
+      evertick import systemd /etc/systemd/system --to jobs
+      kubectl get cronjobs -o yaml | evertick import kubernetes - --to jobs
       evertick import dagu dags --to jobs
       evertick import xxl-job jobs.json --to jobs --timezone Asia/Shanghai
     """
-    from evertick.definitions.importing.crontab import read_crontab
-    from evertick.definitions.importing.dagu import read_dagu, read_dagu_folder
     from evertick.definitions.importing.imported import write
-    from evertick.definitions.importing.xxl_job import read_xxl_job
     from evertick.settings import is_zone
 
     if system and kind != "crontab":
         raise click.UsageError("--system is only for 'import crontab'.")
     if timezone is not None and not is_zone(timezone):
         raise click.UsageError(f"Unknown time zone '{timezone}'. Write an IANA name such as Europe/Berlin.")
-    if kind == "dagu" and source.is_dir():
-        imported = read_dagu_folder(_workflows(source), timezone=timezone)
-    elif kind == "dagu":
-        imported = read_dagu(_read(source), _name(source), timezone=timezone)
-    elif kind == "crontab":
-        imported = read_crontab(_read(source), _name(source), is_system=system, timezone=timezone)
-    else:
-        imported = read_xxl_job(_read(source), _name(source), timezone=timezone)
+    imported = _convert(kind, source, system, timezone)
     if not dry_run:
         write(imported, folder, is_forced=force)
     made = [{"file": str(folder / file.name), "text": file.text} for file in imported.files]
@@ -83,6 +79,33 @@ def import_(
     note(f"Would write {files}." if dry_run else f"Wrote {files} to {folder}. Next: evertick validate {folder}")
 
 
+def _convert(kind: str, source: Path, is_system: bool, timezone: str | None) -> Imported:
+    from evertick.definitions.importing.cron_job import read_cron_jobs
+    from evertick.definitions.importing.crontab import read_crontab
+    from evertick.definitions.importing.dagu import read_dagu, read_dagu_folder
+    from evertick.definitions.importing.systemd import read_systemd, read_systemd_files
+    from evertick.definitions.importing.xxl_job import read_xxl_job
+
+    match kind:
+        case "systemd" if source.is_dir() or source.suffix == ".timer":
+            return read_systemd_files(_units(source), timezone=timezone)
+        case "systemd":
+            return read_systemd(_read(source), _name(source), timezone=timezone)
+        case "dagu" if source.is_dir():
+            return read_dagu_folder(_workflows(source), timezone=timezone)
+        case "dagu":
+            return read_dagu(_read(source), _name(source), timezone=timezone)
+        case "kubernetes" if source.is_dir():
+            text = "\n---\n".join(_workflows(source).values())
+            return read_cron_jobs(text, _name(source), timezone=timezone)
+        case "kubernetes":
+            return read_cron_jobs(_read(source), _name(source), timezone=timezone)
+        case "crontab":
+            return read_crontab(_read(source), _name(source), is_system=is_system, timezone=timezone)
+        case _:
+            return read_xxl_job(_read(source), _name(source), timezone=timezone)
+
+
 def _name(source: Path) -> str:
     return "standard input" if str(source) == "-" else str(source)
 
@@ -95,6 +118,21 @@ def _workflows(folder: Path) -> dict[str, str]:
         for path in found
         if not any(part.startswith(".") for part in path.relative_to(folder).parts)
     }
+
+
+def _units(source: Path) -> dict[str, str]:
+    """The unit files of a folder with their drop-ins; of a timer, those beside it that may belong to it."""
+    folder = source if source.is_dir() else source.parent
+    found = [path for pattern in ("*.timer", "*.service", "*.d/*.conf") for path in sorted(folder.glob(pattern))]
+    if not source.is_dir():
+        timers = (source.name, f"{source.name}.d")
+        found = [path for path in found if ".timer" not in path.name + path.parent.name or _is_of(path, timers)]
+        found = found or [source]
+    return {str(path): _read(path) for path in found}
+
+
+def _is_of(path: Path, names: tuple[str, str]) -> bool:
+    return path.name in names or path.parent.name in names
 
 
 def _read(source: Path) -> str:

@@ -64,7 +64,7 @@ def finish(drafts: Iterable[Draft], notes: Iterable[Note], source: str, timezone
         name = f"{draft.name}.yaml"
         text = _headed(render(fields), draft, draft.source or source)
         parsed = parse_definition(text, name)
-        told += (replace(note, source=draft.source) for note in draft.notes)
+        told += (note if note.source else replace(note, source=draft.source) for note in draft.notes)
         if parsed.errors:
             reasons = " ".join(f"{error.reason} {error.hint or ''}".strip() for error in parsed.errors[:3])
             told.append(Note(draft.line, f"'{draft.name}' is not carried over: {reasons}", draft.source))

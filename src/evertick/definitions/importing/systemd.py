@@ -1,0 +1,291 @@
+"""Which jobs the timers of systemd are, with the services that they start."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Any, Final
+
+from evertick.definitions.importing.imported import Draft, Imported, Note, finish
+from evertick.definitions.importing.on_calendar import from_on_calendar
+
+_FILE: Final = re.compile(r"# (/\S+\.(?:timer|service|conf))")
+"""The line by which `systemctl cat` begins each file."""
+_DROP_IN: Final = re.compile(r"(.+\.(?:timer|service))\.d")
+_SPAN: Final = re.compile(r"([\d.]+)\s*([a-zA-Zµ]*)")
+_UNITS: Final = {
+    **dict.fromkeys(("us", "usec", "µs"), 1e-6),
+    **dict.fromkeys(("ms", "msec"), 1e-3),
+    **dict.fromkeys(("", "s", "sec", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hour", "hours"), 3_600.0),
+    **dict.fromkeys(("d", "day", "days"), 86_400.0),
+    **dict.fromkeys(("w", "week", "weeks"), 604_800.0),
+}
+_TRUE: Final = frozenset({"1", "yes", "true", "on"})
+_INTERVALS: Final = {
+    "OnUnitActiveSec": "it counts from the last start, here from midnight UTC.",
+    "OnUnitInactiveSec": "it counts from the end of the last run, here from midnight UTC.",
+}
+_NOT_A_TIME: Final = "it counts from a start of the machine or of systemd, which is not a time."
+# Nothing is lost without these: Evertick fires at the instant, and needs no unit to be installed.
+_NEEDLESS: Final = frozenset(
+    {"AccuracySec", "Unit", "Type", "RemainAfterElapse", "RemainAfterExit", "Description", "Documentation"}
+    | {"StandardOutput", "StandardError", "SyslogIdentifier"}
+)
+_HINTS: Final = {
+    "RandomizedDelaySec": "write H instead of a number in the schedule to spread jobs.",
+    "FixedRandomDelay": "write H instead of a number in the schedule to spread jobs.",
+    "EnvironmentFile": "write its variables into 'env'.",
+    "OnFailure": "write 'onFailure' or 'notify'.",
+    "OnSuccess": "write 'onSuccess' or 'after'.",
+    "Restart": "write 'maxRetries'.",
+    "RestartSec": "write 'retryPolicy: {retryDelay: ...}'.",
+    "Group": "a job runs with the groups of its user.",
+    "ExecStop": "write 'onCancel'.",
+    "ExecStopPost": "write 'onExit'.",
+    "WakeSystem": "Evertick does not wake the machine; write 'missed: latest' to run late.",
+    **dict.fromkeys(
+        ("ProtectSystem", "PrivateTmp", "ProtectHome", "PrivateNetwork", "ReadWritePaths"), "see 'sandbox'."
+    ),
+}
+_STEP_KEYS: Final = ("ExecStartPre", "ExecStart", "ExecStartPost")
+
+
+@dataclass(slots=True)
+class _Unit:
+    """The settings of one unit: a key may stand several times, an empty one takes back what was before it."""
+
+    file: str
+    entries: list[tuple[str, str, str, int, str]] = field(default_factory=list)
+    """Section, key, value, line, and the file that has it."""
+
+    def all(self, key: str) -> list[tuple[str, Note]]:
+        found: list[tuple[str, Note]] = []
+        for _section, name, value, line, file in self.entries:
+            if name == key:
+                found = [*found, (value, Note(line, key, file))] if value else []
+        return found
+
+    def last(self, key: str) -> str | None:
+        found = self.all(key)
+        return found[-1][0] if found else None
+
+
+def read_systemd(text: str, source: str, *, timezone: str | None = None) -> Imported:
+    """The timers in what `systemctl cat NAME.timer NAME.service` prints."""
+    return read_systemd_files(dict(_split(text, source)), timezone=timezone)
+
+
+def read_systemd_files(files: Mapping[str, str], *, timezone: str | None = None) -> Imported:
+    """The timers among unit files by their paths, and drop-ins beside them."""
+    units: dict[str, _Unit] = {}
+    for path in sorted(files, key=lambda path: (_DROP_IN.fullmatch(PurePath(path).parent.name) is not None, path)):
+        drop_in = _DROP_IN.fullmatch(PurePath(path).parent.name)
+        name = drop_in[1] if drop_in else PurePath(path).name
+        unit = units.setdefault(name, _Unit(path))
+        unit.entries += _read_unit(files[path], path)
+    drafts: list[Draft] = []
+    notes: list[Note] = []
+    for name, unit in units.items():
+        if name.endswith(".timer"):
+            drafts += _read_timer(name, unit, units, notes)
+    if not any(name.endswith(".timer") for name in units):
+        notes.append(Note(None, "there is no timer here. Name a folder of unit files, or the output of systemctl cat."))
+    return finish(drafts, notes, "", timezone)
+
+
+def _split(text: str, source: str) -> Iterator[tuple[str, str]]:
+    """The files in what `systemctl cat` prints; without its headings, the text is one file."""
+    name, lines = source, list[str]()
+    for line in text.splitlines():
+        heading = _FILE.fullmatch(line.strip())
+        if heading:
+            if any(map(str.strip, lines)):
+                yield name, "\n".join(lines)
+            name, lines = heading[1], []
+        else:
+            lines.append(line)
+    if any(map(str.strip, lines)):
+        yield name if "." in PurePath(name).name else f"{name}.timer", "\n".join(lines)
+
+
+def _read_unit(text: str, file: str) -> Iterator[tuple[str, str, str, int, str]]:
+    section, joined, began = "", "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#;":
+            continue
+        began = began if joined else number
+        joined += stripped
+        if joined.endswith("\\"):
+            joined = joined[:-1].rstrip() + " "
+            continue
+        if joined.startswith("["):
+            section = joined.strip("[]")
+        elif "=" in joined:
+            key, _, value = joined.partition("=")
+            yield section, key.strip(), value.strip(), began, file
+        joined = ""
+
+
+def _read_timer(name: str, timer: _Unit, units: Mapping[str, _Unit], notes: list[Note]) -> Iterator[Draft]:
+    stem = name.removesuffix(".timer")
+    service_name = timer.last("Unit") or f"{stem}.service"
+    service = units.get(service_name)
+    if service is None:
+        notes.append(Note(None, f"'{stem}' is not carried over: its service {service_name} is not here.", timer.file))
+        return
+    own: list[Note] = []
+    schedules = _read_schedules(timer, own)
+    if not schedules:
+        notes += own
+        notes.append(Note(None, f"'{stem}' is not carried over: it has no time that can be.", timer.file))
+        return
+    fields: dict[str, Any] = {}
+    description = timer.last("Description") or service.last("Description")
+    if description:
+        fields["description"] = description
+    # A single cron expression is written as people write it.
+    only = schedules[0] if len(schedules) == 1 else {}
+    fields["schedule"] = only["cron"] if set(only) == {"cron"} else schedules
+    if (timer.last("Persistent") or "").lower() in _TRUE:
+        fields["missed"] = "latest"
+    fields |= _read_service(service, own)
+    own += _left_over(timer, {"OnCalendar", "Persistent", "OnBootSec", "OnStartupSec", "OnActiveSec", *_INTERVALS})
+    own += _left_over(
+        service, {*_STEP_KEYS, "Environment", "WorkingDirectory", "User", "TimeoutStartSec", "RuntimeMaxSec"}
+    )
+    yield Draft(stem, fields, None, tuple(own), timer.file)
+
+
+def _read_schedules(timer: _Unit, notes: list[Note]) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = []
+    for text, place in timer.all("OnCalendar"):
+        try:
+            time = from_on_calendar(text)
+        except ValueError as error:
+            notes.append(_note(place, f"{error}."))
+            continue
+        entry = {"cron": time.cron} if time.cron else {"at": time.at or ""}
+        found.append({**entry, **({"timezone": time.zone} if time.zone else {})})
+    for key, difference in _INTERVALS.items():
+        for text, place in timer.all(key):
+            span = _duration(text)
+            if span is None:
+                notes.append(_note(place, f"'{text}' is not a duration that can be carried over."))
+            else:
+                found.append({"every": span})
+                notes.append(_note(place, difference))
+    for key in ("OnBootSec", "OnStartupSec", "OnActiveSec"):
+        notes += (_note(place, _NOT_A_TIME) for _text, place in timer.all(key))
+    return found
+
+
+def _read_service(service: _Unit, notes: list[Note]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    env = {
+        name: value
+        for text, _place in service.all("Environment")
+        for name, equals, value in (word.partition("=") for word in _words(text))
+        if equals
+    }
+    if env:
+        fields["env"] = env
+    folder = (service.last("WorkingDirectory") or "").removeprefix("-")
+    if folder:
+        fields["workingDir"] = folder
+    user = service.last("User")
+    if user and user != "root":
+        fields["user"] = user
+    # systemd ends a oneshot by the first, other services by the second.
+    for key in ("TimeoutStartSec", "RuntimeMaxSec"):
+        span = _duration(service.last(key) or "infinity")
+        if span:
+            fields["timeout"] = span
+    steps = list(_read_steps(service, env, notes))
+    if len(steps) == 1 and set(steps[0]) == {"name", "command"}:
+        return {**fields, "command": steps[0]["command"]}
+    return {**fields, "steps": steps}
+
+
+def _read_steps(service: _Unit, env: Mapping[str, str], notes: list[Note]) -> Iterator[dict[str, Any]]:
+    """Each command behind the one before it, as systemd runs them."""
+    before: str | None = None
+    for key in _STEP_KEYS:
+        commands = service.all(key)
+        base = {"ExecStartPre": "before", "ExecStart": "main", "ExecStartPost": "after"}[key]
+        for number, (text, place) in enumerate(commands, 1):
+            prefix = re.match(r"[-@:+!]*", text)
+            marks = prefix[0] if prefix else ""
+            for mark in marks.replace("-", ""):
+                notes.append(_note(place, f"'{mark}' before the command has no counterpart."))
+            words = [_expanded(word, env, place, notes) for word in _words(text[len(marks) :])]
+            name = base if len(commands) == 1 else f"{base}-{number}"
+            step: dict[str, Any] = {"name": name, "command": words}
+            if before:
+                step["depends"] = before
+            if "-" in marks:
+                step["continueOnFailure"] = True
+            before = name
+            yield step
+
+
+def _expanded(word: str, env: Mapping[str, str], place: Note, notes: list[Note]) -> str:
+    """A word as systemd hands it to the program: `$$` and `%%` are one sign, variables of the unit are put in."""
+
+    def variable(found: re.Match[str]) -> str:
+        if found[0] == "$$":
+            return "$"
+        name = found[1] or found[2]
+        if name not in env:
+            notes.append(
+                _note(place, f"'{found[0]}' is not put in: the unit does not set it. Use a shell line for it.")
+            )
+            return found[0]
+        return env[name]
+
+    for specifier in re.findall(r"%[^%]", word.replace("%%", "")):
+        notes.append(_note(place, f"the specifier '{specifier}' is not put in. Write its value."))
+    return re.sub(r"\$\$|\$\{(\w+)\}|\$(\w+)", variable, word).replace("%%", "%")
+
+
+def _left_over(unit: _Unit, carried: Iterable[str]) -> Iterator[Note]:
+    """What else the unit says, but for what the order of units at boot is about."""
+    known = {*carried, *_NEEDLESS}
+    for section, key, value, line, file in unit.entries:
+        if section in ("Timer", "Service") and key not in known and value:
+            yield Note(line, f"{key}: {_HINTS.get(key, 'it has no counterpart here.')}", file)
+        elif section == "Unit" and (key in _HINTS or key.startswith(("Condition", "Assert"))) and value:
+            yield Note(line, f"{key}: {_HINTS.get(key, 'write a precondition.')}", file)
+
+
+def _note(place: Note, text: str) -> Note:
+    return replace(place, text=f"{place.text}: {text}")
+
+
+def _duration(text: str) -> str | None:
+    """A span of systemd (`1h 30min`, `90`) in the units of a job file; None: it has none of those."""
+    if not text.strip() or _SPAN.sub("", text).strip():
+        return None
+    total = 0.0
+    for number, unit in _SPAN.findall(text):
+        try:
+            total += float(number) * _UNITS[unit]
+        except (KeyError, ValueError):
+            return None
+    seconds = round(total)
+    if seconds <= 0 or abs(total - seconds) > 1e-9:
+        return None
+    parts = (("d", seconds // 86_400), ("h", seconds // 3_600 % 24), ("m", seconds // 60 % 60), ("s", seconds % 60))
+    return "".join(f"{number}{unit}" for unit, number in parts if number)
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
