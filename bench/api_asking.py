@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from bench.api_storm import PRINTING, job_name
 from evertick.model.instant import HOUR, SECOND, to_text
-from evertick.operations.local import now_by_the_clock
+from evertick.operations.context import now_by_the_clock
 
 ASKERS = 8
 LISTENERS = 5

@@ -15,7 +15,7 @@ from bench.harness import Report, Table, Target
 from evertick.api.factory import open_app_state
 from evertick.api.server import ApiServer
 from evertick.model.instant import DAY, HOUR, to_text
-from evertick.operations.local import now_by_the_clock
+from evertick.operations.context import now_by_the_clock
 from evertick.operations.tokens import Role
 from evertick.settings import Settings
 from evertick.stores import open_store

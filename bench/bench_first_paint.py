@@ -16,7 +16,7 @@ from tests.web.house import House, open_browser, open_page
 
 from bench.big_ledger import make_ledger, write_folder
 from bench.harness import Report, Table, Target
-from evertick.operations.local import now_by_the_clock
+from evertick.operations.context import now_by_the_clock
 
 LIMIT_MS = 1_000.0
 KEPT_SECONDS = 1.2

@@ -171,12 +171,12 @@ def _evertick(size: int, seconds: int, folder: str, *, quick: bool) -> dict[str,
 
 def verified(url: str) -> None:
     """A figure for a ledger that lost something would be worth nothing."""
-    from evertick.operations.verification import verify
+    from evertick.operations.verification import verify_store
     from evertick.stores import open_store
 
     store = open_store(url)
     try:
-        found = verify(store)
+        found = verify_store(store)
     finally:
         store.close()
     if not found.is_sound:

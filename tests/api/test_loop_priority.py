@@ -68,7 +68,7 @@ def test_a_store_that_answers_in_the_loops_process_lets_it_go_first(tmp_path):
     enter(store, *(planned(occurrence(NINE + n)) for n in range(3)))
     with app_state.loop_priority:
         before = len(firing)
-        assert len(app_state.operations.list_runs(limit=10)["items"]) == 3
+        assert len(app_state.operations.list_runs(limit=10).items) == 3
         assert len(firing) > before
     store.close()
 

@@ -13,7 +13,8 @@ from evertick.model.instant import MINUTE, SECOND
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, RETRYING, SKIPPED, SUCCEEDED, SkipReason
 from evertick.model.steps import StepRecord, steps_text
-from evertick.operations.local import LocalOperations, folder_of
+from evertick.operations.context import folder_of
+from evertick.operations.local import LocalOperations
 from evertick.stores import open_store
 from tests.operations.ledger import at, change, entry, fill, job, key, ran
 

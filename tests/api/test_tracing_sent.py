@@ -8,7 +8,8 @@ from evertick.api.tracing import traces_of
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.lifecycle import FAILED
 from evertick.model.steps import StepRecord, steps_text
-from evertick.operations.local import LocalOperations, folder_of
+from evertick.operations.context import folder_of
+from evertick.operations.local import LocalOperations
 from evertick.stores import open_store
 from tests.api.collector import Collector
 from tests.operations.ledger import at, entry, fill, job, key, ran

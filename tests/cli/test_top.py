@@ -13,6 +13,7 @@ from evertick.model.instant import MINUTE
 from evertick.model.run import RunKey
 from evertick.model.steps import StepRecord, steps_text
 from evertick.model.work import Command, Step, Work
+from evertick.operations.codec import to_data
 from evertick.operations.context import folder_of
 from evertick.operations.local import LocalOperations
 from tests.loop.harness import Act, at, job, world
@@ -28,7 +29,7 @@ def test_a_waiting_run_shows_what_it_waits_for_and_a_running_one_its_step():
     desk = LocalOperations(
         here.store, lambda: folder_of(here.jobs), now=lambda: here.now, is_scheduler_running=lambda: True
     )
-    running, waiting = (plain_table(table) for table in tables_of(desk.overview(), 8)[:2])
+    running, waiting = (plain_table(table) for table in tables_of(to_data(desk.overview()), 8)[:2])
     assert "STEP" in running
     assert "extract" in running
     assert "WAITS FOR" in waiting
@@ -44,4 +45,4 @@ def test_the_only_step_of_a_job_is_the_one_that_runs():
     desk = LocalOperations(
         here.store, lambda: folder_of(here.jobs), now=lambda: here.now, is_scheduler_running=lambda: True
     )
-    assert "load" in plain_table(tables_of(desk.overview(), 8)[0])
+    assert "load" in plain_table(tables_of(to_data(desk.overview()), 8)[0])

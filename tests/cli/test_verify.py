@@ -188,16 +188,16 @@ def test_the_ledger_may_be_named_by_the_environment(sqlite_url):
 
 def test_a_scheduler_that_writes_between_two_reads_is_no_finding(sqlite_url, monkeypatch):
     write(sqlite_url, entry(1), watermark=2)
-    from evertick.operations import run_queries
+    from evertick.operations import verification
 
-    look = run_queries.verify
+    look = verification.verify_store
 
     def look_and_write(store, definitions, now):
         report = look(store, definitions, now)
         store.commit(Batch(by="node/1#2", entries=[entry(2)]))
         return report
 
-    monkeypatch.setattr(run_queries, "verify", look_and_write)
+    monkeypatch.setattr(verification, "verify_store", look_and_write)
     assert run("--store", sqlite_url).exit_code == 0
 
 

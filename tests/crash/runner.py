@@ -18,7 +18,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from evertick.operations.verification import verify
+from evertick.operations.verification import verify_store
 from evertick.stores import open_store
 from tests.crash.driver import Driver, Mortal, history
 from tests.present import present
@@ -67,7 +67,7 @@ def after_a_crash(url: str, folder: Path, call: int, *, is_after: bool) -> dict:
 
 
 def found_in(store) -> dict:
-    return {"history": history(store), "is_sound": verify(store).is_sound}
+    return {"history": history(store), "is_sound": verify_store(store).is_sound}
 
 
 def emptied(url: str, folder: Path):

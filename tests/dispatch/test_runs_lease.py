@@ -16,7 +16,7 @@ from evertick.model.instant import MINUTE, SECOND
 from evertick.model.ledger import Batch, RunsHeld, runs_held, runs_lease
 from evertick.model.lifecycle import LAUNCHING, PLANNED, RUNNING, Trigger
 from evertick.model.run import Change, Entry, RunKey
-from evertick.operations.reasons import why
+from evertick.operations.why import explain_occurrence
 from evertick.service import kept_runs
 from evertick.settings import Settings
 from evertick.stores.memory import MemoryStore
@@ -202,7 +202,7 @@ def test_why_says_which_node_is_waited_for(is_stopped, words):
     names = [runs_lease("east", "f1"), *(["stopped:east/f1"] if is_stopped else [])]
     here.store.lease(names, "east/f1", 10 * MINUTE, here.now)
     with closing(here.store):
-        told = why(here.store, "a", None, {}, here.now)
+        told = explain_occurrence(here.store, "a", None, {}, here.now)
     assert any(sentence.startswith(words) for sentence in told.sentences), told.sentences
 
 

@@ -11,7 +11,7 @@ from evertick.model.instant import MINUTE
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, SKIPPED, SUCCEEDED, SkipReason, Trigger
 from evertick.model.policy import Overlap, OverlapKind
-from evertick.operations.backfill import cancel_backfill, find_backfill, plan_backfill, progress_of, read_overlap
+from evertick.operations.backfill import cancel_requests, find_backfill, plan_backfill, progress_of, read_overlap
 from evertick.operations.requests import backfill_request
 from evertick.operations.submission import submit
 from evertick.planning.schedules import compile_all, occurrences
@@ -138,7 +138,7 @@ def test_progress_counts_its_own_runs_by_state(store):
 def test_cancelling_asks_for_each_run_that_has_not_ended_the_newest_first(store):
     request = taken_up(store, 1, 2, 3)
     ran(store, key(1, "b1"), at(20), at(20) + MINUTE)
-    found = cancel_backfill(store, request, "c", at(21))
+    found = cancel_requests(store, request, "c", at(21))
     assert [(one.id, one.payload) for one in found] == [
         ("c-00000", '{"run_id": "etl@2026-03-02T03:00:00Z~b1"}'),
         ("c-00001", '{"run_id": "etl@2026-03-02T02:00:00Z~b1"}'),
@@ -147,7 +147,7 @@ def test_cancelling_asks_for_each_run_that_has_not_ended_the_newest_first(store)
 
 def test_a_backfill_that_nobody_has_taken_up_can_be_cancelled(store):
     submit(store, backfill_request("b1", "etl", at(20), [at(1), at(2)]))
-    assert len(cancel_backfill(store, find_backfill(store, "etl", "b1"), "c", at(21))) == 2
+    assert len(cancel_requests(store, find_backfill(store, "etl", "b1"), "c", at(21))) == 2
 
 
 def test_a_backfill_that_is_not_there_is_not_found(store):

@@ -6,7 +6,7 @@ import pytest
 
 from evertick.definitions.source import Folder
 from evertick.errors import InvalidArgument, NotFound
-from evertick.model.instant import to_text
+from evertick.model.instant import to_datetime
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import CANCELLED, RUNNING, SUCCEEDED, Trigger
 from evertick.operations import time_queries
@@ -30,7 +30,7 @@ def make(store):
 
 
 def planned(desk, start="2026-03-01", end="2026-03-04"):
-    return [day["planned"] for day in desk.calendar(None, start, end, "UTC")["days"]]
+    return [day.planned for day in desk.calendar(None, start, end, "UTC").days]
 
 
 def test_the_days_to_come_of_all_jobs_are_counted(make):
@@ -61,15 +61,15 @@ def test_no_job_at_all_has_nothing_to_come(make):
 )
 def test_the_timeline_tells_what_is_to_come_in_fifty_years(make, schedule, count):
     desk = make(job(f"schedule: {schedule}\ntimezone: UTC\ncommand: x\n", "yearly"))
-    (lane,) = desk.timeline("2076-01-01T00:00:00Z", "2076-12-01T00:00:00Z")["lanes"]
-    assert len(lane["future"]) == count
+    (lane,) = desk.timeline("2076-01-01T00:00:00Z", "2076-12-01T00:00:00Z").lanes
+    assert len(lane.future) == count
 
 
 def test_the_timeline_tells_since_when_there_is_a_ledger(store, make):
     window = ("2026-03-02T00:00:00Z", "2026-03-03T00:00:00Z")
-    assert make(job()).timeline(*window)["since"] is None
+    assert make(job()).timeline(*window).since is None
     fill(store, entry(2), entry(1), watermark=4)
-    assert make(job()).timeline(*window)["since"] == to_text(at(1))
+    assert make(job()).timeline(*window).since == to_datetime(at(1))
 
 
 def ask(store, name, hours, when):
@@ -91,13 +91,13 @@ def test_backfills_are_listed_those_that_go_on_first(store, make):
     carry_out(store, ask(store, "old", [1, 2], 2), (1, SUCCEEDED), (2, RUNNING))
     ask(store, "waiting", [1], 3)
     found = make(job()).backfills("etl")
-    assert [(one["request"], one["ended"], one["total"]) for one in found] == [
+    assert [(one.request, one.ended, one.total) for one in found] == [
         ("waiting", 0, 1),
         ("old", 1, 2),
         ("new", 2, 2),
     ]
-    assert (found[1]["first"], found[1]["last"], found[1]["submitted_by"]) == (to_text(at(1)), to_text(at(2)), "ann")
-    assert [one["request"] for one in make(job()).backfills("etl", 1)] == ["waiting"]
+    assert (found[1].first, found[1].last, found[1].submitted_by) == (to_datetime(at(1)), to_datetime(at(2)), "ann")
+    assert [one.request for one in make(job()).backfills("etl", 1)] == ["waiting"]
 
 
 def test_a_job_without_backfills_has_none_and_a_stranger_is_none(store, make):

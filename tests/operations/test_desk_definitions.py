@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from evertick.definitions.source import Folder
 from evertick.errors import NotFound
 from evertick.model.attempts import AttemptRecord, with_attempt
 from evertick.model.definition import definition_text
-from evertick.model.instant import MINUTE, SECOND, to_text
+from evertick.model.instant import MINUTE, SECOND, to_datetime
 from evertick.model.ledger import Batch, DefinitionLine
 from evertick.model.lifecycle import LAUNCHING, RETRYING, RUNNING, SKIPPED, SUCCEEDED, SkipReason
 from evertick.model.steps import StepRecord, steps_text
@@ -50,17 +48,16 @@ def edited(store, make):
 
 def test_a_run_tells_what_its_job_was_and_what_has_changed_since(edited):
     run = edited.run(key(1).run_id)
-    assert (run["definition"] is not None, run["is_definition_current"]) == (True, False)
+    assert (run.definition is not None, run.is_definition_current) == (True, False)
     told = edited.run_definition(key(1).run_id)
-    assert json.loads(json.dumps(told)) == told
-    assert (told["digest"], told["attempt"], told["is_current"]) == (run["definition"], 2, False)
-    assert "command: echo second" in told["text"]
-    changed = [(one["side"], one["text"].strip()) for one in told["changes"] if one["side"] != "both"]
+    assert (told.digest, told.attempt, told.is_current) == (run.definition, 2, False)
+    assert "command: echo second" in told.text
+    changed = [(one.side, one.text.strip()) for one in told.changes if one.side != "both"]
     assert changed == [("before", "command: echo second"), ("after", "command: echo third")]
 
 
 def test_an_attempt_before_the_newest_tells_its_own(edited):
-    assert "command: echo first" in edited.run_definition(key(1).run_id, 1)["text"]
+    assert "command: echo first" in edited.run_definition(key(1).run_id, 1).text
 
 
 def test_a_run_of_the_definition_of_today_says_so(make, store):
@@ -69,23 +66,23 @@ def test_a_run_of_the_definition_of_today_says_so(make, store):
     store.commit(Batch(by="a1", definitions=[DefinitionLine("etl", one.definition, at(0), definition_text(one))]))
     change(store, key(4), RUNNING, at(4), definition=one.definition)
     told = make(one).run_definition(key(4).run_id)
-    assert told["is_current"]
-    assert {one["side"] for one in told["changes"]} == {"both"}
+    assert told.is_current
+    assert {one.side for one in told.changes} == {"both"}
 
 
 def test_the_run_of_a_job_that_is_gone_still_tells_what_it_was(edited, store):
     gone = LocalOperations(store, Folder, now=lambda: at(4.5))
-    assert gone.run(key(1).run_id)["is_definition_current"] is None
+    assert gone.run(key(1).run_id).is_definition_current is None
     told = gone.run_definition(key(1).run_id)
-    assert (told["is_current"], told["changes"], "echo second" in told["text"]) == (None, [], True)
+    assert (told.is_current, told.changes, "echo second" in told.text) == (None, (), True)
 
 
 @pytest.mark.parametrize(
     ("hour", "attempt", "told"),
     [
         pytest.param(3, None, "never launched", id="a skip"),
-        pytest.param(1, None, "not written down", id="a run from before they were kept"),
-        pytest.param(1, 7, "not written down", id="an attempt that never was"),
+        pytest.param(1, None, "not recorded", id="a run from before they were kept"),
+        pytest.param(1, 7, "not recorded", id="an attempt that never was"),
     ],
 )
 def test_where_it_is_not_known_the_reason_is(make, store, hour, attempt, told):
@@ -96,13 +93,11 @@ def test_where_it_is_not_known_the_reason_is(make, store, hour, attempt, told):
 
 
 def test_every_attempt_is_told_with_its_own_steps(edited):
-    first, second = edited.run(key(1).run_id)["attempts"]
-    assert (first["state"], first["exit_code"], first["detail"]) == ("failed", 3, "no")
-    assert [(step["name"], step["state"], step["duration_seconds"]) for step in first["steps"]] == [
-        ("main", "failed", 1.0)
-    ]
-    assert (second["state"], second["exit_code"]) == ("succeeded", 0)
-    assert [step["state"] for step in second["steps"]] == ["succeeded"]
+    first, second = edited.run(key(1).run_id).attempts
+    assert (first.state, first.exit_code, first.detail) == ("failed", 3, "no")
+    assert [(step.name, step.state, step.duration_seconds) for step in first.steps] == [("main", "failed", 1.0)]
+    assert (second.state, second.exit_code) == ("succeeded", 0)
+    assert [step.state for step in second.steps] == ["succeeded"]
 
 
 def test_a_run_between_two_attempts_tells_how_the_last_one_ended(store, make):
@@ -110,8 +105,8 @@ def test_a_run_between_two_attempts_tells_how_the_last_one_ended(store, make):
     failed = AttemptRecord(1, "timed_out", at(1), at(1) + SECOND)
     change(store, key(1), LAUNCHING, at(1), attempt=1)
     change(store, key(1), RETRYING, at(1) + SECOND, earlier=with_attempt("", failed), started_at=at(1))
-    (told,) = make(job()).run(key(1).run_id)["attempts"]
-    assert (told["state"], told["finished_at"]) == ("timed_out", to_text(at(1) + SECOND))
+    (told,) = make(job()).run(key(1).run_id).attempts
+    assert (told.state, told.finished_at) == ("timed_out", to_datetime(at(1) + SECOND))
 
 
 def test_an_attempt_that_has_not_started_does_not_have_the_start_of_the_one_before(store, make):
@@ -119,4 +114,4 @@ def test_an_attempt_that_has_not_started_does_not_have_the_start_of_the_one_befo
     failed = AttemptRecord(1, "failed", at(1), at(1) + SECOND)
     change(store, key(1), RETRYING, at(1) + SECOND, attempt=1, earlier=with_attempt("", failed), started_at=at(1))
     change(store, key(1), LAUNCHING, at(1) + MINUTE, attempt=2)
-    assert [one["started_at"] for one in make(job()).run(key(1).run_id)["attempts"]] == [to_text(at(1)), None]
+    assert [one.started_at for one in make(job()).run(key(1).run_id).attempts] == [to_datetime(at(1)), None]

@@ -19,7 +19,7 @@ TOLD = {
     "fleet@ex-a": member("fleet", "ex-a", running=2, labels={"disk": "ssd"}),
     "fleet@ex-b": member("fleet", "ex-b", is_healthy=False, is_open=False),
     "kubernetes@a1": member("kubernetes", "kubernetes"),
-    "local@a1": {**member("local", "local"), "lanes": {"fast": {"under_way": 0, "size": 2, "waiting": 0}}},
+    "local@a1": {**member("local", "local"), "lanes": {"fast": {"under_way": 0, "size": 2, "waiting": 0, "queue": 9}}},
 }
 
 
@@ -40,7 +40,7 @@ def places(store):
         for hour, executor in enumerate(executors):
             change(store, key(hour), RUNNING, at(hour), attempt=1, executor=executor, started_at=at(hour))
         desk = LocalOperations(store, lambda: Folder(jobs={"etl": job()}), now=lambda: at(4.5), live=Scheduler(told))
-        return {one["executor"]: one for one in desk.executors()["items"]}
+        return {one.executor: one for one in desk.executors().items}
 
     return places
 
@@ -48,11 +48,11 @@ def places(store):
 def test_members_of_a_fleet_are_one_place(places):
     found = places()
     assert list(found) == ["fleet", "kubernetes@a1", "local@a1"]
-    first, second = found["fleet"]["members"]
-    assert (first["name"], first["running"], first["slots"], first["labels"]) == ("ex-a", 2, 3, {"disk": "ssd"})
-    assert (second["is_healthy"], second["is_open"]) == (False, False)
-    assert found["fleet"]["is_healthy"]
-    assert (found["local@a1"]["members"], found["local@a1"]["lanes"]["fast"]["size"]) == ([], 2)
+    first, second = found["fleet"].members
+    assert (first.name, first.running, first.slots, first.labels) == ("ex-a", 2, 3, {"disk": "ssd"})
+    assert (second.is_healthy, second.is_open) == (False, False)
+    assert found["fleet"].is_healthy
+    assert (found["local@a1"].members, found["local@a1"].lanes["fast"].size) == ((), 2)
 
 
 DRAINED = {"is_open": False}
@@ -74,7 +74,7 @@ AWAY = {"is_healthy": False, "is_open": False}
 def test_a_fleet_is_as_healthy_as_what_it_can_take(places, members, health, ready):
     told = {f"fleet@ex-{number}": member("fleet", f"ex-{number}", **one) for number, one in enumerate(members)}
     fleet = places(told=told)["fleet"]
-    assert (fleet["health"], fleet["ready"]) == (health, ready)
+    assert (fleet.health, fleet.ready) == (health, ready)
 
 
 @pytest.mark.parametrize(
@@ -89,22 +89,22 @@ def test_a_fleet_is_as_healthy_as_what_it_can_take(places, members, health, read
 )
 def test_a_run_is_at_its_place(places, executor, place):
     found = places(executor)
-    assert {name: one["active"] for name, one in found.items() if one["active"]} == {place: 1}
+    assert {name: one.active for name, one in found.items() if one.active} == {place: 1}
 
 
 def test_a_member_names_its_runs_of_a_broadcast_only_what_is_left(places):
-    found = places("fleet:ex-a", "fleet:*ex-a+,ex-b", "fleet:gone")["fleet"]["members"]
-    assert {one["name"]: [run["run"] for run in one["runs"]] for one in found} == {
+    found = places("fleet:ex-a", "fleet:*ex-a+,ex-b", "fleet:gone")["fleet"].members
+    assert {one.name: [run.run for run in one.runs] for one in found} == {
         "ex-a": [key(0).run_id],
         "ex-b": [key(1).run_id],
         "gone": [key(2).run_id],
     }
-    assert (found[2]["is_healthy"], found[2]["running"]) == (False, None)
+    assert (found[2].is_healthy, found[2].running) == (False, None)
 
 
 def test_without_a_scheduler_the_ledger_tells_what_runs_where(places):
     found = places("fleet:ex-a", "local@a1", told={})
-    assert {name: (one["is_known"], one["active"]) for name, one in found.items()} == {
+    assert {name: (one.is_known, one.active) for name, one in found.items()} == {
         "fleet": (False, 1),
         "local@a1": (False, 1),
     }

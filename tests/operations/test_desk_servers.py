@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from evertick.model.instant import MINUTE, SECOND
-from evertick.model.lifecycle import FAILED, SKIPPED, SkipReason
-from evertick.operations.local import LocalOperations, folder_of
+from evertick.model.lifecycle import FAILED, SKIPPED, SUCCEEDED, SkipReason
+from evertick.operations.context import folder_of
+from evertick.operations.local import LocalOperations
+from evertick.operations.protocol import RunQuery
 from evertick.stores import open_store
 from tests.operations.ledger import at, entry, fill, job, key, ran
 
@@ -19,7 +21,7 @@ QUESTIONS = {
     "timeline": lambda desk: desk.timeline(*WINDOW),
     "timeline, dense": lambda desk: desk.timeline(*WINDOW, cells=2),
     "calendar": lambda desk: desk.calendar("etl", "2026-02-20", "2026-03-30", "Europe/Berlin"),
-    "list_runs": lambda desk: desk.list_runs(executor="local", states=["failed", "succeeded"]),
+    "list_runs": lambda desk: desk.list_runs(RunQuery(executor="local", states=[FAILED, SUCCEEDED])),
     "gaps": lambda desk: desk.gaps(since=WINDOW[0]),
     "durations": lambda desk: desk.durations("etl"),
     "why": lambda desk: desk.why("etl", "2026-03-02T04:00"),

@@ -19,8 +19,9 @@ from evertick.model.lifecycle import (
     SkipReason,
     Trigger,
 )
+from evertick.operations.codec import to_data
+from evertick.operations.figures import success_rate
 from evertick.operations.local import LocalOperations
-from evertick.operations.shapes import success_rate
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
 
@@ -55,8 +56,8 @@ def test_cancelled_and_waiting_runs_are_no_failures_of_a_day_or_a_job(store, mak
         change(store, key(hour), CANCELLED, at(hour))
     change(store, key(5), WAITING, at(5))
     desk = make()
-    assert (desk.overview()["day"]["success_rate"], desk.durations("etl")["success_rate"]) == (0.5, 0.5)
-    assert "1 succeeded, 1 failed, 2 cancelled (50.0 % of those that ended)" in lines_of(desk.overview())[2]
+    assert (desk.overview().day.success_rate, desk.durations("etl").success_rate) == (0.5, 0.5)
+    assert "1 succeeded, 1 failed, 2 cancelled (50.0 % of those that ended)" in lines_of(to_data(desk.overview()))[2]
 
 
 def test_an_hour_tells_cancelled_running_and_waiting_apart(store, make):
@@ -64,9 +65,9 @@ def test_an_hour_tells_cancelled_running_and_waiting_apart(store, make):
     change(store, key(1), CANCELLED, at(1))
     change(store, key(2), WAITING, at(2))
     ran(store, key(3), at(3), None)
-    hours = {hour["at"][11:13]: hour for hour in make().overview()["hours"]}
+    hours = {f"{hour.at:%H}": hour for hour in make().overview().hours}
     told = ("cancelled", "waiting", "running", "succeeded", "failed", "skipped")
-    assert [[hours[name][word] for word in told] for name in ("01", "02", "03", "04")] == [
+    assert [[getattr(hours[name], word) for word in told] for name in ("01", "02", "03", "04")] == [
         [1, 0, 0, 0, 0, 0],
         [0, 1, 0, 0, 0, 0],
         [0, 0, 1, 0, 0, 0],
@@ -82,7 +83,7 @@ def test_lateness_is_that_of_scheduled_runs_that_nothing_held_back(store, make):
     ran(store, key(3), at(3) + SECOND, at(4))
     ran(store, key(4), at(4) + 3 * SECOND, at(5))
     desk = make()
-    assert desk.durations("etl")["lateness"]["max"] == desk.overview()["lateness"]["max"] == 3.0
+    assert desk.durations("etl").lateness.max == desk.overview().lateness.max == 3.0
 
 
 def test_a_run_that_no_executor_has_started_does_not_run(store, make):
@@ -90,10 +91,10 @@ def test_a_run_that_no_executor_has_started_does_not_run(store, make):
     change(store, key(1), LAUNCHING, at(1), attempt=1, executor="fleet:ex-a")
     desk = make()
     found = desk.overview()
-    assert (desk.job("etl")["status"], desk.list_jobs()["items"][0]["status"]) == ("idle", "idle")
-    assert (found["running_count"], found["waiting_count"], found["jobs"]["running"]) == (0, 1, 0)
+    assert (desk.job("etl").status, desk.list_jobs().items[0].status) == ("idle", "idle")
+    assert (found.running_count, found.waiting_count, found.jobs.running) == (0, 1, 0)
     change(store, key(1), LAUNCHING, at(1), started_at=at(1))
-    assert desk.job("etl")["status"] == "running"
+    assert desk.job("etl").status == "running"
 
 
 def test_of_a_job_that_was_skipped_every_time_the_skips_are_told(store, make):
@@ -107,16 +108,16 @@ def test_of_a_job_that_was_skipped_every_time_the_skips_are_told(store, make):
     )
     desk = make()
     told = {"condition": 2, "overlap": 1}
-    assert desk.job("etl")["skips"] == desk.list_jobs()["items"][0]["skips"] == told
+    assert desk.job("etl").skips == desk.list_jobs().items[0].skips == told
     ran(store, key(4), at(4), at(4) + MINUTE)
-    assert desk.job("etl")["skips"] == desk.list_jobs()["items"][0]["skips"] == {}
+    assert desk.job("etl").skips == desk.list_jobs().items[0].skips == {}
 
 
 def test_what_is_next_says_whether_it_starts_or_stops(make):
     desk = make(job('schedule: {start: "0 9 * * *", stop: "45 8 * * *"}\ncommand: x\n'))
-    fires = desk.overview()["next"]
-    assert [(fire["action"], fire["scheduled_for"][11:16]) for fire in fires] == [("stop", "08:45"), ("start", "09:00")]
-    (ahead,) = [table for table in tables_of(desk.overview(), 8) if table.title.startswith("Next")]
+    fires = desk.overview().next
+    assert [(fire.action, f"{fire.scheduled_for:%H:%M}") for fire in fires] == [("stop", "08:45"), ("start", "09:00")]
+    (ahead,) = [table for table in tables_of(to_data(desk.overview()), 8) if table.title.startswith("Next")]
     assert "What" in [column.title for column in ahead.columns]
 
 
@@ -126,5 +127,5 @@ def test_whatever_is_about_a_job_has_its_name(store, make):
     ran(store, key(1), at(1), None)
     desk = make(named)
     found = desk.overview()
-    assert (found["running"][0]["job_name"], found["next"][0]["job_name"]) == ("Nightly ETL", "Nightly ETL")
-    assert desk.list_runs()["items"][0]["job_name"] == desk.run(found["running"][0]["run"])["job_name"] == "Nightly ETL"
+    assert (found.running[0].job_name, found.next[0].job_name) == ("Nightly ETL", "Nightly ETL")
+    assert desk.list_runs().items[0].job_name == desk.run(found.running[0].run).job_name == "Nightly ETL"

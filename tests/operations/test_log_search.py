@@ -11,7 +11,7 @@ from evertick.errors import InvalidArgument
 from evertick.executors.logs import LogChunk, LogFile
 from evertick.model.instant import MINUTE
 from evertick.operations.local import LocalOperations
-from evertick.operations.log_search import HITS_MAX, search_lines
+from evertick.operations.log_queries import HITS_MAX, search_lines
 from evertick.operations.run_logs import RunLogs
 from tests.operations.ledger import at, entry, fill, job, key, ran
 
@@ -30,7 +30,8 @@ RUN = "etl@2026-03-02T01:00:00Z"
     ],
 )
 def test_where_a_text_stands(text, wanted, hits):
-    assert search_lines([text.encode()], wanted) == (tuple(hits), len(hits))
+    found = search_lines([text.encode()], wanted)
+    assert ([(hit.line, hit.offset) for hit in found.hits], found.total) == (list(hits), len(hits))
 
 
 @given(st.text(alphabet="ab\n", max_size=80), st.integers(1, 7))
@@ -79,15 +80,15 @@ def desk(store):
     ],
 )
 def test_a_part_of_a_log_begins_with_a_whole_line_and_its_number(desk, offset, line):
-    found = desk.read_log(RUN, 1, "main", offset, 100, is_lined=True)
-    assert (found["first_line"], found["text"].partition("\n")[0]) == (line, f"line {line}")
-    assert desk.read_log(RUN, 1, "main", offset, 100)["first_line"] is None
+    found = desk.read_log(RUN, 1, "main", offset, 100, lines=True)
+    assert (found.first_line, found.text.partition("\n")[0]) == (line, f"line {line}")
+    assert desk.read_log(RUN, 1, "main", offset, 100).first_line is None
 
 
 def test_a_log_is_searched_as_a_whole(desk):
     found = desk.search_log(RUN, 1, "main", "LINE 777")
-    assert (found["items"][0]["line"], found["total"], found["searched_bytes"] == found["size"]) == (777, 1, True)
-    hit = found["items"][0]["offset"]
-    assert desk.read_log(RUN, 1, "main", hit, 8)["text"] == "line 777"
+    assert (found.items[0].line, found.total, found.searched_bytes == found.size) == (777, 1, True)
+    hit = found.items[0].offset
+    assert desk.read_log(RUN, 1, "main", hit, 8).text == "line 777"
     with pytest.raises(InvalidArgument):
         desk.search_log(RUN, 1, "main", "")

@@ -8,14 +8,14 @@ from evertick.definitions.source import Folder
 from evertick.errors import Conflict, NotFound
 from evertick.loop.messages import NodesSeen
 from evertick.model.attempts import AttemptRecord, with_attempt
-from evertick.model.instant import MINUTE, to_text
+from evertick.model.instant import MINUTE, to_datetime
 from evertick.model.ledger import NODE_PREFIX, STOPPED_PREFIX, RunsHeld, nodes_forgotten, runs_held, runs_lease
 from evertick.model.lifecycle import LOST, RETRYING, RUNNING
 from evertick.model.loss import LossReason
 from evertick.model.policy import OnExecutorLost
-from evertick.operations.data import run_data
+from evertick.operations.ledger_rows import run_summary
 from evertick.operations.local import LocalOperations
-from evertick.operations.reasons import why
+from evertick.operations.why import explain_occurrence
 from evertick.store import RunFilter
 from tests.loop.harness import at as clock
 from tests.loop.test_fleet import taken_over
@@ -41,7 +41,7 @@ class Ledger:
         self.desk = LocalOperations(store, lambda: folder, now=lambda: NOW, is_scheduler_running=lambda: True)
 
     def node(self, name):
-        (found,) = [one for one in self.desk.nodes()["items"] if one["node"] == name]
+        (found,) = [one for one in self.desk.nodes().items if one.node == name]
         return found
 
     def leases(self):
@@ -51,19 +51,24 @@ class Ledger:
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["silent", "stopped in order"])
 def test_a_node_that_is_waited_for_is_shown_with_its_runs(store, is_stopped):
     east = Ledger(store, is_stopped=is_stopped).node("east")
-    assert (east["is_alive"], east["is_expected_back"], east["active"]) == (False, is_stopped, 1)
-    assert east["awaited_until"] == to_text(UNTIL)
-    assert east["runs"] == [
-        {"run": key(4).run_id, "job": "etl", "job_name": "etl", "state": "running", "if_lost": "retrying"}
-    ]
+    assert (east.is_alive, east.is_expected_back, east.active) == (False, is_stopped, 1)
+    assert east.awaited_until == to_datetime(UNTIL)
+    (run,) = east.runs
+    assert (run.run, run.job, run.job_name, run.state, run.if_lost) == (
+        key(4).run_id,
+        "etl",
+        "etl",
+        "running",
+        "retrying",
+    )
 
 
 def test_a_node_that_is_alive_is_not_waited_for(store):
-    assert Ledger(store, is_alive=True).node("east")["awaited_until"] is None
+    assert Ledger(store, is_alive=True).node("east").awaited_until is None
 
 
 def test_what_becomes_of_a_run_is_told_by_its_policy_and_its_losses(store):
-    assert Ledger(store, one=AT_MOST_ONCE).node("east")["runs"][0]["if_lost"] == "lost"
+    assert Ledger(store, one=AT_MOST_ONCE).node("east").runs[0].if_lost == "lost"
 
 
 def test_a_run_that_was_lost_twice_already_is_not_retried_again(store):
@@ -73,16 +78,16 @@ def test_a_run_that_was_lost_twice_already_is_not_retried_again(store):
         text = with_attempt(text, AttemptRecord(attempt, LOST))
     change(store, key(4), RETRYING, at(4.1), attempt=2, earlier=text)
     change(store, key(4), RUNNING, at(4.2), attempt=3, executor="local@east")
-    assert ledger.node("east")["runs"][0]["if_lost"] == "lost"
+    assert ledger.node("east").runs[0].if_lost == "lost"
 
 
 def test_a_forgotten_node_holds_nothing_any_more_and_the_mark_says_who_said_so(store):
     ledger = Ledger(store, is_stopped=True)
     told = ledger.desk.forget_node("east", by="ann")
-    assert (told["node"], told["was_alive"], told["active"]) == ("east", False, 1)
+    assert (told.node, told.was_alive, told.active) == ("east", False, 1)
     assert runs_held(ledger.leases()) == {}
     assert nodes_forgotten(ledger.leases()) == {"east": "ann"}
-    assert [one["node"] for one in ledger.desk.nodes()["items"]] == ["west"]
+    assert [one.node for one in ledger.desk.nodes().items] == ["west"]
 
 
 def test_a_node_that_is_alive_is_forgotten_by_force_only(store):
@@ -90,7 +95,7 @@ def test_a_node_that_is_alive_is_forgotten_by_force_only(store):
     with pytest.raises(Conflict, match="is alive"):
         ledger.desk.forget_node("east")
     assert list(runs_held(ledger.leases())) == ["east"]
-    assert ledger.desk.forget_node("east", force=True)["was_alive"]
+    assert ledger.desk.forget_node("east", force=True).was_alive
     assert runs_held(ledger.leases()) == {}
 
 
@@ -130,17 +135,17 @@ def test_the_reason_of_a_loss_is_a_field_of_its_attempt(seen, reason, policy):
     here.say(gone)
     row = here.line("09:00")
     if policy is OnExecutorLost.FAIL:
-        assert run_data(row)["loss"] == reason
-        told = why(here.store, "a", None, {}, here.now)
+        assert run_summary(row).loss == reason
+        told = explain_occurrence(here.store, "a", None, {}, here.now)
         assert any(sentence.startswith(f"lost ({reason}): ") for sentence in told.sentences), told.sentences
     else:
         data = LocalOperations(here.store, lambda: Folder(jobs=here.jobs), now=lambda: here.now).run(row.key.run_id)
-        assert [one["loss"] for one in data["attempts"]] == [reason, None]
-        assert data["loss"] is None
+        assert [one.loss for one in data.attempts] == [reason, None]
+        assert data.loss is None
 
 
 def test_a_reason_that_only_a_newer_version_knows_is_none(store):
     fill(store, entry(4), watermark=4)
     change(store, key(4), LOST, at(4), attempt=1, facts='{"loss":"eaten-by-a-bear"}')
     (row,) = store.query(RunFilter(job_ids=["etl"]), limit=1).rows
-    assert run_data(row)["loss"] is None
+    assert run_summary(row).loss is None

@@ -10,9 +10,9 @@ from evertick.errors import Conflict
 from evertick.model.job import Job
 from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED, RunState, Trigger
 from evertick.model.run import LedgerRow, RunKey
-from evertick.model.steps import StepRecord, digest_of, steps_text
+from evertick.model.steps import StepRecord, digest_of, read_steps, steps_text
 from evertick.model.work import Command, Step, Work
-from evertick.operations.data import run_data
+from evertick.operations.ledger_rows import run_summary, step_of
 from evertick.operations.requests import message_of, retry_request
 
 KEY = RunKey("etl", 1_000_000)
@@ -72,9 +72,10 @@ def test_a_retry_of_the_whole_forgets_what_an_earlier_one_had_kept():
 
 
 def test_the_run_is_shown_with_its_steps_and_without_what_only_we_read():
-    data = run_data(line(FETCHED, FAILED_LOAD, params=json.dumps(given(line(FETCHED, FAILED_LOAD)))))
-    assert (data["params"], data["resumed_from"]) == (None, KEY.run_id)
-    assert [(step["name"], step["state"], step["output"]) for step in data["steps"]] == [
+    row = line(FETCHED, FAILED_LOAD, params=json.dumps(given(line(FETCHED, FAILED_LOAD))))
+    run, steps = run_summary(row), map(step_of, read_steps(row.steps))
+    assert (run.params, run.resumed_from) == (None, KEY.run_id)
+    assert [(step.name, step.state, step.output) for step in steps] == [
         ("fetch", "succeeded", "42"),
         ("load", "failed", None),
     ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from evertick.definitions.source import Folder
-from evertick.model.instant import SECOND, to_text
+from evertick.model.instant import SECOND, to_datetime
 from evertick.model.ledger import Snapshot
 from evertick.operations.context import CHANGED_US, REST, View
 from evertick.operations.local import LocalOperations
@@ -24,7 +26,7 @@ def test_what_many_ask_of_all_jobs_is_worked_out_once(store):
     ran(store, key(4), at(4), None)
     assert desk.overview() == overview
     clock[0] += SECOND
-    assert desk.overview()["running_count"] == 1
+    assert desk.overview().running_count == 1
 
 
 def test_pages_that_look_at_the_same_stretch_of_time_share_an_answer_and_each_is_told_the_time(store):
@@ -36,14 +38,14 @@ def test_pages_that_look_at_the_same_stretch_of_time_share_an_answer_and_each_is
     first = desk.timeline(*window)
     clock[0] += SECOND // 2
     second = desk.timeline(*window)
-    assert second.kept is first.kept
-    assert (first["now"], second["now"]) == (to_text(at(4.5)), to_text(clock[0]))
-    assert {**first, "now": None} == {**second, "now": None}
-    assert desk.timeline(*window, cells=7).kept is not first.kept
+    assert second.lanes is first.lanes
+    assert (first.now, second.now) == (to_datetime(at(4.5)), to_datetime(clock[0]))
+    assert replace(first, now=second.now) == second
+    assert desk.timeline(*window, cells=7).lanes is not first.lanes
     ran(store, key(4), at(4), None)
     clock[0] += SECOND // 2
-    states = [mark["state"] for lane in desk.timeline(*window)["lanes"] for mark in lane["marks"]]
-    assert (states, first["lanes"][0]["marks"][0]["state"]) == (["running"], "planned")
+    states = [mark.state for lane in desk.timeline(*window).lanes for mark in lane.marks]
+    assert (states, first.lanes[0].marks[0].state) == (["running"], "planned")
 
 
 def test_many_long_answers_are_not_kept_at_once(store):
@@ -55,7 +57,9 @@ def test_many_long_answers_are_not_kept_at_once(store):
         cells for cells in range(1, 30) if desk.timeline(*window, cells=cells) == desk.timeline(*window, cells=cells)
     ]
     shared = [
-        cells for cells in kept if desk.timeline(*window, cells=cells).kept is desk.timeline(*window, cells=cells).kept
+        cells
+        for cells in kept
+        if desk.timeline(*window, cells=cells).lanes is desk.timeline(*window, cells=cells).lanes
     ]
     assert (len(kept), 5 < len(shared) <= KEPT_MAX) == (29, True)
 
@@ -98,12 +102,16 @@ def test_an_answer_that_failed_is_worked_out_anew():
 def test_a_lane_is_drawn_as_long_as_it_has_no_more_lines_than_cells(store):
     folder = Folder(jobs={"etl": job()})
     fill(store, *(entry(minute / 60) for minute in range(120)), watermark=4)
-    lanes = LocalOperations(store, lambda: folder, now=lambda: at(4.5)).timeline(
-        "2026-03-02T00:00Z", "2026-03-02T02:00Z", cells=50
-    )["lanes"]
-    assert [len(lane["marks"]) for lane in lanes] == [0]
-    assert sum(cell["count"] for cell in lanes[0]["cells"]) == 120
-    lanes = LocalOperations(store, lambda: folder, now=lambda: at(4.5)).timeline(
-        "2026-03-02T00:00Z", "2026-03-02T02:00Z", cells=120
-    )["lanes"]
-    assert [(len(lane["marks"]), lane["cells"]) for lane in lanes] == [(120, [])]
+    lanes = (
+        LocalOperations(store, lambda: folder, now=lambda: at(4.5))
+        .timeline("2026-03-02T00:00Z", "2026-03-02T02:00Z", cells=50)
+        .lanes
+    )
+    assert [len(lane.marks) for lane in lanes] == [0]
+    assert sum(cell.count for cell in lanes[0].cells) == 120
+    lanes = (
+        LocalOperations(store, lambda: folder, now=lambda: at(4.5))
+        .timeline("2026-03-02T00:00Z", "2026-03-02T02:00Z", cells=120)
+        .lanes
+    )
+    assert [(len(lane.marks), lane.cells) for lane in lanes] == [(120, ())]

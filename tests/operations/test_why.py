@@ -10,15 +10,15 @@ from evertick.model.facts import Facts, facts_text
 from evertick.model.instant import MILLISECOND, MINUTE, SECOND
 from evertick.model.ledger import Batch
 from evertick.model.lifecycle import FAILED, LAUNCHING, RETRYING, RUNNING, SKIPPED, WAITING, SkipReason, Trigger
-from evertick.operations.reasons import why
 from evertick.operations.submission import read_run_id
+from evertick.operations.why import explain_occurrence
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
 CATCHING_UP = TEXT + "catchupWindow: 6h\n"
 
 
 def ask(store, when, text=TEXT, now=6.5, *, is_known=True):
-    return why(store, "etl", when, {"etl": job(text)} if is_known else {}, at(now))
+    return explain_occurrence(store, "etl", when, {"etl": job(text)} if is_known else {}, at(now))
 
 
 def test_a_skip_by_overlap_reads_as_a_person_would_say_it(store):
@@ -44,7 +44,7 @@ def test_a_skip_by_overlap_reads_as_a_person_would_say_it(store):
 def test_what_was_asked_for_and_skipped_is_asked_for_again_and_not_looked_for_in_the_schedule(store):
     asked = entry(1.5, key=key(1.5, "cli-1"), trigger=Trigger.MANUAL, state=SKIPPED, reason=SkipReason.OVERLAP)
     fill(store, asked, watermark=3)
-    sentences = why(store, "etl", key(1.5, "cli-1"), {"etl": job()}, at(2)).sentences
+    sentences = explain_occurrence(store, "etl", key(1.5, "cli-1"), {"etl": job()}, at(2)).sentences
     assert sentences[-1] == "to run it now: evertick retry etl@2026-03-02T01:30:00Z~cli-1"
 
 
@@ -244,7 +244,7 @@ def test_a_requested_run_is_asked_for_by_its_id(store):
 def test_the_local_time_that_comes_twice_is_the_one_that_is_due(store):
     text = "schedule: '30 2 * * *'\ntimezone: Europe/Berlin\ncommand: x\n"
     fill(store, watermark=5)
-    answer = why(store, "etl", "2026-10-25T02:30", {"etl": job(text)}, at(0))
+    answer = explain_occurrence(store, "etl", "2026-10-25T02:30", {"etl": job(text)}, at(0))
     assert (answer.outcome, answer.at) == ("due", read_run_id("etl@2026-10-25T00:30:00Z").scheduled_for)
 
 
@@ -258,7 +258,7 @@ def test_without_its_file_the_zone_and_schedule_come_from_the_ledger_and_the_pol
 def test_a_job_that_is_not_there_names_the_nearest(store):
     fill(store, watermark=1)
     with pytest.raises(NotFound, match="Did you mean 'etl'"):
-        why(store, "elt", None, {}, at(2))
+        explain_occurrence(store, "elt", None, {}, at(2))
 
 
 @pytest.mark.parametrize("when", ["yesterday", "25:00", "0001-01-01T00:00"])
@@ -271,7 +271,7 @@ def test_what_is_no_time_is_refused(store, when):
 def test_a_job_without_a_schedule_was_never_due(store):
     one = job("command: x\n")
     store.commit(Batch(by="a1/1#1"))
-    assert why(store, "etl", None, {"etl": one}, at(1)).outcome == "no occurrence"
+    assert explain_occurrence(store, "etl", None, {"etl": one}, at(1)).outcome == "no occurrence"
 
 
 @pytest.mark.parametrize(

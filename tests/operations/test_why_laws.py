@@ -11,8 +11,8 @@ from evertick.model.instant import HOUR, MINUTE
 from evertick.model.lifecycle import SKIPPED
 from evertick.model.policy import Missed, Policy
 from evertick.model.run import RunKey
-from evertick.operations.reasons import why
-from evertick.operations.verification import verify
+from evertick.operations.verification import verify_store
+from evertick.operations.why import explain_occurrence
 from evertick.planning.planner import JobView, plan
 from evertick.planning.schedules import compile_all, occurrences
 from evertick.stores.memory import MemoryStore
@@ -34,10 +34,10 @@ def test_every_minute_is_answered_as_the_ledger_has_it(policy, away_minutes, ask
     store = MemoryStore()
     decided = plan(JobView(one, MIDNIGHT - 1), now, 0)
     fill(store, *decided.entries, watermark=(decided.watermark - MIDNIGHT) / HOUR, one=one)
-    assert verify(store).is_sound
+    assert verify_store(store).is_sound
 
     asked = MIDNIGHT + asked_minutes * MINUTE
-    answer = why(store, one.id, RunKey(one.id, asked), {one.id: one}, now)
+    answer = explain_occurrence(store, one.id, RunKey(one.id, asked), {one.id: one}, now)
     due = asked in occurrences(compile_all(one.schedules), MIDNIGHT - 3 * HOUR, MIDNIGHT + 41 * HOUR)
     if not due:
         assert answer.outcome == "no occurrence"

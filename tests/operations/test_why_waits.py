@@ -14,9 +14,9 @@ from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.ledger import RequestKind
 from evertick.model.member import Member
 from evertick.model.routing import FLEET, Routing
-from evertick.operations.data import run_data
-from evertick.operations.reasons import why
+from evertick.operations.ledger_rows import run_summary
 from evertick.operations.requests import message_of
+from evertick.operations.why import explain_occurrence
 from tests.loop.harness import FOREVER, WAIT, Act, World, at, catching_up, job, world
 
 NINE = "2026-03-02T09:00:00Z"
@@ -25,7 +25,7 @@ MINE = f"z@{NINE}"
 
 def sentences(here: World, job_id: str = "z", hour: str = "09:00") -> tuple[str, ...]:
     row = next(row for row in here.rows(job_id) if row.key.scheduled_for == at(hour))
-    return why(here.store, job_id, row.key, here.jobs, here.now).sentences
+    return explain_occurrence(here.store, job_id, row.key, here.jobs, here.now).sentences
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ def test_afterwards_too(queued):
 
 
 def test_programs_are_told_the_same_as_fields(queued):
-    (wait,) = run_data(queued.rows("z")[0])["waits"]
-    assert (wait["kind"], wait["name"], wait["limit"]) == ("queue", "db", 2)
-    assert wait["runs"] == [f"a@{NINE}", f"b@{NINE}"]
+    (wait,) = run_summary(queued.rows("z")[0]).waits
+    assert (wait.kind, wait.name, wait.limit) == ("queue", "db", 2)
+    assert wait.runs == (f"a@{NINE}", f"b@{NINE}")
 
 
 def test_the_job_before_it_and_its_state_are_named():

@@ -9,7 +9,7 @@ from pathlib import Path
 from evertick.loop.fire import FENCE_BITS
 from evertick.model.lifecycle import ACTIVE, OPEN, WAITING
 from evertick.model.run import LedgerRow
-from evertick.operations.verification import verify
+from evertick.operations.verification import verify_store
 from evertick.planning.verify import Report
 from evertick.store import RunFilter
 from evertick.stores import open_store
@@ -19,7 +19,7 @@ from evertick.testing.disk_executor import Launched, launches_in
 def verified(url: str) -> Report:
     """The ledger's own proof; fails with what it found."""
     with closing(open_store(url)) as store:
-        report = verify(store)
+        report = verify_store(store)
     assert report.lost == ()
     assert report.duplicates == ()
     assert report.is_sound

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from fastapi import FastAPI
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from evertick.api import (
@@ -45,10 +45,10 @@ ROUTES = (
 own = Routes("api")
 
 
-@own.get("/openapi.json", Role.VIEWER, response_model=None)
-async def get_openapi() -> Any:
-    """This description."""
-    return describe(make_routes())
+@own.get("/openapi.json", Role.VIEWER)
+async def get_openapi() -> Response:
+    """Get this description."""
+    return JSONResponse(describe(make_routes()))
 
 
 @cache

@@ -1,20 +1,28 @@
-"""A small picture of how a job stands, for pages elsewhere."""
+"""Badges: small pictures of a job's status, for other pages."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 from xml.sax.saxutils import escape
 
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from evertick.api import models_jobs
 from evertick.api.app_state import AppState
 from evertick.api.problems import problem
 from evertick.api.route_decorators import At, JobId, Routes
 from evertick.api.sessions import is_same
 from evertick.errors import NotFound
+from evertick.model.lifecycle import JobStatus
+from evertick.operations.results.base import Result
 from evertick.operations.tokens import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Badge(Result):
+    path: str
+
 
 routes = Routes("badges")
 pictures = Routes("badges", prefix="")
@@ -34,11 +42,11 @@ CHAR_PX = 6.6
 NAME_MAX = 40
 
 
-@routes.get("/jobs/{job}/badge", Role.VIEWER, models_jobs.Badge)
-def get_badge(at: At, job: JobId) -> Any:
-    """Where the badge of a job is: an address that shows this and nothing else, to whoever knows it."""
+@routes.get("/jobs/{job}/badge", Role.VIEWER)
+def get_badge(at: At, job: JobId) -> Badge:
+    """Get the URL of a job's badge; whoever knows it can see the badge and nothing else."""
     at.operations.require(job)
-    return {"path": f"/badges/{job}.svg?token={at.sign(f'badge:{job}')}"}
+    return Badge(f"/badges/{job}.svg?token={at.sign(f'badge:{job}')}")
 
 
 @pictures.get(
@@ -48,7 +56,7 @@ def get_badge(at: At, job: JobId) -> Any:
     responses={200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}},
 )
 def draw_badge(at: At, request: Request, job: JobId, token: Annotated[str, Query(max_length=64)] = "") -> Response:
-    """The badge of a job as SVG."""
+    """Get the badge of a job as SVG."""
     if request.state.caller is None and not is_same(token, at.sign(f"badge:{job}")):
         return problem(401, "this badge needs its token. Next: GET /api/v1/jobs/{job}/badge")
     headers = {"cache-control": "max-age=30", "cross-origin-resource-policy": "cross-origin"}
@@ -76,6 +84,6 @@ def _word(at: AppState, job: str) -> str:
         found = at.operations.job(job)
     except NotFound:
         return "unknown"
-    if found["status"] in ("paused", "disabled", "running"):
-        return str(found["status"])
-    return str(found["last"]["state"] if found["last"] else found["status"]).replace("_", " ")
+    if found.status in (JobStatus.PAUSED, JobStatus.DISABLED, JobStatus.RUNNING) or found.last is None:
+        return str(found.status)
+    return str(found.last.state).replace("_", " ")

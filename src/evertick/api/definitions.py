@@ -7,23 +7,24 @@ needs a role of its own then.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Request
 from pydantic import Field
 
-from evertick.api import models_definitions
 from evertick.api.app_state import AppState
-from evertick.api.models_base import Shape
-from evertick.api.route_decorators import At, JobId, Routes, items
+from evertick.api.route_decorators import At, Body, JobId, Routes
 from evertick.definitions.fields.identity import job_id_of
 from evertick.definitions.one_offs import past_one_offs
 from evertick.definitions.parser import parse_definition
 from evertick.definitions.source import read_source
 from evertick.errors import Conflict, DefinitionError, InvalidArgument, NotFound
 from evertick.model.job import Job
-from evertick.operations.shapes import problem_data
+from evertick.operations.definition_results import problem_of
+from evertick.operations.results.base import Result
+from evertick.operations.results.jobs import DefinitionProblem
 from evertick.operations.tokens import Role
 
 routes = Routes("definitions")
@@ -31,7 +32,50 @@ routes = Routes("definitions")
 TEXT_MAX = 512 * 1024
 
 
-class DefinitionBody(Shape):
+@dataclass(frozen=True, slots=True)
+class DefinitionFile(Result):
+    job: str
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionFiles(Result):
+    items: tuple[DefinitionFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Validated(Result):
+    job: str | None
+    errors: tuple[DefinitionProblem, ...]
+    warnings: tuple[DefinitionProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenDefinition(Result):
+    job: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportNote(Result):
+    line: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportFile(Result):
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedFiles(Result):
+    files: tuple[ImportFile, ...]
+    notes: tuple[ImportNote, ...]
+
+
+class DefinitionBody(Body):
     text: str = Field(max_length=TEXT_MAX, description="A job file, as YAML.")
 
 
@@ -45,29 +89,31 @@ def text_of(job: Job) -> str | None:
     return source.decode("utf-8", "replace") if isinstance(source, bytes) else None
 
 
-@routes.get("/definitions", Role.EDITOR, models_definitions.DefinitionFiles)
-def export_definitions(at: At) -> Any:
-    """The files of all jobs, as they are."""
+@routes.get("/definitions", Role.EDITOR)
+def export_definitions(at: At) -> DefinitionFiles:
+    """Get the files of all jobs."""
     found = [(job, text_of(job)) for _, job in sorted(at.operations.jobs.items())]
-    return items([{"job": job.id, "file": job.file, "text": text} for job, text in found if text is not None])
+    return DefinitionFiles(
+        tuple(DefinitionFile(job.id, job.file or "", text) for job, text in found if text is not None)
+    )
 
 
-@routes.post("/definitions/validate", Role.OPERATOR, models_definitions.Validated)
-def validate_definition(at: At, body: DefinitionBody) -> Any:
-    """Whether a job file is good; nothing is written or run."""
+@routes.post("/definitions/validate", Role.OPERATOR)
+def validate_definition(at: At, body: DefinitionBody) -> Validated:
+    """Validate a job file; nothing is written or run."""
     parsed = parse_definition(_clean(body.text), "definition.yaml", at.settings)
     past = past_one_offs(parsed.job, at.operations.now()) if parsed.job else []
-    return {
-        "job": parsed.job.id if parsed.job else None,
-        "errors": [problem_data(error) for error in parsed.errors],
-        "warnings": [problem_data(warning) for warning in (*parsed.warnings, *past)],
-    }
+    return Validated(
+        job=parsed.job.id if parsed.job else None,
+        errors=tuple(map(problem_of, parsed.errors)),
+        warnings=tuple(map(problem_of, (*parsed.warnings, *past))),
+    )
 
 
-@routes.post("/definitions/import/{kind}", Role.OPERATOR, models_definitions.ImportedFiles)
+@routes.post("/definitions/import/{kind}", Role.OPERATOR)
 def import_definitions(
     body: ImportBody, kind: Annotated[Literal["crontab", "systemd", "kubernetes", "dagu", "xxl-job"], Path()]
-) -> Any:
+) -> ImportedFiles:
     """Convert a crontab, systemd timers, CronJob manifests, a Dagu file or an XXL-JOB export; writes nothing."""
     from evertick.definitions.importing.cron_job import read_cron_jobs
     from evertick.definitions.importing.crontab import read_crontab
@@ -89,15 +135,15 @@ def import_definitions(
     }
     read = readers[kind]
     found = read(_clean(body.text), kind, timezone=body.timezone)
-    return {
-        "files": [{"name": file.name, "text": file.text} for file in found.files],
-        "notes": [{"line": note.line, "text": note.text} for note in found.notes],
-    }
+    return ImportedFiles(
+        files=tuple(ImportFile(file.name, file.text) for file in found.files),
+        notes=tuple(ImportNote(note.line, note.text) for note in found.notes),
+    )
 
 
-@routes.put("/definitions/{job}", Role.EDITOR, models_definitions.WrittenDefinition)
-def write_definition(at: At, request: Request, job: JobId, body: DefinitionBody) -> Any:
-    """Write the file of a job; only where the setting api.allow_definitions says so."""
+@routes.put("/definitions/{job}", Role.EDITOR)
+def write_definition(at: At, request: Request, job: JobId, body: DefinitionBody) -> WrittenDefinition:
+    """Write the file of a job; the setting api.allow_definitions must allow it."""
     folder = _writable(at)
     name = _file_of(at, job, folder)
     parsed = parse_definition(_clean(body.text), name, at.settings)
@@ -107,18 +153,18 @@ def write_definition(at: At, request: Request, job: JobId, body: DefinitionBody)
         raise DefinitionError(f"the file defines the job '{parsed.job.id}', not '{job}'.", field="name")
     request.state.noted = {"file": name, "bytes": len(body.text)}
     _write(folder / name, body.text)
-    return {"job": job, "file": str(folder / name)}
+    return WrittenDefinition(job, str(folder / name))
 
 
-@routes.delete("/definitions/{job}", Role.EDITOR, models_definitions.WrittenDefinition)
-def delete_definition(at: At, job: JobId) -> Any:
-    """Remove the file of a job; its history stays."""
+@routes.delete("/definitions/{job}", Role.EDITOR)
+def delete_definition(at: At, job: JobId) -> WrittenDefinition:
+    """Delete the file of a job; its history stays."""
     folder = _writable(at)
     known = at.operations.definition_of(job)
     if not known.file or FilePath(known.file).parent.resolve() != folder.resolve():
         raise Conflict(f"job '{job}' is not defined in a file of its own in the folder.")
     FilePath(known.file).unlink(missing_ok=True)
-    return {"job": job, "file": known.file}
+    return WrittenDefinition(job, known.file)
 
 
 def _clean(text: str) -> str:

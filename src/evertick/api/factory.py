@@ -27,7 +27,8 @@ from evertick.executors.logs import Logs
 from evertick.model.instant import SECOND
 from evertick.operations.audit import Audit
 from evertick.operations.audit_head import LedgerHead
-from evertick.operations.local import LocalOperations, now_by_the_clock
+from evertick.operations.context import now_by_the_clock
+from evertick.operations.local import LocalOperations
 from evertick.operations.node_logs import NodeLogs
 from evertick.operations.run_logs import MembersReader, RunLogs
 from evertick.operations.submission import live_nodes
@@ -123,6 +124,8 @@ def open_app_state(
         is_scheduler_running=is_scheduler_running,
         keep_us=KEEP_US,
         breathe=loop_priority.breathe,
+        node=name,
+        timezone=settings.timezone,
     )
     feed = Feed(None if control is None else following(control), loop_priority.pause)
     feed.watchers.append(operations.stir)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -10,13 +11,20 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from evertick.api import models_machinery
 from evertick.api.app_state import AppState
 from evertick.api.problems import problem
 from evertick.api.route_decorators import At, Routes
 from evertick.dispatch.integrity import CheckState
 from evertick.errors import StoreError
+from evertick.operations.results.base import Result
 from evertick.operations.tokens import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Health(Result):
+    status: str
+    reasons: tuple[str, ...]
+
 
 routes = Routes("health", prefix="")
 
@@ -24,19 +32,19 @@ LAG_MAX_SECONDS = 30.0
 """A planner that is further behind than this is not ready."""
 
 
-@routes.get("/healthz", None, models_machinery.Health)
-async def get_health() -> Any:
+@routes.get("/healthz", None)
+async def get_health() -> Health:
     """This server answers."""
-    return {"status": "ok", "reasons": []}
+    return Health("ok", ())
 
 
-@routes.get("/readyz", None, models_machinery.Health)
-def get_readiness(at: At) -> Any:
+@routes.get("/readyz", None)
+def get_readiness(at: At) -> Health | Response:
     """Whether the ledger answers, and the scheduler is there and not behind."""
     reasons = unready(at)
     if reasons:
         return problem(503, "; ".join(reasons), reasons=reasons, headers={"retry-after": "5"})
-    return {"status": "ok", "reasons": []}
+    return Health("ok", ())
 
 
 @routes.get(
@@ -58,7 +66,7 @@ def unready(at: AppState) -> list[str]:
         at.operations.store.counters()
     except StoreError:
         return ["the ledger does not answer"]
-    status = at.operations.status()
+    status = at.operations.raw_report()
     if status is None:
         return ["the scheduler does not answer"]
     planner = status.get("planner") or {}
@@ -93,7 +101,7 @@ class _Collector:
         self._app_state = app_state
 
     def collect(self) -> Iterable[Metric]:
-        status: Mapping[str, Any] = self._app_state.operations.status() or {}
+        status: Mapping[str, Any] = self._app_state.operations.raw_report() or {}
         yield _gauge("evertick_up", "Whether the scheduler answers.", int(bool(status)))
         try:
             yield from _from_counters(self._app_state.operations.store.counters())

@@ -7,8 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from evertick.api.models_base import Problem
-from evertick.api.problems import MEDIA_TYPE
+from evertick.api.problems import MEDIA_TYPE, Problem
 
 ABOUT = """Everything that people can ask and do, as plain data: the same names as `evertick -o json` and the library.
 

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -26,10 +27,23 @@ from evertick.errors import (
     StoreError,
     StoreUnavailable,
 )
+from evertick.operations.codec import to_data
+from evertick.operations.log_queries import absent_log
 from evertick.operations.run_logs import LogUnavailable
-from evertick.operations.run_queries import absent_data
 
 MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(BaseModel):
+    """An error, after RFC 9457; further members carry its fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
 
 # The first that fits counts.
 STATUSES: tuple[tuple[type[EvertickError], int], ...] = (
@@ -69,7 +83,7 @@ def of_error(error: EvertickError) -> Response:
     elif isinstance(error, NotFound) and error.suggestions:
         more = {"suggestions": list(error.suggestions)}
     elif isinstance(error, LogUnavailable):
-        more = {"absent_log": absent_data(error.absent)}
+        more = {"absent_log": to_data(absent_log(error.absent))}
     headers = {"retry-after": "5"} if isinstance(error, StoreUnavailable) else None
     return problem(status_of(error), str(error), headers=headers, **more)
 

@@ -1,18 +1,21 @@
-"""Declares a route: a function, its role and its response model. A route without a role cannot be declared."""
+"""Declares a route: a function with its role, whose return type is what OpenAPI describes.
+
+A route without a role cannot be declared.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import inspect
-import json
 import re
 import secrets
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from fastapi import Depends, FastAPI, Header, Path, Query, Request
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from evertick.api.app_state import AppState, Caller
@@ -20,7 +23,8 @@ from evertick.api.auth import OPEN
 from evertick.api.path_parts import PART
 from evertick.errors import InvalidArgument
 from evertick.model.ids import digest
-from evertick.operations.context import Shared
+from evertick.operations.codec import to_json
+from evertick.operations.results.base import Result
 from evertick.operations.tokens import Role
 
 PREFIX = "/api/v1"
@@ -93,6 +97,12 @@ Text = Annotated[str, Query(max_length=200)]
 Moment = Annotated[str | None, Query(max_length=64, description="RFC 3339, or on the clocks of the job's zone.")]
 
 
+class Body(BaseModel):
+    """The base of every request body."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class Routes:
     """The routes of one subject."""
 
@@ -101,32 +111,30 @@ class Routes:
         self._prefix = prefix
         self._routes: list[dict[str, Any]] = []
 
-    def get(self, path: str, role: Role | None, model: Any = None, **options: Any) -> Callable[[Handler], Handler]:
-        return self._add("GET", path, role, model, options)
+    def get(self, path: str, role: Role | None, **options: Any) -> Callable[[Handler], Handler]:
+        return self._add("GET", path, role, options)
 
-    def post(self, path: str, role: Role | None, model: Any = None, **options: Any) -> Callable[[Handler], Handler]:
-        return self._add("POST", path, role, model, options)
+    def post(self, path: str, role: Role | None, **options: Any) -> Callable[[Handler], Handler]:
+        return self._add("POST", path, role, options)
 
-    def put(self, path: str, role: Role | None, model: Any = None, **options: Any) -> Callable[[Handler], Handler]:
-        return self._add("PUT", path, role, model, options)
+    def put(self, path: str, role: Role | None, **options: Any) -> Callable[[Handler], Handler]:
+        return self._add("PUT", path, role, options)
 
-    def delete(self, path: str, role: Role | None, model: Any = None, **options: Any) -> Callable[[Handler], Handler]:
-        return self._add("DELETE", path, role, model, options)
+    def delete(self, path: str, role: Role | None, **options: Any) -> Callable[[Handler], Handler]:
+        return self._add("DELETE", path, role, options)
 
     def install(self, app: FastAPI) -> None:
         for one in self._routes:
             app.add_api_route(**one)
 
-    def _add(
-        self, method: str, path: str, role: Role | None, model: Any, options: dict[str, Any]
-    ) -> Callable[[Handler], Handler]:
+    def _add(self, method: str, path: str, role: Role | None, options: dict[str, Any]) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
             self._routes.append(
                 {
                     "path": _NAMES.sub(rf"{{\1:{PART}}}", self._prefix + path),
                     "endpoint": _answering(handler, is_quick=method == "GET"),
                     "methods": [method],
-                    "response_model": model,
+                    "response_model": _result_type(handler),
                     "tags": [self._tag],
                     "operation_id": handler.__name__,
                     "summary": (inspect.getdoc(handler) or "").partition("\n")[0],
@@ -142,49 +150,36 @@ class Routes:
         return add
 
 
+def _result_type(handler: Callable[..., Any]) -> type[Result] | None:
+    """The result that a handler is annotated with, alone or beside a response of its own."""
+    returned = get_type_hints(handler)["return"]
+    kinds = [one for one in (returned, *get_args(returned)) if isinstance(one, type) and issubclass(one, Result)]
+    return kinds[0] if kinds else None
+
+
 def _answering(handler: Callable[..., Any], *, is_quick: bool) -> Callable[..., Any]:
-    """The handler with its data written out here: validating thousands of marks on their way out costs more than
-    reading them, and that they have the shape that is told is what tests are for."""
+    """The handler with its result encoded by `codec`, which is faster than validating it again on the way out."""
     names = inspect.signature(handler).parameters
-    # Who waits for the scheduler must not take the place of who could go on.
-    is_courteous = is_quick and "at" in names and "wait" not in names
+    # A caller that waits for the scheduler must not hold the place of one that could go on.
+    is_limited = is_quick and "at" in names and "wait" not in names
     if asyncio.iscoroutinefunction(handler):
 
         @functools.wraps(handler)
-        async def answer_async(*args: Any, **known: Any) -> Any:
-            return written(await handler(*args, **known))
+        async def answer_async(*args: Any, **known: Any) -> Response:
+            return respond(await handler(*args, **known))
 
         return answer_async
 
     @functools.wraps(handler)
-    def answer(*args: Any, **known: Any) -> Any:
-        if not is_courteous:
-            return written(handler(*args, **known))
+    def answer(*args: Any, **known: Any) -> Response:
+        if not is_limited:
+            return respond(handler(*args, **known))
         app_state: AppState = known["at"]
         with app_state.loop_priority:
-            return written(handler(*args, **known))
+            return respond(handler(*args, **known))
 
     return answer
 
 
-def written(data: Any) -> Response:
-    if isinstance(data, Response):
-        return data
-    return Response(_shared_json(data) if isinstance(data, Shared) else _as_json(data), media_type="application/json")
-
-
-def _shared_json(data: Shared) -> bytes:
-    """What is kept is written once, by the first; what is fresh is put before it."""
-    kept = data.kept
-    if kept.text is None:
-        kept.text = _as_json(kept)
-    return _as_json(data.fresh)[:-1] + b"," + kept.text[1:] if data.fresh else kept.text
-
-
-def _as_json(data: Any) -> bytes:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
-
-
-def items(found: Any) -> dict[str, Any]:
-    """A list as the API gives it: room for more beside it, one day."""
-    return {"items": found}
+def respond(result: Result | Response) -> Response:
+    return result if isinstance(result, Response) else Response(to_json(result), media_type="application/json")

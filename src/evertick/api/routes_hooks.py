@@ -10,12 +10,12 @@ import hmac
 import logging
 import os
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Header, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
 
-from evertick.api import models_asked
 from evertick.api.app_state import AppState, Caller
 from evertick.api.auth import too_often
 from evertick.api.problems import problem
@@ -24,7 +24,9 @@ from evertick.api.sessions import is_same
 from evertick.errors import InvalidArgument, SettingsError
 from evertick.model.ids import digest
 from evertick.model.instant import SECOND
+from evertick.model.lifecycle import Trigger
 from evertick.model.plain_json import parse_json
+from evertick.operations.results.requests import RequestStatus
 from evertick.operations.tokens import Role
 from evertick.settings.secrets import reveal
 
@@ -39,7 +41,7 @@ SECRET_SHORTEST = 16
 _SIGNATURE = re.compile(r"t=([0-9]{1,12}),v1=([0-9a-f]{64})")
 
 
-@routes.post("/hooks/{job}", None, models_asked.Asked)
+@routes.post("/hooks/{job}", None)
 async def call_hook(
     at: At,
     request: Request,
@@ -49,7 +51,7 @@ async def call_hook(
         str | None, Header(max_length=200, description="`t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY`.")
     ] = None,
     x_evertick_token: Annotated[str | None, Header(max_length=500, description="The secret itself.")] = None,
-) -> Any:
+) -> RequestStatus | Response:
     """Start a job from another system. The body may be JSON with `params`."""
     body = await request.body()
     secret = _secret_of(at, job)
@@ -82,8 +84,8 @@ def is_signed(secret: str, written: str, body: bytes, now: int) -> bool:
     return is_same(signature(secret, int(found[1]), body), written.strip())
 
 
-def _trigger(at: AppState, job: str, params: dict[str, str], request_id: str) -> dict[str, Any]:
-    return at.operations.trigger(job, params, "webhook", request_id=request_id, by=f"hook of {job}")
+def _trigger(at: AppState, job: str, params: dict[str, str], request_id: str) -> RequestStatus:
+    return at.operations.trigger(job, params, Trigger.WEBHOOK, request_id=request_id, by=f"hook of {job}")
 
 
 def _secret_of(at: AppState, job: str) -> str | None:

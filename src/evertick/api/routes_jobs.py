@@ -1,17 +1,30 @@
-"""The routes about jobs: look at them, and have them do something."""
+"""The routes about jobs."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from fastapi import Body, Query, Request
+from fastapi import Body as InBody
+from fastapi import Query, Request
 from pydantic import Field
 from starlette.responses import PlainTextResponse, Response
 
-from evertick.api import models_asked, models_jobs, models_time
-from evertick.api.models_base import Shape
-from evertick.api.route_decorators import At, JobId, Moment, RequestId, Routes, Text, Wait, Who, Words, items
+from evertick.api.route_decorators import At, Body, JobId, Moment, RequestId, Routes, Text, Wait, Who, Words
 from evertick.errors import NotFound
+from evertick.model.lifecycle import JobStatus, Trigger
+from evertick.model.policy import Missed
+from evertick.operations.protocol import enum_of, enums_of
+from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rules
+from evertick.operations.results.requests import (
+    Backfill,
+    BackfillProgress,
+    Backfills,
+    CancelledBackfill,
+    Catchup,
+    RequestStatus,
+    Why,
+)
+from evertick.operations.results.schedule import Calendar, JobUpcoming
 from evertick.operations.tokens import Role
 
 routes = Routes("jobs")
@@ -20,29 +33,29 @@ PARAMS_MAX = 100
 NOTE_MAX = 1_000
 
 
-class TriggerBody(Shape):
+class TriggerBody(Body):
     params: dict[str, Annotated[str, Field(max_length=100_000)]] = Field(default_factory=dict, max_length=PARAMS_MAX)
-    trigger: Literal["api", "manual"] = Field("api", description="Whether a program asks, or a person through one.")
+    trigger: Literal["api", "manual"] = Field("api", description="`manual` if a person requests the run.")
 
 
-class PauseBody(Shape):
+class PauseBody(Body):
     note: str = Field("", max_length=NOTE_MAX)
 
 
-class ResumeBody(Shape):
-    catchup: str | None = Field(None, max_length=20, description="`all`, `latest`, `first`, `none`; null: its policy.")
+class ResumeBody(Body):
+    catchup: str | None = Field(None, max_length=20, description="`all`, `latest`, `first`, `none`; null: the policy.")
 
 
-class BackfillBody(Shape):
+class BackfillBody(Body):
     start: str = Field(alias="from", max_length=64)
     end: str = Field(alias="to", max_length=64, description="Not included.")
     preview: bool = False
     only_missing: bool = True
     overlap: str = Field("wait", max_length=30, description="`wait`, or `parallel(n)`.")
-    gap_seconds: float = Field(0.0, ge=0, le=86_400, description="The least time between two starts.")
+    gap_seconds: float = Field(0.0, ge=0, le=86_400, description="Minimum time between two starts.")
 
 
-@routes.get("/jobs", Role.VIEWER, models_jobs.JobPage, response_model_exclude_unset=True)
+@routes.get("/jobs", Role.VIEWER)
 def list_jobs(
     at: At,
     search: Text = "",
@@ -50,69 +63,72 @@ def list_jobs(
     state: Words = [],  # noqa: B006
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     cursor: Annotated[str | None, Query(max_length=255)] = None,
-    sparkline: Annotated[int, Query(ge=0, le=50, description="So many of the last runs of each.")] = 0,
-    gone: Annotated[bool, Query(description="Also jobs whose definition is gone.")] = False,
-) -> Any:
-    """A page of jobs by their ids, and how many stand how."""
-    return at.operations.list_jobs(search, tag, state, limit, cursor, with_gone=gone, recent=sparkline)
+    sparkline: Annotated[int, Query(ge=0, le=50, description="How many of the last runs of each job to include.")] = 0,
+    gone: Annotated[bool, Query(description="Include jobs whose definition was deleted.")] = False,
+) -> JobPage:
+    """List jobs by id, with the number of jobs in each status."""
+    statuses = enums_of("status", state, JobStatus)
+    return at.operations.list_jobs(search, tag, statuses, limit, cursor, with_gone=gone, recent=sparkline)
 
 
-@routes.get("/jobs/{job}", Role.VIEWER, models_jobs.JobDetail)
-def get_job(at: At, job: JobId) -> Any:
-    """How one job stands, and what its definition says."""
+@routes.get("/jobs/{job}", Role.VIEWER)
+def get_job(at: At, job: JobId) -> JobDetail:
+    """Get the status of a job and its definition."""
     return at.operations.job(job)
 
 
-@routes.get("/jobs/{job}/explain", Role.VIEWER, models_jobs.Rules)
-def explain_job(at: At, job: JobId) -> Any:
-    """Every rule the job runs under, and where each was written."""
-    return items(at.operations.explain(job))
+@routes.get("/jobs/{job}/explain", Role.VIEWER)
+def explain_job(at: At, job: JobId) -> Rules:
+    """List every policy of a job, and where it was set."""
+    return Rules(tuple(at.operations.explain(job)))
 
 
-@routes.get("/jobs/{job}/graph", Role.VIEWER, models_jobs.Graph)
-def get_graph(at: At, job: JobId) -> Any:
-    """The steps of a job and what they wait for."""
+@routes.get("/jobs/{job}/graph", Role.VIEWER)
+def get_graph(at: At, job: JobId) -> Graph:
+    """Get the steps of a job and their dependencies."""
     return at.operations.graph(job)
 
 
-@routes.get("/jobs/{job}/upcoming", Role.VIEWER, models_time.JobUpcoming)
-def list_job_upcoming(at: At, job: JobId, count: Annotated[int, Query(ge=1, le=1_000)] = 20, to: Moment = None) -> Any:
-    """When a job is due next, and what changes of the clock do to it."""
-    return at.operations.upcoming(job, count, to)
+@routes.get("/jobs/{job}/upcoming", Role.VIEWER)
+def list_job_upcoming(
+    at: At, job: JobId, count: Annotated[int, Query(ge=1, le=1_000)] = 20, to: Moment = None
+) -> JobUpcoming:
+    """List the next occurrences of a job, and how changes of the clock affect them."""
+    return at.operations.job_upcoming(job, count, to)
 
 
-@routes.get("/jobs/{job}/why", Role.VIEWER, models_asked.Why)
+@routes.get("/jobs/{job}/why", Role.VIEWER)
 def explain_occurrence(
     at: At,
     job: JobId,
-    when: Annotated[str | None, Query(alias="at", max_length=64, description="Without it: the newest.")] = None,
-) -> Any:
-    """What became of an occurrence, and why."""
+    when: Annotated[str | None, Query(alias="at", max_length=64, description="Default: the newest occurrence.")] = None,
+) -> Why:
+    """Explain why an occurrence ran, was skipped, or waits."""
     return at.operations.why(job, when)
 
 
-@routes.get("/jobs/{job}/calendar", Role.VIEWER, models_time.Calendar)
+@routes.get("/jobs/{job}/calendar", Role.VIEWER)
 def get_job_calendar(
     at: At,
     job: JobId,
     start: Annotated[str | None, Query(alias="from", max_length=64)] = None,
     end: Annotated[str | None, Query(alias="to", max_length=64)] = None,
     zone: Annotated[str | None, Query(max_length=64)] = None,
-) -> Any:
-    """How each day of a job was, and how often it is still to come."""
+) -> Calendar:
+    """Get the outcomes of a job by day, and how often it is still due."""
     return at.operations.calendar(job, start, end, zone)
 
 
-@routes.get("/jobs/{job}/durations", Role.VIEWER, models_jobs.Durations)
-def get_durations(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=1_000)] = 200) -> Any:
-    """How long its last runs took, and what is usual."""
+@routes.get("/jobs/{job}/durations", Role.VIEWER)
+def get_durations(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=1_000)] = 200) -> Durations:
+    """Get the durations of the last runs of a job, with percentiles."""
     return at.operations.durations(job, limit)
 
 
-@routes.get("/jobs/{job}/catchup", Role.VIEWER, models_asked.Catchup)
-def preview_catchup(at: At, job: JobId, keep: Annotated[str | None, Query(max_length=20)] = None) -> Any:
-    """What a start now, or a resume, would catch up."""
-    return at.operations.catchup(job, keep)
+@routes.get("/jobs/{job}/catchup", Role.VIEWER)
+def preview_catchup(at: At, job: JobId, keep: Annotated[str | None, Query(max_length=20)] = None) -> Catchup:
+    """Preview what a start or a resume would catch up now."""
+    return at.operations.catchup(job, enum_of("choice", keep, Missed) if keep else None)
 
 
 @routes.get(
@@ -122,7 +138,7 @@ def preview_catchup(at: At, job: JobId, keep: Annotated[str | None, Query(max_le
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 def get_definition(at: At, job: JobId) -> Response:
-    """The text of the file that defines a job."""
+    """Get the text of the file that defines a job."""
     from evertick.api.definitions import text_of
 
     text = text_of(at.operations.definition_of(job))
@@ -131,53 +147,53 @@ def get_definition(at: At, job: JobId) -> Response:
     return PlainTextResponse(text)
 
 
-@routes.post("/jobs/{job}/trigger", Role.OPERATOR, models_asked.Asked)
+@routes.post("/jobs/{job}/trigger", Role.OPERATOR)
 def trigger_job(
     at: At,
     who: Who,
     request: Request,
     request_id: RequestId,
     job: JobId,
-    body: Annotated[TriggerBody | None, Body()] = None,
+    body: Annotated[TriggerBody | None, InBody()] = None,
     wait: Wait = 0,
-) -> Any:
-    """Run a job now; the run meets the job's overlap rule like any other."""
+) -> RequestStatus:
+    """Run a job now; its overlap policy applies."""
     params = body.params if body else {}
     request.state.noted = {"params": sorted(params)}
-    trigger = "manual" if who.is_page else body.trigger if body else "api"
+    trigger = Trigger.MANUAL if who.is_page or (body and body.trigger == "manual") else Trigger.API
     return at.operations.trigger(job, params, trigger, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/jobs/{job}/cancel", Role.OPERATOR, models_asked.Asked)
-def cancel_job(at: At, who: Who, request_id: RequestId, job: JobId, wait: Wait = 0) -> Any:
-    """End every run of a job that has not ended."""
+@routes.post("/jobs/{job}/cancel", Role.OPERATOR)
+def cancel_job(at: At, who: Who, request_id: RequestId, job: JobId, wait: Wait = 0) -> RequestStatus:
+    """Cancel every open run of a job."""
     at.operations.require(job)
     return at.operations.cancel(job, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/jobs/{job}/pause", Role.OPERATOR, models_asked.Asked)
+@routes.post("/jobs/{job}/pause", Role.OPERATOR)
 def pause_job(
     at: At, who: Who, request_id: RequestId, job: JobId, body: PauseBody | None = None, wait: Wait = 0
-) -> Any:
-    """Plan nothing more for a job until it is resumed."""
+) -> RequestStatus:
+    """Pause a job."""
     note = body.note if body else ""
     return at.operations.pause(job, note, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/jobs/{job}/resume", Role.OPERATOR, models_asked.Asked)
+@routes.post("/jobs/{job}/resume", Role.OPERATOR)
 def resume_job(
     at: At, who: Who, request_id: RequestId, job: JobId, body: ResumeBody | None = None, wait: Wait = 0
-) -> Any:
-    """Plan a paused job again, and say what becomes of what was due meanwhile."""
-    keep = body.catchup if body else None
+) -> RequestStatus:
+    """Resume a job; `catchup` says which missed occurrences run."""
+    keep = enum_of("choice", body.catchup, Missed) if body and body.catchup else None
     return at.operations.resume(job, keep, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/jobs/{job}/backfill", Role.OPERATOR, models_asked.Backfill, response_model_exclude_unset=True)
+@routes.post("/jobs/{job}/backfill", Role.OPERATOR)
 def backfill_job(
     at: At, who: Who, request: Request, request_id: RequestId, job: JobId, body: BackfillBody, wait: Wait = 0
-) -> Any:
-    """Run past occurrences of a job, or show which they would be."""
+) -> Backfill:
+    """Run past occurrences of a job, or preview them."""
     request.state.noted = {"from": body.start, "to": body.end, "preview": body.preview}
     request.state.is_preview = body.preview
     return at.operations.backfill(
@@ -194,25 +210,27 @@ def backfill_job(
     )
 
 
-@routes.get("/jobs/{job}/backfill", Role.VIEWER, models_asked.Backfills)
-def list_backfills(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=50)] = 10) -> Any:
-    """The backfills of a job: those that go on, then the newest."""
-    return items(at.operations.backfills(job, limit))
+@routes.get("/jobs/{job}/backfill", Role.VIEWER)
+def list_backfills(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=50)] = 10) -> Backfills:
+    """List the backfills of a job: those in progress, then the newest."""
+    return Backfills(tuple(at.operations.backfills(job, limit)))
 
 
-@routes.get("/jobs/{job}/backfill/{request}", Role.VIEWER, models_asked.BackfillProgress)
-def get_backfill(at: At, job: JobId, request: str) -> Any:
-    """How far a backfill has come."""
+@routes.get("/jobs/{job}/backfill/{request}", Role.VIEWER)
+def get_backfill(at: At, job: JobId, request: str) -> BackfillProgress:
+    """Get the progress of a backfill."""
     return at.operations.backfill_progress(job, request)
 
 
-@routes.delete("/jobs/{job}/backfill/{request}", Role.OPERATOR, models_asked.CancelledBackfill)
-def cancel_backfill(at: At, who: Who, request_id: RequestId, job: JobId, request: str, wait: Wait = 0) -> Any:
-    """Cancel what is left of a backfill."""
+@routes.delete("/jobs/{job}/backfill/{request}", Role.OPERATOR)
+def cancel_backfill(
+    at: At, who: Who, request_id: RequestId, job: JobId, request: str, wait: Wait = 0
+) -> CancelledBackfill:
+    """Cancel the runs of a backfill that have not ended."""
     return at.operations.cancel_backfill(job, request, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.get("/requests/{request}", Role.VIEWER, models_asked.Asked)
-def get_request(at: At, request: str, wait: Wait = 0) -> Any:
-    """What became of something that was asked for."""
+@routes.get("/requests/{request}", Role.VIEWER)
+def get_request(at: At, request: str, wait: Wait = 0) -> RequestStatus:
+    """Get the status of a request."""
     return at.operations.answer(request, wait)

@@ -1,59 +1,134 @@
-"""The routes about who is who: signing in and out, tokens, settings, the audit log."""
+"""The routes about access: sessions, tokens, settings, the audit log."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
 
 from fastapi import Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from evertick.api import models_people
 from evertick.api.app_state import AppState, Caller
 from evertick.api.auth import too_often
-from evertick.api.models_base import Shape
 from evertick.api.problems import problem
-from evertick.api.route_decorators import At, Routes, Who, items, written
+from evertick.api.route_decorators import At, Body, Routes, Who, respond
 from evertick.api.sessions import COOKIE
+from evertick.operations.codec import from_data
+from evertick.operations.results.base import Result
 from evertick.operations.time_text import read_moment
 from evertick.operations.tokens import Role, read_role
 
 routes = Routes("people")
 
 
-class SignIn(Shape):
+@dataclass(frozen=True, slots=True)
+class SessionState(Result):
+    user: str
+    role: str
+    csrf: str | None
+    version: str
+    node: str
+    timezone: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingLine(Result):
+    name: str
+    value: str
+    default: str
+    origin: str
+    meaning: str
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsList(Result):
+    items: tuple[SettingLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenState(Result):
+    id: str
+    name: str
+    role: str
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenList(Result):
+    items: tuple[TokenState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken(TokenState):
+    token: str
+    """Shown only once."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine(Result):
+    number: int
+    at: datetime
+    by: str
+    from_: str
+    action: str
+    target: str
+    outcome: str
+    detail: object
+    previous: str
+    hash: str
+    key: str
+    """The key that signed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage(Result):
+    items: tuple[AuditLine, ...]
+    next: str | None
+    chain_ok: bool | None
+    """Null on all but the first page, for which the whole chain is verified."""
+    broken_at: int | None
+    missing: int | None
+    """Lines at the end that the ledger knows and the log does not have."""
+
+
+class SignIn(Body):
     token: str = Field(max_length=200)
 
 
-class TokenBody(Shape):
+class TokenBody(Body):
     name: str = Field(max_length=64)
     role: str = Field(max_length=20)
     expires_at: str | None = Field(None, max_length=64)
 
 
-@routes.post("/session", None, models_people.SessionState)
-def sign_in(at: At, request: Request, body: SignIn) -> Any:
-    """Show a token once, and have a cookie from then on."""
+@routes.post("/session", None)
+def sign_in(at: At, request: Request, body: SignIn) -> SessionState | Response:
+    """Sign in with a token; a cookie keeps the session."""
     token = at.tokens.check(body.token.strip())
     if token is None:
         wait = at.limiter.failed("sign-in", request.client.host if request.client else "unknown")
         return too_often(wait) if wait else problem(401, "the token is not good, or no longer.")
     name, session = at.sessions.begin(token)
     request.state.caller = Caller(token.name, token.role, token.id)
-    response = written(_state(at, token.name, token.role, session.csrf))
+    response = respond(_state(at, token.name, token.role, session.csrf))
     _set_cookie(response, request, name, at.settings.api.session_us // 1_000_000)
     return response
 
 
-@routes.get("/session", Role.VIEWER, models_people.SessionState)
-def get_session(at: At, who: Who) -> Any:
-    """Who asks, and what they may do."""
+@routes.get("/session", Role.VIEWER)
+def get_session(at: At, who: Who) -> SessionState:
+    """Get the caller and its role."""
     return _state(at, who.name, who.role, who.csrf)
 
 
 @routes.delete("/session", Role.VIEWER, status_code=204, response_class=Response)
 def sign_out(at: At, who: Who, request: Request) -> Response:
-    """End the session; the cookie is worth nothing from then on."""
+    """Sign out; the cookie becomes invalid."""
     if who.session:
         at.sessions.end(who.session)
     response = Response(status_code=204)
@@ -61,76 +136,69 @@ def sign_out(at: At, who: Who, request: Request) -> Response:
     return response
 
 
-@routes.get("/tokens", Role.ADMIN, models_people.TokenList)
-def list_tokens(at: At) -> Any:
-    """The tokens there are; what proves them is not kept."""
-    return items([token.data() for token in at.tokens.list()])
+@routes.get("/tokens", Role.ADMIN)
+def list_tokens(at: At) -> TokenList:
+    """List the tokens; their secrets are not kept."""
+    return TokenList(tuple(from_data(TokenState, token.data()) for token in at.tokens.list()))
 
 
-@routes.post("/tokens", Role.ADMIN, models_people.NewToken)
-def create_token(at: At, who: Who, request: Request, body: TokenBody) -> Any:
-    """A new token, shown this once."""
+@routes.post("/tokens", Role.ADMIN)
+def create_token(at: At, who: Who, request: Request, body: TokenBody) -> NewToken:
+    """Create a token; its text is shown only once."""
     request.state.noted = {"name": body.name, "role": body.role}
     expires_at = None if body.expires_at is None else read_moment(body.expires_at, "UTC")
     token, text = at.tokens.create(body.name, read_role(body.role), by=who.name, expires_at=expires_at)
-    return {**token.data(), "token": text}
+    return from_data(NewToken, {**token.data(), "token": text})
 
 
-@routes.delete("/tokens/{token}", Role.ADMIN, models_people.TokenState)
-def revoke_token(at: At, token: Annotated[str, Path(max_length=64, description="Its name or id.")]) -> Any:
-    """Make a token, and the sessions begun with it, worth nothing at once."""
-    return at.tokens.revoke(token).data()
+@routes.delete("/tokens/{token}", Role.ADMIN)
+def revoke_token(at: At, token: Annotated[str, Path(max_length=64, description="Its name or id.")]) -> TokenState:
+    """Revoke a token and its sessions."""
+    return from_data(TokenState, at.tokens.revoke(token).data())
 
 
-@routes.get("/settings", Role.ADMIN, models_people.SettingsList)
-def list_settings(at: At) -> Any:
-    """Every setting, its value and where it came from; of secrets only where they are kept."""
+@routes.get("/settings", Role.ADMIN)
+def list_settings(at: At) -> SettingsList:
+    """List every setting, its value and its origin; of a secret only where it is kept."""
     from evertick.settings.catalogue import catalogue
     from evertick.settings.listing import lines
 
     known = catalogue()
-    return items(
-        [
-            {
-                "name": line.key,
-                "value": line.value,
-                "default": known[line.key].shown or known[line.key].kind.show(known[line.key].default),
-                "origin": line.origin,
-                "meaning": line.meaning,
-                "variable": line.variable,
-            }
+    return SettingsList(
+        tuple(
+            SettingLine(
+                name=line.key,
+                value=line.value,
+                default=known[line.key].shown or known[line.key].kind.show(known[line.key].default),
+                origin=line.origin,
+                meaning=line.meaning,
+                variable=line.variable,
+            )
             for line in lines(at.settings)
-        ]
+        )
     )
 
 
-@routes.get("/audit", Role.ADMIN, models_people.AuditPage)
+@routes.get("/audit", Role.ADMIN)
 def list_audit(
     at: At,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     cursor: Annotated[int | None, Query(ge=1)] = None,
-) -> Any:
-    """Who did what, newest first, and whether the chain of seals is whole."""
+) -> AuditPage:
+    """List the audit log, newest first, and verify its chain of hashes."""
     found, following = at.audit.page(cursor, limit)
     verdict = at.audit.verify() if cursor is None else None
-    return {
-        "items": [line for line in found if "broken" not in line],
-        "next": None if following is None else str(following),
-        "chain_ok": None if verdict is None else verdict.is_whole,
-        "broken_at": None if verdict is None else verdict.broken_at,
-        "missing": None if verdict is None else verdict.missing,
-    }
+    return AuditPage(
+        items=tuple(from_data(AuditLine, line) for line in found if "broken" not in line),
+        next=None if following is None else str(following),
+        chain_ok=None if verdict is None else verdict.is_whole,
+        broken_at=None if verdict is None else verdict.broken_at,
+        missing=None if verdict is None else verdict.missing,
+    )
 
 
-def _state(at: AppState, name: str, role: Role, csrf: str | None) -> dict[str, Any]:
-    return {
-        "user": name,
-        "role": str(role),
-        "csrf": csrf,
-        "version": at.version,
-        "node": at.node,
-        "timezone": at.settings.timezone,
-    }
+def _state(at: AppState, name: str, role: Role, csrf: str | None) -> SessionState:
+    return SessionState(name, str(role), csrf, at.version, at.node, at.settings.timezone)
 
 
 def _set_cookie(response: Response, request: Request, name: str, seconds: int) -> None:

@@ -1,17 +1,20 @@
-"""The routes about runs: the ledger by pages, one run, its logs, and what can be done to it."""
+"""The routes about runs and their logs."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from evertick.api import models_asked, models_runs
-from evertick.api.models_base import Shape
-from evertick.api.route_decorators import At, RequestId, Routes, RunId, Wait, Who, Words, items
+from evertick.api.route_decorators import At, Body, RequestId, Routes, RunId, Wait, Who, Words
+from evertick.model.lifecycle import RunState, SkipReason, Trigger
+from evertick.operations.protocol import RunQuery, enums_of
+from evertick.operations.results.requests import RequestStatus, Why
+from evertick.operations.results.runs import GapPage, LogFiles, LogHits, LogText, RunDefinition, RunDetail, RunPage
 from evertick.operations.tokens import Role
 
 routes = Routes("runs")
@@ -22,18 +25,18 @@ JobName = Annotated[str | None, Query(max_length=255)]
 Since = Annotated[str | None, Query(alias="from", max_length=64, description="Due at this time or later.")]
 Until = Annotated[str | None, Query(alias="to", max_length=64, description="Due before this time.")]
 StepName = Annotated[str, Path(max_length=300)]
-Here = Annotated[bool, Query(description="Only what this node itself keeps; other nodes are not asked.")]
+Here = Annotated[bool, Query(description="Only logs on this node; other nodes are not asked.")]
 LOG_MAX = 1 << 20
 PIECE_BYTES = 128 * 1024
 """Of a download, read and sent at a time: what a caller who does not read costs."""
 _RANGE = re.compile(r"bytes=(\d{1,15})-(\d{1,15})?", re.ASCII)
 
 
-class RetryBody(Shape):
+class RetryBody(Body):
     from_failed: bool = False
 
 
-@routes.get("/runs", Role.VIEWER, models_runs.RunPage)
+@routes.get("/runs", Role.VIEWER)
 def list_runs(
     at: At,
     job: JobName = None,
@@ -47,47 +50,58 @@ def list_runs(
     executor: Annotated[str | None, Query(max_length=255)] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-) -> Any:
-    """A page of the ledger, newest first: runs, skips and gaps. `triggerType` is another name of `trigger`."""
-    triggers = [*trigger, *trigger_type]
-    return at.operations.list_runs(job, state, triggers, reason, tag, since, until, executor, limit, cursor)
+) -> RunPage:
+    """List runs, skips and gaps, newest first. `triggerType` is an alias of `trigger`."""
+    query = RunQuery(
+        job=job,
+        states=enums_of("state", state, RunState),
+        triggers=enums_of("trigger", [*trigger, *trigger_type], Trigger),
+        reasons=enums_of("reason", reason, SkipReason),
+        tags=tag,
+        since=since,
+        until=until,
+        executor=executor,
+    )
+    return at.operations.list_runs(query, limit, cursor)
 
 
-@routes.get("/ledger/gaps", Role.VIEWER, models_runs.GapPage)
+@routes.get("/ledger/gaps", Role.VIEWER)
 def list_gaps(
     at: At, job: JobName = None, since: Since = None, until: Until = None, limit: Limit = 100, cursor: Cursor = None
-) -> Any:
-    """Stretches that were skipped as one, newest first."""
+) -> GapPage:
+    """List gaps, newest first: consecutive occurrences that were skipped together."""
     return at.operations.gaps(job, since, until, limit, cursor)
 
 
-@routes.get("/runs/{run}", Role.VIEWER, models_runs.RunDetail)
-def get_run(at: At, run: RunId) -> Any:
-    """One run: its attempts with their steps and logs, and what can still be done."""
+@routes.get("/runs/{run}", Role.VIEWER)
+def get_run(at: At, run: RunId) -> RunDetail:
+    """Get a run with its attempts, steps and logs."""
     return at.operations.run(run)
 
 
-@routes.get("/runs/{run}/definition", Role.VIEWER, models_runs.RunDefinition)
+@routes.get("/runs/{run}/definition", Role.VIEWER)
 def get_run_definition(
-    at: At, run: RunId, attempt: Annotated[int | None, Query(ge=1, le=1_000_000, description="The newest.")] = None
-) -> Any:
-    """What the job was when the run was launched, and how that differs from now."""
+    at: At,
+    run: RunId,
+    attempt: Annotated[int | None, Query(ge=1, le=1_000_000, description="Default: the newest.")] = None,
+) -> RunDefinition:
+    """Get the job's definition when the run was launched, compared with the current one."""
     return at.operations.run_definition(run, attempt)
 
 
-@routes.get("/runs/{run}/why", Role.VIEWER, models_asked.Why)
-def explain_run(at: At, run: RunId) -> Any:
-    """What became of a run, and why."""
+@routes.get("/runs/{run}/why", Role.VIEWER)
+def explain_run(at: At, run: RunId) -> Why:
+    """Explain why a run has its outcome."""
     return at.operations.why_run(run)
 
 
-@routes.get("/runs/{run}/logs", Role.VIEWER, models_runs.LogFiles)
-def list_logs(at: At, run: RunId, here: Here = False) -> Any:
-    """Which logs a run has, by attempt and step."""
-    return items(at.operations.list_logs(run, here_only=here))
+@routes.get("/runs/{run}/logs", Role.VIEWER)
+def list_logs(at: At, run: RunId, here: Here = False) -> LogFiles:
+    """List the logs of a run, by attempt and step."""
+    return LogFiles(tuple(at.operations.list_logs(run, here_only=here)))
 
 
-@routes.get("/runs/{run}/logs/{attempt}/{step}", Role.VIEWER, models_runs.LogText)
+@routes.get("/runs/{run}/logs/{attempt}/{step}", Role.VIEWER)
 def read_log(
     at: At,
     request: Request,
@@ -97,18 +111,18 @@ def read_log(
     offset: Annotated[int, Query(ge=0, le=1 << 50)] = 0,
     limit: Annotated[int, Query(ge=1, le=LOG_MAX)] = 65_536,
     download: Annotated[
-        bool, Query(description="All of it, byte for byte, as a file; a part of it with the header `Range`.")
+        bool, Query(description="The whole log as a file; a part of it with the header `Range`.")
     ] = False,
-    lines: Annotated[bool, Query(description="Begin with a whole line, and tell its number.")] = False,
+    lines: Annotated[bool, Query(description="Begin with a whole line, and return its number.")] = False,
     here: Here = False,
-) -> Any:
-    """A part of a log as text, from a byte on."""
+) -> LogText | Response:
+    """Read a part of a log as text."""
     if download:
         return _download(at, run, attempt, step, request.headers.get("range", ""), here_only=here)
-    return at.operations.read_log(run, attempt, step, offset, limit, is_lined=lines, here_only=here)
+    return at.operations.read_log(run, attempt, step, offset, limit, lines=lines, here_only=here)
 
 
-@routes.get("/runs/{run}/logs/{attempt}/{step}/search", Role.VIEWER, models_runs.LogHits)
+@routes.get("/runs/{run}/logs/{attempt}/{step}/search", Role.VIEWER)
 def search_log(
     at: At,
     run: RunId,
@@ -116,22 +130,22 @@ def search_log(
     step: StepName,
     text: Annotated[str, Query(min_length=1, max_length=200)],
     here: Here = False,
-) -> Any:
-    """The lines of a log that hold a text, whatever its case and colours."""
+) -> LogHits:
+    """Find the lines of a log that contain a text, ignoring case and colours."""
     return at.operations.search_log(run, attempt, step, text, here_only=here)
 
 
-@routes.post("/runs/{run}/cancel", Role.OPERATOR, models_asked.Asked)
-def cancel_run(at: At, who: Who, request_id: RequestId, run: RunId, wait: Wait = 0) -> Any:
-    """End a run: at once where it has not started, else its processes are asked to and then killed."""
+@routes.post("/runs/{run}/cancel", Role.OPERATOR)
+def cancel_run(at: At, who: Who, request_id: RequestId, run: RunId, wait: Wait = 0) -> RequestStatus:
+    """Cancel a run: one that has started gets SIGTERM, then SIGKILL."""
     return at.operations.cancel_run(run, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/runs/{run}/retry", Role.OPERATOR, models_asked.Asked)
+@routes.post("/runs/{run}/retry", Role.OPERATOR)
 def retry_run(
     at: At, who: Who, request_id: RequestId, run: RunId, body: RetryBody | None = None, wait: Wait = 0
-) -> Any:
-    """A new run for the same time, with the same parameters; whole, or from the failed step on."""
+) -> RequestStatus:
+    """Re-run a past run with its parameters, completely or from the failed step on."""
     from_failed = body.from_failed if body else False
     return at.operations.retry(run, from_failed, request_id=request_id, by=who.name, wait_seconds=wait)
 
@@ -140,7 +154,7 @@ def _download(at: At, run: str, attempt: int, step: str, wanted: str, *, here_on
     """All that is there now, or the part that a `Range` asks for; one in another form may be answered with all."""
     run = at.operations.find_run(run).key.run_id  # once: a job's latest run may be another one a moment later
     logs = at.operations.list_logs(run, here_only=here_only)
-    size = next((log["size"] for log in logs if (log["attempt"], log["step"]) == (attempt, step)), 0)
+    size = next((log.size for log in logs if (log.attempt, log.step) == (attempt, step)), 0)
     part = _RANGE.fullmatch(wanted)
     begin, end = (int(part[1]), min(int(part[2] or size), size - 1) + 1) if part else (0, size)
     # Before anything is sent: it may not be there.
@@ -148,7 +162,7 @@ def _download(at: At, run: str, attempt: int, step: str, wanted: str, *, here_on
     if part and begin >= end:
         return Response(status_code=416, headers={"content-range": f"bytes */{size}"})
 
-    def pieces() -> Any:
+    def pieces() -> Iterator[bytes]:
         data, offset, _ = first
         while data:
             yield data[: end - (offset - len(data))]

@@ -1,34 +1,43 @@
-"""The routes about time and the whole: the timeline, the overview, what is next, days, expressions, the machinery."""
+"""The routes about time (overview, timeline, calendar, cron) and about the system (executors, queues, nodes)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated
 from zoneinfo import available_timezones
 
 from fastapi import Path, Query
 from pydantic import Field
 
-from evertick.api import models_machinery, models_time
 from evertick.api.app_state import Members
-from evertick.api.models_base import Shape
-from evertick.api.route_decorators import At, Moment, Routes, Text, Who, Words, items
+from evertick.api.route_decorators import At, Body, Moment, Routes, Text, Who, Words
 from evertick.errors import Conflict
+from evertick.model.lifecycle import JobStatus
+from evertick.operations.protocol import enums_of
+from evertick.operations.results.base import Result
+from evertick.operations.results.schedule import Calendar, CronPreview, Load, Overview, Plan, Timeline, Upcoming
+from evertick.operations.results.system import Executors, ForgottenNode, Nodes, Queues, Status, Verification
 from evertick.operations.tokens import Role
 from evertick.settings import is_zone
+
+
+@dataclass(frozen=True, slots=True)
+class Zones(Result):
+    items: tuple[str, ...]
+
 
 routes = Routes("time")
 machinery = Routes("machinery")
 
 
-@routes.get("/overview", Role.VIEWER, models_time.Overview)
-def get_overview(at: At) -> Any:
-    """What runs, what failed, what is next, what was missed: the last day at a glance."""
-    known = {"timezone": at.settings.timezone, "node": at.node, "version": at.version}
-    return at.operations.overview().told_with(known)
+@routes.get("/overview", Role.VIEWER)
+def get_overview(at: At) -> Overview:
+    """Get what runs, failed, comes next and was skipped in the last day."""
+    return at.operations.overview()
 
 
-@routes.get("/timeline", Role.VIEWER, models_time.Timeline)
+@routes.get("/timeline", Role.VIEWER)
 def get_timeline(
     at: At,
     start: Annotated[str, Query(alias="from", max_length=64)],
@@ -38,151 +47,152 @@ def get_timeline(
     search: Text = "",
     tag: Words = [],  # noqa: B006
     state: Words = [],  # noqa: B006
-    cells: Annotated[int, Query(ge=1, le=2_000, description="How many columns of time a screen can tell apart.")] = 240,
-) -> Any:
-    """Lanes of jobs in time: what was, what was left out, what is to come."""
-    return at.operations.timeline(start, end, offset, limit, search, tag, state, cells)
+    cells: Annotated[int, Query(ge=1, le=2_000, description="A lane with more runs has counts instead.")] = 240,
+) -> Timeline:
+    """Get the runs, gaps and coming occurrences of jobs in a period, one lane per job."""
+    return at.operations.timeline(start, end, offset, limit, search, tag, enums_of("status", state, JobStatus), cells)
 
 
-@routes.get("/calendar", Role.VIEWER, models_time.Calendar)
+@routes.get("/calendar", Role.VIEWER)
 def get_calendar(
     at: At,
     start: Annotated[str | None, Query(alias="from", max_length=64)] = None,
     end: Annotated[str | None, Query(alias="to", max_length=64)] = None,
     zone: Annotated[str | None, Query(max_length=64)] = None,
-) -> Any:
-    """How each day was, over all jobs."""
+) -> Calendar:
+    """Get the outcomes of all jobs by day."""
     return at.operations.calendar(None, start, end, zone or at.settings.timezone)
 
 
-@routes.get("/upcoming", Role.VIEWER, models_time.Upcoming)
+@routes.get("/upcoming", Role.VIEWER)
 def list_upcoming(
     at: At,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     to: Moment = None,
-    once: Annotated[bool, Query(description="Each job once, when it is due first.")] = False,
-) -> Any:
-    """What runs next, over all jobs."""
-    return at.operations.upcoming(None, limit, to, is_once=once)
+    once: Annotated[bool, Query(description="Only the first occurrence of each job.")] = False,
+) -> Upcoming:
+    """List the next occurrences of all jobs."""
+    return at.operations.upcoming(limit, to, once=once)
 
 
-@routes.get("/plan", Role.VIEWER, models_time.Plan)
+@routes.get("/plan", Role.VIEWER)
 def get_plan(
     at: At,
     to: Annotated[str, Query(max_length=64)],
     job: Words = [],  # noqa: B006
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
-) -> Any:
-    """What would fire until a time, with what would be skipped as things are now."""
+) -> Plan:
+    """List what would run or be skipped until a time."""
     return at.operations.plan(to, job, limit)
 
 
-@routes.get("/load", Role.VIEWER, models_time.Load)
-def get_load(at: At, to: Annotated[str, Query(max_length=64)]) -> Any:
-    """How many starts each minute up to a time has."""
+@routes.get("/load", Role.VIEWER)
+def get_load(at: At, to: Annotated[str, Query(max_length=64)]) -> Load:
+    """Count the starts in each minute until a time."""
     return at.operations.load(to)
 
 
-@routes.get("/cron", Role.VIEWER, models_time.CronAnswer)
+@routes.get("/cron", Role.VIEWER)
 def explain_cron(
     at: At,
     expression: Annotated[str, Query(max_length=300)],
     timezone: Annotated[str | None, Query(max_length=64)] = None,
     count: Annotated[int, Query(ge=1, le=1_000)] = 10,
     after: Moment = None,
-    name: Annotated[str, Query(max_length=255, description="The job's id, which 'H' is computed from.")] = "",
-) -> Any:
-    """What an expression means, when it fires, and what daylight saving does to it."""
+    name: Annotated[str, Query(max_length=255, description="The id of the job, from which `H` is computed.")] = "",
+) -> CronPreview:
+    """Explain a cron expression: its meaning, its next times, and how daylight saving affects them."""
     return at.operations.cron(expression, timezone or at.settings.timezone, count, after, name)
 
 
-@routes.get("/zones", Role.VIEWER, models_time.Zones)
-def list_zones() -> Any:
-    """The time zones that schedules may name."""
-    return items(_zones())
+@routes.get("/zones", Role.VIEWER)
+def list_zones() -> Zones:
+    """List the time zones that schedules may use."""
+    return _zones()
 
 
-@machinery.get("/executors", Role.VIEWER, models_machinery.Executors)
-def list_executors(at: At) -> Any:
-    """The places that run attempts, their health and what runs there."""
+@machinery.get("/executors", Role.VIEWER)
+def list_executors(at: At) -> Executors:
+    """List the executors, their health and their runs."""
     return at.operations.executors()
 
 
-@machinery.post("/executors/{executor}/members/{member}/drain", Role.OPERATOR, models_machinery.Status)
+@machinery.post("/executors/{executor}/members/{member}/drain", Role.OPERATOR)
 def drain_member(
     at: At, executor: Annotated[str, Path(max_length=255)], member: Annotated[str, Path(max_length=255)]
-) -> Any:
-    """Give a member nothing more to run; what runs there goes on."""
+) -> Status:
+    """Drain a member: it gets no new runs, and its present runs continue."""
     told = _members(at, executor).drain(executor, member, is_draining=True)
-    return {"is_scheduler_running": True, "status": dict(told)}
+    return Status(True, told)
 
 
-@machinery.post("/executors/{executor}/members/{member}/undrain", Role.OPERATOR, models_machinery.Status)
+@machinery.post("/executors/{executor}/members/{member}/undrain", Role.OPERATOR)
 def undrain_member(
     at: At, executor: Annotated[str, Path(max_length=255)], member: Annotated[str, Path(max_length=255)]
-) -> Any:
-    """Let a member run things again."""
+) -> Status:
+    """Let a drained member accept runs again."""
     told = _members(at, executor).drain(executor, member, is_draining=False)
-    return {"is_scheduler_running": True, "status": dict(told)}
+    return Status(True, told)
 
 
-class RemoveBody(Shape):
-    force: bool = Field(False, description="Also when it runs something, which is lost then.")
+class RemoveBody(Body):
+    force: bool = Field(False, description="Remove it even if it has runs, which are then lost.")
 
 
-@machinery.post("/executors/{executor}/members/{member}/remove", Role.ADMIN, models_machinery.Status)
+@machinery.post("/executors/{executor}/members/{member}/remove", Role.ADMIN)
 def remove_member(
     at: At,
     executor: Annotated[str, Path(max_length=255)],
     member: Annotated[str, Path(max_length=255)],
     body: RemoveBody | None = None,
-) -> Any:
-    """Let a member leave for good: its process ends, and does not start again."""
+) -> Status:
+    """Remove a member: its process ends and does not start again."""
     told = _members(at, executor).remove(executor, member, by_force=body.force if body else False)
-    return {"is_scheduler_running": True, "status": dict(told)}
+    return Status(True, told)
 
 
-@machinery.post("/executors/{executor}/members/{member}/forget", Role.ADMIN, models_machinery.Status)
+@machinery.post("/executors/{executor}/members/{member}/forget", Role.ADMIN)
 def forget_member(
     at: At, executor: Annotated[str, Path(max_length=255)], member: Annotated[str, Path(max_length=255)]
-) -> Any:
-    """Drop a member that is away from the list, and free its name."""
+) -> Status:
+    """Remove a member that is away from the list, so that its name can be used again."""
     told = _members(at, executor).forget(executor, member)
-    return {"is_scheduler_running": True, "status": dict(told)}
+    return Status(True, told)
 
 
-@machinery.get("/queues", Role.VIEWER, models_machinery.Queues)
-def list_queues(at: At) -> Any:
-    """The named limits that jobs share: who is in, who waits and for what."""
+@machinery.get("/queues", Role.VIEWER)
+def list_queues(at: At) -> Queues:
+    """List the queues that jobs share, with their active and waiting runs."""
     return at.operations.queues()
 
 
-@machinery.get("/nodes", Role.VIEWER, models_machinery.Nodes)
-def list_nodes(at: At) -> Any:
-    """The nodes that schedule, and how many buckets of jobs each has."""
+@machinery.get("/nodes", Role.VIEWER)
+def list_nodes(at: At) -> Nodes:
+    """List the nodes that schedule, and how many buckets of jobs each owns."""
     return at.operations.nodes()
 
 
-class ForgetBody(Shape):
-    force: bool = Field(False, description="Also when the node is alive: it then ends what it runs on its machine.")
+class ForgetBody(Body):
+    force: bool = Field(False, description="Also if the node is alive: it then ends its local runs.")
 
 
-@machinery.post("/nodes/{node}/forget", Role.ADMIN, models_machinery.ForgottenNode)
-def forget_node(at: At, who: Who, node: Annotated[str, Path(max_length=255)], body: ForgetBody | None = None) -> Any:
-    """Say that a node does not come back: its runs are retried or lost now, and not when its lease is over."""
+@machinery.post("/nodes/{node}/forget", Role.ADMIN)
+def forget_node(
+    at: At, who: Who, node: Annotated[str, Path(max_length=255)], body: ForgetBody | None = None
+) -> ForgottenNode:
+    """Declare that a node does not return: its runs are retried or lost now instead of when its lease ends."""
     return at.operations.forget_node(node, body.force if body else False, by=who.name)
 
 
-@machinery.get("/status", Role.VIEWER, models_machinery.Status)
-def get_status(at: At) -> Any:
-    """What the scheduler of this node tells about itself."""
-    status = at.operations.status()
-    return {"is_scheduler_running": status is not None or at.operations.is_scheduler_running(), "status": status}
+@machinery.get("/status", Role.VIEWER)
+def get_status(at: At) -> Status:
+    """Get the report of this node's scheduler."""
+    return at.operations.status()
 
 
-@machinery.get("/ledger/verify", Role.OPERATOR, models_machinery.Proof)
-def verify_ledger(at: At) -> Any:
-    """Whether the ledger holds every occurrence, once. It reads all of it, and may take a while."""
+@machinery.get("/ledger/verify", Role.OPERATOR)
+def verify_ledger(at: At) -> Verification:
+    """Verify that the ledger has every occurrence exactly once. It reads the whole ledger, which may take a while."""
     return at.operations.verify()
 
 
@@ -193,5 +203,5 @@ def _members(at: At, executor: str) -> Members:
 
 
 @cache
-def _zones() -> list[str]:
-    return sorted(filter(is_zone, available_timezones()))
+def _zones() -> Zones:
+    return Zones(tuple(sorted(filter(is_zone, available_timezones()))))

@@ -11,11 +11,13 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from evertick.errors import EvertickError
-from evertick.model.instant import from_text
+from evertick.model.instant import from_datetime
 from evertick.model.lifecycle import SKIPPED, SUCCEEDED, TERMINAL
+from evertick.operations.results.runs import Attempt, RunDetail
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -29,7 +31,7 @@ LOOKS: Final = 20
 LOOK_SECONDS: Final = 0.25
 _TERMINAL: Final = frozenset(map(str, TERMINAL))
 
-Look = Callable[[str], Mapping[str, Any]]
+Look = Callable[[str], RunDetail]
 """Reads a run by its id."""
 
 
@@ -74,65 +76,87 @@ class Traces:
             except Exception:
                 log.exception("traces.failed run=%s", run_id)
 
-    def _ended(self, run_id: str) -> Mapping[str, Any] | None:
+    def _ended(self, run_id: str) -> RunDetail | None:
         """The run as the ledger has it; its line may follow what the feed told by a moment."""
         for _ in range(LOOKS):
             try:
                 found = self._look(run_id)
             except EvertickError:
                 found = None
-            if found is not None and found["state"] in _TERMINAL:
+            if found is not None and found.state in TERMINAL:
                 return found
             threading.Event().wait(LOOK_SECONDS)
         return None
 
 
-def trace_run(tracer: Tracer, run: Mapping[str, Any]) -> None:
+def trace_run(tracer: Tracer, run: RunDetail) -> None:
     """The spans of one run that has ended."""
-    began = run["scheduled_for"] if run["request"] is None else run["started_at"] or run["scheduled_for"]
-    ended = run["finished_at"] or run["decided_at"]
-    known = {name: run[name] for name in ("job", "run", "state", "reason", "trigger", "executor", "occurrences")}
-    occurrence = _span(tracer, f"occurrence {run['job']}", began, None, known)
-    if run["state"] != str(SKIPPED) and run["started_at"] is not None:
-        # The line has the start of the newest attempt; the run began with the first one that is known.
-        starts = [attempt["started_at"] for attempt in run["attempts"] if attempt["started_at"] is not None]
-        first = min([run["started_at"], *starts], key=from_text)
-        whole = _span(tracer, "run", first, occurrence, {**known, "attempt": run["attempt"]})
-        for attempt in run["attempts"]:
+    began = run.scheduled_for if run.request is None else run.started_at or run.scheduled_for
+    ended = run.finished_at or run.decided_at
+    known = {
+        "job": run.job,
+        "run": run.run,
+        "state": str(run.state),
+        "reason": None if run.reason is None else str(run.reason),
+        "trigger": str(run.trigger),
+        "executor": run.executor,
+        "occurrences": run.occurrences,
+    }
+    occurrence = _span(tracer, f"occurrence {run.job}", began, None, known)
+    if run.state is not SKIPPED and run.started_at is not None:
+        # The row has the start of the newest attempt; the run began with the first one that is known.
+        starts = [attempt.started_at for attempt in run.attempts if attempt.started_at is not None]
+        whole = _span(tracer, "run", min([run.started_at, *starts]), occurrence, {**known, "attempt": run.attempt})
+        for attempt in run.attempts:
             _trace_attempt(tracer, attempt, whole)
-        _end(whole, ended, run["state"], run["detail"])
-    _end(occurrence, ended, run["state"], run["detail"])
+        _end(whole, ended, run.state, run.detail)
+    _end(occurrence, ended, run.state, run.detail)
 
 
-def _trace_attempt(tracer: Tracer, attempt: Mapping[str, Any], parent: Span) -> None:
-    if attempt["started_at"] is None:
+def _trace_attempt(tracer: Tracer, attempt: Attempt, parent: Span) -> None:
+    if attempt.started_at is None:
         return  # an early one of many, of which the ledger keeps no times
-    known = {name: attempt[name] for name in ("attempt", "exit_code", "executor", "definition")}
-    span = _span(tracer, f"attempt {attempt['attempt']}", attempt["started_at"], parent, known)
-    for step in attempt["steps"]:
-        if step.get("started_at") is not None:
+    known = {
+        "attempt": attempt.attempt,
+        "exit_code": attempt.exit_code,
+        "executor": attempt.executor,
+        "definition": attempt.definition,
+    }
+    span = _span(tracer, f"attempt {attempt.attempt}", attempt.started_at, parent, known)
+    for step in attempt.steps:
+        if step.started_at is not None:
             figures = {
-                name: step.get(name) for name in ("tries", "exit_code", "cpu_seconds", "max_rss_bytes", "sub_run")
+                "tries": step.tries,
+                "exit_code": step.exit_code,
+                "cpu_seconds": step.cpu_seconds,
+                "max_rss_bytes": step.max_rss_bytes,
+                "sub_run": step.sub_run,
             }
-            inner = _span(tracer, f"step {step['name']}", step["started_at"], span, figures)
-            _end(inner, step.get("finished_at") or attempt["finished_at"], str(step["state"]), str(step["detail"]))
-    _end(span, attempt["finished_at"], attempt["state"], attempt["detail"])
+            inner = _span(tracer, f"step {step.name}", step.started_at, span, figures)
+            _end(inner, step.finished_at or attempt.finished_at, str(step.state), step.detail)
+    _end(span, attempt.finished_at, attempt.state, attempt.detail)
 
 
-def _span(tracer: Tracer, name: str, at: str, parent: Span | None, known: Mapping[str, Any]) -> Span:
+def _span(
+    tracer: Tracer, name: str, at: datetime, parent: Span | None, known: Mapping[str, str | float | None]
+) -> Span:
     from opentelemetry.trace import set_span_in_context
 
     context = None if parent is None else set_span_in_context(parent)
-    attributes = {f"evertick.{key}": value for key, value in known.items() if value not in (None, "")}
-    return tracer.start_span(name, context, attributes=attributes, start_time=from_text(at) * 1_000)
+    attributes = {f"evertick.{key}": value for key, value in known.items() if value is not None and value != ""}
+    return tracer.start_span(name, context, attributes=attributes, start_time=_nanoseconds(at))
 
 
-def _end(span: Span, at: str | None, state: str, detail: str) -> None:
+def _end(span: Span, at: datetime | None, state: str, detail: str) -> None:
     from opentelemetry.trace import Status, StatusCode
 
-    if state not in (str(SUCCEEDED), str(SKIPPED)):
+    if state not in (SUCCEEDED, SKIPPED):
         span.set_status(Status(StatusCode.ERROR, f"{state}: {detail}" if detail else state))
-    span.end(None if at is None else from_text(at) * 1_000)
+    span.end(None if at is None else _nanoseconds(at))
+
+
+def _nanoseconds(at: datetime) -> int:
+    return from_datetime(at) * 1_000
 
 
 def traces_of(look: Look, node: str, environ: Mapping[str, str] = os.environ) -> Traces | None:

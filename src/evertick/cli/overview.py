@@ -15,13 +15,13 @@ from evertick.cli.times import duration_text, local_text
 from evertick.model.instant import from_text
 
 if TYPE_CHECKING:
-    from evertick.operations.local import LocalOperations
+    from evertick.operations.plain import PlainOperations
 
 ROWS_MAX = 8
 """Rows per table."""
 
 
-def show_overview(operations: LocalOperations, output: str) -> None:
+def show_overview(operations: PlainOperations, output: str) -> None:
     """Print the overview once."""
     found = operations.overview()
     show(output, found, lambda: _print(found), rows=found["running"], name="run")

@@ -17,7 +17,7 @@ from evertick.cli.output import note, show, show_text
 from evertick.model.ids import digest
 
 if TYPE_CHECKING:
-    from evertick.operations.local import LocalOperations
+    from evertick.operations.plain import PlainOperations
 
 ANSWER_SECONDS = 15.0
 """A scheduler reads requests about once a second; one that has not answered by then is busy."""
@@ -66,7 +66,7 @@ def ask(wanted: Callable[[str, float], Data], *, patience: float = ANSWER_SECOND
 
 
 def ask_for_run(
-    operations: LocalOperations,
+    operations: PlainOperations,
     wanted: Callable[[str, float], Data],
     *,
     wait: bool,
@@ -97,7 +97,7 @@ def tell_result(run: Data, *, is_kept: bool = True) -> int:
     return FAILED
 
 
-def wait_for_run(operations: LocalOperations, run_id: str, patience: float | None) -> Data:
+def wait_for_run(operations: PlainOperations, run_id: str, patience: float | None) -> Data:
     """The run once it has ended; exit code 124 when the wait times out."""
     from evertick.model.lifecycle import TERMINAL
 

@@ -9,7 +9,7 @@ from evertick.cli.live_view import Display, Step
 from evertick.cli.times import duration_text, now
 
 if TYPE_CHECKING:
-    from evertick.operations.local import LocalOperations
+    from evertick.operations.plain import PlainOperations
 
 
 class Log(NamedTuple):
@@ -38,7 +38,7 @@ class Watched(Protocol):
 class OnDesk:
     """A run in a ledger or on a server."""
 
-    def __init__(self, operations: LocalOperations, run_id: str) -> None:
+    def __init__(self, operations: PlainOperations, run_id: str) -> None:
         self._operations, self._run_id = operations, run_id
         self._data: dict[str, Any] = {}
 

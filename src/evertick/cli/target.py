@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from evertick.cli.remote import FolderServer
     from evertick.definitions.source import Folder
     from evertick.model.job import Job
-    from evertick.operations.local import Live, LocalOperations
+    from evertick.operations.context import Live
+    from evertick.operations.plain import PlainOperations
     from evertick.operations.run_logs import RunLogs
     from evertick.settings import Settings
     from evertick.store import Store
@@ -58,13 +59,13 @@ class Target:
     """What this command has already read."""
 
     @contextmanager
-    def operations(self, *, may_be_new: bool = False, at: int | None = None) -> Iterator[LocalOperations]:
+    def operations(self, *, may_be_new: bool = False, at: int | None = None) -> Iterator[PlainOperations]:
         """The operations on this target. `may_be_new`: the ledger need not exist yet; `at`: instead of now."""
         if self.server is not None:
             from evertick.cli.remote import open_remote
 
             with open_remote(self.server, self.token_file) as remote:
-                yield cast("LocalOperations", remote)
+                yield cast("PlainOperations", remote)
             return
         from evertick.cli.remote import open_neighbour
 
@@ -72,7 +73,7 @@ class Target:
         # The scheduler's own server answers faster than this process can open the ledger, and has the live state.
         with open_neighbour(self._neighbour() if at is None else None) as neighbour:
             if neighbour is not None:
-                yield cast("LocalOperations", neighbour)
+                yield cast("PlainOperations", neighbour)
                 return
         with self._local_operations(may_be_new=may_be_new, at=at) as operations:
             yield operations
@@ -83,12 +84,13 @@ class Target:
         return None if self.state is None or self.is_ledger_named else find_neighbour(self.state)
 
     @contextmanager
-    def _local_operations(self, *, may_be_new: bool, at: int | None) -> Iterator[LocalOperations]:
+    def _local_operations(self, *, may_be_new: bool, at: int | None) -> Iterator[PlainOperations]:
         from evertick.cli.requests import whoami
         from evertick.operations.local import LocalOperations
+        from evertick.operations.plain import PlainOperations
 
         with self.open_if_there() if may_be_new else self.open() as found, _or_nothing(found) as store:
-            yield LocalOperations(
+            operations = LocalOperations(
                 store,
                 self.definitions,
                 now=times.now if at is None else lambda: at,
@@ -97,6 +99,7 @@ class Target:
                 by=whoami(),
                 is_scheduler_running=lambda: found is not None and self.is_anyone_running(store),
             )
+            yield PlainOperations(operations)
 
     def _scheduler(self) -> Live | None:
         """The control socket of the folder's scheduler, unless the user named another ledger."""

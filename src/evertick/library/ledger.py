@@ -14,7 +14,9 @@ from evertick.model.ids import digest, origin_of
 from evertick.model.instant import from_datetime, from_text, to_text
 from evertick.model.job import Job
 from evertick.model.run import RunKey
-from evertick.operations.local import LocalOperations, folder_of
+from evertick.operations.context import folder_of
+from evertick.operations.local import LocalOperations
+from evertick.operations.plain import PlainOperations
 from evertick.operations.time_text import moment_text
 from evertick.store import Store
 
@@ -34,8 +36,10 @@ class Ledger:
         poke: Callable[[], None],
     ) -> None:
         self._store, self._poke = store, poke
-        self._operations = LocalOperations(
-            store, lambda: folder_of(jobs()), by=by, is_scheduler_running=lambda: is_anyone_running(store)
+        self._operations = PlainOperations(
+            LocalOperations(
+                store, lambda: folder_of(jobs()), by=by, is_scheduler_running=lambda: is_anyone_running(store)
+            )
         )
         self._lock = threading.RLock()
 
@@ -181,7 +185,7 @@ class Ledger:
         with self._lock:
             self._store.close()
 
-    def _asked(self, ask: Callable[[LocalOperations, str], Mapping[str, Any]]) -> str:
+    def _asked(self, ask: Callable[[PlainOperations, str], Mapping[str, Any]]) -> str:
         request_id = _id()
         with self._lock:
             ask(self._operations, request_id)

@@ -156,7 +156,7 @@ def find_backfill(store: Store, job_id: str, request_id: str) -> Request:
     return found[0]
 
 
-def cancel_backfill(store: Store, backfill: Request, request_id: str, now: Instant, *, by: str = "") -> list[Request]:
+def cancel_requests(store: Store, backfill: Request, request_id: str, now: Instant, *, by: str = "") -> list[Request]:
     """A request for each of its runs that has not ended, those that wait first, so that none of them starts."""
     if backfill.answer is None:
         # Nobody has taken it up: it will be, and then this is next in line.

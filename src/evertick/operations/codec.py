@@ -34,7 +34,7 @@ def to_json(result: Result) -> bytes:
     names = result.VOLATILE
     if not names:
         return _kept_text(result, _fields_of)
-    shared = _kept_text(result, _shared_fields_of)
+    shared = _kept_text(getattr(result, "_origin", result), _shared_fields_of)
     volatile = _encode({name: getattr(result, name) for name in names})
     return volatile[:-1] + b"," + shared[1:]
 
@@ -46,9 +46,8 @@ def items_json(items: Iterable[Result]) -> bytes:
 
 def refreshed(result: R, **volatile: object) -> R:
     """The result with its volatile fields replaced; the text of the others is not encoded again."""
-    _kept_text(result, _shared_fields_of)
     found = replace(result, **volatile)
-    object.__setattr__(found, "_text", result._text)
+    object.__setattr__(found, "_origin", result)
     return found
 
 

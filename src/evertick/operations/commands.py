@@ -1,20 +1,25 @@
-"""Operations that change something: each is a durable request with its own id, so that repeating it is harmless."""
+"""Commands: each is a durable request with its own id, so that repeating it is harmless."""
 
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
-from evertick.model.instant import DAY, to_text
+from evertick.model.ids import digest
+from evertick.model.instant import DAY, from_datetime, to_datetime
 from evertick.model.ledger import Request, RequestKind
-from evertick.model.lifecycle import TERMINAL, Trigger
+from evertick.model.lifecycle import TERMINAL, RunState, Trigger
 from evertick.model.policy import Missed
-from evertick.operations.backfill import cancel_backfill, find_backfill, plan_backfill, progress_of, read_overlap
+from evertick.operations.backfill import cancel_requests, find_backfill, plan_backfill, progress_of, read_overlap
 from evertick.operations.context import Context, bounded
-from evertick.operations.job_queries import word_of
+from evertick.operations.protocol import Moment
 from evertick.operations.requests import (
     backfill_request,
     cancel_request,
@@ -23,7 +28,13 @@ from evertick.operations.requests import (
     retry_request,
     trigger_request,
 )
-from evertick.operations.shapes import Data, counts_of
+from evertick.operations.results.requests import (
+    Backfill,
+    BackfillCandidate,
+    BackfillProgress,
+    CancelledBackfill,
+    RequestStatus,
+)
 from evertick.operations.submission import answer_to, params_text, submit
 from evertick.operations.time_text import local_text, read_moment
 from evertick.planning.schedules import compile_all
@@ -31,228 +42,279 @@ from evertick.store import RunFilter
 
 POLL_SECONDS = 0.05
 WAITERS_MAX = 24
-"""Those who wait for an answer at once; further ones are told what is known, so that nobody is kept out by them."""
+"""Callers that may wait for an answer at once; others get the present status, so that they do not block everyone."""
 BACKFILL_US = 10 * 366 * DAY
 _waiters = threading.BoundedSemaphore(WAITERS_MAX)
-RATE_MAX = 86_400.0
+GAP_MAX_SECONDS = 86_400.0
 BACKFILLS_MAX = 50
 LINES_LOOKED_AT = 1_000
 
+TRIGGERS = (Trigger.MANUAL, Trigger.API, Trigger.WEBHOOK)
 
-class Commands(Context):
-    """`request_id` is the caller's; `wait_seconds` is how long an answer is waited for, and 0 not at all."""
 
-    def trigger(
-        self,
-        job_id: str,
-        params: Mapping[str, str] | None = None,
-        trigger: str = "manual",
-        *,
-        request_id: str,
-        by: str = "",
-        wait_seconds: float = 0.0,
-    ) -> Data:
-        """Run a job now; the run meets the job's overlap rule like any other."""
-        self.require(job_id)
-        text = params_text(self.jobs.get(job_id), params or {})
-        kind = Trigger(word_of("trigger", trigger, [Trigger.MANUAL, Trigger.API, Trigger.WEBHOOK]))
-        request = trigger_request(request_id, job_id, self.now(), by=by or self.by, params=text, trigger=kind)
-        return self._ask(request, wait_seconds)
+def trigger(
+    context: Context,
+    job_id: str,
+    params: Mapping[str, str] | None = None,
+    trigger: Trigger = Trigger.MANUAL,
+    *,
+    request_id: str = "",
+    by: str = "",
+    wait_seconds: float = 0.0,
+) -> RequestStatus:
+    if trigger not in TRIGGERS:
+        raise InvalidArgument(f"a run cannot be requested with the trigger '{trigger}'.", field="trigger")
+    context.require(job_id)
+    text = params_text(context.jobs.get(job_id), params or {})
+    request = trigger_request(_id(request_id), job_id, context.now(), by=by or context.by, params=text, trigger=trigger)
+    return _submit(context, request, wait_seconds)
 
-    def cancel(self, target: str, *, request_id: str, by: str = "", wait_seconds: float = 0.0) -> Data:
-        """End a run, or every run of a job that has not ended."""
-        if "@" not in target and self.is_job(target):
-            return self._ask(cancel_request(request_id, target, self.now(), by=by or self.by), wait_seconds)
-        return self.cancel_run(target, request_id=request_id, by=by, wait_seconds=wait_seconds)
 
-    def cancel_run(self, reference: str, *, request_id: str, by: str = "", wait_seconds: float = 0.0) -> Data:
-        """End one run."""
-        row = self.find_run(reference)
-        job_id, run_id = row.key.job_id, row.key.run_id
-        if row.state in TERMINAL and self._known(request_id) is None:
-            raise Conflict(f"the run {run_id} has ended: {row.state}. Nothing was changed.")
-        return self._ask(cancel_request(request_id, job_id, self.now(), run_id=run_id, by=by or self.by), wait_seconds)
+def cancel(
+    context: Context, target: str, *, request_id: str = "", by: str = "", wait_seconds: float = 0.0
+) -> RequestStatus:
+    if "@" not in target and context.is_job(target):
+        request = cancel_request(_id(request_id), target, context.now(), by=by or context.by)
+        return _submit(context, request, wait_seconds)
+    return cancel_run(context, target, request_id=request_id, by=by, wait_seconds=wait_seconds)
 
-    def retry(
-        self, run_id: str, from_failed: bool = False, *, request_id: str, by: str = "", wait_seconds: float = 0.0
-    ) -> Data:
-        """A new run for the time that another one was for, with the same parameters.
 
-        With `from_failed` it does not repeat the steps that succeeded.
-        """
-        row = self.find_run(run_id)
-        key, run_id = row.key, row.key.run_id
-        if row.state not in TERMINAL:
-            raise Conflict(f"the run {run_id} is {row.state}. Next: wait for its end, or cancel it.")
-        if row.occurrences > 1:
-            raise Conflict(f"{run_id} stands for {row.occurrences:,} skipped occurrences. Next: backfill them.")
-        job = self.jobs.get(key.job_id)
-        request = retry_request(request_id, row, self.now(), by=by or self.by, job=job, from_failed=from_failed)
-        return self._ask(request, wait_seconds)
+def cancel_run(
+    context: Context, reference: str, *, request_id: str = "", by: str = "", wait_seconds: float = 0.0
+) -> RequestStatus:
+    row = context.find_run(reference)
+    job_id, run_id, request_id = row.key.job_id, row.key.run_id, _id(request_id)
+    if row.state in TERMINAL and _known(context, request_id) is None:
+        raise Conflict(f"the run {run_id} has ended: {row.state}. Nothing was changed.")
+    request = cancel_request(request_id, job_id, context.now(), run_id=run_id, by=by or context.by)
+    return _submit(context, request, wait_seconds)
 
-    def pause(self, job_id: str, note: str = "", *, request_id: str, by: str = "", wait_seconds: float = 0.0) -> Data:
-        """Plan nothing more for a job until it is resumed."""
-        self.require(job_id)
-        return self._ask(pause_request(request_id, job_id, self.now(), note=note, by=by or self.by), wait_seconds)
 
-    def resume(
-        self, job_id: str, keep: str | None = None, *, request_id: str, by: str = "", wait_seconds: float = 0.0
-    ) -> Data:
-        """Plan a paused job again; `keep` says which of the pause's occurrences run, else its policy does."""
-        self.require(job_id)
-        chosen = Missed(word_of("choice", keep, list(Missed))) if keep else None
-        return self._ask(resume_request(request_id, job_id, self.now(), keep=chosen, by=by or self.by), wait_seconds)
+def retry(
+    context: Context,
+    run_id: str,
+    from_failed: bool = False,
+    *,
+    request_id: str = "",
+    by: str = "",
+    wait_seconds: float = 0.0,
+) -> RequestStatus:
+    row = context.find_run(run_id)
+    key, run_id = row.key, row.key.run_id
+    if row.state not in TERMINAL:
+        raise Conflict(f"the run {run_id} is {row.state}. Next: wait until it ends, or cancel it.")
+    if row.occurrences > 1:
+        raise Conflict(f"{run_id} is a gap of {row.occurrences:,} skipped occurrences. Next: backfill them.")
+    job = context.jobs.get(key.job_id)
+    request = retry_request(_id(request_id), row, context.now(), by=by or context.by, job=job, from_failed=from_failed)
+    return _submit(context, request, wait_seconds)
 
-    def backfill(
-        self,
-        job_id: str,
-        start: str,
-        end: str,
-        only_missing: bool = True,
-        overlap: str = "wait",
-        rate: float = 0.0,
-        preview: bool = False,
-        *,
-        request_id: str = "",
-        by: str = "",
-        wait_seconds: float = 0.0,
-    ) -> Data:
-        """Run past occurrences, from a time up to another; `rate` is the least number of seconds between two starts."""
-        self.require(job_id)
-        if not 0 <= rate <= RATE_MAX:
-            raise InvalidArgument(f"the rate is {rate:g} s.", hint=f"Write 0 to {RATE_MAX:,.0f}.", field="rate")
-        rule, zone = read_overlap(overlap), self.zone(job_id)
-        known = None if preview else self._known(request_id)
-        if known is not None:
-            return {**self._wait(known, wait_seconds), "chosen": len(json.loads(known.payload).get("instants", ()))}
-        schedules = compile_all(self.specs(job_id))
-        first, last = (read_moment(text, zone, schedules) for text in (start, end))
-        if last - first > BACKFILL_US:
-            raise InvalidArgument("the window of the backfill is longer than ten years.", hint="Split it into several.")
-        found = plan_backfill(self.store, job_id, self.jobs, first, last, self.now(), only_missing=only_missing)
-        chosen = [one.at for one in found if one.is_chosen]
-        told: Data = {
-            "job": job_id,
-            "timezone": zone,
-            "chosen": len(chosen),
-            "total": len(found),
-            "candidates": [
-                {
-                    "scheduled_for": to_text(one.at),
-                    "local": local_text(one.at, zone),
-                    "is_chosen": one.is_chosen,
-                    "why": one.why,
-                }
-                for one in found
-            ],
-        }
-        if preview or not chosen:
-            return {"request": None, "is_answered": False, "answer": None, **told}
-        gap_us = round(rate * 1_000_000)
-        request = backfill_request(
-            request_id, job_id, self.now(), chosen, overlap=rule, gap_us=gap_us, by=by or self.by
+
+def pause(
+    context: Context, job_id: str, note: str = "", *, request_id: str = "", by: str = "", wait_seconds: float = 0.0
+) -> RequestStatus:
+    context.require(job_id)
+    request = pause_request(_id(request_id), job_id, context.now(), note=note, by=by or context.by)
+    return _submit(context, request, wait_seconds)
+
+
+def resume(
+    context: Context,
+    job_id: str,
+    keep: Missed | None = None,
+    *,
+    request_id: str = "",
+    by: str = "",
+    wait_seconds: float = 0.0,
+) -> RequestStatus:
+    context.require(job_id)
+    request = resume_request(_id(request_id), job_id, context.now(), keep=keep, by=by or context.by)
+    return _submit(context, request, wait_seconds)
+
+
+def backfill(
+    context: Context,
+    job_id: str,
+    start: Moment,
+    end: Moment,
+    only_missing: bool = True,
+    overlap: str = "wait",
+    gap_seconds: float = 0.0,
+    preview: bool = False,
+    *,
+    request_id: str = "",
+    by: str = "",
+    wait_seconds: float = 0.0,
+) -> Backfill:
+    context.require(job_id)
+    if not 0 <= gap_seconds <= GAP_MAX_SECONDS:
+        raise InvalidArgument(
+            f"the time between two starts is {gap_seconds:g} s.",
+            hint=f"Write 0 to {GAP_MAX_SECONDS:,.0f}.",
+            field="gap_seconds",
         )
-        return {**told, **self._ask(request, wait_seconds)}
+    rule, zone, request_id = read_overlap(overlap), context.zone(job_id), _id(request_id)
+    known = None if preview else _known(context, request_id)
+    if known is not None:
+        return _with_request(
+            Backfill(None, job_id, False, None, len(json.loads(known.payload).get("instants", ()))),
+            _wait(context, known, wait_seconds),
+        )
+    schedules = compile_all(context.specs(job_id))
+    first, last = (
+        from_datetime(at) if isinstance(at, datetime) else read_moment(at, zone, schedules) for at in (start, end)
+    )
+    if last - first > BACKFILL_US:
+        raise InvalidArgument("the period of the backfill is longer than ten years.", hint="Split it.")
+    found = plan_backfill(context.store, job_id, context.jobs, first, last, context.now(), only_missing=only_missing)
+    chosen = [one.at for one in found if one.is_chosen]
+    planned = Backfill(
+        request=None,
+        job=job_id,
+        is_answered=False,
+        answer=None,
+        chosen=len(chosen),
+        timezone=zone,
+        total=len(found),
+        candidates=tuple(
+            BackfillCandidate(to_datetime(one.at), local_text(one.at, zone), one.is_chosen, one.why) for one in found
+        ),
+    )
+    if preview or not chosen:
+        return planned
+    gap_us = round(gap_seconds * 1_000_000)
+    request = backfill_request(
+        request_id, job_id, context.now(), chosen, overlap=rule, gap_us=gap_us, by=by or context.by
+    )
+    return _with_request(planned, _submit(context, request, wait_seconds))
 
-    def backfill_progress(self, job_id: str, request: str) -> Data:
-        """How far a backfill has come."""
-        return self._progress(find_backfill(self.store, job_id, request))
 
-    def backfills(self, job_id: str, limit: int = 10) -> list[Data]:
-        """The backfills of a job, those that go on first, then the newest; as far back as its newest lines tell."""
-        bounded("limit", limit, 1, BACKFILLS_MAX)
-        self.require(job_id)
-        lines = self.store.query(RunFilter(job_ids=[job_id], triggers=[Trigger.BACKFILL]), limit=LINES_LOOKED_AT).rows
-        going_on = [row for row in self.view().open_runs.get(job_id, ()) if row.trigger is Trigger.BACKFILL]
-        asked = [one.id for one in self.store.claim(None, LINES_LOOKED_AT) if one.job_id == job_id]
-        ids = dict.fromkeys([*asked, *(row.key.origin for row in (*going_on, *lines))])
-        found = [one for one in self.store.requests(list(ids)) if one.kind is RequestKind.BACKFILL]
-        newest = sorted(found, key=lambda one: -one.submitted_at)[: 2 * limit]
-        return sorted(map(self._progress, newest), key=lambda one: bool(one["is_over"]))[:limit]
+def _with_request(planned: Backfill, status: RequestStatus) -> Backfill:
+    return replace(
+        planned,
+        request=status.request,
+        is_answered=status.is_answered,
+        answer=status.answer,
+        run=status.run,
+        is_scheduler_running=status.is_scheduler_running,
+    )
 
-    def _progress(self, found: Request) -> Data:
-        progress = progress_of(self.store, found)
-        instants = json.loads(found.payload).get("instants") or [found.submitted_at]
-        return {
-            "request": found.id,
-            "job": found.job_id,
-            "submitted_at": to_text(found.submitted_at),
-            "submitted_by": found.submitted_by,
-            "first": to_text(min(instants)),
-            "last": to_text(max(instants)),
-            "is_answered": found.answer is not None,
-            "total": progress.total,
-            "ended": progress.ended,
-            "is_over": progress.is_over,
-            "states": counts_of(progress.states),
-        }
 
-    def cancel_backfill(
-        self, job_id: str, request: str, *, request_id: str, by: str = "", wait_seconds: float = 0.0
-    ) -> Data:
-        """Cancel what is left of a backfill."""
-        found = find_backfill(self.store, job_id, request)
-        requests = cancel_backfill(self.store, found, request_id, self.now(), by=by or self.by)
-        if not requests:
-            return {"request": request_id, "job": job_id, "is_answered": True, "answer": {}, "cancelled": 0}
+def backfill_progress(context: Context, job_id: str, request: str) -> BackfillProgress:
+    return _progress(context, find_backfill(context.store, job_id, request))
+
+
+def backfills(context: Context, job_id: str, limit: int = 10) -> Sequence[BackfillProgress]:
+    """As far back as the job's newest rows reach."""
+    bounded("limit", limit, 1, BACKFILLS_MAX)
+    context.require(job_id)
+    where = RunFilter(job_ids=[job_id], triggers=[Trigger.BACKFILL])
+    rows = context.store.query(where, limit=LINES_LOOKED_AT).rows
+    active = [row for row in context.view().open_runs.get(job_id, ()) if row.trigger is Trigger.BACKFILL]
+    unanswered = [one.id for one in context.store.claim(None, LINES_LOOKED_AT) if one.job_id == job_id]
+    ids = dict.fromkeys([*unanswered, *(row.key.origin for row in (*active, *rows))])
+    found = [one for one in context.store.requests(list(ids)) if one.kind is RequestKind.BACKFILL]
+    newest = sorted(found, key=lambda one: -one.submitted_at)[: 2 * limit]
+    return sorted((_progress(context, one) for one in newest), key=lambda one: one.is_over)[:limit]
+
+
+def _progress(context: Context, found: Request) -> BackfillProgress:
+    progress = progress_of(context.store, found)
+    instants = json.loads(found.payload).get("instants") or [found.submitted_at]
+    return BackfillProgress(
+        request=found.id,
+        job=found.job_id,
+        submitted_at=to_datetime(found.submitted_at),
+        submitted_by=found.submitted_by,
+        first=to_datetime(min(instants)),
+        last=to_datetime(max(instants)),
+        is_answered=found.answer is not None,
+        total=progress.total,
+        ended=progress.ended,
+        is_over=progress.is_over,
+        states={state: progress.states[state] for state in RunState if progress.states.get(state)},
+    )
+
+
+def cancel_backfill(
+    context: Context, job_id: str, request: str, *, request_id: str = "", by: str = "", wait_seconds: float = 0.0
+) -> CancelledBackfill:
+    found, request_id = find_backfill(context.store, job_id, request), _id(request_id)
+    requests = cancel_requests(context.store, found, request_id, context.now(), by=by or context.by)
+    # Where nothing is left to cancel, or the rest has ended meanwhile, there is no request and nothing to wait for.
+    status = RequestStatus(request_id, job_id, True, {}, None, context.is_scheduler_running())
+    if requests:
         *others, last = requests
-        submit(self.store, *others)
+        submit(context.store, *others)
+        with suppress(Conflict):
+            status = _submit(context, last, wait_seconds)
+    return CancelledBackfill(
+        request=request_id,
+        job=job_id,
+        is_answered=status.is_answered,
+        answer=status.answer,
+        run=status.run,
+        is_scheduler_running=status.is_scheduler_running,
+        cancelled=len(requests),
+    )
+
+
+def answer(context: Context, request_id: str, wait_seconds: float = 0.0) -> RequestStatus:
+    known = _known(context, request_id)
+    if known is None:
+        raise NotFound(f"unknown request '{request_id}'.")
+    return _wait(context, known, wait_seconds)
+
+
+def _known(context: Context, request_id: str) -> Request | None:
+    return next(iter(context.store.requests([request_id])), None)
+
+
+def _submit(context: Context, request: Request, wait_seconds: float) -> RequestStatus:
+    submit(context.store, request)
+    if context.live is not None:
+        context.live.look()
+    context.forget()
+    known = _known(context, request.id)
+    if known is not None and not _is_same(known, request):
+        raise Conflict(
+            f"the request id '{request.id}' was used for another request: {known.kind} of {known.job_id}. "
+            "Next: use a new id, or another Idempotency-Key."
+        )
+    return _wait(context, request, wait_seconds)
+
+
+def _wait(context: Context, request: Request, wait_seconds: float) -> RequestStatus:
+    answer = answer_to(context.store, request.id)
+    is_running = context.is_scheduler_running() if wait_seconds > 0 else None
+    if answer is None and is_running and _waiters.acquire(blocking=False):
+        deadline = time.monotonic() + wait_seconds
         try:
-            asked = self._ask(last, wait_seconds)
-        except Conflict:
-            # It has ended by itself meanwhile, and nothing of it is left.
-            asked = {"job": job_id, "is_answered": True, "answer": {}, "run": None, "is_scheduler_running": True}
-        return {**asked, "request": request_id, "cancelled": len(requests)}
-
-    def answer(self, request_id: str, wait_seconds: float = 0.0) -> Data:
-        """What became of a request; one that nobody made is `NotFound`."""
-        known = self._known(request_id)
-        if known is None:
-            raise NotFound(f"there is no request '{request_id}'.")
-        return self._wait(known, wait_seconds)
-
-    def _known(self, request_id: str) -> Request | None:
-        return next(iter(self.store.requests([request_id])), None)
-
-    def _ask(self, request: Request, wait_seconds: float) -> Data:
-        submit(self.store, request)
-        if self.live is not None:
-            self.live.look()
-        self.forget()
-        known = self._known(request.id)
-        if known is not None and not _is_same(known, request):
-            raise Conflict(
-                f"the request id '{request.id}' was used for something else: {known.kind} of {known.job_id}. "
-                "Next: take a new one, or another Idempotency-Key."
-            )
-        return self._wait(request, wait_seconds)
-
-    def _wait(self, request: Request, wait_seconds: float) -> Data:
-        answer = answer_to(self.store, request.id)
-        is_running = self.is_scheduler_running() if wait_seconds > 0 else None
-        if answer is None and is_running and _waiters.acquire(blocking=False):
-            deadline = time.monotonic() + wait_seconds
-            try:
-                while answer is None and time.monotonic() < deadline:
-                    time.sleep(POLL_SECONDS)
-                    answer = answer_to(self.store, request.id)
-            finally:
-                _waiters.release()
-        self.forget()
-        if is_running is None:
-            is_running = answer is not None or self.is_scheduler_running()
-        return {
-            "request": request.id,
-            "job": request.job_id,
-            "is_answered": answer is not None,
-            "answer": answer,
-            "run": None if answer is None else answer.get("run_id"),
-            "is_scheduler_running": is_running,
-        }
+            while answer is None and time.monotonic() < deadline:
+                time.sleep(POLL_SECONDS)
+                answer = answer_to(context.store, request.id)
+        finally:
+            _waiters.release()
+    context.forget()
+    if is_running is None:
+        is_running = answer is not None or context.is_scheduler_running()
+    run = None if answer is None else answer.get("run_id")
+    return RequestStatus(
+        request=request.id,
+        job=request.job_id,
+        is_answered=answer is not None,
+        answer=answer,
+        run=None if run is None else str(run),
+        is_scheduler_running=is_running,
+    )
 
 
 def _is_same(known: Request, asked: Request) -> bool:
-    """Whether a request under the same id asks for the same; what a backfill chooses may change with time."""
+    """Whether two requests with one id are the same; the occurrences that a backfill chooses may change with time."""
     if (known.kind, known.job_id) != (asked.kind, asked.job_id):
         return False
     return known.kind is RequestKind.BACKFILL or known.payload == asked.payload
+
+
+def _id(request_id: str) -> str:
+    return request_id or f"request-{digest(secrets.token_hex(16))}"

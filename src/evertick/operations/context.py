@@ -18,33 +18,36 @@ from evertick.model.ledger import JobRecord, Snapshot
 from evertick.model.lifecycle import RunState
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import ScheduleSpec
-from evertick.operations.data import run_data
 from evertick.operations.jobs import current_specs, name_of, specs_of, watermark_of, zone_of
+from evertick.operations.ledger_rows import run_of
 from evertick.operations.next_due_cache import NextDueCache
+from evertick.operations.protocol import Moment
+from evertick.operations.results.runs import Run
 from evertick.operations.run_logs import LogsReader, RunLogs
 from evertick.operations.run_reference import find_referenced
+from evertick.operations.scheduler_report import SchedulerReport, read_report
 from evertick.operations.submission import find_record, live_nodes, no_such_job
 from evertick.operations.time_text import read_moment
-from evertick.store import Store
+from evertick.store import Store, Tally
 
 CHANGED_US = 100 * MILLISECOND
-"""How old an answer about all jobs may be once something has happened."""
+"""How old a view of all jobs may be once something has changed."""
 REST = 20
-"""What took a while is kept so many times as long: however many look at all jobs, it takes a small part of the time."""
+"""A view that took long is kept this many times as long: reading all jobs takes at most a twentieth of the time."""
 ANSWERS_MAX = 50
-"""So many answers are kept with a view; what people search for must not fill the memory."""
+"""Results kept with a view: what people search for must not fill the memory."""
 
 T = TypeVar("T")
 
 
 class Live(Protocol):
-    """What only a scheduler at work can tell."""
+    """What only a running scheduler knows."""
 
     def status(self) -> Mapping[str, Any] | None:
-        """None: there is none, or it does not answer."""
+        """Its report; None if there is none, or it does not answer."""
 
     def look(self) -> None:
-        """Have it look for what was asked for, at once."""
+        """Make it look for new requests now."""
 
 
 def now_by_the_clock() -> Instant:
@@ -56,27 +59,8 @@ def folder_of(jobs: Mapping[str, Job]) -> Folder:
     return Folder(jobs=jobs)
 
 
-class Shared(dict[str, Any]):
-    """An answer that many get as it is: whoever writes it out leaves the text with it for the next."""
-
-    __slots__ = ("fresh", "kept", "text")
-
-    def __init__(self, data: Mapping[str, Any], fresh: Mapping[str, Any] | None = None) -> None:
-        """`fresh` is what of it is not kept: it is told anew to each who asks."""
-        super().__init__(data if fresh is None else {**fresh, **data})
-        self.kept = self
-        self.fresh = fresh or {}
-        self.text: bytes | None = None
-
-    def told_with(self, fresh: Mapping[str, Any]) -> Shared:
-        """The same answer, with what is true only now."""
-        found = Shared(self.kept, {**self.fresh, **fresh})
-        found.kept = self.kept
-        return found
-
-
 class _Answer:
-    """What was worked out once from a view, by whoever asked first."""
+    """A result that is computed once per view, by the first caller."""
 
     __slots__ = ("is_known", "lock", "value")
 
@@ -87,7 +71,7 @@ class _Answer:
 
 
 class View:
-    """All jobs at one moment, by their ids, and what was worked out from them."""
+    """All jobs at one moment, and the results computed from them."""
 
     def __init__(self, folder: Folder, snapshot: Snapshot, took_us: int = 0) -> None:
         self.folder = folder
@@ -98,14 +82,14 @@ class View:
         for row in snapshot.open_runs:
             self.open_runs[row.key.job_id].append(row)
         self.took_us = took_us
-        """How long it took to make it and its answers."""
+        """How long it took to read it and to compute its results."""
         self._lock = threading.Lock()
         self._answers: dict[Hashable, _Answer] = {}
 
     def kept(self, question: Hashable, work_out: Callable[[], T], most: int = ANSWERS_MAX) -> T:
-        """The answer to a question about all jobs: it lives as long as the view, and those who come at once wait.
+        """The result of a query about all jobs: computed once per view; concurrent callers wait for it.
 
-        A long one is kept only where no more than `most` others are.
+        It is kept unless `most` others are.
         """
         with self._lock:
             found = self._answers.get(question)
@@ -126,7 +110,7 @@ class View:
         return watermark_of(self.records.get(job_id), self.snapshot.floors)
 
     def of(self, job_id: str, *states: RunState) -> list[LedgerRow]:
-        """The runs of a job that have not ended, in these states."""
+        """The open runs of a job that are in these states."""
         return [row for row in self.open_runs.get(job_id, ()) if row.state in states]
 
 
@@ -145,10 +129,12 @@ class Context:
         is_scheduler_running: Callable[[], bool] | None = None,
         keep_us: int = 0,
         breathe: Callable[[], None] = lambda: None,
+        node: str = "",
+        timezone: str = "UTC",
     ) -> None:
-        """`keep_us` is how old an answer about all jobs may be: a page asks for the same again and again.
+        """`keep_us` is how old a view of all jobs may be: pages repeat the same queries.
 
-        `breathe` is called between parts of a long answer: whoever shares the interpreter may have to go first.
+        `breathe` is called between the parts of a long query, so that a scheduler in the same process can go first.
         """
         self.store = store
         self.definitions = definitions
@@ -156,14 +142,15 @@ class Context:
         self.logs = logs if isinstance(logs, RunLogs) or logs is None else RunLogs(logs)
         self.live = live
         self.by = by
-        self.horizon = NextDueCache()
+        self.node, self.timezone = node, timezone
+        self.next_due = NextDueCache()
         self._is_scheduler_running = is_scheduler_running
-        self._keep_us = keep_us
-        self._breathe = breathe
+        self.keep_us = keep_us
+        self.breathe = breathe
         self._lock = threading.Lock()
         self._kept: tuple[Instant, View] | None = None
-        self._kept_days: dict[Instant, tuple[Instant, Any]] = {}
-        """What was counted of a day that is over, by its start, and until when that counts."""
+        self.kept_days: dict[Instant, tuple[Instant, list[Tally]]] = {}
+        """The counts of past days by their start, and until when they are used."""
         self._has_changed = False
 
     @property
@@ -173,7 +160,7 @@ class Context:
     def view(self) -> View:
         """All jobs, at most `keep_us` ago."""
         folder = self.definitions()
-        if not self._keep_us:
+        if not self.keep_us:
             return View(folder, self.store.load())
         with self._lock:  # those who come at once read it once
             at = self.now()
@@ -187,22 +174,22 @@ class Context:
             return view
 
     def _rest(self) -> int:
-        """For how long what is kept is good enough."""
+        """How long the present view is used."""
         if not self._has_changed or self._kept is None:
-            return self._keep_us
-        return min(max(CHANGED_US, REST * self._kept[1].took_us), self._keep_us)
+            return self.keep_us
+        return min(max(CHANGED_US, REST * self._kept[1].took_us), self.keep_us)
 
     def stir(self, _: object = None) -> None:
-        """Something has happened: what is kept is not kept as long. In a storm it is read again ten times a second."""
+        """Something has changed: use the view for a shorter time. Under many changes it is read ten times a second."""
         self._has_changed = True
 
     def forget(self) -> None:
-        """Whoever has changed something sees it."""
+        """Drop the view, so that a caller sees its own change."""
         with self._lock:
             self._kept = None
 
     def definition_of(self, job_id: str) -> Job:
-        """A job whose definition is needed."""
+        """The definition of a job; `NotFound` if it has none."""
         jobs = self.jobs
         if job_id not in jobs:
             raise no_such_job(job_id, {*jobs, *self.view().records})
@@ -213,7 +200,7 @@ class Context:
         return find_record(self.store, job_id, self.jobs)
 
     def is_job(self, job_id: str) -> bool:
-        """Whether the definitions or the ledger know a job of that name."""
+        """Whether a job with this id is defined or in the ledger."""
         return job_id in self.jobs or any(one.job_id == job_id for one in self.store.load([bucket_of(job_id)]).jobs)
 
     def find_run(self, reference: str) -> LedgerRow:
@@ -234,53 +221,38 @@ class Context:
         """The zone in which times about a job are written; UTC where it is about all of them."""
         return "UTC" if job_id is None else zone_of(self.jobs.get(job_id), self.specs(job_id))
 
-    def run_rows(self, rows: Iterable[LedgerRow]) -> list[dict[str, Any]]:
-        """Lines of the ledger, each with the zone that its job's times are told in; how steps stand is told of one."""
+    def runs(self, rows: Iterable[LedgerRow]) -> tuple[Run, ...]:
+        """Rows of the ledger, each with the name and the time zone of its job."""
         jobs = self.jobs
-        found = [
-            {
-                **run_data(row),
-                "job_name": name_of(row.key.job_id, jobs.get(row.key.job_id)),
-                "timezone": _zone(jobs.get(row.key.job_id)),
-            }
-            for row in rows
-        ]
-        for one in found:
-            del one["steps"]
-            job = jobs.get(one["job"])
-            # A keeper tells of the steps of a run that has several; the only step runs while its run does.
-            if (
-                one["state"] == RunState.RUNNING
-                and not one["running_steps"]
-                and job is not None
-                and len(job.steps) == 1
-            ):
-                one["running_steps"] = [job.steps[0].name]
-        return found
+        return tuple(run_of(row, jobs.get(row.key.job_id)) for row in rows)
 
     def name_of(self, job_id: str) -> str:
         return name_of(job_id, self.jobs.get(job_id))
 
-    def moment(self, text: str | None, job_id: str | None = None, zone: str | None = None) -> Instant | None:
-        """A time as somebody wrote it: with an offset, or on the clocks of the job's zone."""
-        return None if text is None else read_moment(text, zone or self.zone(job_id))
+    def instant(self, at: Moment, job_id: str | None = None, zone: str | None = None) -> Instant:
+        """A time that a caller gave: aware, as text with an offset, or as local time in the job's time zone."""
+        return from_datetime(at) if isinstance(at, datetime) else read_moment(at, zone or self.zone(job_id))
 
-    def status(self) -> Mapping[str, Any] | None:
+    def instant_or_none(self, at: Moment | None, job_id: str | None = None) -> Instant | None:
+        return None if at is None else self.instant(at, job_id)
+
+    def raw_report(self) -> Mapping[str, Any] | None:
+        """The scheduler's report as it was received; None if there is none to ask."""
         return None if self.live is None else self.live.status()
 
+    def report(self) -> SchedulerReport | None:
+        data = self.raw_report()
+        return None if data is None else read_report(data)
+
     def is_scheduler_running(self) -> bool:
-        """Whether anybody is there to carry out what is asked."""
+        """Whether a scheduler is there to answer requests."""
         if self._is_scheduler_running is not None:
             return self._is_scheduler_running()
-        return self.status() is not None or bool(live_nodes(self.store, self.now()))
-
-
-def _zone(job: Job | None) -> str:
-    return "UTC" if job is None else zone_of(job, job.schedules)
+        return self.raw_report() is not None or bool(live_nodes(self.store, self.now()))
 
 
 def bounded(what: str, value: int, least: int, most: int) -> int:
-    """A number that somebody gave, unless it is out of bounds."""
+    """The number, if it is within its bounds; else `InvalidArgument`."""
     if not least <= value <= most:
         raise InvalidArgument(f"{what} is {value:,}.", hint=f"Write a number from {least:,} to {most:,}.", field=what)
     return value

@@ -1,155 +1,177 @@
-"""Queries about executors, members, queues and what runs are blocked by."""
+"""Queries about executors, their members, and queues."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Literal
 
 from evertick.model.lifecycle import ACTIVE, WAITING
 from evertick.model.member import Closed
 from evertick.model.run import LedgerRow
 from evertick.operations.context import Context
-from evertick.operations.shapes import Data
+from evertick.operations.ledger_rows import run_fields
+from evertick.operations.results.system import (
+    Executors,
+    ExecutorState,
+    MemberRun,
+    MemberState,
+    Queue,
+    QueuedRun,
+    Queues,
+    Status,
+)
+from evertick.operations.scheduler_report import MemberReport, read_member
 from evertick.routing.placement import executor_of, parse_placement
 
 SHOWN = 20
+_UNKNOWN = read_member({})
 
 
-class ExecutorQueries(Context):
-    def status(self) -> Data | None:
-        """What the scheduler tells about itself; None where there is none to ask."""
-        told = super().status()
-        return None if told is None else dict(told)
+@dataclass(frozen=True, slots=True)
+class _Executor:
+    """An executor as the scheduler reports it; one with members, such as a fleet, is a single one."""
 
-    def executors(self) -> Data:
-        """The places that run attempts, as the scheduler knows them, and what runs there now.
-
-        Those with members of their own, such as a fleet, are one place.
-        """
-        told = self.status()
-        known = _places(_named(None if told is None else told.get("executors")))
-        running: dict[str, list[LedgerRow]] = defaultdict(list)
-        for row in self.view().snapshot.open_runs:
-            if row.state in ACTIVE and row.executor:
-                running[_place_of(row.executor, known)].append(row)
-        return {
-            "is_scheduler_running": self.is_scheduler_running(),
-            "items": [self._place(name, known.get(name), running[name]) for name in sorted({*known, *running})],
-        }
-
-    def _place(self, name: str, told: Data | None, running: Sequence[LedgerRow]) -> Data:
-        members = self._members((told or {}).get("members", {}), running)
-        return {
-            **(told or {}),
-            "members": members,
-            "health": _health(told, members),
-            "ready": sum(one["is_healthy"] and one["is_open"] for one in members),
-            "executor": name,
-            "is_known": told is not None,
-            "active": len(running),
-            "runs": self.run_rows(running[:SHOWN]),
-        }
-
-    def queues(self) -> Data:
-        """The named limits that jobs share: who is in, who waits."""
-        told = self.status() or {}
-        limits: Mapping[str, Any] = told.get("queues") or {}
-        members: dict[str, list[str]] = defaultdict(list)
-        for job in self.jobs.values():
-            if job.queue:
-                members[job.queue].append(job.id)
-        rows = self.view().snapshot.open_runs
-        return {
-            "is_scheduler_running": self.is_scheduler_running(),
-            "items": [
-                self._queue(name, sorted(members[name]), limits.get(name), rows) for name in sorted({*members, *limits})
-            ],
-        }
-
-    def _members(self, told: Mapping[str, Data], rows: Sequence[LedgerRow]) -> list[Data]:
-        """The members of a place; one that is gone and that runs still name is told of too."""
-        runs: dict[str, list[LedgerRow]] = defaultdict(list)
-        for row in rows:
-            for member in parse_placement(row.executor).members:
-                runs[member].append(row)
-        return [
-            {
-                "name": name,
-                "is_healthy": bool(one.get("is_healthy")),
-                "is_open": bool(one.get("is_open")),
-                "closed": one.get("closed"),
-                "running": one.get("running"),
-                "slots": one.get("slots"),
-                "labels": dict(one.get("labels") or {}),
-                "is_expected": bool(one.get("is_expected")),
-                "offers": dict(one.get("offers") or {}),
-                "used": dict(one.get("used") or {}),
-                "version": one.get("version"),
-                "address": one.get("address"),
-                "seen_at": one.get("seen_at"),
-                "runs": [
-                    {"run": row.key.run_id, "job": row.key.job_id, "job_name": self.name_of(row.key.job_id)}
-                    for row in runs[name][:SHOWN]
-                ],
-            }
-            for name in sorted({*told, *runs})
-            for one in [told.get(name, {})]
-        ]
-
-    def _queue(self, name: str, jobs: Sequence[str], limit: Any, rows: Sequence[LedgerRow]) -> Data:
-        own = [row for row in rows if row.key.job_id in set(jobs)]
-        active = [row for row in own if row.state in ACTIVE]
-        waiting = [row for row in own if row.state is WAITING]
-        return {
-            "queue": name,
-            "limit": limit.get("limit") if isinstance(limit, Mapping) else limit,
-            "jobs": jobs,
-            "active": len(active),
-            "waiting": len(waiting),
-            "runs": [
-                {**data, "blocked_by": data["detail"] or None if data["state"] == str(WAITING) else None}
-                for data in self.run_rows((*active[:SHOWN], *waiting[:SHOWN]))
-            ],
-        }
+    kind: str | None
+    report: MemberReport | None = None
+    """None: it has members."""
+    members: dict[str, MemberReport] = field(default_factory=dict)
 
 
-def _places(told: Mapping[str, Data]) -> dict[str, Data]:
-    """What the scheduler tells, by place: what belongs to a node stands for itself, members stand together."""
-    found: dict[str, Data] = {}
-    for name, one in told.items():
-        kind, member = one.get("kind"), one.get("member")
-        if kind is None or member in (None, kind):
-            found[name] = one
-            continue
-        place = found.setdefault(kind, {"kind": kind, "is_healthy": False, "members": {}})
-        place["members"][member] = one
-        place["is_healthy"] = place["is_healthy"] or bool(one.get("is_healthy"))
+def status(context: Context) -> Status:
+    report = context.raw_report()
+    return Status(report is not None or context.is_scheduler_running(), report)
+
+
+def executors(context: Context) -> Executors:
+    report = context.report()
+    known = _by_executor({} if report is None else report.executors)
+    running: dict[str, list[LedgerRow]] = defaultdict(list)
+    for row in context.view().snapshot.open_runs:
+        if row.state in ACTIVE and row.executor:
+            running[_executor_of_run(row.executor, known)].append(row)
+    return Executors(
+        is_scheduler_running=context.is_scheduler_running(),
+        items=tuple(_state(context, name, known.get(name), running[name]) for name in sorted({*known, *running})),
+    )
+
+
+def _state(context: Context, name: str, known: _Executor | None, running: Sequence[LedgerRow]) -> ExecutorState:
+    members = _members(context, {} if known is None else known.members, running)
+    report = known.report if known is not None else None
+    is_healthy = report.is_healthy if report is not None else None
+    if known is not None and known.members:
+        is_healthy = any(one.is_healthy for one in known.members.values())
+    return ExecutorState(
+        executor=name,
+        is_known=known is not None,
+        health="unknown" if known is None else _health(is_healthy, members),
+        ready=sum(one.is_healthy and one.is_open for one in members),
+        active=len(running),
+        runs=context.runs(running[:SHOWN]),
+        members=members,
+        kind=known.kind if known is not None else None,
+        is_healthy=is_healthy,
+        running=report.running if report is not None else None,
+        slots=report.slots if report is not None else None,
+        lanes=report.lanes if report is not None else None,
+        keepers=report.keepers if report is not None else None,
+    )
+
+
+def _members(context: Context, known: Mapping[str, MemberReport], rows: Sequence[LedgerRow]) -> tuple[MemberState, ...]:
+    """The members of an executor, and those that are gone but that runs still name."""
+    runs: dict[str, list[LedgerRow]] = defaultdict(list)
+    for row in rows:
+        for member in parse_placement(row.executor).members:
+            runs[member].append(row)
+    return tuple(
+        MemberState(
+            name=name,
+            is_healthy=bool(one.is_healthy),
+            is_open=one.is_open,
+            closed=one.closed,
+            running=one.running,
+            slots=one.slots,
+            labels=one.labels,
+            is_expected=one.is_expected,
+            offers=one.offers,
+            used=one.used,
+            version=one.version,
+            address=one.address,
+            seen_at=one.seen_at,
+            runs=tuple(
+                MemberRun(row.key.run_id, row.key.job_id, context.name_of(row.key.job_id)) for row in runs[name][:SHOWN]
+            ),
+        )
+        for name in sorted({*known, *runs})
+        for one in [known.get(name, _UNKNOWN)]
+    )
+
+
+def _by_executor(reports: Mapping[str, MemberReport]) -> dict[str, _Executor]:
+    """An executor of one node has its own entry; members are put together under their executor."""
+    found: dict[str, _Executor] = {}
+    for name, one in reports.items():
+        if one.kind is None or one.member in (None, one.kind):
+            found[name] = _Executor(one.kind, one)
+        else:
+            found.setdefault(one.kind, _Executor(one.kind)).members[one.member] = one
     return found
 
 
-def _place_of(executor: str, known: Mapping[str, Data]) -> str:
-    """The place that a run is at: `local@a1` as it is, `fleet:ex-a` with the fleet, a cluster with who reaches it."""
+def _executor_of_run(executor: str, known: Mapping[str, _Executor]) -> str:
+    """The entry that a run belongs to: `local@a1` as it is, `fleet:ex-a` with the fleet, a cluster by its kind."""
     kind = executor_of(executor)
-    same = [executor, kind, *(name for name, one in known.items() if one.get("kind") == kind and "@" not in executor)]
+    same = [executor, kind, *(name for name, one in known.items() if one.kind == kind and "@" not in executor)]
     return next((name for name in same if name in known), executor if "@" in executor else kind)
 
 
-def _health(told: Data | None, members: Sequence[Data]) -> str:
-    """Of a place with members: all take runs or were drained on purpose, some cannot, or none takes runs."""
-    if told is None:
-        return "unknown"
+def _health(
+    is_healthy: bool | None, members: Sequence[MemberState]
+) -> Literal["healthy", "degraded", "down", "unknown"]:
+    """With members: healthy if all accept runs or were drained on purpose, down if none accepts runs."""
     if not members:
-        is_healthy = told.get("is_healthy")
         return "unknown" if is_healthy is None else "healthy" if is_healthy else "down"
-    if not any(one["is_healthy"] and one["is_open"] for one in members):
+    if not any(one.is_healthy and one.is_open for one in members):
         return "down"
-    is_well = all(one["is_healthy"] and one["closed"] != Closed.LEASE_TOO_LONG for one in members)
+    is_well = all(one.is_healthy and one.closed is not Closed.LEASE_TOO_LONG for one in members)
     return "healthy" if is_well else "degraded"
 
 
-def _named(told: Any) -> dict[str, Data]:
-    """What the scheduler tells of its executors, by their names."""
-    if isinstance(told, Mapping):
-        return {str(name): dict(one) if isinstance(one, Mapping) else {"state": one} for name, one in told.items()}
-    return {str(one["name"]): dict(one) for one in told or () if isinstance(one, Mapping) and "name" in one}
+def queues(context: Context) -> Queues:
+    report = context.report()
+    limits = {} if report is None else report.queue_limits
+    jobs: dict[str, list[str]] = defaultdict(list)
+    for job in context.jobs.values():
+        if job.queue:
+            jobs[job.queue].append(job.id)
+    rows = context.view().snapshot.open_runs
+    return Queues(
+        is_scheduler_running=context.is_scheduler_running(),
+        items=tuple(
+            _queue(context, name, sorted(jobs[name]), limits.get(name), rows) for name in sorted({*jobs, *limits})
+        ),
+    )
+
+
+def _queue(context: Context, name: str, jobs: Sequence[str], limit: int | None, rows: Sequence[LedgerRow]) -> Queue:
+    members = set(jobs)
+    own = [row for row in rows if row.key.job_id in members]
+    active = [row for row in own if row.state in ACTIVE]
+    waiting = [row for row in own if row.state is WAITING]
+    return Queue(
+        queue=name,
+        limit=limit,
+        jobs=tuple(jobs),
+        active=len(active),
+        waiting=len(waiting),
+        runs=tuple(
+            QueuedRun(
+                **run_fields(row, context.jobs.get(row.key.job_id)),
+                blocked_by=row.detail or None if row.state is WAITING else None,
+            )
+            for row in (*active[:SHOWN], *waiting[:SHOWN])
+        ),
+    )

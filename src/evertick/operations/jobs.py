@@ -3,57 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from evertick.errors import EvertickError
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, ScheduleLine
-from evertick.model.lifecycle import ACTIVE, SUCCEEDED, WAITING, JobStatus
+from evertick.model.lifecycle import ACTIVE, SUCCEEDED, JobStatus
 from evertick.model.run import LedgerRow
 from evertick.model.schedule import AtSpec, CronSpec, ScheduleSpec, specs_from_text
-from evertick.operations.submission import find_record
-from evertick.planning.schedules import compile_all, next_of
 from evertick.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class JobStanding:
-    """What is known of a job at one moment."""
-
-    job_id: str
-    status: JobStatus
-    zone: str
-    specs: tuple[ScheduleSpec, ...] = ()
-    next_at: Instant | None = None
-    watermark: Instant | None = None
-    """None: no scheduler has seen the job yet."""
-    active: tuple[LedgerRow, ...] = ()
-    waiting: tuple[LedgerRow, ...] = ()
-    last: LedgerRow | None = None
-    """The run that is the newest of those that ended."""
-    paused_at: Instant | None = None
-    pause_note: str = ""
-    retired_at: Instant | None = None
-    error: str = ""
-    last_success_at: Instant | None = None
-
-
-def standing_of(store: Store, job_id: str, jobs: Mapping[str, Job], now: Instant) -> JobStanding:
-    """One job; an unknown one is `NotFound` with the nearest names."""
-    record = find_record(store, job_id, jobs)
-    snapshot = store.load([bucket_of(job_id)])
-    return _standing(
-        job_id,
-        jobs.get(job_id),
-        record,
-        specs_of(store, job_id, jobs),
-        watermark_of(record, snapshot.floors),
-        [row for row in snapshot.open_runs if row.key.job_id == job_id],
-        newest_of(store.newest([job_id]), job_id),
-        now,
-    )
 
 
 def specs_of(store: Store, job_id: str, jobs: Mapping[str, Job]) -> tuple[ScheduleSpec, ...]:
@@ -113,41 +71,6 @@ def is_running(row: LedgerRow) -> bool:
 def is_held(job: Job | None, record: JobRecord | None) -> bool:
     """Whether nothing is planned for a job."""
     return _held(job, record) is not None
-
-
-def _standing(
-    job_id: str,
-    job: Job | None,
-    record: JobRecord | None,
-    specs: tuple[ScheduleSpec, ...],
-    watermark: Instant | None,
-    open_runs: Sequence[LedgerRow],
-    last: LedgerRow | None,
-    now: Instant,
-) -> JobStanding:
-    active = tuple(row for row in open_runs if row.state in ACTIVE)
-    held = _held(job, record)
-    try:
-        next_at = next_of(compile_all(specs), now) if specs and held is None else None
-    except EvertickError:
-        next_at = None  # the definition is bad, and its own error says so
-    known = record or JobRecord(job_id, 0)
-    return JobStanding(
-        job_id=job_id,
-        status=_status(held, known, any(map(is_running, active)), next_at is not None or not specs),
-        zone=zone_of(job, specs),
-        specs=specs,
-        next_at=next_at,
-        watermark=watermark,
-        active=active,
-        waiting=tuple(row for row in open_runs if row.state is WAITING),
-        last=last,
-        paused_at=known.paused_at,
-        pause_note=known.pause_note,
-        retired_at=known.retired_at,
-        error=known.error,
-        last_success_at=last_success_of(record, last),
-    )
 
 
 def last_success_of(record: JobRecord | None, last: LedgerRow | None) -> Instant | None:

@@ -1,22 +1,76 @@
-"""All operations, on a ledger that this process can open.
-
-Keys are snake_case, times are RFC 3339 in UTC. Lists that may be long come in pages: `items`, and `next` to hand back
-as `after`. What cannot be done is one of the errors of `evertick.errors`.
-"""
+"""All operations, on a ledger that this process can open."""
 
 from __future__ import annotations
 
-from evertick.operations.commands import Commands
-from evertick.operations.context import Live, folder_of, now_by_the_clock
-from evertick.operations.executor_queries import ExecutorQueries
-from evertick.operations.node_queries import NodeQueries
-from evertick.operations.overview import OverviewQueries
-from evertick.operations.run_logs import LogsReader
-from evertick.operations.run_queries import RunQueries
-from evertick.operations.timeline import TimelineQueries
+from evertick.operations import (
+    commands,
+    executor_queries,
+    job_queries,
+    log_queries,
+    node_queries,
+    run_queries,
+    time_queries,
+    verification,
+)
+from evertick.operations import overview as overview_query
+from evertick.operations import timeline as timeline_query
+from evertick.operations import why as why_queries
+from evertick.operations.context import Context
+from evertick.operations.protocol import Operations
 
-__all__ = ["Live", "LocalOperations", "LogsReader", "folder_of", "now_by_the_clock"]
+
+class LocalOperations(Context):
+    """Implements `Operations`. One per process; any thread may call it.
+
+    Each operation is a function of its subject's module that takes the context first.
+    """
+
+    list_jobs = job_queries.list_jobs
+    job = job_queries.job
+    explain = job_queries.explain
+    graph = job_queries.graph
+    durations = job_queries.durations
+    catchup = job_queries.catchup
+    why = why_queries.why
+    why_run = why_queries.why_run
+
+    list_runs = run_queries.list_runs
+    gaps = run_queries.gaps
+    run = run_queries.run
+    run_definition = run_queries.run_definition
+
+    list_logs = log_queries.list_logs
+    read_log = log_queries.read_log
+    log_bytes = log_queries.log_bytes
+    search_log = log_queries.search_log
+
+    overview = overview_query.overview
+    timeline = timeline_query.timeline
+    upcoming = time_queries.upcoming
+    job_upcoming = time_queries.job_upcoming
+    plan = time_queries.plan
+    load = time_queries.load
+    cron = time_queries.cron
+    calendar = time_queries.calendar
+
+    status = executor_queries.status
+    executors = executor_queries.executors
+    queues = executor_queries.queues
+    nodes = node_queries.nodes
+    forget_node = node_queries.forget_node
+    verify = verification.verify
+
+    trigger = commands.trigger
+    cancel = commands.cancel
+    cancel_run = commands.cancel_run
+    retry = commands.retry
+    pause = commands.pause
+    resume = commands.resume
+    backfill = commands.backfill
+    backfills = commands.backfills
+    backfill_progress = commands.backfill_progress
+    cancel_backfill = commands.cancel_backfill
+    answer = commands.answer
 
 
-class LocalOperations(TimelineQueries, OverviewQueries, RunQueries, ExecutorQueries, NodeQueries, Commands):
-    """One for a process: it may be asked by any thread."""
+_: type[Operations] = LocalOperations

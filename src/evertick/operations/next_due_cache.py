@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from evertick.errors import EvertickError
 from evertick.model.instant import Instant
@@ -12,12 +12,13 @@ from evertick.model.schedule import ScheduleSpec
 from evertick.planning.schedules import Schedule, compile_all, next_of
 
 Specs = tuple[ScheduleSpec, ...]
+Action: TypeAlias = Literal["start", "stop", "restart"]
 
 
 class Due(NamedTuple):
     at: Instant
     job_id: str
-    action: str = "start"
+    action: Action = "start"
 
 
 class _Place(NamedTuple):
@@ -33,13 +34,13 @@ class NextDueCache:
     def __init__(self) -> None:
         self._places: dict[tuple[str, str], _Place] = {}
 
-    def next_of(self, job_id: str, specs: Specs, now: Instant, action: str = "start") -> Instant | None:
+    def next_of(self, job_id: str, specs: Specs, now: Instant, action: Action = "start") -> Instant | None:
         """The first occurrence after now; None where there is none, or where the schedule cannot be read."""
         return self._place(job_id, specs, now, action).next_at if specs else None
 
     def walk(
         self,
-        jobs: Iterable[tuple[str, str, Specs]],
+        jobs: Iterable[tuple[str, Action, Specs]],
         now: Instant,
         most: int | None = None,
         *,
@@ -50,7 +51,7 @@ class NextDueCache:
         With `is_once` the first one of each.
         Whoever wants at most so many says so: the first so many lie with as many jobs, those that are due first.
         """
-        heap: list[tuple[Instant, str, str, tuple[Schedule, ...]]] = []
+        heap: list[tuple[Instant, str, Action, tuple[Schedule, ...]]] = []
         for job_id, action, specs in jobs:
             place = self._place(job_id, specs, now, action)
             if place.next_at is not None:
@@ -67,7 +68,7 @@ class NextDueCache:
             else:
                 heapq.heapreplace(heap, (following, job_id, action, engines))
 
-    def _place(self, job_id: str, specs: Specs, now: Instant, action: str) -> _Place:
+    def _place(self, job_id: str, specs: Specs, now: Instant, action: Action) -> _Place:
         known = self._places.get((job_id, action))
         is_same = known is not None and known.specs == specs
         if known is not None and is_same and known.asked_at <= now and (known.next_at is None or now < known.next_at):

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Protocol, TypeAlias
+from enum import StrEnum
+from typing import Protocol, TypeAlias, TypeVar
 
+from evertick.errors import InvalidArgument
 from evertick.model.lifecycle import JobStatus, RunState, SkipReason, Trigger
 from evertick.model.policy import Missed
 from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule
@@ -47,6 +49,20 @@ Moment: TypeAlias = datetime | str
 """An aware datetime, or text: RFC 3339, or a local time in the job's time zone."""
 
 LOG_BYTES_MAX = 1 << 20
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def enum_of(what: str, word: str, kind: type[E]) -> E:
+    """The member of an enum that a word names; else `InvalidArgument`."""
+    try:
+        return kind(word)
+    except ValueError:
+        raise InvalidArgument(f"unknown {what} '{word}'.", hint=f"Use one of {', '.join(kind)}.", field=what) from None
+
+
+def enums_of(what: str, words: Collection[str], kind: type[E]) -> tuple[E, ...]:
+    return tuple(enum_of(what, word, kind) for word in words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from evertick.errors import ExecutorUnavailable, MemberUnavailable, NotFound
+from evertick.errors import ExecutorUnavailable, MemberUnavailable, MemberUnavailableReason, NotFound
 from evertick.model.attempts import read_attempts
 from evertick.model.instant import Instant
 from evertick.model.lifecycle import LAUNCHING, LOST, RUNNING
 from evertick.model.routing import KUBERNETES
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.steps import StepRecord, read_steps
-from evertick.operations.data import as_begun
+from evertick.operations.ledger_rows import as_begun
 from evertick.operations.node_logs import NodeLogs
 from evertick.routing.placement import parse_placement
 
@@ -65,8 +65,7 @@ class AbsentLog(NamedTuple):
     name: str
     """Of the node or member."""
     reason: str
-    cause: str = "unreachable"
-    """`unreachable`, `not-kept`, or a `MemberUnavailableReason`."""
+    cause: MemberUnavailableReason | Literal["unreachable", "not-kept"] = "unreachable"
     seen_at: Instant | None = None
     """When a member was last heard; None where that is not known."""
     is_partial: bool = False
@@ -84,7 +83,7 @@ class AbsentLog(NamedTuple):
         return f"{what} is on {self.place}, which is not reachable: {self.reason}."
 
 
-NOT_KEPT = "not-kept"
+NOT_KEPT: Final = "not-kept"
 
 
 class FoundLogs(NamedTuple):

@@ -1,23 +1,73 @@
-"""Verifies that the ledger holds every occurrence exactly once."""
+"""Verifies that the ledger has every occurrence exactly once."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from evertick.errors import Conflict
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.run import LedgerRow
+from evertick.operations.context import Context
+from evertick.operations.results.system import Finding, Verification
 from evertick.planning.stuck import stuck_entries
 from evertick.planning.verify import Report, verify_ledger
 from evertick.store import RunFilter, Store
 
 PAGE = 10_000
+_verifying = threading.Lock()
 _NONE: Mapping[str, Job] = MappingProxyType({})
 
 
-def verify(store: Store, definitions: Mapping[str, Job] = _NONE, now: Instant | None = None) -> Report:
+def verify(context: Context) -> Verification:
+    """Reads the whole ledger, so only one caller at a time may do it."""
+    if not _verifying.acquire(blocking=False):
+        raise Conflict("the ledger is being verified already. Next: wait until that has finished.")
+    try:
+        report = verify_store(context.store, context.jobs, context.now())
+        # A scheduler may write between two reads: only what is wrong at a second look is wrong.
+        return result_of(report if report.is_sound else verify_store(context.store, context.jobs, context.now()))
+    finally:
+        _verifying.release()
+
+
+def result_of(report: Report) -> Verification:
+    found = [Finding("lost", one.job_id, f"lost: {one}") for one in report.lost]
+    found += [
+        Finding("duplicate", key.job_id, f"duplicate: {key.run_id}: another row has this occurrence already")
+        for key in report.duplicates
+    ]
+    found += [
+        Finding("miscounted", key.job_id, f"miscounted: {key.run_id}: this gap has a wrong number of occurrences")
+        for key in report.miscounted
+    ]
+    found += [
+        Finding("stray", key.job_id, f"stray: {key.run_id}: no schedule of the job was ever due then")
+        for key in report.strays
+    ]
+    found += [
+        Finding("stuck", key.job_id, f"stuck: {key.run_id}: it is overdue, waits for nothing, and does not move")
+        for key in report.stuck
+    ]
+    return Verification(
+        is_sound=report.is_sound,
+        occurrences=report.occurrences,
+        runs=report.runs,
+        skips=dict(report.skips),
+        gaps=report.gaps,
+        lost=sum(one.occurrences for one in report.lost),
+        duplicates=len(report.duplicates),
+        miscounted=len(report.miscounted),
+        strays=len(report.strays),
+        stuck=len(report.stuck),
+        findings=tuple(found),
+    )
+
+
+def verify_store(store: Store, definitions: Mapping[str, Job] = _NONE, now: Instant | None = None) -> Report:
     """Prove from the ledger that no occurrence was lost and none decided twice; given the time, that none is stuck."""
     snapshot = store.load()
     rows = list(every_line(store, RunFilter(occurrences_only=True, oldest_first=True)))

@@ -10,8 +10,7 @@ from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.lifecycle import ACTIVE, SKIPPED, Trigger
 from evertick.model.run import LedgerRow, RunKey
-from evertick.operations.advice import NO_RULING, Ruling
-from evertick.operations.rules import origin_of, overlap_words
+from evertick.operations.rules import NO_RULING, Ruling, origin_of, overlap_words
 from evertick.operations.submission import find_run
 from evertick.operations.time_text import time_text
 from evertick.store import RunFilter, Store

@@ -1,36 +1,26 @@
 /** What the API answers with and is asked with. Made from its description by `make docs`; not edited by hand. */
 
-/** An attempt whose log is kept where it cannot be read from now. */
+/** An attempt whose log exists but cannot be read now. */
 export interface AbsentLog {
   attempt: number;
-  /** What has it, in words. */
+  /** Where it is, in words. */
   place: string;
   kind: "node" | "member" | "store";
-  /** Of the node or member that has it. */
+  /** The node or member that has it. */
   name: string;
-  cause: "unreachable" | "not-kept" | "away" | "unknown" | "no-answer" | "too-old" | "busy" | "fleet-unreachable" | "not-understood";
-  /** When a member that does not answer was last heard. */
+  cause: MemberUnavailableReason | "unreachable" | "not-kept";
+  /** When a member that does not answer was last seen. */
   last_seen_at: string | null;
-  /** Whether a part of it can be read. */
+  /** Whether a part of the log can be read. */
   is_partial: boolean;
   reason: string;
-  /** The same as a sentence. */
+  /** All of it as one sentence. */
   text: string;
 }
 
 export interface AfterJobs {
   jobs: string[];
   mode: string;
-}
-
-/** What became of a request; until it is answered, the ledger keeps it. */
-export interface Asked {
-  request: string;
-  job: string;
-  is_answered: boolean;
-  answer: Record<string, unknown> | null;
-  run: string | null;
-  is_scheduler_running: boolean;
 }
 
 export interface Attempt {
@@ -40,7 +30,7 @@ export interface Attempt {
   finished_at: string | null;
   exit_code: number | null;
   detail: string;
-  /** Why it was lost, where it was. */
+  /** Why it was lost; null where it was not. */
   loss: LossReason | null;
   executor: string;
   definition: string | null;
@@ -63,7 +53,7 @@ export interface AttemptStep {
   has_log: boolean;
   cpu_seconds: number;
   max_rss_bytes: number | null;
-  /** null: all that is known of it is its log. */
+  /** null: only its log is known. */
   state: string | null;
   log_bytes: number | null;
 }
@@ -79,22 +69,22 @@ export interface AuditLine {
   detail: unknown;
   previous: string;
   hash: string;
-  /** Which key sealed it. */
+  /** The key that signed it. */
   key: string;
-  [other: string]: unknown;
 }
 
 export interface AuditPage {
   items: AuditLine[];
   next: string | null;
-  /** Null on all but the first page, where the whole chain is followed. */
+  /** Null on all but the first page, for which the whole chain is verified. */
   chain_ok: boolean | null;
   broken_at: number | null;
-  /** Lines at the end that the ledger knows of and the log does not hold. */
+  /** Lines at the end that the ledger knows and the log does not have. */
   missing: number | null;
 }
 
 export interface Backfill {
+  /** null for a preview, and where there is nothing to run. */
   request: string | null;
   job: string;
   is_answered: boolean;
@@ -102,7 +92,7 @@ export interface Backfill {
   chosen: number;
   timezone?: string | null;
   total?: number | null;
-  candidates?: Candidate[] | null;
+  candidates?: BackfillCandidate[] | null;
   run?: string | null;
   is_scheduler_running?: boolean | null;
 }
@@ -115,8 +105,15 @@ export interface BackfillBody {
   only_missing?: boolean;
   /** `wait`, or `parallel(n)`. */
   overlap?: string;
-  /** The least time between two starts. */
+  /** Minimum time between two starts. */
   gap_seconds?: number;
+}
+
+export interface BackfillCandidate {
+  scheduled_for: string;
+  local: string;
+  is_chosen: boolean;
+  why: string;
 }
 
 export interface BackfillProgress {
@@ -157,13 +154,7 @@ export interface CancelledBackfill {
   cancelled: number;
 }
 
-export interface Candidate {
-  scheduled_for: string;
-  local: string;
-  is_chosen: boolean;
-  why: string;
-}
-
+/** What a start or a resume would catch up now. */
 export interface Catchup {
   job: string;
   timezone: string;
@@ -172,42 +163,30 @@ export interface Catchup {
   backlog: string[];
   kept: number;
   skipped: number;
-  fates: Fate[];
+  fates: CatchupDecision[];
 }
 
-export interface Cell {
-  succeeded: number;
-  failed: number;
-  skipped: number;
-  cancelled: number;
-  /** Launching, running or retrying. */
-  running: number;
-  /** Planned or waiting. */
-  waiting: number;
-  caught_up: number;
-  backfilled: number;
-  count: number;
-  at: string;
-  through: string;
-  worst: RunState;
-  longest_seconds: number | null;
-  latest_seconds: number | null;
+/** What would happen to a missed occurrence, or to a gap. */
+export interface CatchupDecision {
+  scheduled_for: string;
+  local: string;
+  through: string | null;
+  occurrences: number;
+  runs: boolean;
+  what: string;
+  reason: SkipReason | null;
+  detail: string;
 }
 
+/** What a change of the clock does to an occurrence. */
 export interface ClockNote {
   at: string;
   local: string;
   text: string;
 }
 
-export interface CronAnswer {
-  expression: string;
-  timezone: string;
-  meaning: string;
-  fields: Record<string, string>;
-  dst_notes: ClockNote[];
-  next: CronFire[];
-}
+/** Why a member that is there takes no new attempts. */
+export type Closed = "cordoned" | "leaving" | "lease-too-long";
 
 export interface CronFire {
   scheduled_for: string;
@@ -218,28 +197,35 @@ export interface CronFire {
   note: string | null;
 }
 
+export interface CronPreview {
+  expression: string;
+  timezone: string;
+  meaning: string;
+  fields: Record<string, string>;
+  dst_notes: ClockNote[];
+  next: CronFire[];
+}
+
 export interface Day {
   succeeded: number;
   failed: number;
   skipped: number;
   cancelled: number;
-  /** Launching, running or retrying. */
   running: number;
-  /** Planned or waiting. */
   waiting: number;
   caught_up: number;
   backfilled: number;
   count: number;
   date: string;
   start: string;
-  /** `forward` or `back` where the clocks change that day. */
+  /** `forward` or `back` where the clocks change on this day. */
   dst: string | null;
   skips: Record<string, number>;
-  /** How often something is still due; null: there is too much to count. */
+  /** Occurrences still to come; null where there are too many to count. */
   planned: number | null;
 }
 
-/** The last day: how many occurrences stand or ended how. */
+/** The occurrences of the last day, by state. */
 export interface DayFigures {
   planned: number;
   waiting: number;
@@ -257,7 +243,7 @@ export interface DayFigures {
   skips: Record<string, number>;
 }
 
-/** What the job's file says, without the values of its environment. */
+/** The job's definition, without the values of its environment. */
 export interface Definition {
   start: Record<string, string>[];
   stop: Record<string, string>[];
@@ -265,7 +251,7 @@ export interface Definition {
   after: AfterJobs | null;
   /** A JSON Schema of all parameters. */
   params: Record<string, unknown>;
-  env: EnvName[];
+  env: EnvVariable[];
   timeout_seconds: number | null;
   steps: StepDefinition[];
   handlers: Record<string, StepDefinition>;
@@ -279,7 +265,7 @@ export interface DefinitionBody {
 }
 
 export interface DefinitionChange {
-  /** Where the line is: then, now, or both. */
+  /** Which definition has the line: the one of the run, the current one, or both. */
   side: "both" | "before" | "after";
   text: string;
 }
@@ -294,6 +280,7 @@ export interface DefinitionFiles {
   items: DefinitionFile[];
 }
 
+/** An error or a warning about a job file. */
 export interface DefinitionProblem {
   file: string | null;
   line: number | null;
@@ -301,34 +288,51 @@ export interface DefinitionProblem {
   field: string | null;
   reason: string;
   hint: string | null;
+  /** All of it as one sentence. */
   text: string;
 }
 
 export interface Durations {
   job: string;
-  items: Point[];
+  items: RunPoint[];
   percentiles: Percentiles;
   lateness: Percentiles;
   success_rate: number | null;
 }
 
-export interface EnvName {
+/** The name of an environment variable; its value is never shown. */
+export interface EnvVariable {
   name: string;
+  /** Where a secret is kept, as `source:name`. */
   from: string | null;
 }
 
-/** A place that runs attempts; what the scheduler tells of it beside these depends on its kind. */
+/** How full a lane of the local executor is. */
+export interface ExecutorLane {
+  under_way: number;
+  size: number;
+  waiting: number;
+  /** How many may wait. */
+  queue: number;
+}
+
+/** An executor of the scheduler, or one that only runs in the ledger name. */
 export interface ExecutorState {
   executor: string;
   is_known: boolean;
-  /** Of a place with members: degraded where one is away, down where none takes runs. */
+  /** An executor with members is degraded while one is away, and down while none accepts runs. */
   health: "healthy" | "degraded" | "down" | "unknown";
-  /** Members that take runs. */
+  /** Members that accept runs. */
   ready: number;
   active: number;
   runs: Run[];
   members: MemberState[];
-  [other: string]: unknown;
+  kind?: string | null;
+  is_healthy?: boolean | null;
+  running?: number | null;
+  slots?: number | null;
+  lanes?: Record<string, ExecutorLane> | null;
+  keepers?: KeeperState[] | null;
 }
 
 export interface Executors {
@@ -336,23 +340,13 @@ export interface Executors {
   items: ExecutorState[];
 }
 
-export interface Fate {
-  scheduled_for: string;
-  local: string;
-  through: string | null;
-  occurrences: number;
-  runs: boolean;
-  what: string;
-  reason: SkipReason | null;
-  detail: string;
-}
-
 export interface Finding {
-  kind: string;
+  kind: "lost" | "duplicate" | "miscounted" | "stray" | "stuck";
   job: string;
   text: string;
 }
 
+/** A coming occurrence, and what would happen to it now. */
 export interface Fire {
   job: string;
   job_name: string;
@@ -368,7 +362,7 @@ export interface Fire {
 }
 
 export interface ForgetBody {
-  /** Also when the node is alive: it then ends what it runs on its machine. */
+  /** Also if the node is alive: it then ends its local runs. */
   force?: boolean;
 }
 
@@ -378,7 +372,7 @@ export interface ForgottenNode {
   is_scheduler_running: boolean;
   /** Runs that it had. */
   active: number;
-  /** The first of them. */
+  /** The first of these runs. */
   runs: NodeRun[];
 }
 
@@ -388,7 +382,7 @@ export interface FutureCell {
   count: number;
 }
 
-/** A stretch of occurrences that were skipped as one. */
+/** Consecutive occurrences that were skipped together. */
 export interface Gap {
   run: string;
   job: string;
@@ -402,14 +396,24 @@ export interface Gap {
 
 export interface GapPage {
   items: Gap[];
+  /** Pass it as `cursor` to get the next page; null on the last page. */
   next: string | null;
 }
 
 export interface Graph {
   job: string;
-  nodes: Node[];
+  nodes: GraphNode[];
   after: string[];
   before: string[];
+}
+
+/** A step of a job. */
+export interface GraphNode {
+  id: string;
+  kind: string;
+  command: string;
+  depends: string[];
+  handler: string | null;
 }
 
 export interface Health {
@@ -422,9 +426,7 @@ export interface Hour {
   failed: number;
   skipped: number;
   cancelled: number;
-  /** Launching, running or retrying. */
   running: number;
-  /** Planned or waiting. */
   waiting: number;
   caught_up: number;
   backfilled: number;
@@ -477,13 +479,10 @@ export interface JobDetail {
   next_at: string | null;
   timezone: string;
   schedules: string[];
-  /** Every occurrence up to it is in the ledger. */
   watermark: string | null;
   active: number;
   waiting: number;
-  /** The newest run that has ended. */
-  last: RunBase | null;
-  /** Where no run has ended: skips of the last 30 days, by reason. */
+  last: RunSummary | null;
   skips: Record<string, number>;
   last_success_for: string | null;
   paused_at: string | null;
@@ -492,6 +491,7 @@ export interface JobDetail {
   retired_at: string | null;
   active_runs: Run[];
   definition: Definition | null;
+  /** Whether its file has errors now, so that the last good definition is in use. */
   is_stale: boolean;
   problems: DefinitionProblem[];
   is_scheduler_running: boolean;
@@ -499,6 +499,7 @@ export interface JobDetail {
 
 export interface JobPage {
   items: ListedJob[];
+  /** Pass it as `cursor` to get the next page; null on the last page. */
   next: string | null;
   total: number;
   statuses: Record<string, number>;
@@ -516,6 +517,18 @@ export interface JobUpcoming {
   meaning: string[];
 }
 
+/** A process that runs attempts for an executor. */
+export interface KeeperState {
+  name: string;
+  pid: number | null;
+  /** Time since it last answered. */
+  silent_seconds: number;
+  /** How often it was killed because it did not answer. */
+  replaced: number;
+  is_silent: boolean;
+}
+
+/** One job on the timeline. */
 export interface Lane {
   job: string;
   name: string;
@@ -527,21 +540,10 @@ export interface Lane {
   watermark: string | null;
   undecided_since: string | null;
   marks: Mark[];
-  cells: Cell[];
-  gaps: LaneGap[];
+  cells: TimelineCell[];
+  gaps: Gap[];
   future: string[];
   future_cells: FutureCell[];
-}
-
-export interface LaneGap {
-  run: string;
-  job: string;
-  at: string;
-  through: string | null;
-  occurrences: number;
-  reason: SkipReason | null;
-  detail: string;
-  decided_at: string;
 }
 
 export interface ListedJob {
@@ -558,25 +560,23 @@ export interface ListedJob {
   next_at: string | null;
   timezone: string;
   schedules: string[];
-  /** Every occurrence up to it is in the ledger. */
   watermark: string | null;
   active: number;
   waiting: number;
-  /** The newest run that has ended. */
-  last: RunBase | null;
-  /** Where no run has ended: skips of the last 30 days, by reason. */
+  last: RunSummary | null;
   skips: Record<string, number>;
   last_success_for: string | null;
   paused_at: string | null;
   pause_note: string;
   error: string;
   retired_at: string | null;
-  recent?: Point[] | null;
+  /** The last runs, oldest first, if requested. */
+  recent?: RunPoint[] | null;
 }
 
 export interface Load {
-  minutes: Minute[];
-  /** How far was counted: less far than asked where very much is due. */
+  minutes: MinuteLoad[];
+  /** The end of the period that was counted; earlier than requested where too many starts are due. */
   to: string;
 }
 
@@ -601,10 +601,10 @@ export interface LogHits {
   run: string;
   attempt: number;
   step: string;
-  /** The first 1,000 of them. */
+  /** The first 1,000 lines that match. */
   items: LogHit[];
   total: number;
-  /** Less than `size` where the log is too long to be searched as a whole. */
+  /** Less than `size` where the log is too long to search completely. */
   searched_bytes: number;
   size: number;
 }
@@ -615,9 +615,9 @@ export interface LogText {
   step: string;
   text: string;
   offset: number;
-  /** The number of the first line, where `lines` asked for it. */
+  /** The number of the first line, if `lines` was set. */
   first_line: number | null;
-  /** In bytes; where to go on reading. */
+  /** In bytes; where to continue reading. */
   next_offset: number;
   size: number;
   is_complete: boolean;
@@ -625,6 +625,7 @@ export interface LogText {
 
 export type LossReason = "node-gone" | "lease-expired" | "not-confirmed" | "node-forgotten" | "not-started" | "keeper" | "process-gone" | "machine-restarted" | "no-heartbeat" | "member-lost" | "executor";
 
+/** A run on the timeline. */
 export interface Mark {
   run: string;
   at: string;
@@ -643,22 +644,22 @@ export interface MemberRun {
   job_name: string;
 }
 
-/** One of those that run attempts for a place, as it was last seen. */
+/** A member of an executor, as it was last seen. */
 export interface MemberState {
   name: string;
   is_healthy: boolean;
-  /** Whether it takes new attempts; not while it is drained. */
+  /** Whether it accepts new attempts; false while it is drained. */
   is_open: boolean;
-  /** Why it takes none. */
-  closed: "cordoned" | "leaving" | "lease-too-long" | null;
+  /** Why it accepts none. */
+  closed: Closed | null;
   running: number | null;
   slots: number | null;
   labels: Record<string, string>;
   /** Whether the setting `fleet.expected` names it. */
   is_expected: boolean;
-  /** The resources that jobs may ask for there. */
+  /** The resources that jobs may request there. */
   offers: Record<string, string>;
-  /** What of them was asked for by what runs there. */
+  /** The resources in use by its runs. */
   used: Record<string, string>;
   version: string | null;
   address: string | null;
@@ -666,7 +667,10 @@ export interface MemberState {
   runs: MemberRun[];
 }
 
-export interface Minute {
+/** Why a member of the fleet did not answer a question. */
+export type MemberUnavailableReason = "away" | "unknown" | "no-answer" | "too-old" | "busy" | "fleet-unreachable" | "not-understood";
+
+export interface MinuteLoad {
   at: string;
   count: number;
 }
@@ -681,16 +685,8 @@ export interface NewToken {
   created_at: string;
   created_by: string;
   expires_at: string | null;
-  /** Shown this once. */
+  /** Shown only once. */
   token: string;
-}
-
-export interface Node {
-  id: string;
-  kind: string;
-  command: string;
-  depends: string[];
-  handler: string | null;
 }
 
 export interface NodeRun {
@@ -698,7 +694,7 @@ export interface NodeRun {
   job: string;
   job_name: string;
   state: RunState;
-  /** `retrying` or `lost`: the state of the run when its node is given up. */
+  /** The state that the run gets when its node is given up: `retrying` or `lost`. */
   if_lost: RunState;
 }
 
@@ -708,13 +704,13 @@ export interface NodeState {
   is_alive: boolean;
   is_here: boolean;
   lease_until: string | null;
-  /** Until when the others leave its runs to it, although it is away. */
+  /** Until when the other nodes leave its runs alone although it is away. */
   awaited_until: string | null;
-  /** Whether it was stopped in order, and announced its return. */
+  /** Whether it was stopped cleanly and announced that it returns. */
   is_expected_back: boolean;
-  /** What runs on its own machine, by the ledger. */
+  /** Runs on its own machine, by the ledger. */
   active: number;
-  /** The first of them. */
+  /** The first of these runs. */
   runs: NodeRun[];
   lag_seconds: number | null;
   version: string | null;
@@ -764,7 +760,7 @@ export interface Overview {
 
 export interface Parent {
   run: string;
-  /** The step that asked for this run, or the constraint that was broken. */
+  /** The step that requested this run, or the constraint that was violated. */
   via: string | null;
 }
 
@@ -786,36 +782,13 @@ export interface Plan {
   has_more: boolean;
 }
 
-export interface Point {
-  run: string;
-  scheduled_for: string;
-  state: RunState;
-  trigger: Trigger;
-  duration_seconds: number | null;
-  lateness_seconds: number | null;
-}
-
-/** What is wrong, after RFC 9457; members beside these say more to programs. */
+/** An error, after RFC 9457; further members carry its fields. */
 export interface Problem {
   type: string;
   title: string;
   status: number;
   detail: string;
   [other: string]: unknown;
-}
-
-export interface Proof {
-  is_sound: boolean;
-  occurrences: number;
-  runs: number;
-  skips: Record<string, number>;
-  gaps: number;
-  lost: number;
-  duplicates: number;
-  miscounted: number;
-  strays: number;
-  stuck: number;
-  findings: Finding[];
 }
 
 export interface Queue {
@@ -838,28 +811,21 @@ export interface QueuedRun {
   started_at: string | null;
   finished_at: string | null;
   duration_seconds: number | null;
-  /** Of an occurrence; a requested run has no time to be late for. */
   lateness_seconds: number | null;
   exit_code: number | null;
   detail: string;
-  /** Why its newest attempt was lost, where it was. */
   loss: LossReason | null;
-  /** Of an occurrence that was missed: the rule that kept it or did not. */
   missed_by: Missed | null;
   executor: string;
   decided_at: string;
   decided_by: string;
-  /** Of a gap: its last occurrence. */
   through: string | null;
   occurrences: number;
   request: string | null;
   params: unknown;
   resumed_from: string | null;
-  /** What it waited for, first to last. */
   waits: Wait[];
-  /** The steps that run now. */
   running_steps: string[];
-  /** The runs that this one exists because of; `trigger` says in which way. */
   parents: Parent[];
   job_name: string;
   timezone: string;
@@ -872,12 +838,22 @@ export interface Queues {
 }
 
 export interface RemoveBody {
-  /** Also when it runs something, which is lost then. */
+  /** Remove it even if it has runs, which are then lost. */
   force?: boolean;
 }
 
+/** A durable request; the ledger keeps it until the scheduler answers. */
+export interface RequestStatus {
+  request: string;
+  job: string;
+  is_answered: boolean;
+  answer: Record<string, unknown> | null;
+  run: string | null;
+  is_scheduler_running: boolean;
+}
+
 export interface ResumeBody {
-  /** `all`, `latest`, `first`, `none`; null: its policy. */
+  /** `all`, `latest`, `first`, `none`; null: the policy. */
   catchup?: string | null;
 }
 
@@ -885,9 +861,11 @@ export interface RetryBody {
   from_failed?: boolean;
 }
 
+/** A policy of a job, and where it was set. */
 export interface Rule {
   name: string;
   value: string;
+  /** `file:line`, `default`, or a setting. */
   origin: string;
 }
 
@@ -895,7 +873,7 @@ export interface Rules {
   items: Rule[];
 }
 
-/** A line of the ledger: a run, or a skip with its reason. */
+/** A row of the ledger: a run, or a skip with its reason. */
 export interface Run {
   run: string;
   job: string;
@@ -907,79 +885,36 @@ export interface Run {
   started_at: string | null;
   finished_at: string | null;
   duration_seconds: number | null;
-  /** Of an occurrence; a requested run has no time to be late for. */
   lateness_seconds: number | null;
   exit_code: number | null;
   detail: string;
-  /** Why its newest attempt was lost, where it was. */
   loss: LossReason | null;
-  /** Of an occurrence that was missed: the rule that kept it or did not. */
   missed_by: Missed | null;
   executor: string;
   decided_at: string;
   decided_by: string;
-  /** Of a gap: its last occurrence. */
   through: string | null;
   occurrences: number;
   request: string | null;
   params: unknown;
   resumed_from: string | null;
-  /** What it waited for, first to last. */
   waits: Wait[];
-  /** The steps that run now. */
   running_steps: string[];
-  /** The runs that this one exists because of; `trigger` says in which way. */
   parents: Parent[];
   job_name: string;
   timezone: string;
 }
 
-export interface RunBase {
-  run: string;
-  job: string;
-  scheduled_for: string;
-  state: RunState;
-  reason: SkipReason | null;
-  trigger: Trigger;
-  attempt: number;
-  started_at: string | null;
-  finished_at: string | null;
-  duration_seconds: number | null;
-  /** Of an occurrence; a requested run has no time to be late for. */
-  lateness_seconds: number | null;
-  exit_code: number | null;
-  detail: string;
-  /** Why its newest attempt was lost, where it was. */
-  loss: LossReason | null;
-  /** Of an occurrence that was missed: the rule that kept it or did not. */
-  missed_by: Missed | null;
-  executor: string;
-  decided_at: string;
-  decided_by: string;
-  /** Of a gap: its last occurrence. */
-  through: string | null;
-  occurrences: number;
-  request: string | null;
-  params: unknown;
-  resumed_from: string | null;
-  /** What it waited for, first to last. */
-  waits: Wait[];
-  /** The steps that run now. */
-  running_steps: string[];
-  /** The runs that this one exists because of; `trigger` says in which way. */
-  parents: Parent[];
-}
-
-/** What a job was when an attempt of a run was launched, without values that may be secrets. */
+/** The job's definition when an attempt was launched, without values that may be secrets. */
 export interface RunDefinition {
   run: string;
   job: string;
   attempt: number;
   digest: string;
   text: string;
-  /** null: the job is gone. */
+  /** null: the job was deleted. */
   is_current: boolean | null;
-  /** Every line, then and now; empty where the job is gone. */
+  /** Every line of both definitions; empty where the job was deleted. */
   changes: DefinitionChange[];
 }
 
@@ -994,28 +929,21 @@ export interface RunDetail {
   started_at: string | null;
   finished_at: string | null;
   duration_seconds: number | null;
-  /** Of an occurrence; a requested run has no time to be late for. */
   lateness_seconds: number | null;
   exit_code: number | null;
   detail: string;
-  /** Why its newest attempt was lost, where it was. */
   loss: LossReason | null;
-  /** Of an occurrence that was missed: the rule that kept it or did not. */
   missed_by: Missed | null;
   executor: string;
   decided_at: string;
   decided_by: string;
-  /** Of a gap: its last occurrence. */
   through: string | null;
   occurrences: number;
   request: string | null;
   params: unknown;
   resumed_from: string | null;
-  /** What it waited for, first to last. */
   waits: Wait[];
-  /** The steps that run now. */
   running_steps: string[];
-  /** The runs that this one exists because of; `trigger` says in which way. */
   parents: Parent[];
   job_name: string;
   timezone: string;
@@ -1024,9 +952,9 @@ export interface RunDetail {
   depends: Record<string, string[]>;
   logs: LogFile[];
   absent_logs: AbsentLog[];
-  /** The digest of what its job was; /runs/{run}/definition has the text. */
+  /** The digest of the job's definition; /runs/{run}/definition returns the text. */
   definition: string | null;
-  /** null: its job is gone, or what it was is not known. */
+  /** null: the job was deleted, or its definition is unknown. */
   is_definition_current: boolean | null;
   can_cancel: boolean;
   can_retry: boolean;
@@ -1036,11 +964,58 @@ export interface RunDetail {
 
 export interface RunPage {
   items: Run[];
-  /** Hand it back as `cursor`; null: this was the last page. */
+  /** Pass it as `cursor` to get the next page; null on the last page. */
   next: string | null;
 }
 
+/** A run as a point of a chart. */
+export interface RunPoint {
+  run: string;
+  scheduled_for: string;
+  state: RunState;
+  trigger: Trigger;
+  duration_seconds: number | null;
+  lateness_seconds: number | null;
+}
+
 export type RunState = "planned" | "waiting" | "launching" | "running" | "retrying" | "succeeded" | "failed" | "timed_out" | "cancelled" | "lost" | "skipped";
+
+/** A row of the ledger: a run, or a skip with its reason. */
+export interface RunSummary {
+  run: string;
+  job: string;
+  scheduled_for: string;
+  state: RunState;
+  reason: SkipReason | null;
+  trigger: Trigger;
+  attempt: number;
+  started_at: string | null;
+  finished_at: string | null;
+  duration_seconds: number | null;
+  /** Time between the occurrence and its first start; null for a requested run. */
+  lateness_seconds: number | null;
+  exit_code: number | null;
+  detail: string;
+  /** Why the newest attempt was lost; null where it was not. */
+  loss: LossReason | null;
+  /** The policy that kept or skipped a missed occurrence; null where it was not missed. */
+  missed_by: Missed | null;
+  executor: string;
+  decided_at: string;
+  decided_by: string;
+  /** The last occurrence of a gap; null for a single one. */
+  through: string | null;
+  occurrences: number;
+  request: string | null;
+  params: unknown;
+  resumed_from: string | null;
+  /** What the run waited for, in order. */
+  waits: Wait[];
+  /** The steps that run now. */
+  running_steps: string[];
+  /** The runs that caused this one; `trigger` says how. */
+  parents: Parent[];
+}
 
 export interface SchedulerState {
   alive: boolean;
@@ -1078,6 +1053,7 @@ export type SkipReason = "overlap" | "superseded" | "missed" | "late" | "paused"
 
 export interface Status {
   is_scheduler_running: boolean;
+  /** The scheduler's own report; null if there is none to ask. */
   status: Record<string, unknown> | null;
 }
 
@@ -1105,7 +1081,7 @@ export interface StepDefinition {
   kind: string;
   summary: string;
   depends: string[];
-  env: EnvName[];
+  env: EnvVariable[];
   timeout_seconds: number | null;
   max_retries: number;
   output: string | null;
@@ -1115,11 +1091,29 @@ export interface Timeline {
   now: string;
   from: string;
   to: string;
-  /** The time of the oldest line of the ledger. */
+  /** The time of the oldest row in the ledger. */
   since: string | null;
   total: number;
   offset: number;
   lanes: Lane[];
+}
+
+/** The runs of a lane in a short period, where there are too many to list. */
+export interface TimelineCell {
+  succeeded: number;
+  failed: number;
+  skipped: number;
+  cancelled: number;
+  running: number;
+  waiting: number;
+  caught_up: number;
+  backfilled: number;
+  count: number;
+  at: string;
+  through: string;
+  worst: RunState;
+  longest_seconds: number | null;
+  latest_seconds: number | null;
 }
 
 export interface TokenBody {
@@ -1146,7 +1140,7 @@ export type Trigger = "scheduler" | "catchup" | "backfill" | "manual" | "api" | 
 
 export interface TriggerBody {
   params?: Record<string, string>;
-  /** Whether a program asks, or a person through one. */
+  /** `manual` if a person requests the run. */
   trigger?: "api" | "manual";
 }
 
@@ -1160,34 +1154,53 @@ export interface Validated {
   warnings: DefinitionProblem[];
 }
 
+/** Whether the ledger has every occurrence exactly once. */
+export interface Verification {
+  is_sound: boolean;
+  occurrences: number;
+  runs: number;
+  skips: Record<string, number>;
+  gaps: number;
+  lost: number;
+  duplicates: number;
+  miscounted: number;
+  strays: number;
+  stuck: number;
+  findings: Finding[];
+}
+
 export interface Wait {
   kind: WaitKind;
   since: string;
-  /** Of the queue or the executor, or how the job was held. */
+  /** The queue or the executor, or how the job was held. */
   name: string;
-  /** The runs that held the places. */
+  /** The runs that held the slots. */
   runs: string[];
-  /** The jobs whose success was missing. */
+  /** The jobs that had not succeeded yet. */
   jobs: string[];
   detail: string;
-  /** Places that the queue has. */
+  /** Slots of the queue. */
   limit: number | null;
 }
 
 export type WaitKind = "overlap" | "queue" | "after" | "executor" | "rate" | "hold";
 
+/** Why an occurrence ran, was skipped, or waits. */
 export interface Why {
   job: string;
   scheduled_for: string;
   local: string;
   timezone: string;
+  /** A state of a run, or `due`, `undecided`, `missing`, `unknown`, `no occurrence`. */
   outcome: string;
   reason: SkipReason | null;
   verdict: string;
   sentences: string[];
-  run: RunBase | null;
-  other_run: RunBase | null;
+  run: RunSummary | null;
+  /** The run that was in the way, or that replaced this one. */
+  other_run: RunSummary | null;
   policy: string | null;
+  /** Where the policy was set, as `file:line`. */
   policy_from: string | null;
   advice: string | null;
   nearest_before: string | null;

@@ -3,21 +3,21 @@
 import type * as api from "./schema";
 
 export type {
-  Asked,
+  RequestStatus,
   Attempt,
   AttemptStep,
   Backfill,
   BackfillProgress,
   Calendar,
   CancelledBackfill,
-  Cell,
+  TimelineCell,
   ClockNote,
-  CronAnswer,
+  CronPreview,
   Day,
   DefinitionChange,
   DefinitionProblem,
   Durations,
-  Fate,
+  CatchupDecision,
   Fire,
   Graph,
   Hour,
@@ -34,12 +34,12 @@ export type {
   NewToken,
   Overview,
   Percentiles,
-  Point,
+  RunPoint,
   Queue,
   Timeline,
   Rule,
   Run,
-  RunBase,
+  RunSummary,
   RunDefinition,
   RunDetail,
   RunState,
@@ -50,11 +50,11 @@ export type {
 } from "./schema";
 export type {
   Catchup as CatchupPreview,
-  LaneGap as Gap,
+  Gap,
   ListedJob as Job,
   LogText as LogChunk,
   MemberState as Member,
-  Node as GraphNode,
+  GraphNode,
   NodeState as Node,
   SettingLine as Setting,
   Step as StepState,
@@ -101,11 +101,7 @@ export interface Live<T> {
   items: T[];
 }
 
-/** What a scheduler tells of a place depends on its kind. */
-export type Executor = api.ExecutorState & {
-  is_healthy?: boolean;
-  lanes?: Record<string, { under_way: number; size: number; waiting: number }>;
-};
+export type Executor = api.ExecutorState;
 
 export type AuditLine = api.AuditLine;
 export type AuditPage = api.AuditPage;

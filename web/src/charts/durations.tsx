@@ -3,7 +3,7 @@
 import { useEffect } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { Durations, Percentiles, Point } from "../api/types";
+import type { Durations, Percentiles, RunPoint } from "../api/types";
 import { paint } from "../state/theme";
 import { shownZone } from "../state/zone";
 import { spanTicks, ticks } from "../time/axis";
@@ -53,7 +53,7 @@ function known(percentiles: Percentiles): Record<keyof Percentiles, number> | nu
   return percentiles.p50 === null ? null : (percentiles as Record<keyof Percentiles, number>);
 }
 
-function series(runs: Point[]): uPlot.AlignedData {
+function series(runs: RunPoint[]): uPlot.AlignedData {
   const ended = runs.filter((run) => run.duration_seconds !== null);
   const of = (isBad: boolean) => ended.map((run) => (BAD_STATES.includes(run.state) === isBad ? run.duration_seconds : null));
   return [ended.map((run) => Date.parse(run.scheduled_for) / 1000), of(false), of(true)];

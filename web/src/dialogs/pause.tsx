@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { path, send } from "../api/client";
-import type { Asked } from "../api/types";
+import type { RequestStatus } from "../api/types";
 import { counted } from "../time/words";
 import { FormDialog } from "../ui/dialog";
 import { Field } from "../ui/parts";
@@ -11,7 +11,7 @@ import type { DialogProps } from ".";
 export function PauseDialog({ job, onClose }: DialogProps) {
   const [note, setNote] = useState("");
   async function submit(): Promise<string> {
-    await send<Asked>(path`/jobs/${job.job}/pause`, { note });
+    await send<RequestStatus>(path`/jobs/${job.job}/pause`, { note });
     return `Paused ${job.name}.`;
   }
   return (
@@ -26,7 +26,7 @@ export function PauseDialog({ job, onClose }: DialogProps) {
 
 export function CancelDialog({ job, onClose }: DialogProps) {
   async function submit(): Promise<string> {
-    await send<Asked>(path`/jobs/${job.job}/cancel`);
+    await send<RequestStatus>(path`/jobs/${job.job}/cancel`);
     return `Cancelling the runs of ${job.name}.`;
   }
   return (

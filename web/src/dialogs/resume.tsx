@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { path, send, withQuery } from "../api/client";
-import type { Asked, CatchupPreview } from "../api/types";
+import type { RequestStatus, CatchupPreview } from "../api/types";
 import { useApi } from "../api/use";
 import { counted } from "../time/words";
 import { FormDialog } from "../ui/dialog";
@@ -23,7 +23,7 @@ export function ResumeDialog({ job, onClose }: DialogProps) {
   const [keep, setKeep] = useState("");
   const { data, error } = useApi<CatchupPreview>(withQuery(path`/jobs/${job.job}/catchup`, { keep }));
   async function submit(): Promise<string> {
-    await send<Asked>(path`/jobs/${job.job}/resume`, keep ? { catchup: keep } : {});
+    await send<RequestStatus>(path`/jobs/${job.job}/resume`, keep ? { catchup: keep } : {});
     return `Resumed ${job.name}.`;
   }
   return (

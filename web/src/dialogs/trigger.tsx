@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { path, send } from "../api/client";
-import type { Asked, ParamSchema } from "../api/types";
+import type { RequestStatus, ParamSchema } from "../api/types";
 import { go, runPath } from "../state/route";
 import { FormDialog } from "../ui/dialog";
 import { Field } from "../ui/parts";
@@ -24,7 +24,7 @@ export function TriggerDialog({ job, onClose }: DialogProps) {
   const missing = params.filter((param) => param.isRequired && !values[param.name]);
   async function submit(): Promise<string> {
     const chosen = Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== String(params.find((one) => one.name === name)?.schema.default ?? "")));
-    const asked = await send<Asked>(`${path`/jobs/${job.job}/trigger`}?wait=5`, { params: chosen });
+    const asked = await send<RequestStatus>(`${path`/jobs/${job.job}/trigger`}?wait=5`, { params: chosen });
     if (asked.run) go(runPath(asked.run));
     return asked.is_scheduler_running ? `Started ${job.name}.` : `No scheduler is running. ${job.name} is queued and runs when one starts.`;
   }

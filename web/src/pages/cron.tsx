@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { withQuery } from "../api/client";
-import type { CronAnswer } from "../api/types";
+import type { CronPreview } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
 import { FireLine } from "../charts/fireline";
@@ -17,7 +17,7 @@ export function CronPage({ query }: { query: URLSearchParams }) {
   const expression = query.get("expression") ?? "30 2 * * MON-FRI";
   const zone = query.get("timezone") ?? LOCAL_ZONE;
   const target = expression.trim() ? withQuery("/cron", { expression, timezone: zone, count: 20 }) : null;
-  const { data, error } = useApi<CronAnswer>(target);
+  const { data, error } = useApi<CronPreview>(target);
   return (
     <PageBody>
       <Head title="Cron playground" about="Fire times come from the scheduler's own planner" />
@@ -82,7 +82,7 @@ function ZoneField({ value, onChange }: { value: string; onChange: (zone: string
   );
 }
 
-function Answer({ answer }: { answer: CronAnswer }) {
+function Answer({ answer }: { answer: CronPreview }) {
   return (
     <>
       <p class="cron-meaning">{answer.meaning}</p>

@@ -2,7 +2,7 @@
 
 import { useRef, useState } from "preact/hooks";
 import { path, send } from "../api/client";
-import type { Asked, LossReason, RunDetail } from "../api/types";
+import type { RequestStatus, LossReason, RunDetail } from "../api/types";
 import { useApi } from "../api/use";
 import { PageBody } from "../app";
 import { Gantt, type Chosen } from "../charts/gantt";
@@ -70,7 +70,7 @@ function Actions({ run }: { run: RunDetail }) {
   const [isAsking, setAsking] = useState(false);
   const retry = (fromFailed: boolean) =>
     tryTo(async () => {
-      const asked = await send<Asked>(`${path`/runs/${run.run}/retry`}?wait=5`, { from_failed: fromFailed });
+      const asked = await send<RequestStatus>(`${path`/runs/${run.run}/retry`}?wait=5`, { from_failed: fromFailed });
       if (asked.run) go(runPath(asked.run));
       return asked.is_scheduler_running ? "Started a new run." : "No scheduler is running. The retry is queued and runs when one starts.";
     });
@@ -102,7 +102,7 @@ function Actions({ run }: { run: RunDetail }) {
 
 function CancelRunDialog({ run, onClose }: { run: RunDetail; onClose: () => void }) {
   const submit = async () => {
-    await send<Asked>(path`/runs/${run.run}/cancel`);
+    await send<RequestStatus>(path`/runs/${run.run}/cancel`);
     return "The run is being cancelled.";
   };
   return (

@@ -1,6 +1,6 @@
 /** A lane of the timeline as it is drawn: times as numbers, everything in the order of time. */
 
-import type { Cell, JobStatus, Lane, Mark, RunState, Trigger } from "../api/types";
+import type { TimelineCell, JobStatus, Lane, Mark, RunState, Trigger } from "../api/types";
 
 export interface MarkItem {
   kind: "mark";
@@ -19,7 +19,7 @@ export interface CellItem {
   kind: "cell";
   at: number;
   through: number;
-  cell: Cell;
+  cell: TimelineCell;
 }
 
 export interface GapItem {

@@ -1,7 +1,7 @@
 /** Small labels: what state something is in, and why a run exists. */
 
 import { counted, number } from "../time/words";
-import type { JobStatus, Point, Trigger } from "../api/types";
+import type { JobStatus, RunPoint, Trigger } from "../api/types";
 import { Glyph } from "./icon";
 import { JOB_STATES, lookOf, REASONS, TRIGGERS, type Look } from "./outcomes";
 
@@ -57,7 +57,7 @@ export function NeverRan({ job }: { job: { skips: Record<string, number>; active
 }
 
 /** The latest outcomes of a job, oldest first, as a row of shapes whose heights are durations. */
-export function Sparkline({ runs, job }: { runs: Point[]; job: { skips: Record<string, number>; active: number } }) {
+export function Sparkline({ runs, job }: { runs: RunPoint[]; job: { skips: Record<string, number>; active: number } }) {
   if (!runs.length) return <NeverRan job={job} />;
   const longest = Math.max(...runs.map((run) => run.duration_seconds ?? 0), 0.001);
   const words = `The last ${runs.length} runs: ${runs.map((run) => lookOf(run.state).word.toLowerCase()).join(", ")}`;

@@ -15,7 +15,7 @@ from evertick.cli.tables import is_terminal
 from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
-    from evertick.operations.local import LocalOperations
+    from evertick.operations.plain import PlainOperations
 
 POLL_SECONDS = 0.5
 
@@ -122,7 +122,7 @@ def _cancel(place: Target, job: str, request: str, output: str) -> None:
     show(output, asked, lambda: show_text(result), name=lambda _: request)
 
 
-def watch(operations: LocalOperations, job: str, request: str) -> int:
+def watch(operations: PlainOperations, job: str, request: str) -> int:
     """Show the progress until the backfill ends; the exit code is 0 when all runs succeeded."""
     from evertick.cli.requests import interruptible
 

@@ -14,7 +14,7 @@ from evertick.cli.times import local_text
 from evertick.model.instant import DAY, SECOND, from_text, to_text
 
 if TYPE_CHECKING:
-    from evertick.operations.local import LocalOperations
+    from evertick.operations.plain import PlainOperations
 
 KEEPS = ("all", "latest", "first", "none")
 LEFT_OUT = ("missed", "paused", "cap", "disabled")
@@ -84,7 +84,7 @@ def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, place:
         _tell(data, sum(one.occurrences for one in stretches), job, keep)
 
 
-def _settled(operations: LocalOperations, job: str, since: str | None) -> list[Stretch]:
+def _settled(operations: PlainOperations, job: str, since: str | None) -> list[Stretch]:
     """What the scheduler has skipped, oldest first.
 
     Adjacent entries form one stretch: a backfill starts its runs one after another, while several backfills would run
@@ -114,15 +114,15 @@ def _joined(one: Stretch, other: Stretch) -> Stretch:
     return Stretch(one.first, max(one.last, other.last), one.occurrences + other.occurrences)
 
 
-def _rules(operations: LocalOperations, job: str) -> dict[str, str]:
+def _rules(operations: PlainOperations, job: str) -> dict[str, str]:
     return {rule["name"]: rule["value"] for rule in operations.explain(job)}
 
 
-def _policy(operations: LocalOperations, job: str) -> str:
+def _policy(operations: PlainOperations, job: str) -> str:
     return _rules(operations, job)["missed"]
 
 
-def _window(operations: LocalOperations, job: str) -> int:
+def _window(operations: PlainOperations, job: str) -> int:
     from evertick.errors import DurationError
     from evertick.model.duration import parse_duration
 
@@ -142,7 +142,7 @@ def _chosen(stretches: list[Stretch], keep: str) -> list[Stretch]:
     return stretches[-STRETCHES_MAX:]
 
 
-def _run(operations: LocalOperations, job: str, stretch: Stretch) -> dict[str, Any] | None:
+def _run(operations: PlainOperations, job: str, stretch: Stretch) -> dict[str, Any] | None:
     from evertick.cli.requests import ask
 
     # The end is exclusive, and read in whole seconds.
@@ -151,7 +151,7 @@ def _run(operations: LocalOperations, job: str, stretch: Stretch) -> dict[str, A
     return {name: asked[name] for name in ("request", "is_answered", "chosen")} if asked["request"] else None
 
 
-def _resume(operations: LocalOperations, job: str, keep: str | None, output: str) -> None:
+def _resume(operations: PlainOperations, job: str, keep: str | None, output: str) -> None:
     from evertick.cli.requests import ask
 
     asked = ask(lambda request, wait: operations.resume(job, keep, request_id=request, wait_seconds=wait))

@@ -14,7 +14,7 @@ from evertick.cli.run_follower import Follower, OnDesk
 from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
-    from evertick.operations.local import LocalOperations
+    from evertick.operations.plain import PlainOperations
 
 POLL_SECONDS = 0.2
 
@@ -85,7 +85,7 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
         note(f"The run has printed nothing. Next: evertick why {run['run']}")
 
 
-def _whole(operations: LocalOperations, run_id: str, log: dict[str, Any]) -> dict[str, Any]:
+def _whole(operations: PlainOperations, run_id: str, log: dict[str, Any]) -> dict[str, Any]:
     data, offset = b"", 0
     while (chunk := operations.log_bytes(run_id, log["attempt"], log["step"], offset))[0]:
         data, offset = data + chunk[0], chunk[1]

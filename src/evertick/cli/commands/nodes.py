@@ -12,7 +12,7 @@ from evertick.cli.output import Column, Row, Table, note, output_option, show, s
 from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
-    from evertick.operations.local import LocalOperations
+    from evertick.operations.plain import PlainOperations
 
 
 @click.group(cls=SuggestingGroup)
@@ -94,7 +94,7 @@ def _state_of(node: Row) -> str:
     return "stopped" if node["is_expected_back"] else "not responding"
 
 
-def _confirm(operations: LocalOperations, node: str) -> None:
+def _confirm(operations: PlainOperations, node: str) -> None:
     """Name the runs that are affected, and ask."""
     if not sys.stdin.isatty():
         raise click.UsageError(f"This retries or gives up the runs of {node}. Add --yes to confirm.")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from evertick.cli.live_view import Display
     from evertick.model.job import Job
     from evertick.once import Once
-    from evertick.operations.local import LocalOperations
+    from evertick.operations.plain import PlainOperations
 
 LOOK_SECONDS = 0.2
 
@@ -86,7 +86,7 @@ def _is_file(target: str) -> bool:
 # --- by its scheduler
 
 
-def _through(operations: LocalOperations, job: str, params: dict[str, str], timeout: float | None, output: str) -> int:
+def _through(operations: PlainOperations, job: str, params: dict[str, str], timeout: float | None, output: str) -> int:
     from evertick.model.lifecycle import TERMINAL
 
     steps = [step["name"] for step in (operations.job(job)["definition"] or {"steps": ()})["steps"]]
@@ -119,7 +119,7 @@ def _through(operations: LocalOperations, job: str, params: dict[str, str], time
     return tell_result(follower.data) if code is None else code
 
 
-def _end(operations: LocalOperations, run_id: str, code: int, words: str) -> int:
+def _end(operations: PlainOperations, run_id: str, code: int, words: str) -> int:
     from evertick.errors import Conflict
 
     note(f"{words}. Cancelling the run ...")
@@ -133,7 +133,7 @@ def _end(operations: LocalOperations, run_id: str, code: int, words: str) -> int
 
 def _alone(target: str, params: dict[str, str], timeout: float | None, place: Target, output: str) -> int:
     from evertick.once import Once, own_state_folder
-    from evertick.operations.data import run_data
+    from evertick.operations.plain import run_data
     from evertick.operations.submission import params_text
 
     job, others = _find(target, place)
@@ -198,12 +198,12 @@ class _Here:
         self._one = one
 
     def data(self) -> dict[str, Any]:
-        from evertick.operations.data import run_data
+        from evertick.operations.plain import run_data
 
         return run_data(self._one.row)
 
     def logs(self) -> list[Log]:
-        from evertick.operations.data import as_begun
+        from evertick.operations.ledger_rows import as_begun
 
         row = self._one.row
         return [Log(log.attempt, log.step) for log in as_begun(row, self._one.logs.list_logs(row.key))]

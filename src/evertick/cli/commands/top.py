@@ -13,7 +13,7 @@ from evertick.cli.tables import is_terminal, rich_table
 from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
-    from evertick.operations.local import LocalOperations
+    from evertick.operations.plain import PlainOperations
 
 
 @click.command()
@@ -45,7 +45,7 @@ def top(once: bool, every: float, place: Target, output: str) -> None:
         _watch(operations, every)
 
 
-def _watch(operations: LocalOperations, every: float) -> None:
+def _watch(operations: PlainOperations, every: float) -> None:
     from rich.console import Console
     from rich.live import Live
 

@@ -15,9 +15,11 @@ def json_name(field: str) -> str:
 class _Encoded:
     """Has room for the JSON text that `codec` made of it."""
 
-    __slots__ = ("_text",)
+    __slots__ = ("_origin", "_text")
 
     _text: bytes
+    _origin: Result
+    """The shared result that this one has other volatile fields than."""
 
 
 @dataclass(frozen=True, slots=True)

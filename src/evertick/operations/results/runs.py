@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from evertick.errors import MemberUnavailableReason
 from evertick.model.facts import WaitKind
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
 from evertick.model.loss import LossReason
@@ -159,17 +160,7 @@ class AbsentLog(Result):
     kind: Literal["node", "member", "store"]
     name: str
     """The node or member that has it."""
-    cause: Literal[
-        "unreachable",
-        "not-kept",
-        "away",
-        "unknown",
-        "no-answer",
-        "too-old",
-        "busy",
-        "fleet-unreachable",
-        "not-understood",
-    ]
+    cause: MemberUnavailableReason | Literal["unreachable", "not-kept"]
     last_seen_at: datetime | None
     """When a member that does not answer was last seen."""
     is_partial: bool

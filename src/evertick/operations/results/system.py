@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from evertick.model.lifecycle import RunState, SkipReason
+from evertick.model.lifecycle import RunState
 from evertick.model.member import Closed
 from evertick.operations.results.base import Result
 from evertick.operations.results.runs import Run
@@ -183,7 +183,7 @@ class Verification(Result):
     is_sound: bool
     occurrences: int
     runs: int
-    skips: Mapping[SkipReason, int]
+    skips: Mapping[str, int]
     gaps: int
     lost: int
     duplicates: int

@@ -1,14 +1,16 @@
-"""What became of an occurrence, and why, in words."""
+"""Explains why an occurrence ran, was skipped, or waits."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
+from evertick.errors import InvalidArgument, NotFound
 from evertick.model.bucket import bucket_of
 from evertick.model.facts import Facts, read_facts
-from evertick.model.instant import MILLISECOND, SECOND, Instant, from_text, to_text
+from evertick.model.instant import MILLISECOND, SECOND, Instant, from_datetime, from_text, to_datetime, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, ScheduleLine, nodes_alive, runs_held
 from evertick.model.lifecycle import (
@@ -27,12 +29,14 @@ from evertick.model.loss import LOSS_WORDS
 from evertick.model.policy import Missed
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import specs_from_text
-from evertick.operations.advice import NO_RULING, Ruling, ruling_on
-from evertick.operations.data import loss_of, node_of
+from evertick.operations.context import Context
 from evertick.operations.jobs import specs_of, watermark_of, zone_of
-from evertick.operations.rules import missed_words, origin_of
-from evertick.operations.submission import find_record, find_run, lines_at
-from evertick.operations.time_text import clock_text, is_due, moment_text, read_moment, span_text, time_text
+from evertick.operations.ledger_rows import loss_of, moment, node_of, run_summary
+from evertick.operations.protocol import Moment
+from evertick.operations.results.requests import Why
+from evertick.operations.rules import NO_RULING, Ruling, missed_words, origin_of, ruling_on
+from evertick.operations.submission import find_record, find_run, lines_at, read_run_id
+from evertick.operations.time_text import clock_text, is_due, local_text, moment_text, read_moment, span_text, time_text
 from evertick.operations.waits import find_waits, parent_sentences, waited_sentences
 from evertick.planning.schedules import Schedule, compile_all, next_of, previous_of
 from evertick.planning.stuck import is_stuck
@@ -52,8 +56,8 @@ _AWAY_US = 30 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    """The answer; `sentences` say it, the rest is for programs."""
+class Explanation:
+    """The facts, with the rows they come from, and the sentences made of them."""
 
     job_id: str
     at: Instant
@@ -74,7 +78,58 @@ class Why:
         return f"{self.outcome}: {self.reason}" if self.reason else self.outcome
 
 
-def why(store: Store, job_id: str, when: str | RunKey | None, jobs: Mapping[str, Job], now: Instant) -> Why:
+def why(context: Context, target: str, at: Moment | None = None) -> Why:
+    if "@" not in target and (at is not None or context.is_job(target)):
+        when = to_text(from_datetime(at)) if isinstance(at, datetime) else at
+        return result_of(explain_occurrence(context.store, target, when, context.jobs, context.now()))
+    if at is not None:
+        raise InvalidArgument("the id of a run includes its time.", hint="Leave out the second argument.")
+    return why_run(context, target)
+
+
+def why_run(context: Context, reference: str) -> Why:
+    """Explain a run; a time that the ledger has no row for is explained as an occurrence of the job."""
+    try:
+        key = context.find_run(reference).key
+    except NotFound:
+        named = _key_of(reference)
+        if named is None:
+            raise
+        key = named
+    return result_of(explain_occurrence(context.store, key.job_id, key, context.jobs, context.now()))
+
+
+def _key_of(reference: str) -> RunKey | None:
+    """The occurrence that a complete id names; None if it is not one."""
+    try:
+        return read_run_id(reference)
+    except InvalidArgument:
+        return None
+
+
+def result_of(found: Explanation) -> Why:
+    return Why(
+        job=found.job_id,
+        scheduled_for=to_datetime(found.at),
+        local=local_text(found.at, found.zone),
+        timezone=found.zone,
+        outcome=found.outcome,
+        reason=found.reason,
+        verdict=found.verdict,
+        sentences=found.sentences,
+        run=None if found.row is None else run_summary(found.row),
+        other_run=None if found.other is None else run_summary(found.other),
+        policy=found.ruling.rule or None,
+        policy_from=found.ruling.origin or None,
+        advice=found.ruling.advice or None,
+        nearest_before=moment(found.before),
+        nearest_after=moment(found.after),
+    )
+
+
+def explain_occurrence(
+    store: Store, job_id: str, when: str | RunKey | None, jobs: Mapping[str, Job], now: Instant
+) -> Explanation:
     """What became of the occurrence of that time; without a time, of the newest that was decided."""
     record = find_record(store, job_id, jobs)
     specs = specs_of(store, job_id, jobs)
@@ -86,12 +141,12 @@ def why(store: Store, job_id: str, when: str | RunKey | None, jobs: Mapping[str,
     if at is None:
         at = next_of(schedules, now)
     if at is None:
-        return Why(
+        return Explanation(
             job_id, now, zone, "no occurrence", ("nothing was ever due, and nothing will be: it has no schedule",)
         )
     lines = lines_at(store, job_id, at)
     row = _chosen(lines, when.origin if isinstance(when, RunKey) else "")
-    answer = Why(job_id, at, zone, "", row=row)
+    answer = Explanation(job_id, at, zone, "", row=row)
     if row is not None:
         if row.through is not None and not _is_inside(store, row, at, schedules):
             return _no_occurrence(replace(answer, row=None), schedules)
@@ -128,7 +183,7 @@ def _is_inside(store: Store, gap: LedgerRow, at: Instant, schedules: tuple[Sched
 # --- what the ledger has a line for
 
 
-def _decided(store: Store, answer: Why, row: LedgerRow, jobs: Mapping[str, Job], now: Instant) -> Why:
+def _decided(store: Store, answer: Explanation, row: LedgerRow, jobs: Mapping[str, Job], now: Instant) -> Explanation:
     job = jobs.get(row.key.job_id)
     answer = replace(answer, outcome=str(row.state), reason=row.reason)
     if row.state is SKIPPED:
@@ -162,7 +217,7 @@ def _decided(store: Store, answer: Why, row: LedgerRow, jobs: Mapping[str, Job],
     return replace(answer, sentences=(*sentences, *told))
 
 
-def _skipped(store: Store, answer: Why, row: LedgerRow, job: Job | None) -> Why:
+def _skipped(store: Store, answer: Explanation, row: LedgerRow, job: Job | None) -> Explanation:
     assert row.reason is not None, "a skip is a result, with a reason"
     facts = read_facts(row.facts)
     other = find_run(store, RunKey.from_run_id(facts.other)) if facts.other else None
@@ -202,7 +257,7 @@ def backfill_command(job_id: str, start: Instant, end: Instant, zone: str) -> st
     return f"evertick backfill {job_id} --from {first} --to {last}"
 
 
-def _skip_words(answer: Why, row: LedgerRow, facts: Facts) -> str:
+def _skip_words(answer: Explanation, row: LedgerRow, facts: Facts) -> str:
     """Why it was skipped, where no other run was in its way."""
     if facts.missed_by and not facts.other and row.reason in (SkipReason.MISSED, SkipReason.OVERLAP):
         told = _NOT_KEPT.get(Missed(facts.missed_by))
@@ -212,7 +267,7 @@ def _skip_words(answer: Why, row: LedgerRow, facts: Facts) -> str:
     return _plain_words(answer, row.detail) or f"skipped: {row.reason}"
 
 
-def _decision(answer: Why, row: LedgerRow, at: Instant, words: str) -> str:
+def _decision(answer: Explanation, row: LedgerRow, at: Instant, words: str) -> str:
     node = f" on node {node_of(row)}" if node_of(row) else ""
     return f"decided {time_text(at, answer.zone, answer.at)}{node}; {words}"
 
@@ -227,7 +282,7 @@ def _trigger_words(row: LedgerRow) -> str:
             return f"asked for ({row.trigger})"
 
 
-def _course(answer: Why, row: LedgerRow, now: Instant) -> list[str]:
+def _course(answer: Explanation, row: LedgerRow, now: Instant) -> list[str]:
     """How a run went, as far as it has."""
     if row.started_at is None:
         return [row.detail] if row.detail and row.state not in (PLANNED, WAITING) else []
@@ -262,7 +317,7 @@ def _loss(row: LedgerRow) -> list[str]:
     return [] if loss is None else [f"lost ({loss}): {LOSS_WORDS[loss]}"]
 
 
-def _awaited_node(store: Store, answer: Why, row: LedgerRow, now: Instant) -> list[str]:
+def _awaited_node(store: Store, answer: Explanation, row: LedgerRow, now: Instant) -> list[str]:
     """Whether a run is in the hands of a node that gives no sign of life, and until when the others leave it there."""
     node = row.executor.partition("@")[2]
     if row.state not in (LAUNCHING, RUNNING) or not node:
@@ -301,17 +356,17 @@ def _still_planned(store: Store, row: LedgerRow, job: Job | None, now: Instant) 
     return f"{late}; the scheduler is at work and takes it up next"
 
 
-def _plain_words(answer: Why, detail: str) -> str:
+def _plain_words(answer: Explanation, detail: str) -> str:
     """What the ledger says, with its instants on the clocks of the job's zone."""
     return _INSTANT.sub(lambda found: time_text(from_text(found[0]), answer.zone, answer.at), detail)
 
 
-def _run_words(answer: Why, row: LedgerRow) -> str:
+def _run_words(answer: Explanation, row: LedgerRow) -> str:
     asked = f" ({row.trigger})" if row.key.origin else ""
     return f"the run of {clock_text(row.key.scheduled_for, answer.zone)}{asked}"
 
 
-def _extent(answer: Why, row: LedgerRow) -> str:
+def _extent(answer: Explanation, row: LedgerRow) -> str:
     if row.started_at is None:
         return ""
     start = time_text(row.started_at, answer.zone, answer.at)
@@ -334,8 +389,8 @@ def _ruling_words(ruling: Ruling, job: Job | None, *, is_wanted: bool) -> list[s
 
 
 def _future(
-    answer: Why, schedules: tuple[Schedule, ...], job: Job | None, record: JobRecord | None, now: Instant
-) -> Why:
+    answer: Explanation, schedules: tuple[Schedule, ...], job: Job | None, record: JobRecord | None, now: Instant
+) -> Explanation:
     if not is_due(schedules, answer.at):
         return _no_occurrence(answer, schedules)
     sentences = [f"it fires in {span_text(answer.at - now)}, if a scheduler runs then"]
@@ -352,12 +407,12 @@ def _future(
 
 
 def _past(
-    answer: Why,
+    answer: Explanation,
     lines: Sequence[ScheduleLine],
     schedules: tuple[Schedule, ...],
     record: JobRecord | None,
     watermark: Instant | None,
-) -> Why:
+) -> Explanation:
     in_force = [line for line in lines if line.since < answer.at]
     if not in_force or watermark is None:
         if not is_due(schedules, answer.at):
@@ -384,7 +439,7 @@ def _past(
     return replace(answer, outcome="missing", sentences=(told, "Next: evertick verify, and keep a copy of the ledger"))
 
 
-def _no_occurrence(answer: Why, schedules: tuple[Schedule, ...]) -> Why:
+def _no_occurrence(answer: Explanation, schedules: tuple[Schedule, ...]) -> Explanation:
     before, after = previous_of(schedules, answer.at), next_of(schedules, answer.at)
     near = [
         f"{word} {moment_text(at, answer.zone)}"

@@ -1,0 +1,219 @@
+"""Converts rows of the ledger to results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from evertick.model.attempts import read_attempts
+from evertick.model.facts import read_facts
+from evertick.model.instant import Instant, to_datetime
+from evertick.model.job import Job
+from evertick.model.lifecycle import LOST, RETRYING, RUNNING
+from evertick.model.loss import LossReason, read_loss
+from evertick.model.plain_json import parse_json
+from evertick.model.policy import Missed
+from evertick.model.run import LedgerRow
+from evertick.model.steps import RUNNING as STEP_RUNNING
+from evertick.model.steps import StepRecord, read_steps
+from evertick.operations.jobs import name_of, zone_of
+from evertick.operations.results.jobs import RunPoint
+from evertick.operations.results.runs import Gap, Parent, Run, RunSummary, Step, Wait
+from evertick.operations.results.schedule import Mark
+from evertick.operations.resume_point import given_params, resumed_from
+
+_NEVER = sys.maxsize
+
+
+class OfStep(Protocol):
+    """A log of a step of an attempt."""
+
+    @property
+    def attempt(self) -> int: ...
+
+    @property
+    def step(self) -> str: ...
+
+
+Log = TypeVar("Log", bound=OfStep)
+
+
+def moment(instant: Instant | None) -> datetime | None:
+    return None if instant is None else to_datetime(instant)
+
+
+def seconds_between(start: Instant | None, end: Instant | None) -> float | None:
+    return None if start is None or end is None else (end - start) / 1_000_000
+
+
+def run_summary(row: LedgerRow) -> RunSummary:
+    return RunSummary(**_fields_of(row, None))
+
+
+def run_of(row: LedgerRow, job: Job | None) -> Run:
+    """A row with the name and the time zone of its job."""
+    return Run(**run_fields(row, job))
+
+
+def run_fields(row: LedgerRow, job: Job | None) -> dict[str, Any]:
+    """The fields of `Run`, for results that add some."""
+    zone = "UTC" if job is None else zone_of(job, job.schedules)
+    return {**_fields_of(row, job), "job_name": name_of(row.key.job_id, job), "timezone": zone}
+
+
+def _fields_of(row: LedgerRow, job: Job | None) -> dict[str, Any]:
+    key, started, finished, facts = row.key, row.started_at, row.finished_at, read_facts(row.facts)
+    return {
+        "run": key.run_id,
+        "job": key.job_id,
+        "scheduled_for": to_datetime(key.scheduled_for),
+        "state": row.state,
+        "reason": row.reason,
+        "trigger": row.trigger,
+        "attempt": row.attempt,
+        "started_at": moment(started),
+        "finished_at": moment(finished),
+        "duration_seconds": seconds_between(started, finished),
+        "lateness_seconds": lateness_seconds(row),
+        "exit_code": row.exit_code,
+        "detail": row.detail,
+        "loss": loss_of(row),
+        "missed_by": Missed(facts.missed_by) if facts.missed_by else None,
+        "executor": row.executor,
+        "decided_at": to_datetime(row.decided_at),
+        "decided_by": node_of(row),
+        "through": moment(row.through),
+        "occurrences": row.occurrences,
+        "request": key.origin or None,
+        "params": _params(given_params(row)),
+        "resumed_from": resumed_from(row),
+        "waits": tuple(
+            Wait(wait.kind, to_datetime(wait.since), wait.name, wait.runs, wait.jobs, wait.detail, wait.limit or None)
+            for wait in facts.waits
+        ),
+        "running_steps": _running_steps(row, job),
+        "parents": tuple(Parent(one.run, one.via or None) for one in facts.parents),
+    }
+
+
+def _running_steps(row: LedgerRow, job: Job | None) -> tuple[str, ...]:
+    found = tuple(step.name for step in read_steps(row.steps) if step.state == STEP_RUNNING)
+    # A keeper reports the steps of a run that has several; a single step runs while its run does.
+    if not found and row.state is RUNNING and job is not None and len(job.steps) == 1:
+        return (job.steps[0].name,)
+    return found
+
+
+def step_of(step: StepRecord) -> Step:
+    return Step(**step_fields(step), state=step.state)
+
+
+def step_fields(step: StepRecord) -> dict[str, Any]:
+    """The fields of `StepBase`."""
+    started, finished = step.started_at, step.finished_at
+    return {
+        "name": step.name,
+        "attempt": step.attempt,
+        "tries": step.tries,
+        "started_at": moment(started),
+        "finished_at": moment(finished),
+        "duration_seconds": seconds_between(started, finished),
+        "exit_code": step.exit_code,
+        "detail": step.detail,
+        "output": step.output,
+        "is_output_cut": step.is_output_cut,
+        "sub_run": step.sub_run or None,
+        "reused_from": step.reused_from or None,
+        "has_log": step.has_log,
+        "cpu_seconds": (step.user_us + step.system_us) / 1_000_000,
+        "max_rss_bytes": step.max_rss_bytes or None,
+    }
+
+
+def mark_of(row: LedgerRow) -> Mark:
+    return Mark(
+        row.key.run_id,
+        to_datetime(row.key.scheduled_for),
+        row.state,
+        row.trigger,
+        row.reason,
+        moment(row.started_at),
+        moment(row.finished_at),
+        lateness_seconds(row),
+        row.attempt,
+    )
+
+
+def point_of(row: LedgerRow) -> RunPoint:
+    return RunPoint(
+        run=row.key.run_id,
+        scheduled_for=to_datetime(row.key.scheduled_for),
+        state=row.state,
+        trigger=row.trigger,
+        duration_seconds=seconds_between(row.started_at, row.finished_at),
+        lateness_seconds=lateness_seconds(row),
+    )
+
+
+def gap_of(row: LedgerRow) -> Gap:
+    return Gap(
+        run=row.key.run_id,
+        job=row.key.job_id,
+        at=to_datetime(row.key.scheduled_for),
+        through=moment(row.through),
+        occurrences=row.occurrences,
+        reason=row.reason,
+        detail=row.detail,
+        decided_at=to_datetime(row.decided_at),
+    )
+
+
+def loss_of(row: LedgerRow) -> LossReason | None:
+    """Why the newest attempt has no result, where it was lost."""
+    if row.state is LOST:
+        return read_loss(read_facts(row.facts).loss)
+    last = read_attempts(row.earlier)[-1:] if row.state is RETRYING else ()
+    return read_loss(last[0].loss) if last else None
+
+
+def as_begun(row: LedgerRow, logs: Iterable[Log]) -> list[Log]:
+    """The logs of a run in the order in which its steps started; logs of steps that the row does not have come last.
+
+    Those keep their order: while a run is in progress, the ledger learns of a step later than its log exists.
+    """
+    earlier = (step for one in read_attempts(row.earlier) for step in one.steps)
+    records = [*earlier, *read_steps(row.steps)]
+    began = {
+        (step.attempt, step.name): (_NEVER if step.started_at is None else step.started_at, number)
+        for number, step in enumerate(records)
+    }
+    last = (_NEVER, len(records))
+    return sorted(logs, key=lambda log: (log.attempt, began.get((log.attempt, log.step), last)))
+
+
+def lateness_seconds(row: LedgerRow) -> float | None:
+    """Time between an occurrence and its first start; None for a requested run, which has no time to be late for."""
+    started_at = first_started_at(row)
+    if started_at is None or row.key.origin:
+        return None
+    return (started_at - row.key.scheduled_for) / 1_000_000
+
+
+def first_started_at(row: LedgerRow) -> Instant | None:
+    """When the first attempt started; the row itself has the newest."""
+    earlier = read_attempts(row.earlier)
+    return earlier[0].started_at if earlier else row.started_at
+
+
+def node_of(row: LedgerRow) -> str:
+    """The node that decided the row, without its incarnation."""
+    return row.decided_by.partition("/")[0]
+
+
+def _params(text: str) -> object:
+    try:
+        return parse_json(text) if text else None
+    except ValueError:
+        return text

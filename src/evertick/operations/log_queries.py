@@ -1,0 +1,209 @@
+"""Queries about logs: list, read and search what the steps of a run have printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from evertick.errors import InvalidArgument, NotFound
+from evertick.model.run import LedgerRow
+from evertick.operations.context import Context, bounded
+from evertick.operations.ledger_rows import moment
+from evertick.operations.protocol import LOG_BYTES_MAX
+from evertick.operations.results import runs as results
+from evertick.operations.results.runs import LogChunk, LogHit, LogHits, LogText
+from evertick.operations.run_logs import AbsentLog, FoundLogs
+
+SEARCHED_MAX = 64 << 20
+"""Bytes of a log that one query searches, and in which it counts lines."""
+LINE_LOOK_BYTES = 64 * 1024
+"""How far to look for the end of a line."""
+HITS_MAX: Final = 1_000
+LINE_MAX: Final = 1 << 20
+"""Bytes of a line that are searched: a program may print megabytes without a line end."""
+
+_ESCAPE = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""Escape sequences of terminals, such as colours."""
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
+
+
+def list_logs(context: Context, run_id: str, *, here_only: bool = False) -> Sequence[results.LogFile]:
+    """`here_only` leaves out logs that other nodes keep."""
+    return find_logs(context, context.find_run(run_id), here_only=here_only)[0]
+
+
+def find_logs(
+    context: Context, row: LedgerRow, *, here_only: bool = False
+) -> tuple[tuple[results.LogFile, ...], tuple[results.AbsentLog, ...]]:
+    """The logs of a run that can be read, and those that cannot now."""
+    found = FoundLogs()
+    if context.logs is not None and row.occurrences == 1:
+        found = context.logs.find(row, here_only=here_only)
+    files = (results.LogFile(log.attempt, log.step, log.size, log.is_complete) for log in found.files)
+    return tuple(files), tuple(map(absent_log, found.absent))
+
+
+def absent_log(log: AbsentLog) -> results.AbsentLog:
+    return results.AbsentLog(
+        attempt=log.attempt,
+        place=log.place,
+        kind=log.kind.value,
+        name=log.name,
+        cause=log.cause,
+        last_seen_at=moment(log.seen_at),
+        is_partial=log.is_partial,
+        reason=log.reason,
+        text=log.sentence,
+    )
+
+
+def read_log(
+    context: Context,
+    run_id: str,
+    attempt: int,
+    step: str,
+    offset: int = 0,
+    limit: int = LOG_BYTES_MAX,
+    *,
+    lines: bool = False,
+    here_only: bool = False,
+) -> LogText:
+    """`next_offset` counts bytes, and is never inside a character."""
+    log = _Log(context, context.find_run(run_id), attempt, step, here_only)
+    first_line = None
+    if lines:
+        offset, first_line = log.line_start(offset)
+    data, end, is_complete = log.read(offset, limit)
+    cut = 0 if is_complete else _unfinished(data)
+    return LogText(
+        run=log.row.key.run_id,
+        attempt=attempt,
+        step=step,
+        text=data[: len(data) - cut].decode("utf-8", "replace"),
+        offset=offset,
+        first_line=first_line,
+        next_offset=end - cut,
+        size=max(log.size(), end),
+        is_complete=is_complete,
+    )
+
+
+def log_bytes(
+    context: Context,
+    run_id: str,
+    attempt: int,
+    step: str,
+    offset: int = 0,
+    limit: int = LOG_BYTES_MAX,
+    *,
+    here_only: bool = False,
+) -> LogChunk:
+    return _Log(context, context.find_run(run_id), attempt, step, here_only).read(offset, limit)
+
+
+def search_log(
+    context: Context, run_id: str, attempt: int, step: str, text: str, *, here_only: bool = False
+) -> LogHits:
+    """Of a very long log, only the first part is searched."""
+    if not text or "\n" in text:
+        raise InvalidArgument("the text to search for must be part of one line.", field="text")
+    log = _Log(context, context.find_run(run_id), attempt, step, here_only)
+    size, found = log.size(), search_lines(log.pieces(SEARCHED_MAX), text)
+    return LogHits(
+        run=log.row.key.run_id,
+        attempt=attempt,
+        step=step,
+        items=found.hits,
+        total=found.total,
+        searched_bytes=min(size, SEARCHED_MAX),
+        size=size,
+    )
+
+
+class _Log(NamedTuple):
+    """One log of a run. The row is in the ledger and the log is one of its own: no name becomes a path."""
+
+    context: Context
+    row: LedgerRow
+    attempt: int
+    step: str
+    here_only: bool
+
+    def read(self, offset: int, limit: int) -> LogChunk:
+        bounded("offset", offset, 0, 1 << 50)
+        bounded("limit", limit, 1, LOG_BYTES_MAX)
+        if self.context.logs is None:
+            raise NotFound("this process has no access to logs. Next: ask the scheduler's server with --server.")
+        found = self.context.logs.read(self.row, self.attempt, self.step, offset, limit, here_only=self.here_only)
+        return LogChunk(*found)
+
+    def size(self) -> int:
+        files, _ = find_logs(self.context, self.row, here_only=self.here_only)
+        return next((log.size for log in files if (log.attempt, log.step) == (self.attempt, self.step)), 0)
+
+    def pieces(self, end: int) -> Iterator[bytes]:
+        """The log from its start up to a byte."""
+        offset = 0
+        while offset < end:
+            data, offset, _ = self.read(offset, min(LOG_BYTES_MAX, end - offset))
+            if not data:
+                return
+            yield data
+
+    def line_start(self, offset: int) -> tuple[int, int | None]:
+        """Where the first line begins at or after an offset, and its number."""
+        if offset == 0:
+            return 0, 1
+        # The byte before shows whether a line begins right there. A line without an end nearby is shown from within.
+        before, _, _ = self.read(offset - 1, LINE_LOOK_BYTES)
+        start = offset + max(before.find(b"\n"), 0)
+        if start > SEARCHED_MAX:
+            return start, None
+        return start, count_line_ends(self.pieces(start)) + 1
+
+
+class Found(NamedTuple):
+    hits: tuple[LogHit, ...]
+    """The first `HITS_MAX`."""
+    total: int
+    """Lines that contain the text."""
+
+
+def count_line_ends(pieces: Iterable[bytes]) -> int:
+    return sum(piece.count(b"\n") for piece in pieces)
+
+
+def search_lines(pieces: Iterable[bytes], text: str) -> Found:
+    """The lines that contain a text, ignoring case and colours; `pieces` begin with the start of the log."""
+    wanted = text.lower()
+    rough = wanted.encode() if wanted.isascii() else None
+    hits: list[LogHit] = []
+    total, line, start, rest = 0, 1, 0, b""
+    for piece in (*pieces, b""):
+        data = rest + piece
+        cut = data.rfind(b"\n") + 1 if piece else len(data)
+        block, rest = data[:cut], data[cut:]
+        # Most of a log does not contain the text: its lines are only counted.
+        if rough is not None and b"\x1b" not in block and rough not in block.lower():
+            line, start = line + block.count(b"\n"), start + len(block)
+            continue
+        for one in _LINE.findall(block):
+            if wanted in _ESCAPE.sub(b"", one[:LINE_MAX]).decode("utf-8", "replace").lower():
+                total += 1
+                if len(hits) < HITS_MAX:
+                    hits.append(LogHit(line, start))
+            line, start = line + 1, start + len(one)
+    return Found(tuple(hits), total)
+
+
+def _unfinished(data: bytes) -> int:
+    """How many bytes at the end belong to a character that is not complete."""
+    for back in range(1, min(4, len(data) + 1)):
+        byte = data[-back]
+        if byte & 0xC0 == 0x80:
+            continue
+        length = 2 if byte & 0xE0 == 0xC0 else 3 if byte & 0xF0 == 0xE0 else 4 if byte & 0xF8 == 0xF0 else 1
+        # Kept when nothing else was read, so that a reader of invalid text makes progress.
+        return back if back < length and back < len(data) else 0
+    return 0
