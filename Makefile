@@ -73,7 +73,7 @@ docs: $(DEV) ## rewrite the generated pages, check all links, build the site int
 	$(BIN)/python -m tests.generate_docs
 	$(PYTEST) -q -n 0 tests/test_docs.py -m "not slow"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "the site is in build/site: open build/site/index.html" >&2
+	@echo "The site is in build/site. To read it with search: python3 -m http.server -d build/site" >&2
 
 pictures: $(DEV) $(PAGE) ## take the pictures in docs/images anew
 	@$(BIN)/python -m tests.provision

@@ -1,19 +1,19 @@
-"""How the pages are read and carried out: each is a session in a folder of its own, from its first block to its last.
+"""How the tests run the pages: each page is a session in its own folder, from its first block to its last.
 
 A block that begins with a comment that names a file (`# jobs/report.yaml`) is written to that file. Then:
 
-- `yaml` must be a valid job, unless its file is not one of jobs, and name nothing by a path that leads nowhere from the
-  home folder, where programs begin; `toml` must be valid, `json` too;
-- `python` is run as a program;
-- `sh` is given to bash, which stops at the first command that fails; the PATH that it leaves is that of what follows;
-- `console` is the same for its lines behind `$ `, and what stands below each must be in its output: digits, dates and
-  the names of this machine may differ, and a line of `...` stands for any.
+- `yaml` must be a valid job, unless its file is not a job file, and must not contain a relative path that does not
+  exist in the home folder, where commands start; `toml` and `json` must be valid;
+- `python` runs as a program;
+- `sh` runs in bash, which stops at the first command that fails; the PATH that it leaves applies to later blocks;
+- `console` does the same for its lines after `$ `. The lines below each command must be in its output: digits, dates
+  and names of the machine may differ, and a line `...` stands for any lines.
 
-A comment in the line before a block says that it is treated otherwise, and why:
+A comment in the line before a block changes this, and gives the reason:
 
-    <!-- not run: needs an account -->        it is only read
-    <!-- background: until the page ends -->  it goes on while the rest of the page is run
-    <!-- fragment: the rest is above -->      yaml that is no whole job
+    <!-- not run: needs an account -->        the block is only read
+    <!-- background: until the page ends -->  the block runs while the rest of the page runs
+    <!-- fragment: the rest is above -->      yaml that is not a whole job
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.serve_for import READY
 
 LIMIT_SECONDS = 120
 FROM_THE_START = ("README.md",)
-"""Pages that begin before anything is installed, so that they themselves say how `evertick` is found."""
+"""Pages that begin before anything is installed, and put `evertick` on the PATH themselves."""
 
 _FENCE = re.compile(
     r"^(?:<!-- (?P<marker>not run|background|fragment)(?:: (?P<reason>[^>]*?))? -->\n)?"
@@ -50,7 +50,7 @@ _NAME = re.compile(r"(?:#|//) ([\w./-]+\.(?:py|yaml|yml|toml|json|sh|txt|csv))(?
 
 
 ROOT = Path(__file__).parent.parent
-# A reader's seconds count from when it is at work, however long a busy machine takes to start it.
+# The seconds count from when the scheduler is ready, however long a busy machine takes to start it.
 _FOR_A_WHILE = re.compile(r"timeout --preserve-status -s INT (?=\d+ evertick serve )")
 
 
@@ -78,7 +78,7 @@ def blocks_of(markdown: str) -> Iterator[Block]:
 
 
 def relative_paths(job: Job) -> list[str]:
-    """The paths in the commands of a job that are looked for where it begins, where it does not say where that is."""
+    """The relative paths in the commands of a job that has no working folder."""
     work = job.work
     if work.working_dir is not None or job.routing.bundle:
         return []  # a bundle is where its job begins
@@ -97,14 +97,14 @@ _RELATIVE = re.compile(r"(?<![\w/.~$}%:@-])(?:\.{1,2}/[\w./-]+|[\w-]+(?:/[\w-]+)
 
 
 class Session:
-    """A page being carried out."""
+    """Runs the blocks of one page."""
 
     def __init__(self, page: str, folder: Path) -> None:
         self.page, self.folder = page, folder
         own = str(Path(sys.executable).parent)
         self._path = os.pathsep.join(part for part in os.environ["PATH"].split(os.pathsep) if part != own)
         if page in FROM_THE_START:
-            # What `make run` leaves in the folder of the project, and nothing of it on the PATH.
+            # As after `make run`: the environment exists, and is not on the PATH.
             (folder / ".venv").symlink_to(Path(sys.executable).parent.parent)
             (folder / "examples").symlink_to(ROOT / "examples")
         else:
@@ -165,7 +165,7 @@ class Session:
         assert parsed.errors == (), f"{place}: {[str(error) for error in parsed.errors]}"
         assert parsed.job is not None
         astray = [path for path in relative_paths(parsed.job) if not (self.folder / path).exists()]
-        assert astray == [], f"{place}: programs begin in the home folder, where these are not: {astray}"
+        assert astray == [], f"{place}: commands start in the home folder, which does not have: {astray}"
 
     def _run(self, command: list[str], place: str, block: Block) -> str:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("EVERTICK_")}

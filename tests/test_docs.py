@@ -1,4 +1,4 @@
-"""Whether the pages are true: generated parts fresh, links alive, examples that work."""
+"""Whether the documentation is true: generated pages are current, links work, and every block runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PAGES = sorted(
 
 
 def prose_of(markdown: str) -> str:
-    """A page without its code, where brackets are no links."""
+    """A page without its code, where brackets are not links."""
     return re.sub(r"`[^`\n]+`", "", re.sub(r"^ *```.*?^ *```", "", markdown, flags=re.M | re.S))
 
 
@@ -54,13 +54,13 @@ def broken_links(page: str, root: Path) -> Iterator[str]:
         path, _, anchor = link.partition("#")
         target = ((root / page).parent / path).resolve() if path else root / page
         if not target.exists():
-            yield f"{page}: {link} leads nowhere"
+            yield f"{page}: {link} does not exist"
         elif anchor and target.suffix == ".md" and anchor not in anchors_of(target.read_text()):
             yield f"{page}: {link} names a heading that {path or page} does not have"
 
 
 @pytest.mark.parametrize("path", generate_docs.GENERATED)
-def test_a_generated_page_says_what_the_code_says(path):
+def test_a_generated_page_is_current(path):
     assert (generate_docs.ROOT / path).read_text() == generate_docs.page(path), f"{path} is stale. Next: make docs"
 
 
@@ -77,7 +77,7 @@ def test_every_word_of_a_table_is_explained(meanings: Mapping[StrEnum, str]):
     assert list(meanings) == list(type(next(iter(meanings))))
 
 
-def test_a_page_that_differs_is_stale_and_so_is_one_that_is_missing(tmp_path):
+def test_a_page_that_differs_or_is_missing_is_stale(tmp_path):
     path = "docs/reference/lifecycle.md"
     assert path in generate_docs.stale_pages(tmp_path)
     (tmp_path / path).parent.mkdir(parents=True)
@@ -88,7 +88,7 @@ def test_a_page_that_differs_is_stale_and_so_is_one_that_is_missing(tmp_path):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_link_inside_the_house_leads_somewhere(page):
+def test_every_link_to_a_file_of_the_project_works(page):
     assert list(broken_links(page, ROOT)) == []
 
 
@@ -136,23 +136,23 @@ def test_links_of_a_page_lead_to_pages_of_the_site(link, rewritten):
     assert rewrite_links(link, ROOT / "docs/how-to/retry.md", "how-to/retry.md") == (rewritten or link)
 
 
-def test_a_broken_link_and_a_broken_anchor_are_seen(tmp_path):
+def test_a_broken_link_and_a_broken_anchor_are_found(tmp_path):
     (tmp_path / "a.md").write_text(
         "# One: a `b`\n[x](b.md) [y](#one-a-b) [z](#two) [w](https://example.org)\n`[q](r)`\n"
     )
     assert list(broken_links("a.md", tmp_path)) == [
-        "a.md: b.md leads nowhere",
+        "a.md: b.md does not exist",
         "a.md: #two names a heading that a.md does not have",
     ]
 
 
-# --- what stands in the pages is carried out, page by page
+# --- the blocks of every page run
 
 RUNNABLE = ("python", "yaml", "toml", "json", "sh", "console")
 
 
 def with_blocks() -> list[ParameterSet]:
-    """The pages that have something to carry out; those with programs in them take their time."""
+    """The pages that have blocks to run; those that start programs are slow."""
     found = []
     for page in PAGES:
         languages = {block.language for block in blocks_of((ROOT / page).read_text()) if block.marker != "not run"}
@@ -163,29 +163,29 @@ def with_blocks() -> list[ParameterSet]:
 
 
 @pytest.mark.parametrize("page", with_blocks())
-def test_everything_on_a_page_works(page, tmp_path):
+def test_every_block_of_a_page_works(page, tmp_path):
     Session(page, tmp_path).run((ROOT / page).read_text())
 
 
-# --- what only stands in the pages, in a line of text or in a block that cannot be run, exists all the same
+# --- commands that a page only mentions, in a line of text or in a block that is not run, exist
 
 COMMAND = re.compile(r"(?<![\w./-])evertick ([a-z][\w-]*(?: [^`|;&<>#\n]*)?)")
 
 
 def commands_on(markdown: str) -> Iterator[str]:
-    """Every call of `evertick` in code, of blocks and of lines."""
+    """Every call of `evertick` in a block or in inline code."""
     code = [found[0] for found in re.finditer(r"^ *```.*?^ *```", markdown, re.M | re.S)]
     spoken = re.sub(r"^ *```.*?^ *```", "", markdown, flags=re.M | re.S)
     for text in (*code, *re.findall(r"`([^`\n]+)`", spoken)):
         for found in COMMAND.finditer(text):
-            # Prose, a program and a table of contents may name it too: a call is at the beginning, or behind a prompt.
+            # Prose and programs mention it too: a call is at the beginning of a line, or after a prompt.
             before = text[: found.start()].rpartition("\n")[2].strip()
             if before in ("", "$", "sudo", "-") or before.endswith(("&&", "=", ";")):
                 yield found[0]
 
 
 def slips_in(call: str) -> Iterator[str]:
-    """What of a call the command line does not know."""
+    """The commands and options of a call that do not exist."""
     call = re.sub(r"\$\([^()]*\)", "VALUE", call)  # a call inside of it has options of its own
     try:
         words = shlex.split(call.replace("…", " ").replace("...", " "), comments=True)[1:]
@@ -209,7 +209,7 @@ def slips_in(call: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "evertick " in (ROOT / page).read_text()])
-def test_every_command_that_a_page_names_exists_with_its_options(page):
+def test_every_command_and_option_on_a_page_exists(page):
     calls = set(commands_on((ROOT / page).read_text()))
     assert [slip for call in sorted(calls) for slip in slips_in(call)] == []
 
@@ -223,20 +223,20 @@ def test_every_command_that_a_page_names_exists_with_its_options(page):
         pytest.param("`evertick list --folder jobs -o json`, `evertick is there`", 1, id="one of two"),
     ],
 )
-def test_a_command_that_is_not_there_is_seen(markdown, slips):
+def test_a_command_that_does_not_exist_is_found(markdown, slips):
     found = [slip for call in commands_on(markdown) for slip in slips_in(call)]
     assert found == slips if isinstance(slips, list) else len(found) == slips
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_block_says_what_it_is(page):
-    """A block without a language would be read by no test."""
+def test_every_block_names_its_language(page):
+    """No test would look at a block without a language."""
     fences = re.findall(r"^ *```(.*)$", (ROOT / page).read_text(), re.M)
     assert all(language.strip() for language in fences[::2])
 
 
 @pytest.mark.slow
-def test_the_recipe_for_holidays_asks_about_the_day_on_the_clocks_of_the_job(tmp_path):
+def test_the_recipe_for_holidays_checks_the_day_in_the_zone_of_the_job(tmp_path):
     text = next(
         block.text for block in blocks_of((ROOT / "docs/how-to/zones.md").read_text()) if "holidays" in block.text
     )
@@ -259,7 +259,7 @@ def test_the_recipe_for_holidays_asks_about_the_day_on_the_clocks_of_the_job(tmp
         assert "traded" in ended(today + timedelta(days=3), server)
 
 
-def test_a_block_that_is_treated_otherwise_says_why():
+def test_a_block_with_a_marker_gives_a_reason():
     silent = [
         f"{page}:{block.line}"
         for page in PAGES
@@ -282,18 +282,18 @@ def test_few_blocks_are_not_run():
         pytest.param("```sh\nfalse\ntrue\n```\n", "ended with 1", id="a command that fails before the last"),
         pytest.param("```yaml\nschedul: x\n```\n", "Did you mean 'schedule'", id="a job that is none"),
         pytest.param(
-            "```yaml\ncommand: ./report.sh\n```\n", "begin in the home folder", id="a path that leads nowhere"
+            "```yaml\ncommand: ./report.sh\n```\n", "start in the home folder", id="a path that does not exist"
         ),
         pytest.param("```console\n$ echo one\ntwo\n```\n", r"did not print \['two'\]", id="output that differs"),
     ],
 )
 @pytest.mark.slow
-def test_a_page_that_is_wrong_is_seen(markdown, words, tmp_path):
+def test_a_wrong_page_is_found(markdown, words, tmp_path):
     with pytest.raises(AssertionError, match=words):
         Session("page.md", tmp_path).run(markdown)
 
 
-def test_output_may_differ_in_what_differs_every_time():
+def test_shown_output_may_differ_in_times_and_names_of_the_machine():
     assert is_shown("decided 03:00:00.004 on node a1; 3 runs", "decided 11:12:13.9 on node vm-7; 12 runs")
     assert not is_shown("decided 03:00 on node a1", "decided 03:00 on node a1, twice")
 
