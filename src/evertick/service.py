@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from evertick.definitions.cache import FILE_NAME as DEFINITION_CACHE
 from evertick.definitions.watch import FolderChanged, FolderWatch
 from evertick.dispatch.child_service import ChildService, module_command
 from evertick.dispatch.clock import Clock, SystemClock
@@ -380,7 +381,13 @@ class FolderService:
         self.settings = settings = settings or Settings.load(folder)
         self.state_folder = settings.state_folder(folder)
         self.store_url = settings.store or f"sqlite:///{(self.state_folder / 'ledger.db').absolute()}"
-        self.watch = FolderWatch(folder, settings, on_notice=lambda text: log.warning("watch.degraded %s", text))
+        self.watch = FolderWatch(
+            folder,
+            settings,
+            on_notice=lambda text: log.warning("watch.degraded %s", text),
+            cache=self.state_folder / DEFINITION_CACHE,
+            keeps_cache=True,
+        )
         executors = executors_of(settings, self.state_folder, lock_path(self.store_url))
         self.service = Service(
             self.store_url,

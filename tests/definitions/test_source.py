@@ -121,14 +121,17 @@ def test_two_thousand_files_load_and_the_bad_ones_stand_out(tmp_path):
 
 def test_a_folder_that_may_not_be_entered_is_an_error_of_its_own(tmp_path, monkeypatch):
     folder_with(tmp_path, {"a.yaml": GOOD, "locked/pipeline.yaml": GOOD})
-    stat = Path.stat
 
-    def guarded(self, **options):
-        if self.parent.name == "locked":
-            raise PermissionError(13, "Permission denied")
-        return stat(self, **options)
+    def guard(call):
+        def guarded(path, *arguments, **options):
+            if Path(path).parent.name == "locked":
+                raise PermissionError(13, "Permission denied")
+            return call(path, *arguments, **options)
 
-    monkeypatch.setattr(Path, "stat", guarded)
+        return guarded
+
+    monkeypatch.setattr(os, "stat", guard(os.stat))
+    monkeypatch.setattr(os, "open", guard(os.open))
     found = load_folder(tmp_path)
     assert list(found.jobs) == ["a"]
     ((error,),) = found.errors.values()

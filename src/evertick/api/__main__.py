@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from evertick.api.feed import Feed
+from evertick.definitions.cache import FILE_NAME as DEFINITION_CACHE
 from evertick.definitions.watch import FolderWatch
 from evertick.dispatch.control_client import ControlClient
 from evertick.errors import EvertickError
@@ -52,7 +53,7 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
     from evertick.api.server import ApiServer
 
     url = settings.store or f"sqlite:///{(state_folder / 'ledger.db').absolute()}"
-    watch = FolderWatch(folder, settings)
+    watch = FolderWatch(folder, settings, cache=state_folder / DEFINITION_CACHE)
     store = open_store(url)
     try:
         control = ControlClient(state_folder, timeout=1.0)

@@ -138,13 +138,15 @@ class Target:
     def definitions(self) -> Folder:
         """The current job files; those with an error are reported and left out."""
         if "folder" not in self._found:
+            from evertick.definitions.cache import FILE_NAME as DEFINITION_CACHE
             from evertick.definitions.source import Folder, load_folder
             from evertick.settings import Settings
 
             if self.folder is None:
                 found = Folder()
             else:
-                found = load_folder(self.folder, Settings.load(self.folder))
+                cache = self.state / DEFINITION_CACHE if self.state is not None else None
+                found = load_folder(self.folder, Settings.load(self.folder), cache=cache)
                 if found.errors:
                     wrong = f"{len(found.errors):,} of {counted(len(found.files), 'job file')}"
                     note(f"Ignored {wrong} because of errors. Next: evertick validate {self.folder}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from evertick.definitions.cache import DefinitionCache
 from evertick.definitions.parser import PIPELINE_NAMES, Parsed, parse_definition
 from evertick.definitions.references import find_circles, find_strangers
 from evertick.definitions.watched_directories import SUFFIXES
@@ -46,8 +48,11 @@ class Folder:
         return not self.errors.keys() - {self.jobs[job_id].file for job_id in self.stale}
 
 
-def load_folder(path: str | Path, settings: Settings | None = None) -> Folder:
-    """The jobs of a folder: its `*.yaml` and `*.yml`, and `<name>/pipeline.yaml` one level down."""
+def load_folder(path: str | Path, settings: Settings | None = None, *, cache: Path | None = None) -> Folder:
+    """The jobs of a folder: its `*.yaml` and `*.yml`, and `<name>/pipeline.yaml` one level down.
+
+    `cache` is where a scheduler may have kept what its files mean.
+    """
     folder = Path(path)
     if not folder.is_dir():
         raise NotFound(f"there is no folder '{folder}'.")
@@ -55,7 +60,12 @@ def load_folder(path: str | Path, settings: Settings | None = None) -> Folder:
         files = definition_files(folder)
     except OSError as error:
         raise NotFound(f"the folder '{folder}' cannot be read: {error.strerror}.") from error
-    return load_files(files, settings)
+    if cache is None:
+        return load_files(files, settings)
+    settings = settings or Settings()
+    root = os.path.join(folder, "") if folder != Path() else ""
+    cached = DefinitionCache(cache, str(folder), settings, root).read()
+    return assemble({str(file): parse_cached(file, settings, cached)[1] for file in files})
 
 
 def load_files(files: Iterable[Path], settings: Settings | None = None, *, is_whole: bool = True) -> Folder:
@@ -63,7 +73,9 @@ def load_files(files: Iterable[Path], settings: Settings | None = None, *, is_wh
 
     Jobs that are named and not there are warned about, unless the files are not the whole folder.
     """
-    return assemble({str(file): parse_file(file, settings) for file in files}, is_whole=is_whole)
+    return assemble(
+        {str(file): parse_source(file, read_source(file, settings), settings) for file in files}, is_whole=is_whole
+    )
 
 
 def assemble(parsed: Mapping[str, Parsed], *, is_whole: bool = True) -> Folder:
@@ -185,21 +197,47 @@ def _list_pipelines(folder: str, found: dict[str, Stamp], links: list[str]) -> N
             return
 
 
-def parse_file(file: Path, settings: Settings | None) -> Parsed:
-    return parse_source(file, read_source(file, settings), settings)
-
-
-def read_source(file: Path, settings: Settings | None = None) -> bytes | DefinitionError:
+def read_source(file: str | Path, settings: Settings | None = None) -> bytes | DefinitionError:
     """What a file holds, or why it cannot be read; one byte more than is allowed shows that it is too large."""
+    size_max = settings.limits.file_bytes if settings else SIZE_MAX
     try:
-        if not file.is_file():
-            # Nothing else is opened: a pipe would be waited for.
-            raise IsADirectoryError(0, "it is not a regular file" if file.exists() else "it is gone")
-        with file.open("rb") as stream:
-            return stream.read((settings.limits.file_bytes if settings else SIZE_MAX) + 1)
+        # Without waiting: what has the name of a job file may be a pipe.
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise IsADirectoryError(0, "it is not a regular file")
+            return _read_all(descriptor, size_max + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         reason = f"the file cannot be read: {error.strerror}."
         return DefinitionError(reason, hint="Check the file and its permissions.", file=str(file), line=1, column=1)
+
+
+def _read_all(descriptor: int, size: int) -> bytes:
+    parts: list[bytes] = []
+    while size > 0 and (part := os.read(descriptor, min(size, SIZE_MAX))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def digest_of(source: bytes | DefinitionError) -> bytes:
+    """Of what was read, or of why it could not be."""
+    text = str(source).encode("utf-8", "surrogateescape") if isinstance(source, DefinitionError) else source
+    return hashlib.blake2b(text, digest_size=16).digest()
+
+
+def parse_cached(
+    file: str | Path, settings: Settings, cached: Mapping[str, tuple[bytes, Parsed]]
+) -> tuple[bytes, Parsed]:
+    """The digest of a file's content and what it means, which is not found out again when the cache knows it."""
+    source = read_source(file, settings)
+    digest = digest_of(source)
+    known = cached.get(str(file))
+    if known is not None and known[0] == digest:
+        return known
+    return digest, parse_source(Path(file), source, settings)
 
 
 def parse_source(file: Path, source: bytes | DefinitionError, settings: Settings | None) -> Parsed:

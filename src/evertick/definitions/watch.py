@@ -7,7 +7,6 @@ folder is scanned at a pace that costs next to nothing.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable
@@ -17,9 +16,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from evertick.definitions.cache import DefinitionCache
 from evertick.definitions.directory_events import DirectoryEvents
 from evertick.definitions.parser import Parsed
-from evertick.definitions.source import Folder, Listing, Stamp, assemble, list_folder, parse_source, read_source
+from evertick.definitions.source import (
+    Folder,
+    Listing,
+    Stamp,
+    assemble,
+    digest_of,
+    list_folder,
+    parse_cached,
+    parse_source,
+    read_source,
+)
 from evertick.definitions.watched_directories import WatchedDirectories
 from evertick.errors import DefinitionError, NotFound
 from evertick.model.job import Job
@@ -37,6 +47,8 @@ SETTLE_SECONDS: Final = 0.3
 HURRIED_SCANS: Final = 5
 BATCH_SECONDS: Final = 0.05
 """How long events may queue that concern no job file: a job may write into its folder all day."""
+UNCACHED_SHARE: Final = 50
+"""The cache of parsed files is written anew when one in so many is missing from it."""
 _DOUBT_NS: Final = 2_000_000_000
 """A file that changed this shortly before it was read may change once more within the same stamp."""
 _DOUBT_SECONDS: Final = 2.1
@@ -76,7 +88,8 @@ class _File:
 class FolderWatch:
     """A folder as it was last seen. `scan` and `run` belong to one thread; `snapshot` and `stop` to any.
 
-    `on_notice` hears once of each reason why edits are noticed late.
+    `on_notice` hears once of each reason why edits are noticed late. `cache` is where parsed files are kept; only with
+    `keeps_cache` it is written, so that of several processes one does.
     """
 
     def __init__(
@@ -85,12 +98,18 @@ class FolderWatch:
         settings: Settings | None = None,
         *,
         on_notice: Callable[[str], None] | None = None,
+        cache: Path | None = None,
+        keeps_cache: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._path = str(path)
-        self._settings = settings
+        self._settings = settings or Settings()
         self._on_notice = on_notice
+        self._cache = None if cache is None else DefinitionCache(cache, self._path, self._settings)
+        self._keeps_cache = keeps_cache
+        self._uncached = 0
+        """Files that were parsed since the cache was written."""
         self._monotonic, self._wall_ns = monotonic, wall_ns
         self._files: dict[str, _File] = {}
         self._waiting: dict[str, tuple[bytes, float]] = {}
@@ -124,10 +143,11 @@ class FolderWatch:
             self._listing = list_folder(self._path)
         except OSError as error:
             raise NotFound(f"the folder '{self._path}' cannot be read: {error.strerror}.") from error
+        cached = self._cache.read() if self._cache is not None else {}
         for file, stamp in self._listing.stamps.items():
-            source = read_source(Path(file), self._settings)
-            parsed = parse_source(Path(file), source, self._settings)
-            self._files[file] = _File(stamp, _digest(source), parsed, self._is_certain(stamp))
+            digest, parsed = found = parse_cached(file, self._settings, cached)
+            self._uncached += found is not cached.get(file) and not parsed.errors
+            self._files[file] = _File(stamp, digest, parsed, self._is_certain(stamp))
         self._assemble()
         self._taken, self._told = dict(self._folder.jobs), _in_words(self._folder)
         return self._folder
@@ -171,6 +191,7 @@ class FolderWatch:
                 # What was made before its directory was watched is found by another scan.
                 is_due = events.watch(watched.names)
                 self._judge(events, watched, time.thread_time() - began)
+                self._keep_parsed()
                 events.pause(SETTLE_SECONDS if hurried else INTERVAL_SECONDS)
                 waited_from = self._monotonic()
                 if not is_due and not self.is_settling:
@@ -192,6 +213,12 @@ class FolderWatch:
         except Exception as error:
             # A watch that ends in silence would leave every later edit unseen; the change is told again.
             self.trouble = error
+
+    def _keep_parsed(self) -> None:
+        """Write the cache when a start would find a good part of it out of date."""
+        if self._keeps_cache and self._cache is not None and self._uncached * UNCACHED_SHARE > len(self._files):
+            self._cache.write({file: (known.digest, known.parsed) for file, known in self._files.items()})
+            self._uncached = 0
 
     def _wait(self, events: DirectoryEvents, watched: WatchedDirectories) -> None:
         """Until the kernel hints at a change, or the next scan is due without one."""
@@ -227,8 +254,8 @@ class FolderWatch:
     def _look(self, file: str, stamp: Stamp, known: _File | None) -> bool:
         """Read a file whose stamp differs or is in doubt; whether it counts as changed now."""
         path = Path(file)
-        source = read_source(path, self._settings)
-        digest = _digest(source)
+        source = read_source(file, self._settings)
+        digest = digest_of(source)
         if known is not None and digest == known.digest:
             known.stamp, known.is_certain = stamp, self._is_certain(stamp)
             self._waiting.pop(file, None)
@@ -245,6 +272,7 @@ class FolderWatch:
         if not is_settled and parsed.errors:
             return False
         del self._waiting[file]
+        self._uncached += not parsed.errors
         good = known.good if known else None
         self._files[file] = _File(stamp, digest, parsed, self._is_certain(stamp), good)
         return True
@@ -317,8 +345,3 @@ def _network_reason(watched: WatchedDirectories) -> str | None:
 
 def _in_words(folder: Folder) -> dict[str, list[str]]:
     return {file: [str(error) for error in errors] for file, errors in folder.errors.items()}
-
-
-def _digest(source: bytes | DefinitionError) -> bytes:
-    text = str(source).encode("utf-8", "surrogateescape") if isinstance(source, DefinitionError) else source
-    return hashlib.blake2b(text, digest_size=16).digest()
