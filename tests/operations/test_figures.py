@@ -57,7 +57,7 @@ def test_cancelled_and_waiting_runs_are_no_failures_of_a_day_or_a_job(store, mak
     change(store, key(5), WAITING, at(5))
     desk = make()
     assert (desk.overview().day.success_rate, desk.durations("etl").success_rate) == (0.5, 0.5)
-    assert "1 succeeded, 1 failed, 2 cancelled (50.0 % of those that ended)" in lines_of(to_data(desk.overview()))[2]
+    assert "1 succeeded, 1 failed, 2 cancelled (50.0% success)" in lines_of(to_data(desk.overview()))[2]
 
 
 def test_an_hour_tells_cancelled_running_and_waiting_apart(store, make):
@@ -118,7 +118,7 @@ def test_what_is_next_says_whether_it_starts_or_stops(make):
     fires = desk.overview().next
     assert [(fire.action, f"{fire.scheduled_for:%H:%M}") for fire in fires] == [("stop", "08:45"), ("start", "09:00")]
     (ahead,) = [table for table in tables_of(to_data(desk.overview()), 8) if table.title.startswith("Next")]
-    assert "What" in [column.title for column in ahead.columns]
+    assert "Action" in [column.title for column in ahead.columns]
 
 
 def test_whatever_is_about_a_job_has_its_name(store, make):

@@ -61,7 +61,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "explain": "Show a job's effective policy and where each value is set.",
     "fleet": "Run jobs on other machines.",
     "history": "Show past runs and skipped occurrences, newest first.",
-    "import": "Convert a crontab, Dagu or XXL-JOB jobs to job files.",
+    "import": "Convert a crontab, systemd timers, Kubernetes CronJobs, Dagu or XXL-JOB jobs to job files.",
     "init": "Create a first job file.",
     "list": "List jobs with their status and next run.",
     "logs": "Show the output of a run.",
