@@ -39,10 +39,12 @@ test-kubernetes: $(DEV) ## build (once) and start a real cluster, run the tests 
 test-systemd: $(DEV) ## start systemd in namespaces, run the tests that need it; as root
 	$(BIN)/python -m tests.systemd.boot $(PYTEST) -n 0 tests/systemd
 
-lint: $(DEV) ## format, lint, types
+lint: $(DEV) ## format, lint, types, dead code, wording
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/vulture
+	$(BIN)/python -m tests.voice
 
 check: lint ## what lint does, architecture, fast tests: about a minute
 	$(PYTEST) -n auto -q -m "not slow" --hypothesis-profile quick --dist loadfile

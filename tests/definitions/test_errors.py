@@ -39,7 +39,7 @@ def told(text, file="jobs/report.yaml"):
             "Did you mean 'catchupWindow'?",
             id="a field in another case",
         ),
-        pytest.param("command: x\nqqq: 6h\n", 2, 1, "qqq", "Known are: name, description", id="a field like no other"),
+        pytest.param("command: x\nqqq: 6h\n", 2, 1, "qqq", "Known fields: name", id="a field like no other"),
         pytest.param(
             "command: x\nschedule:\n  crn: '@daily'\n  every: 1h\n",
             3,

@@ -272,7 +272,7 @@ STEP = "steps:\n  - name: a\n    command: x\n"
         case(
             JOB + "notify: {on_fail: 'http://a'}\n", 2, 10, "notify.on_fail", "Did you mean 'on_failure'?", "an event"
         ),
-        case(JOB + "notify: {on_failure: me}\n", 2, 22, "notify.on_failure", "no channel of the settings", "a name"),
+        case(JOB + "notify: {on_failure: me}\n", 2, 22, "notify.on_failure", "Unknown channel", "a name"),
         case(JOB + "notify: {on_failure: ftp://a}\n", 2, 22, "notify.on_failure", "not an address", "a protocol"),
         case(JOB + "notify: {on_failure: {}}\n", 2, 22, "notify.on_failure", "how to tell it", "an empty channel"),
         case(

@@ -273,7 +273,7 @@ def test_a_member_that_is_away_stays_in_the_list_and_one_that_was_removed_does_n
         ("fail", "missing: ex-z", "start them with 'evertick fleet join', or change fleet.expected"),
         (
             "warn",
-            "no member could ever run large: of 3 members: none offers cpu=4 (the most is 1)",
+            "no member could ever run large: of 3 members: none offers cpu=4 (the maximum is 1)",
             "change the job, or let a member join that can",
         ),
     ]

@@ -33,8 +33,8 @@ from evertick.model.work import Param
         pytest.param({"type": "integer", "enum": [True]}, "1", "one of true", id="true is not one"),
         pytest.param({"pattern": "[0-9]+"}, "12", None, id="a match"),
         pytest.param({"pattern": "[0-9]+"}, "12a", "does not match", id="a match of the beginning only"),
-        pytest.param({"type": "integer", "minimum": 3}, "2", "the least is 3", id="too small"),
-        pytest.param({"type": "integer", "maximum": 3}, "4", "the most is 3", id="too large"),
+        pytest.param({"type": "integer", "minimum": 3}, "2", "the minimum is 3", id="too small"),
+        pytest.param({"type": "integer", "maximum": 3}, "4", "the maximum is 3", id="too large"),
         pytest.param({"type": "integer", "minimum": 3, "maximum": 3}, "3", None, id="on the bounds"),
     ],
 )

@@ -206,7 +206,7 @@ def having(name: str, cpu: int, used: int = 0, **known) -> Member:
     ("there", "why"),
     [
         pytest.param(members("ex-a"), "of 1 member: none offers cpu=2", id="nobody has any"),
-        pytest.param([having("ex-a", 1_500)], "of 1 member: none offers cpu=2 (the most is 1.5)", id="too small"),
+        pytest.param([having("ex-a", 1_500)], "of 1 member: none offers cpu=2 (the maximum is 1.5)", id="too small"),
         pytest.param([having("ex-a", 4_000, 3_000)], "of 1 member: 1 without room for cpu=2", id="no room now"),
         pytest.param(
             [having("ex-a", 4_000, is_healthy=False), having("ex-b", 1_000)],

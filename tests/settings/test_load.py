@@ -248,7 +248,7 @@ class TestChannels:
             Route(NotifyEvent.FAILURE, (Mail(("ops@example.org",)), Webhook("https://example.org/hook"))),
         )
         (error,) = parse_definition(text % "op", "a.yaml", settings).errors
-        assert str(error) == "a.yaml:3:22: 'op' is no channel of the settings. Did you mean 'ops'?"
+        assert str(error) == "a.yaml:3:22: Unknown channel 'op'. Did you mean 'ops'?"
 
 
 class TestTheTable:

@@ -25,7 +25,7 @@ def test_a_stranger_is_asked_for_a_token_and_told_when_it_is_wrong(browser, hous
     page.goto(f"{house.url}/jobs")
     page.get_by_label("Token").fill("evt_not_one")
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("alert")).to_contain_text("not good")
+    expect(page.get_by_role("alert")).to_contain_text("invalid")
     page.get_by_label("Token").fill(house.token)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Jobs")).to_be_visible()

@@ -38,7 +38,6 @@ THREADS: Final = 64
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN: Final = "open"
 """The role of routes that hold no data or ask for a proof of their own."""
-JSON: Final = "application/json"
 _SAME_SITE: Final = ("", "same-origin", "none")
 
 
@@ -149,7 +148,7 @@ class AuthMiddleware:
             return None, problem(503, "nobody can be let in now: the server's log says why.")
         if is_wrong:
             wait = app_state.limiter.failed("token", address)
-            return None, too_often(wait) if wait else _unproved("the token or the session is not good, or no longer.")
+            return None, too_often(wait) if wait else _unproved("The token or the session is invalid or has expired.")
         if role == OPEN:
             return caller, None
         if caller is None:

@@ -19,7 +19,7 @@ AT_ONCE: Final = 2
 LONGEST_SECONDS: Final = 0.25
 LOOK_SECONDS: Final = 0.005
 REGAINED_IN: Final = 4.0
-"""A thread that has waited in vain works on for so many times as long before it waits again."""
+"""A thread whose wait timed out works on for this many times as long before it waits again."""
 
 
 class LoopPriority(Protocol):

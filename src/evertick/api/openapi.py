@@ -17,7 +17,7 @@ the least role that may use it (viewer < operator < editor < admin)."""
 
 ERRORS = {
     "400": "The request cannot be read.",
-    "401": "No token, or one that is not good.",
+    "401": "No token, or an invalid one.",
     "403": "The role may not do this.",
     "404": "There is no such thing.",
     "405": "Not with this method.",

@@ -65,7 +65,7 @@ async def request_id_of(
 
 
 async def no_strangers(request: Request) -> None:
-    """Refuse a parameter that there is not: a filter with a slip in its name would find everything."""
+    """Reject unknown query parameters; a misspelled filter would match everything."""
     route: APIRoute = request.scope["route"]
     known = {field.alias for field in route.dependant.query_params}
     strangers = sorted(set(request.query_params) - known)

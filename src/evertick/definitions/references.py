@@ -38,7 +38,7 @@ def find_strangers(jobs: Mapping[str, Job]) -> dict[str, list[DefinitionError]]:
         for field, other in dict.fromkeys(_named(job)):
             if other not in jobs:
                 near = nearest(other, jobs) if len(jobs) <= SUGGESTED_MAX else None
-                hint = f"Did you mean '{near}'?" if near else "Until it is there, it is waited for in vain."
+                hint = f"Did you mean '{near}'?" if near else "The job waits until a file defines it."
                 reason = f"'{field}' names the job '{other}', which no file here defines."
                 warnings.setdefault(job.id, []).append(_told(job, field, reason, hint))
     return warnings

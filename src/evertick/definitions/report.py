@@ -134,7 +134,7 @@ class Section:
     def finish(self, owner: str) -> None:
         """Report every field that nothing here knows."""
         for name, (key, _value) in self._left.items():
-            hint = self.report.suggest(name, self._fields) or f"Known are: {', '.join(self._fields)}."
+            hint = self.report.suggest(name, self._fields) or f"Known fields: {', '.join(self._fields)}."
             self.report.error(key, self.field(name), f"unknown field '{name[:60]}' in {owner}.", hint)
 
 

@@ -33,7 +33,7 @@ class Questions(Protocol):
     # --- jobs
 
     async def list_schedules(self) -> list[Schedule]:
-        """Every job, and how it stands."""
+        """Every job with its status."""
         return await asyncio.to_thread(self._asked().list_schedules)
 
     async def get_schedule(self, job: str) -> Schedule | None:

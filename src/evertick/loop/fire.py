@@ -392,7 +392,7 @@ def _wait(state: State, turn: Turn, job: JobState, lane: Lane, run: OpenRun) -> 
     assert job.planned is not None
     del job.planned[run.key]
     run.failed_elsewhere = None
-    run.has_waited = not job.asked  # to learn after a restart how things stand is the scheduler's own delay
+    run.has_waited = not job.asked  # reading the state after a restart is the scheduler's own delay
     enqueue(lane, run)
     turn.move(run, WAITING)
     # A backfill was asked for as a whole; the cap is for what gathers by itself.

@@ -38,7 +38,7 @@ def forwarded(state: State, turn: Turn, message: ForwardedReport) -> None:
 
 
 def _is_asked(state: State, key: RunKey) -> bool:
-    """Whether the executor of a run was asked how it stands, and has not answered yet."""
+    """Whether the executor of a run was asked for its state and has not answered yet."""
     job = state.jobs.get(key.job_id)
     run = job.find(key) if job else None
     return run is not None and run.was_asked

@@ -94,7 +94,7 @@ def _refuse(state: State, turn: Turn, message: AttemptReport) -> None:
 
 
 def _is_doubtful(state: State, run: OpenRun, message: AttemptReport) -> bool:
-    """Whether an attempt is said to be unknown that may be on its way to its executor since.
+    """Whether an executor reports an attempt as unknown that may still be on its way to it.
 
     One that was unknown is launched under the same number, so this may be the answer to a question from before that. Or
     it is news: its launch was lost with what was to carry it out. The executor knows which.

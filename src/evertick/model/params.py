@@ -38,9 +38,9 @@ def problem_with(param: Param, text: str) -> str | None:
     low, high = param.schema.get("minimum"), param.schema.get("maximum")
     if isinstance(value, int | float):
         if isinstance(low, int | float) and value < low:
-            return f"is {_shown(text)}; the least is {low}"
+            return f"is {_shown(text)}; the minimum is {low}"
         if isinstance(high, int | float) and value > high:
-            return f"is {_shown(text)}; the most is {high}"
+            return f"is {_shown(text)}; the maximum is {high}"
     return None
 
 

@@ -172,7 +172,7 @@ def _what_none_offers(asked: Resources, members: Sequence[Member]) -> str:
     for name, amount in asked:
         most = max(dict(member.offers).get(name, 0) for member in members)
         if most < amount:
-            known = f" (the most is {amount_text(name, most)})" if most else ""
+            known = f" (the maximum is {amount_text(name, most)})" if most else ""
             return f"{name}={amount_text(name, amount)}{known}"
     return f"{resources_text(asked)} together"
 

@@ -1,4 +1,4 @@
-"""Whom the settings name as receivers of messages, and how each is reached."""
+"""The notification channels that the settings declare, and how each is reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/** The home page: how things stand in one strip, and the timeline. */
+/** The home page: the status in one strip, and the timeline. */
 
 import { useApi } from "../api/use";
 import type { Overview } from "../api/types";

@@ -1,4 +1,4 @@
-/** One job: how it stands, what it does, what it did, and under which rules. */
+/** One job: its status, what it does, what it did, and under which rules. */
 
 import { path } from "../api/client";
 import type { JobDetail } from "../api/types";

@@ -82,7 +82,7 @@ def _read_channel(node: Node, field: str, named: Mapping[str, Channel], report: 
             return [named[node.value]]
         near = get_close_matches(node.value, named, n=1, cutoff=0.5)
         hint = f"Did you mean '{near[0]}'?" if near else "Name it in [notifications.channels], or write an address."
-        report.error(node, field, f"'{node.value}' is no channel of the settings.", hint)
+        report.error(node, field, f"Unknown channel '{node.value}'.", hint)
         return []
     if not isinstance(node, MapNode):
         url = url_of(node, field, report)

@@ -69,7 +69,7 @@ class BundleFolder:
         """Unpack what has arrived; for a thread, because it may take a while."""
         _, data = self._arriving.pop(digest)
         if hashlib.sha256(data).hexdigest() != digest:
-            raise BundleError("it is not what it is said to be")
+            raise BundleError("its digest does not match")
         scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=self._folder))
         try:
             archive, files = scratch / "archive", scratch / "files"

@@ -17,7 +17,7 @@ CARDS_MIN, CARDS_KEPT = 3, 10
 CARDS_COMPARED = 300
 """Among this many cards, at one a second, one was fast: by it the others are known to have been held up."""
 CLOCKS_US = 2 * SECOND
-"""By how much clocks may differ before it is made up for: messages take their time too."""
+"""Clock differences below this are not corrected: the delay of messages causes them too."""
 
 log = logging.getLogger("evertick.fleet")
 

@@ -22,7 +22,7 @@ RUN_ID: Final = PREFIX + "run-id"
 ATTEMPT: Final = PREFIX + "attempt"
 FENCE: Final = PREFIX + "fence"
 STOPPED: Final = PREFIX + "stopped"
-"""An annotation: why the attempt is being ended. It outlives the scheduler that wanted it."""
+"""An annotation: why the attempt is ended. It outlives the scheduler that wanted it."""
 TOLD: Final = PREFIX + "told"
 """An annotation: the outcome has been reported."""
 

@@ -1,4 +1,4 @@
-"""Where items come from: the file itself, a CSV file, or a list that was made up for it."""
+"""Where items come from: the file itself, a CSV file, or a generated list."""
 
 from __future__ import annotations
 

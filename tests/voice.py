@@ -1,0 +1,86 @@
+"""Which phrases our texts must not contain, and where they do: `python -m tests.voice`, part of `make lint`.
+
+The list is short on purpose: phrases that readers had to read twice. Add one when you have removed it everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+EVERYWHERE = ("src", "web/src", "docs", "examples", "*.md")
+PROSE = ("docs", "examples", "README.md", "CONTRIBUTING.md", "SECURITY.md")
+KINDS = frozenset({".html", ".md", ".py", ".toml", ".ts", ".tsx", ".yaml"})
+# History; and pages that are generated from texts in src.
+LEFT_OUT = ("CHANGELOG.md", "docs/reference/")
+
+PHRASES = {
+    r"how (it|they|things|jobs) stands?": "the status",
+    r"stands? so": "has that status",
+    r"made up for": "corrected, replaced",
+    r"in vain": "timed out, without a result",
+    r"the (most|least) is": "the maximum is, the minimum is",
+    r"known are": "known fields: ...",
+    r"no channel of": "unknown channel",
+    r"is no evertick": "is not an Evertick server",
+    r"not good, or no longer": "is invalid or has expired",
+    r"with a slip": "misspelled",
+    r"is being ended": "is stopping",
+    r"what shall become of": "name the choice",
+    r"is said to be": "name who reports it",
+    r"so many of": "how many",
+    r"waited for in vain": "waits until ...",
+    r"whom the settings name": "the configured receivers",
+    r"run again what a run was for": "re-run a past run",
+}
+"""What is not written anywhere, and what is written instead."""
+
+PROSE_PHRASES = {
+    r"somebody": "name the actor: a user, another node",
+    r"whoever": "name the actor",
+    r"is told": "receives, is notified",
+    r"what (became|becomes) of": "the outcome of",
+    r"what of": "say what is asked",
+    r"for ever": "until it is stopped, forever",
+    r"carried out": "run, executed",
+}
+"""What the documentation does not say besides."""
+
+
+def main() -> int:
+    found = [*violations(EVERYWHERE, PHRASES), *violations(PROSE, PROSE_PHRASES)]
+    sys.stderr.writelines(f"{line}\n" for line in found)
+    return 1 if found else 0
+
+
+def violations(places: tuple[str, ...], phrases: dict[str, str]) -> Iterator[str]:
+    patterns = {re.compile(rf"\b{phrase}\b", re.IGNORECASE): instead for phrase, instead in phrases.items()}
+    for path in texts_in(places):
+        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+            for pattern, instead in patterns.items():
+                if match := pattern.search(line):
+                    yield f"{path}:{number}: '{match[0]}'. Write: {instead}"
+
+
+def texts_in(places: tuple[str, ...]) -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *places],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = sorted(set(listed.stdout.splitlines()))
+    return [
+        name
+        for name in names
+        if Path(name).suffix in KINDS and not name.startswith(LEFT_OUT) and (ROOT / name).is_file()
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
