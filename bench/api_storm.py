@@ -84,7 +84,7 @@ def storm(folder: Path, store: str, lead: int, seconds: int, *, with_api: bool) 
     settings = Settings.load(folder, {}, {"store": store, "port": 0, "node": "bench"})
     node = FolderService(folder, settings)
     shots = Shots(seconds)
-    executors: Any = node.service._executors
+    executors: Any = node.node._executors
     executors["local"] = Shooting(executors["local"], shots)
     if with_api:
         add_web(node, {"store": store, "port": 0, "node": "bench"})

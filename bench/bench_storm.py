@@ -135,12 +135,14 @@ class Shots:
 
 def _evertick(size: int, seconds: int, folder: str, *, quick: bool) -> dict[str, Any]:
     from evertick.executor import Attempt
+    from evertick.location import Location
     from evertick.loop.messages import BucketsGained
     from evertick.model.instant import SECOND
     from evertick.model.job import Job
     from evertick.model.schedule import EverySpec
-    from evertick.service import Service
+    from evertick.node import Definitions, Node
     from evertick.testing.instant_executor import InstantExecutor
+    from evertick.wiring import Executors
 
     lead = (QUICK_LEAD_SECONDS if quick else LEAD_SECONDS) + size // 4_000
     shots = Shots(seconds)
@@ -156,12 +158,16 @@ def _evertick(size: int, seconds: int, folder: str, *, quick: bool) -> dict[str,
 
     async def storm() -> None:
         jobs = [Job(f"job-{number}", schedules=(EverySpec(SECOND),)) for number in range(size)]
-        service = Service(
-            f"sqlite:///{folder}/ledger.db", lambda: jobs, {"local": Measured()}, node="bench", observe=see
+        node = Node(
+            Location(f"sqlite:///{folder}/ledger.db"),
+            Definitions(lambda: jobs),
+            Executors({"local": Measured()}),
+            name="bench",
+            observe=see,
         )
-        running = asyncio.create_task(service.run())
+        running = asyncio.create_task(node.run())
         await shots.wait(size)
-        service.shut_down()
+        node.shut_down()
         await running
 
     asyncio.run(storm())

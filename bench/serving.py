@@ -11,13 +11,16 @@ from pathlib import Path
 
 from evertick.dispatch.facts import Fact, Facts
 from evertick.executors.local import LocalExecutor
+from evertick.location import Location
 from evertick.loop.effects import Effect
 from evertick.loop.messages import BucketsGained, LaunchRefused, Message, RunStarted
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.model.lifecycle import SUCCEEDED, TERMINAL
 from evertick.model.run import Change
-from evertick.service import Service
+from evertick.node import Definitions
+from evertick.node import Node as Scheduler
+from evertick.wiring import Executors
 
 
 class Node:
@@ -33,19 +36,19 @@ class Node:
         self._is_ready = False
         self._facts = Facts([self._written])
         self.executor = LocalExecutor(self.folder)
-        self.service = Service(
-            f"sqlite:///{self.folder / 'ledger.db'}",
-            lambda: tuple(jobs),
-            {"local": self.executor},
-            node="bench",
+        self.node = Scheduler(
+            Location(f"sqlite:///{self.folder / 'ledger.db'}"),
+            Definitions(lambda: tuple(jobs)),
+            Executors({"local": self.executor}),
+            name="bench",
             observe=self._observe,
         )
-        self._thread = threading.Thread(target=lambda: asyncio.run(self.service.run()))
+        self._thread = threading.Thread(target=lambda: asyncio.run(self.node.run()))
         self._thread.start()
         self.wait(lambda: self._is_ready)
 
     def say(self, message: Message) -> None:
-        self.service.inbox.report(message)
+        self.node.inbox.report(message)
 
     def wait(self, is_enough: object) -> None:
         assert callable(is_enough)
@@ -55,7 +58,7 @@ class Node:
             raise AssertionError(f"what fails is not worth timing: {self.trouble}")
 
     def close(self) -> None:
-        self.service.shut_down(0)
+        self.node.shut_down(0)
         self._thread.join()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -31,24 +31,25 @@ routing      errors model
 loop         errors model planning routing
 mounts
 definitions  errors model settings planning mounts
+location     errors settings
 store        errors model
-stores       errors model store mounts
+stores       errors model location store mounts
 executor     errors model
 kinds        errors model executor
 hardening
 executors    errors model planning executor kinds routing hardening
 dispatch     errors model settings planning routing loop definitions store executor
 operations   errors model settings planning routing loop definitions store dispatch
-wiring       errors model settings routing loop executor executors kinds
-service      errors model settings planning routing loop definitions store stores executor executors kinds \
-             dispatch operations wiring
-once         errors model loop dispatch executors service
-library      errors model settings planning loop definitions store stores executor executors dispatch \
-             operations wiring service
+wiring       errors model settings location routing loop executor executors kinds
+node         errors model settings location loop store stores executor executors dispatch operations wiring
+service      errors model settings location loop definitions store stores executors dispatch wiring node
+once         errors model settings location loop dispatch executors wiring node service
+library      errors model settings location planning loop definitions store stores executor executors dispatch \
+             operations wiring node service
 web          errors model settings operations
-api          hardening errors model settings definitions store stores executors dispatch operations wiring web
-cli          hardening mounts errors model settings planning routing loop definitions store operations wiring service \
-             once api stores executors
+api          hardening errors model settings location definitions store stores executors dispatch operations wiring web
+cli          hardening mounts errors model settings location planning routing loop definitions store operations \
+             wiring service once api stores executors
 testing      errors model settings planning routing loop definitions store stores executor executors dispatch operations
 evertick     errors model settings planning definitions store executor operations service library
 __main__     cli
@@ -60,6 +61,8 @@ CONCRETE_ROOMS = {"stores", "executors"}
 # `evertick db` looks after a database as such, whatever is kept in it; `evertick logs` reads files that outlive runs.
 MAY_NAME = {
     "service": ("evertick.",),
+    # A node opens its ledger and holds its lock, and reads the clock that its keepers count by.
+    "node": ("evertick.stores.open_store.", "evertick.stores.lock.", "evertick.executors.keeper.procfs."),
     "wiring": ("evertick.executors.",),
     "once": ("evertick.executors.",),
     # The scheduler's side of a fleet, and when what a keeper runs has to end: no connection, no clock, no thread.
@@ -76,12 +79,11 @@ MAY_NAME = {
     # A server in a process of its own opens its own ledger, and reads logs where they lie.
     "api": (
         "evertick.stores.open_store.",
-        "evertick.stores.lock_path.",
         *("evertick.executors.logs.", "evertick.executors.log_store."),
         "evertick.executors.fleet.admin.",
     ),
     "cli": (
-        "evertick.stores.sql.admin.",
+        *("evertick.stores.open_store.", "evertick.stores.lock.", "evertick.stores.sql.admin."),
         *("evertick.executors.logs.", "evertick.executors.log_store.", "evertick.executors.fleet."),
         "evertick.executors.keeper_process.",
     ),

@@ -15,16 +15,21 @@ from evertick.dispatch.clock import SystemClock
 from evertick.executors.local import LocalExecutor
 from evertick.executors.logs import Logs
 from evertick.executors.settings import KeeperSettings, LocalSettings
+from evertick.location import MEMORY, Location
 from evertick.loop.effects import Commit, Effect, Record
 from evertick.loop.messages import CancelRun, Message, TriggerJob
 from evertick.model.instant import SECOND
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, TERMINAL, Trigger
+from evertick.model.routing import LOCAL
 from evertick.model.run import Change, LedgerRow, RunKey
-from evertick.service import Service
+from evertick.node import Definitions, Node
+from evertick.service import build_node
+from evertick.settings import Settings
+from evertick.wiring import Executors
 
 NODE = "run"
-# Nobody comes back to this keeper: it goes as soon as it is alone.
+# No other process connects to this keeper: it ends as soon as it is alone.
 SETTINGS = LocalSettings(keeper=KeeperSettings(idle_us=SECOND // 2))
 
 
@@ -39,7 +44,7 @@ class Once:
     params: str = ""
     by: str = ""
     row: LedgerRow = field(init=False)
-    _service: Service = field(init=False)
+    _node: Node = field(init=False)
     _ended: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -47,11 +52,13 @@ class Once:
         key = RunKey(self.job.id, now, f"run-{secrets.token_hex(4)}")
         self.row = LedgerRow(key, PLANNED, Trigger.MANUAL, now, NODE, params=self.params)
         jobs = tuple(_unscheduled(job) for job in {**self.others, self.job.id: self.job}.values())
-        self._service = Service(
-            "memory:",
-            lambda: jobs,
-            {"local": LocalExecutor(self.state_folder, SETTINGS)},
-            node=NODE,
+        executors = Executors({LOCAL: LocalExecutor(self.state_folder, SETTINGS)})
+        self._node = build_node(
+            Settings(),
+            Location(MEMORY),
+            Definitions(lambda: jobs),
+            executors=executors,
+            name=NODE,
             observe=self._observe,
         )
 
@@ -61,10 +68,10 @@ class Once:
 
     async def run(self, watch: Callable[[], object], every_seconds: float = 0.1) -> LedgerRow:
         """Start it and wait for its end; `watch` is called again and again meanwhile, and once more behind it."""
-        running = asyncio.create_task(self._service.run())
+        running = asyncio.create_task(self._node.run())
         await asyncio.sleep(0)
         key = self.row.key
-        self._service.inbox.report(
+        self._node.inbox.report(
             TriggerJob(key.origin, key.job_id, key.scheduled_for, Trigger.MANUAL, self.params),
         )
         try:
@@ -73,7 +80,7 @@ class Once:
                 with _no_timeout():
                     await asyncio.wait_for(self._ended.wait(), every_seconds)
         finally:
-            self._service.shut_down(0.0)
+            self._node.shut_down(0.0)
             await running
         watch()
         return self.row
@@ -81,7 +88,7 @@ class Once:
     def cancel(self) -> None:
         """Ask it to end; it is killed when it does not."""
         key = self.row.key
-        self._service.inbox.report(CancelRun(f"{key.origin}-cancel", key.job_id, key, self.by))
+        self._node.inbox.report(CancelRun(f"{key.origin}-cancel", key.job_id, key, self.by))
 
     def _observe(self, seen: Message | Effect) -> None:
         changes = seen.changes if isinstance(seen, Record) else seen.batch.changes if isinstance(seen, Commit) else ()

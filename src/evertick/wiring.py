@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from evertick.errors import SettingsError
-from evertick.executor import Executor
+from evertick.executor import Executor, LeasedExecutor
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.member_logs import MemberLogs
 from evertick.executors.fleet.settings import Certificates, FleetSettings
@@ -16,6 +18,7 @@ from evertick.executors.local import LocalExecutor
 from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.kinds.kubernetes.cluster import Access, connect
 from evertick.kinds.kubernetes.program import CONTEXT, INSTANCE, KUBECONFIG, NAMESPACE, START
+from evertick.location import Location
 from evertick.loop.settings import LoopSettings
 from evertick.model.instant import SECOND
 from evertick.model.routing import FLEET, KUBERNETES, LOCAL
@@ -23,25 +26,38 @@ from evertick.routing.lanes import LaneSettings
 from evertick.settings import Settings
 
 
-def executors_of(settings: Settings, state_folder: Path, ledger_lock: Path | None = None) -> dict[str, Executor]:
-    """Where runs can go: this machine, a cluster, which costs nothing until a job names it, and the fleet if any.
+class Executors(NamedTuple):
+    """Where runs can go."""
 
-    `ledger_lock` lies beside a ledger that is a file on this machine.
+    by_name: Mapping[str, Executor]
+    leased: Sequence[LeasedExecutor] = ()
+    """Those whose attempts outlive the process, which have to end with the node's lease."""
+
+
+def executors_of(settings: Settings, location: Location) -> Executors:
+    """This machine, a cluster, which costs nothing until a job names it, and the fleet if any.
+
+    A program without job files has the fleet only, beside its own process; without a state folder it has none.
     """
-    # A step that is a container is attended to by a process of this machine, which must know the same cluster.
-    cluster = kubernetes_settings(settings)
-    named = {CONTEXT: cluster.access.context, NAMESPACE: cluster.access.namespace, INSTANCE: cluster.instance}
-    named[KUBECONFIG] = cluster.access.kubeconfig
-    named[START] = str(cluster.start_timeout_us / SECOND)
-    environ = {**os.environ, **{name: value for name, value in named.items() if value}}
-    executors: dict[str, Executor] = {
-        LOCAL: LocalExecutor(state_folder, local_settings(settings, ledger_lock), environ=environ),
-        KUBERNETES: KubernetesExecutor(lambda: connect(cluster.access), state_folder, cluster),
-    }
+    state_folder = location.state_folder
+    if state_folder is None:
+        return Executors({})
+    executors: dict[str, Executor] = {}
+    if location.folder is not None:
+        # A step that is a container is watched by a process of this machine, which must know the same cluster.
+        cluster = kubernetes_settings(settings)
+        named = {CONTEXT: cluster.access.context, NAMESPACE: cluster.access.namespace, INSTANCE: cluster.instance}
+        named[KUBECONFIG] = cluster.access.kubeconfig
+        named[START] = str(cluster.start_timeout_us / SECOND)
+        environ = {**os.environ, **{name: value for name, value in named.items() if value}}
+        local = local_settings(settings, location.lock_path)
+        executors[LOCAL] = LocalExecutor(state_folder, local, environ=environ)
+        executors[KUBERNETES] = KubernetesExecutor(lambda: connect(cluster.access), state_folder, cluster)
     fleet = fleet_settings(settings)
     if fleet is not None:
         executors[FLEET] = FleetExecutor(state_folder, fleet)
-    return executors
+    leased = [executor for executor in executors.values() if isinstance(executor, LeasedExecutor)]
+    return Executors(executors, leased)
 
 
 def fleet_settings(settings: Settings) -> FleetSettings | None:

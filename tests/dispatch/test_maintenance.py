@@ -8,6 +8,7 @@ from evertick.dispatch.maintenance import Maintenance
 from evertick.model.instant import DAY
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.run import Change, RunKey
+from evertick.settings.parts import RetentionPart
 from evertick.store import Batch, RunFilter
 from evertick.stores.memory import MemoryStore
 from tests.stores.building import NINE, planned
@@ -46,11 +47,13 @@ def kept(store, name: str) -> int:
     ],
 )
 def test_a_job_may_say_how_long_its_lines_are_kept(store, default_us, left):
-    maintenance = Maintenance(Now(), default_us, own=lambda: {"short": 3 * DAY, "long": 50 * DAY})
+    maintenance = Maintenance(
+        Now(), RetentionPart(history_us=default_us), own=lambda: {"short": 3 * DAY, "long": 50 * DAY}
+    )
     maintenance(store)
     assert {name: kept(store, name) for name in left} == left
 
 
 def test_nothing_is_removed_when_nobody_wants_it(store):
-    Maintenance(Now(), None)(store)
+    Maintenance(Now(), RetentionPart(history_us=None))(store)
     assert kept(store, "plain") == 100

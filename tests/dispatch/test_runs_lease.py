@@ -11,13 +11,15 @@ from evertick.dispatch.folder_owner import folder_identity
 from evertick.dispatch.leadership import Leadership
 from evertick.dispatch.runs_lease import RunsLease
 from evertick.errors import SettingsError, StoreUnavailable
+from evertick.location import locate
 from evertick.loop.messages import NodesSeen, OrphansFound
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.ledger import Batch, RunsHeld, runs_held, runs_lease
 from evertick.model.lifecycle import LAUNCHING, PLANNED, RUNNING, Trigger
 from evertick.model.run import Change, Entry, RunKey
+from evertick.node import Definitions
 from evertick.operations.why import explain_occurrence
-from evertick.service import kept_runs
+from evertick.service import build_node
 from evertick.settings import Settings
 from evertick.stores.memory import MemoryStore
 from tests.dispatch.test_leadership import Time
@@ -181,8 +183,9 @@ def test_a_state_folder_is_known_by_its_name_and_when_it_was_made(tmp_path):
 
 def test_a_lease_on_runs_that_ends_before_a_node_is_missed_is_refused(tmp_path):
     (tmp_path / "evertick.toml").write_text('[local]\nlease = "10s"\n')
+    settings = Settings.load(tmp_path)
     with pytest.raises(SettingsError, match="twice"):
-        kept_runs(Settings.load(tmp_path), tmp_path, {})
+        build_node(settings, locate(settings, tmp_path), Definitions(list))
 
 
 @pytest.mark.parametrize(

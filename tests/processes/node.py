@@ -32,17 +32,21 @@ from pathlib import Path
 from evertick.dispatch.leadership import LEASE_US
 from evertick.errors import SchedulerLockError
 from evertick.executor import Attempt
-from evertick.loop.settings import LoopSettings
+from evertick.location import Location
 from evertick.model.instant import HOUR, SECOND, Instant
 from evertick.model.job import Job
 from evertick.model.lifecycle import FAILED, SUCCEEDED, RunState
 from evertick.model.policy import Missed, OnExecutorLost, Overlap, OverlapKind, Policy, Retry
 from evertick.model.run import Change, RunKey
 from evertick.model.schedule import EverySpec
-from evertick.service import Service
+from evertick.node import Definitions
+from evertick.node import Node as Scheduler
+from evertick.settings import Settings
+from evertick.settings.parts import LoopPart
 from evertick.store import Batch, Committed, Lease, Store
 from evertick.stores import open_store
 from evertick.testing.disk_executor import Act, DiskExecutor
+from evertick.wiring import Executors
 
 Tell = Callable[[str], None]
 QUARTER_US = SECOND // 4
@@ -124,6 +128,7 @@ class TellingStore:
     def __init__(self, store: Store, tell: Tell) -> None:
         self._store = store
         self._tell = tell
+        self.capabilities = store.capabilities
 
     def __getattr__(self, verb: str) -> Callable[..., object]:
         call = getattr(self._store, verb)
@@ -203,13 +208,13 @@ async def _serve(config: Config, tell: Tell) -> None:
             store = LeaderlessStore(store)
         return TellingStore(store, tell) if config.tells_calls else store
 
-    service = Service(
-        config.url,
-        lambda: jobs,
-        {"local": executor},
-        node=config.node,
-        settings=LoopSettings(queues=() if config.queue_limit is None else (("database", config.queue_limit),)),
-        lease_us=config.lease_us,
+    queues = () if config.queue_limit is None else (("database", config.queue_limit),)
+    service = Scheduler(
+        Location(config.url),
+        Definitions(lambda: jobs),
+        Executors({"local": executor}),
+        name=config.node,
+        settings=Settings(queues=queues, loop=LoopPart(lease_us=config.lease_us)),
         opener=opener,
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, service.shut_down)
@@ -219,7 +224,7 @@ async def _serve(config: Config, tell: Tell) -> None:
     onlooker.cancel()
 
 
-def _sleep(service: Service, tell: Tell) -> None:
+def _sleep(service: Scheduler, tell: Tell) -> None:
     tell(" ".join(["owns", *sorted(service.state.jobs)]))
     tell("asleep")
     with WRITING:
@@ -230,7 +235,7 @@ def _nothing(line: str) -> None:
     """For a load at which saying everything would be a good part of it."""
 
 
-async def _look_on(service: Service, tell: Tell, look_seconds: float) -> None:
+async def _look_on(service: Scheduler, tell: Tell, look_seconds: float) -> None:
     owned: set[str] = set()
     while True:
         await asyncio.sleep(look_seconds)

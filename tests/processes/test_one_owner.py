@@ -9,8 +9,11 @@ from dataclasses import replace
 import pytest
 
 from evertick.errors import SchedulerLockError
-from evertick.service import Service
-from evertick.stores import lock, lock_path, open_store
+from evertick.location import Location, lock_path
+from evertick.node import Definitions
+from evertick.node import Node as Scheduler
+from evertick.stores import lock, open_store
+from evertick.wiring import Executors
 from tests.present import present
 from tests.processes import proof
 from tests.processes.cluster import Node, cluster
@@ -47,12 +50,17 @@ def test_a_second_scheduler_is_refused_and_takes_over_at_once_when_the_first_is_
     assert proof.launched_behind_an_owner(launches) == []
 
 
+def node_on(url: str, name: str = "node") -> Scheduler:
+    """A node without jobs."""
+    return Scheduler(Location(url), Definitions(list), Executors({}), name=name)
+
+
 @pytest.mark.parametrize("name", ["node-1", "node-2"], ids=["under the same name", "under another name"])
 def test_whoever_owns_the_ledger_next_has_newer_epochs(tmp_path, name):
     """Otherwise the one before, should it wake up again, could still write."""
     url = f"sqlite:///{tmp_path}/evertick.db"
     store = open_store(url)
-    first, second = (Service(url, list, {}, node=node) for node in ("node-1", name))
+    first, second = (node_on(url, node) for node in ("node-1", name))
     before = first._own_everything(store).epochs
     after = second._own_everything(store).epochs
     store.close()
@@ -63,7 +71,7 @@ def test_whoever_owns_the_ledger_next_has_newer_epochs(tmp_path, name):
 @pytest.fixture
 def hurried(monkeypatch):
     """Heartbeats every 10 ms in place of every 10 s."""
-    for module in ("evertick.service", "evertick.stores.lock"):
+    for module in ("evertick.node", "evertick.stores.lock"):
         monkeypatch.setattr(f"{module}.HEARTBEAT_US", 10_000)
 
 
@@ -73,7 +81,7 @@ def test_a_scheduler_whose_ledger_was_taken_over_stops_and_says_by_whom(tmp_path
     path = present(lock_path(url))
 
     async def live() -> None:
-        running = asyncio.create_task(Service(url, list, {}, node="node").run())
+        running = asyncio.create_task(node_on(url).run())
         while not path.exists() and not running.done():
             await asyncio.sleep(0.01)
         mine = lock.Owner.from_bytes(path.read_bytes())
@@ -102,7 +110,7 @@ def test_a_heartbeat_that_cannot_be_written_is_told_and_stops_nobody(tmp_path, m
     async def live() -> None:
         nonlocal loop
         loop = asyncio.get_running_loop()
-        service = Service(f"sqlite:///{tmp_path}/evertick.db", list, {}, node="node")
+        service = node_on(f"sqlite:///{tmp_path}/evertick.db")
         running = asyncio.create_task(service.run())
         while service.dispatcher is None and not running.done():
             await asyncio.sleep(0.01)

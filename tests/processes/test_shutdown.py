@@ -7,7 +7,7 @@ from time import monotonic
 import pytest
 
 from evertick.model.lifecycle import RETRYING
-from evertick.service import PATIENCE_SECONDS
+from evertick.node import PATIENCE_SECONDS
 from tests.processes import proof
 from tests.processes.cluster import cluster
 from tests.processes.node import Config, jobs_of

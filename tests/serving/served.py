@@ -37,7 +37,7 @@ class Served:
         """Trigger a job, and how its run ended."""
         message = TriggerJob(f"asked-{next(self._numbers)}", job_id, time.time_ns() // 1_000)
         key = RunKey(job_id, message.submitted_at, message.request_id)
-        self.service.service.inbox.report(message)
+        self.service.node.inbox.report(message)
         with self._happened:
             assert self._happened.wait_for(lambda: key in self._ends, PATIENCE_SECONDS), f"{key.run_id} has not ended"
             return self._ends[key]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from evertick import service
+from evertick.dispatch import requests
 from evertick.model.ledger import Request, RequestKind
 from evertick.settings import Settings
 from evertick.store import Batch
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_request_in_postgres_does_not_wait_for_the_next_look(fresh_postgres, tmp_path, monkeypatch):
-    monkeypatch.setattr(service, "CLAIM_SECONDS", 3_600.0)
+    monkeypatch.setattr(requests, "POLL_SECONDS", 3_600.0)
     (tmp_path / "hello.yaml").write_text("command: [/bin/true]\n")
     url = fresh_postgres()
     served = Served(tmp_path, Settings.load(tmp_path, {}, {"store": url, "node": "n1"}))
     other = open_store(url)
     try:
-        until(lambda: "hello" in served.service.service.state.jobs, "the job")
+        until(lambda: "hello" in served.service.node.state.jobs, "the job")
         other.commit(
             Batch(by="cli", requests=[Request("r1", RequestKind.TRIGGER, "hello", "{}", time.time_ns() // 1_000)])
         )

@@ -270,7 +270,6 @@ class TestTheTable:
 
     def test_the_defaults_are_those_of_the_parts_that_are_told(self):
         from evertick.dispatch.leadership import LEASE_US
-        from evertick.dispatch.maintenance import BACKUPS_US, RETENTION_US
         from evertick.executors.settings import LocalSettings
         from evertick.loop.settings import LoopSettings
         from evertick.model.policy import BACKLOG_MAX, GRACE_US
@@ -283,7 +282,6 @@ class TestTheTable:
             GRACE_US,
             BACKLOG_MAX,
         )
-        assert (settings.retention.history_us, settings.retention.backups_us) == (RETENTION_US, BACKUPS_US)
 
 
 class TestJobs:

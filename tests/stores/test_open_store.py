@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from evertick.errors import SettingsError
-from evertick.stores import EXAMPLES, lock_path, open_store
+from evertick.location import lock_path
+from evertick.stores import EXAMPLES, open_store
 
 
 def test_memory_needs_no_place():

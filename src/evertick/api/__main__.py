@@ -17,6 +17,7 @@ from evertick.definitions.watch import FolderWatch
 from evertick.dispatch.control_client import ControlClient
 from evertick.errors import EvertickError
 from evertick.hardening import hide_process
+from evertick.location import locate
 from evertick.settings import Settings
 from evertick.settings.parts import variable_of
 from evertick.stores import open_store
@@ -52,7 +53,7 @@ def run(folder: Path, settings: Settings, state_folder: Path, tell: Callable[[st
     from evertick.api.factory import open_app_state
     from evertick.api.server import ApiServer
 
-    url = settings.store or f"sqlite:///{(state_folder / 'ledger.db').absolute()}"
+    url = locate(settings, folder, state=state_folder).store_url
     watch = FolderWatch(folder, settings, cache=state_folder / DEFINITION_CACHE)
     store = open_store(url)
     try:

@@ -24,6 +24,7 @@ from evertick.dispatch.events import DROPPED
 from evertick.errors import NotFound, SettingsError
 from evertick.executors.log_store import LogStore
 from evertick.executors.logs import Logs
+from evertick.location import Location
 from evertick.model.instant import SECOND
 from evertick.operations.audit import Audit
 from evertick.operations.audit_head import LedgerHead
@@ -37,7 +38,6 @@ from evertick.settings import Settings
 from evertick.settings.exposure import check_exposure, is_loopback
 from evertick.settings.secrets import reveal
 from evertick.store import Store
-from evertick.stores import lock_path
 
 KEEP_US = SECOND
 """How old an answer about all jobs may be: pages ask for the same again and again."""
@@ -100,7 +100,7 @@ def open_app_state(
     live = None if control is None else RememberedStatus(control)
     now = now_by_the_clock
     nodes = Remembered(lambda: bool(live_nodes(store, now())), NODES_SECONDS)
-    is_shared = lock_path(store_url) is None and not store_url.startswith("memory:")
+    is_shared = Location(store_url).is_shared
 
     def is_scheduler_running() -> bool:
         # Where one node owns a ledger its leases never run out: only itself can tell that it is there.

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from evertick.settings import Settings
     from evertick.store import Store
 
-LEDGER = "ledger.db"
 UNREADABLE_NEXT = "run the command as that user or as root, or use --server with a token"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -177,7 +176,7 @@ class Target:
     def open(self) -> Iterator[Store]:
         """The ledger, which must exist: a command that reads does not create one."""
         from evertick.errors import StoreUnavailable
-        from evertick.service import open_store  # type: ignore[attr-defined]
+        from evertick.stores import open_store
 
         self._require_readable()
         url = self.require_url()
@@ -240,13 +239,14 @@ class Target:
 
     def is_busy(self) -> bool | None:
         """Whether a scheduler holds the ledger's lock file; None for a ledger without one."""
-        from evertick.service import FolderLock, lock_path  # type: ignore[attr-defined]
+        from evertick.location import lock_path
+        from evertick.stores.lock import FolderLock
 
         lock = lock_path(self.url or "")
         if lock is None:
             return None
         # The leases of a single-instance ledger never expire; the lock file shows whether its scheduler is alive.
-        return bool(FolderLock(lock).is_held_by_anyone(times.now()))
+        return FolderLock(lock).is_held_by_anyone(times.now())
 
     def _logs(self, store: Store) -> RunLogs | Logs | None:
         """The logs of runs: on this machine, in the log store, on other nodes and on fleet members."""
@@ -278,15 +278,9 @@ class Target:
 
     def ledger_file(self) -> Path | None:
         """The file or folder of the ledger; None for a database server."""
-        from evertick.service import lock_path  # type: ignore[attr-defined]
+        from evertick.location import ledger_path
 
-        lock = lock_path(self.url) if self.url else None
-        if lock is None or self.url is None:
-            return None
-        # The lock is inside a folder of files, and next to a SQLite file.
-        is_sqlite = self.url.lower().startswith("sqlite")
-        found: Path = lock.with_name(lock.name.removesuffix(".lock")) if is_sqlite else lock.parent
-        return found
+        return ledger_path(self.url) if self.url else None
 
 
 @contextmanager
@@ -295,7 +289,7 @@ def _or_nothing(store: Store | None) -> Iterator[Store]:
     if store is not None:
         yield store
         return
-    from evertick.service import open_store  # type: ignore[attr-defined]
+    from evertick.stores import open_store
 
     empty = open_store("memory:")
     try:
@@ -380,6 +374,7 @@ def _is_given(name: str) -> bool:
 def find_place(url: str | None, folder: Path | None, *, is_lenient: bool = False) -> Target:
     """`is_lenient`: use the defaults if the settings are invalid."""
     from evertick.errors import NotFound, SettingsError
+    from evertick.location import LEDGER_FILE, own_ledger_url
     from evertick.settings import Settings
     from evertick.settings.state_pointer import find_state, read_place
 
@@ -405,8 +400,8 @@ def find_place(url: str | None, folder: Path | None, *, is_lenient: bool = False
     if folder is None and url and not state.is_dir():
         # A ledger elsewhere: nothing shows that the files here are its jobs.
         return Target(None, url)
-    noted, ledger = read_place(state), state / LEDGER
-    own = f"sqlite:///{ledger.absolute()}" if ledger.exists() else None
+    noted, ledger = read_place(state), state / LEDGER_FILE
+    own = own_ledger_url(state) if ledger.exists() else None
     if noted is not None and (noted.store or noted.is_store_hidden):
         own = noted.store or None
     hidden = noted is not None and noted.is_store_hidden

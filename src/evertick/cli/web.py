@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_web(service: FolderService, options: Mapping[str, str | int | None]) -> None:
     """Their own process cannot delay a job; a ledger in memory or in files can be opened by one process only."""
-    if service.store_url.startswith(("memory:", "files:")):
+    if service.location.is_in_process:
         service.attach(WebThread(service))
         return
     from evertick.service import ChildService, module_command
@@ -27,7 +27,7 @@ def add_web(service: FolderService, options: Mapping[str, str | int | None]) -> 
     chosen = {variable_of(key): value for key, value in given.items()}
     names = [part for key in given for part in ("--option", key)]
     command = module_command("evertick.api", str(service.folder), "--state-folder", str(service.state_folder), *names)
-    service.accompany(ChildService("web", command, {**os.environ, **chosen}, shows_life=True))
+    service.add_child(ChildService("web", command, {**os.environ, **chosen}, shows_life=True))
 
 
 class WebThread:
@@ -46,14 +46,14 @@ class WebThread:
         service = self._service
         try:
             app_state = open_app_state(
-                service.service.store,
+                service.node.store,
                 service.store_url,
                 service.watch.snapshot,
                 service.settings,
                 service.state_folder,
                 folder=service.folder,
                 control=scheduler_of(service.folder, service.settings),
-                is_firing=service.service.is_firing,
+                is_firing=service.node.is_firing,
             )
             self._server = ApiServer(app_state)
         except EvertickError as error:

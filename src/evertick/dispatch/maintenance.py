@@ -11,12 +11,11 @@ from evertick.loop.state import State
 from evertick.model.instant import DAY, Instant
 from evertick.model.work import Pipeline
 from evertick.planning.schedules import compile_all, next_of
+from evertick.settings.parts import RetentionPart
 from evertick.store import Backups, Ledger
 
 log = logging.getLogger("evertick.maintenance")
 
-RETENTION_US = 90 * DAY
-BACKUPS_US = 7 * DAY
 COMPACT_AT_ONCE = 2_000
 """Lines removed in one go: few enough that a commit behind them is not late."""
 
@@ -27,16 +26,15 @@ class Maintenance:
     def __init__(
         self,
         clock: Clock,
-        retention_us: int | None = RETENTION_US,
-        backups_us: int = BACKUPS_US,
+        retention: RetentionPart,
         own: Callable[[], Mapping[str, int]] = dict,
         backups: Backups | None = None,
     ) -> None:
         """`own` returns how long the lines of jobs with their own retention are kept; called from any thread."""
         self._clock = clock
         # Whole days, one at least: a copy is made each day.
-        self._backup_days = max(1, backups_us // DAY)
-        self._retention_us = retention_us
+        self._backup_days = max(1, retention.backups_us // DAY)
+        self._retention_us = retention.history_us
         self._own = own
         self._backups = backups
         self.has_more = False

@@ -38,30 +38,30 @@ class Observers:
         inbox: Inbox,
         clock: Clock,
         executors: Mapping[str, Executor],
-        telling: NotifyConfig = NO_NOTIFICATIONS,
+        notify: NotifyConfig = NO_NOTIFICATIONS,
         feed_size: int = SIZE,
     ) -> None:
         self._state = state
-        self._telling = telling
+        self._notify = notify
         self._clock = clock
         self.run_counters = RunCounters()
         self.feed = Feed(state.incarnation, clock.now, feed_size)
         self.announcer = Announcer(
-            telling.settings,
+            notify.settings,
             self._job_of,
             clock.now,
-            routes=telling.routes,
-            manners=telling.manners,
-            member_channels=telling.member_channels,
+            routes=notify.routes,
+            manners=notify.manners,
+            member_channels=notify.member_channels,
             owns=lambda bucket: bucket in state.epochs,
         )
         self.status = Status(
             state, inbox, clock, self.run_counters, self.feed, executors, lambda: self.announcer.counts
         )
         self.heartbeat: Heartbeat | None = None
-        if telling.heartbeat_url:
-            every = telling.heartbeat_us / SECOND
-            self.heartbeat = Heartbeat(telling.heartbeat_url, every, self._is_well, telling.settings)
+        if notify.heartbeat_url:
+            every = notify.heartbeat_us / SECOND
+            self.heartbeat = Heartbeat(notify.heartbeat_url, every, self._is_well, notify.settings)
         self._facts = Facts([self.run_counters, self.feed, self.announcer])
 
     def listen(self, listener: Listener) -> None:
@@ -84,7 +84,7 @@ class Observers:
 
     def tell_of_damage(self, finding: str) -> None:
         """Send a message about a ledger that is damaged, where the settings name a receiver; from any thread."""
-        channels, now, node = self._telling.ledger_channels, self._clock.now(), self._state.node
+        channels, now, node = self._notify.ledger_channels, self._clock.now(), self._state.node
         text = f"The ledger of {node} is damaged. Next: evertick db check, and restore a backup."
         if channels:
             message_id = f"{node}/{DAMAGED}/{now}"
@@ -96,4 +96,4 @@ class Observers:
 
     def _is_well(self) -> bool:
         """Whether planning is where it should be; asked from any thread."""
-        return not self._state.is_stopping and self.status.lag_us < self._telling.behind_us
+        return not self._state.is_stopping and self.status.lag_us < self._notify.behind_us

@@ -7,36 +7,30 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 
 from evertick.definitions.watch import FolderChanged, FolderWatch
-from evertick.dispatch.clock import SystemClock
-from evertick.dispatch.control import SOCKET as CONTROL_SOCKET
-from evertick.dispatch.control import Control
 from evertick.dispatch.facts import Fact
 from evertick.dispatch.feed import Feed
-from evertick.dispatch.log_retention import LogRetention
-from evertick.dispatch.notify.config import telling_of
 from evertick.errors import DefinitionError, SchedulerLockError
-from evertick.executor import Executor
 from evertick.executors.attempt_journal import NO_JOURNAL, FileAttemptJournal
 from evertick.executors.function import Function
 from evertick.executors.function_run import FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
-from evertick.executors.logs import Logs
 from evertick.executors.paths import state_folder
 from evertick.library.composite_executor import CompositeExecutor
-from evertick.library.location import InstanceSlot, Location
+from evertick.library.location import InstanceSlot
+from evertick.location import Location
 from evertick.loop.effects import Effect
 from evertick.loop.messages import DefinitionsChanged, Message
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.routing import FLEET, LOCAL
-from evertick.service import Service, kept_runs
+from evertick.model.routing import LOCAL
+from evertick.node import Definitions, Node
+from evertick.service import build_node
 from evertick.settings import Settings
 from evertick.store import Store
-from evertick.stores import lock_path
-from evertick.wiring import executors_of, loop_settings
+from evertick.wiring import Executors, executors_of
 
 log = logging.getLogger("evertick.library")
 
@@ -47,12 +41,12 @@ ABANDON_SECONDS = 6.0
 HURRY_SECONDS = 1.0
 
 
-class Node:
+class NodeThread:
     """Started once and stopped once. `on_status` hears `standby`, `running` and `stopped`, from its thread."""
 
     def __init__(
         self,
-        place: Location,
+        location: Location,
         jobs: Callable[[], Mapping[str, Job]],
         find: Callable[[str], Function | None],
         home: Callable[[], asyncio.AbstractEventLoop | None],
@@ -66,15 +60,15 @@ class Node:
         running_max: int = 100,
     ) -> None:
         self.pid = os.getpid()
-        self._place, self._code_jobs, self._settings = place, jobs, settings
+        self._location, self._code_jobs, self._settings = location, jobs, settings
         self._opener, self._on_fact, self._on_status = opener, on_fact, on_status
         self._is_standby_welcome = is_standby_welcome
-        self._seat = InstanceSlot.take(place, name)
+        self._slot = InstanceSlot.take(location, name)
         self._find = find
         self._home, self._running_max = home, running_max
         self._functions: InProcessExecutor | None = None
-        self._watch = FolderWatch(place.folder, settings, on_notice=_warn) if place.folder is not None else None
-        self._service: Service | None = None
+        self._watch = FolderWatch(location.folder, settings, on_notice=_warn) if location.folder is not None else None
+        self._node: Node | None = None
         self._stopping = threading.Event()
         self._decided = threading.Event()
         """Whether it runs, stands by, or has failed is known."""
@@ -84,7 +78,7 @@ class Node:
 
     @property
     def node(self) -> str:
-        return self._seat.node
+        return self._slot.node
 
     @property
     def is_alive(self) -> bool:
@@ -108,14 +102,14 @@ class Node:
     def stop(self, timeout: float) -> None:
         """Start nothing more and wait for what runs; what has not ended by then is ended, to be tried again later."""
         self._stopping.set()
-        service, functions = self._service, self._functions
-        if service is not None:
-            service.shut_down(timeout + ABANDON_SECONDS + HURRY_SECONDS)
+        node, functions = self._node, self._functions
+        if node is not None:
+            node.shut_down(timeout + ABANDON_SECONDS + HURRY_SECONDS)
         self._thread.join(timeout)
-        if self._thread.is_alive() and service is not None and functions is not None:
+        if self._thread.is_alive() and node is not None and functions is not None:
             if not functions.abandon(ABANDON_SECONDS):
                 log.warning("functions.left_behind: threads cannot be ended; they go on until they return")
-            service.shut_down(HURRY_SECONDS)
+            node.shut_down(HURRY_SECONDS)
         self._thread.join()
         if self.failure is not None:
             raise self.failure
@@ -124,8 +118,8 @@ class Node:
         self._thread.join(timeout)
 
     def claim_now(self) -> None:
-        if self._service is not None and self.status == "running":
-            self._service.claim_now()
+        if self._node is not None and self.status == "running":
+            self._node.claim_now()
 
     def jobs(self) -> Mapping[str, Job]:
         """Those of the folder and those of code."""
@@ -134,8 +128,8 @@ class Node:
 
     def tell(self, jobs: Sequence[Job], removed: Sequence[str] = ()) -> None:
         """The code has more jobs, or other ones."""
-        if self._service is not None:
-            self._service.inbox.report(DefinitionsChanged(tuple(jobs), tuple(removed), self._are_whole()))
+        if self._node is not None:
+            self._node.inbox.report(DefinitionsChanged(tuple(jobs), tuple(removed), self._are_whole()))
 
     def _are_whole(self) -> bool:
         return self._watch is None or self._watch.snapshot().is_whole
@@ -162,78 +156,44 @@ class Node:
             if self._watch is not None and watching is not None:
                 self._watch.stop()
                 watching.join()
-            self._seat.leave()
+            self._slot.leave()
             self._set("stopped")
 
     def _serve(self) -> bool:
         """Schedule until told to stop; False when another process has the ledger, and this one may wait for it."""
-        folder = self._seat.folder
+        folder = self._slot.folder
         if folder is not None:
             state_folder(folder)
         journal = NO_JOURNAL if folder is None else FileAttemptJournal(folder / "functions.jsonl")
         self._functions = InProcessExecutor(
             self._find, self._home, running_max=self._running_max, journal=journal, logs=FunctionLogs(folder)
         )
-        settings = self._settings
-        executors = self._executors(folder)
-        kept = kept_runs(settings, folder, executors) if folder is not None and executors else None
-        executors[LOCAL] = CompositeExecutor(
-            self._functions, executors.get(LOCAL), lambda job_id: self._find(job_id) is not None
+        location = replace(self._location, state_folder=folder)
+        found = executors_of(self._settings, location)
+        # For the dispatcher one executor; a function is never launched by the other one.
+        local = CompositeExecutor(
+            self._functions, found.by_name.get(LOCAL), lambda job_id: self._find(job_id) is not None
         )
-        service = Service(
-            self._place.store_url,
-            lambda: tuple(self.jobs().values()),
-            executors,
-            node=self._seat.node,
-            are_whole=self._are_whole,
-            settings=loop_settings(settings),
-            lease_us=settings.loop.lease_us,
-            retention_us=settings.retention.history_us,
-            backups_us=settings.retention.backups_us,
+        node = self._node = build_node(
+            self._settings,
+            location,
+            Definitions(lambda: tuple(self.jobs().values()), self._are_whole),
+            executors=Executors({**found.by_name, LOCAL: local}, found.leased),
+            name=self._slot.node,
             observe=self._see,
-            telling=telling_of(settings, os.environ),
             opener=self._opener,
-            feed_size=settings.limits.feed,
-            kept_runs=kept,
         )
-        self._listen(service.observers.feed)
-        if folder is not None:
-            observers, kept_us = service.observers, settings.retention.logs_us
-            service.attachments += [
-                Control(
-                    folder / CONTROL_SOCKET,
-                    observers.status,
-                    observers.feed,
-                    settings.limits.clients,
-                    service.claim_now,
-                ),
-                LogRetention(Logs(folder).prune_logs, lambda: self.jobs().values(), SystemClock(), kept_us),
-            ]
-        self._service = service
+        self._listen(node.observers.feed)
         if self._stopping.is_set():
             return True
         try:
-            asyncio.run(self._serve_until_told(service))
+            asyncio.run(_run_until_told(node, self._stopping))
         except SchedulerLockError:
             if self.status == "running" or not self._is_standby_welcome:
                 raise
-            self._service = None
+            self._node = None
             return False
         return True
-
-    def _executors(self, folder: Path | None) -> dict[str, Executor]:
-        """Where jobs of files can run; of a program without files, the fleet that its functions may name."""
-        if folder is None:
-            return {}
-        found = executors_of(self._settings, folder, lock_path(self._place.store_url))
-        return found if self._place.folder is not None else {FLEET: found[FLEET]} if FLEET in found else {}
-
-    async def _serve_until_told(self, service: Service) -> None:
-        running = asyncio.create_task(service.run())
-        await asyncio.sleep(0)
-        if self._stopping.is_set():
-            service.shut_down(0)  # asked for in between
-        await running
 
     def _see(self, _seen: Message | Effect) -> None:
         if self.status != "running":
@@ -286,3 +246,11 @@ def twin_error(file_job: Job, code_job: Job) -> DefinitionError:
         hint="Give one of them another name.",
         field="name",
     )
+
+
+async def _run_until_told(node: Node, stopping: threading.Event) -> None:
+    running = asyncio.create_task(node.run())
+    await asyncio.sleep(0)
+    if stopping.is_set():
+        node.shut_down(0)  # it was called before the node ran
+    await running

@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,19 +19,21 @@ from evertick.errors import Conflict
 from evertick.executors.child import CHILD
 from evertick.library.decorator import JobDecorator, JobRegistry
 from evertick.library.events import Callback, EventStream, Listeners, event_of, status_event
-from evertick.library.location import Location, find_place, open_store
+from evertick.library.location import is_anyone_running
 from evertick.library.loops import OwnLoop
 from evertick.library.questions import Questions
+from evertick.location import locate
 from evertick.model.instant import Instant
 from evertick.model.job import Job
 from evertick.settings import Settings
 from evertick.store import Store
+from evertick.stores import open_store
 
 if TYPE_CHECKING:
     # What is needed from the start on comes with the start: a module that defines jobs is imported by many.
     from evertick.dispatch.facts import Fact
     from evertick.library.ledger import Ledger
-    from evertick.library.node import Node
+    from evertick.library.node import NodeThread
 
 log = logging.getLogger("evertick.library")
 
@@ -62,12 +65,13 @@ class Scheduler(JobDecorator, Questions):
     ) -> None:
         """`standby`: where another process has the ledger, wait in its shadow instead of raising."""
         self._settings = settings or Settings.load(directory)
-        self._place: Location = find_place(directory, store or self._settings.store or None, self._settings.state)
+        folder = None if directory is None else Path(directory)
+        self._location = locate(self._settings, folder, store=store)
         self._name, self._standby, self._max_running = node or self._settings.node or None, standby, max_running
         self._registry = JobRegistry(self._settings, self._defined)
         self._listeners = Listeners(self._home)
         self._changing = (os.getpid(), threading.RLock())
-        self._node: Node | None = None
+        self._node: NodeThread | None = None
         self._ledger: tuple[int, Ledger] | None = None
         self._memory: Store | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -160,18 +164,18 @@ class Scheduler(JobDecorator, Questions):
             )
         if self._living() is not None:
             raise Conflict("the scheduler is started already. Next: await stop() first.")
-        if self._place.is_memory:
+        if self._location.is_memory:
             log.warning(
                 "The ledger is in memory: it ends with this process, what is missed while it is down is never made "
                 "up for, and of several processes, such as the workers of a web server, each runs every job. "
                 "Next: Scheduler(store='sqlite:///evertick.db'), or postgresql://... for several processes."
             )
-        from evertick.library.node import Node
+        from evertick.library.node import NodeThread
 
         self._tell_status("starting")
         try:
-            node = self._node = Node(
-                self._place,
+            node = self._node = NodeThread(
+                self._location,
                 self._registry.jobs,
                 self._registry.find,
                 self._home,
@@ -221,7 +225,7 @@ class Scheduler(JobDecorator, Questions):
     def _is_somebody_here(self) -> bool:
         return self._living() is not None
 
-    def _living(self) -> Node | None:
+    def _living(self) -> NodeThread | None:
         """The node of this process; what a fork has copied is somebody else's."""
         node = self._node
         if node is not None and node.pid != os.getpid():
@@ -267,10 +271,10 @@ class Scheduler(JobDecorator, Questions):
         jobs = self._registry.jobs if node is None else node.jobs
         by = f"python@{socket.gethostname()}"
         ledger = Ledger(
-            self._open_store(self._place.store_url),
+            self._open_store(self._location.store_url),
             jobs,
             by=by,
-            is_anyone_running=self._place.is_anyone_running,
+            is_anyone_running=partial(is_anyone_running, self._location),
             poke=self._poke,
         )
         self._ledger = (os.getpid(), ledger)
@@ -283,7 +287,7 @@ class Scheduler(JobDecorator, Questions):
 
     def _open_store(self, url: str) -> Store:
         """One for all who ask where it is in memory, else one for each."""
-        if not self._place.is_memory:
+        if not self._location.is_memory:
             return open_store(url)
         if self._memory is None:
             self._memory = open_store(url)

@@ -33,7 +33,7 @@ NO_NOTIFICATIONS: Final = NotifyConfig()
 """Only what the jobs themselves want told."""
 
 
-def telling_of(settings: Settings, environ: Mapping[str, str]) -> NotifyConfig:
+def notify_config(settings: Settings, environ: Mapping[str, str]) -> NotifyConfig:
     """SettingsError when a secret is not where the settings say."""
     told, beat = settings.notifications, settings.notifications.heartbeat
     return NotifyConfig(

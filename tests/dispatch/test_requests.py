@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from evertick.dispatch import request_listener as module
-from evertick.dispatch.request_listener import RequestListener
+from evertick.dispatch import requests as module
+from evertick.dispatch.requests import RequestListener
 from evertick.errors import StoreUnavailable
 
 PATIENCE_SECONDS = 60
