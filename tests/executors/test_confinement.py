@@ -16,11 +16,11 @@ import pytest
 from evertick.executors.keeper import sandbox as sandbox_words
 from evertick.executors.keeper.account import Account, find_account
 from evertick.executors.keeper.process import NO_SANDBOX
-from evertick.executors.keeper.processes import Limits
 from evertick.executors.keeper.procfs import is_alive
 from evertick.executors.keeper.sandbox import Confinement, bwrap_words, systemd_words
+from evertick.executors.keeper.spawn import Limits
 from evertick.executors.settings import KeeperSettings
-from evertick.kinds import Program, Unready
+from evertick.kinds import Program, StepError
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
 from evertick.model.work import Condition, ConditionKind, Param, PythonCall, Sandbox, SandboxKind, Secret
@@ -160,7 +160,7 @@ class TestUser:
 
 def test_only_root_changes_the_user(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 4_711)
-    with pytest.raises(Unready, match=ONLY_ROOT):
+    with pytest.raises(StepError, match=ONLY_ROOT):
         find_account("nobody")
 
 
@@ -244,7 +244,7 @@ class TestBwrap:
         executor.launch(launch(job_of(sh("echo ready; sleep 600", env=(("MARK", str(folder)),)), **CONFINED)))
         until(lambda: b"ready" in place.log(), "the program to run")
         kill(pids_of(place)[-1])
-        assert place.end_of(KEY).detail == "ended by SIGKILL"
+        assert place.end_of(KEY).detail == "killed by SIGKILL"
         assert marked(str(folder).encode()) == []
 
     def test_it_outlives_its_keeper_and_can_be_stopped_by_the_next(self, place, folder):
@@ -269,7 +269,9 @@ class TestBwrap:
     @pytest.mark.parametrize(
         ("known", "detail"),
         [
-            pytest.param({"readable": ("/no/such",)}, "'/no/such', which is not there", id="a folder that is missing"),
+            pytest.param(
+                {"readable": ("/no/such",)}, "'/no/such', which does not exist", id="a folder that is missing"
+            ),
             pytest.param({"readable": ("/",)}, "which is everything", id="everything"),
             pytest.param({"writable": ("out",)}, "there is no 'workingDir'", id="a relative one without a folder"),
             pytest.param({"readable": (f"/proc/{os.getpid()}",)}, NO_SANDBOX, id="what cannot be put there"),
@@ -284,7 +286,7 @@ class TestBwrap:
         (folder / "link").symlink_to(place.folder)
         for number, known in enumerate(({"readable": (str(folder / "link"),)}, {"writable": (str(place.folder),)}), 1):
             end = place.run(job_of(argv("true"), **confined(**known)), attempt=number)
-            assert "where the scheduler keeps its own files" in end.detail
+            assert "which contains files of the scheduler" in end.detail
 
     def test_without_bwrap_nothing_runs(self, place, folder):
         place.open(environ={**os.environ, "PATH": str(folder)})
@@ -344,7 +346,7 @@ def test_what_lies_in_a_shown_folder_and_is_the_schedulers_is_covered(folder):
 @pytest.mark.usefixtures("tools")
 def test_a_folder_that_holds_a_ledger_is_not_shown(folder):
     confinement = Confinement(SOMEBODY, BWRAP, unshowable=(f"{folder}/ledger.db.lock",))
-    with pytest.raises(Unready, match="where the scheduler keeps its own files"):
+    with pytest.raises(StepError, match="which contains files of the scheduler"):
         bwrap_words(confinement, Program(("true",)), ("/bin/true",), str(folder), {})
     is_covered = replace(confinement, hidden=(f"{folder}/state",), unshowable=(f"{folder}/state/ledger.db.lock",))
     assert bwrap_words(is_covered, Program(("true",)), ("/bin/true",), str(folder), {})
@@ -381,11 +383,11 @@ class TestSystemdRun:
 
     def test_a_machine_without_systemd_refuses(self, monkeypatch, tmp_path):
         monkeypatch.setattr(sandbox_words, "BOOTED_BY_SYSTEMD", str(tmp_path / "none"))
-        with pytest.raises(Unready, match="needs a machine that systemd has booted"):
+        with pytest.raises(StepError, match="needs a machine booted by systemd"):
             Confinement(SOMEBODY, self.SANDBOX).check()
 
     def test_what_needs_our_descriptors_is_refused(self):
-        with pytest.raises(Unready, match="runs commands only"):
+        with pytest.raises(StepError, match="runs commands only"):
             systemd_words(
                 Confinement(SOMEBODY, self.SANDBOX), Program(("sh",), script="x"), ("sh",), None, {}, Limits(1024)
             )
@@ -397,6 +399,6 @@ class TestSystemdRun:
         place.open(environ={**os.environ, "S": "hidden away"})
         end = place.run(job_of(step, sandbox=Sandbox(SandboxKind.SYSTEMD_RUN), **known))
         # Where systemd runs and we are root, the secret is what it refuses.
-        reasons = ("needs a machine that systemd has booted", "needs Evertick to run as root", "every user")
+        reasons = ("needs a machine booted by systemd", "needs Evertick to run as root", "every user")
         assert (end.state, any(reason in end.detail for reason in reasons)) == (FAILED, True), end
         assert not (folder / "ran").exists()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from evertick import RunContext
-from evertick.executors.keeper.environment import facts_of, member_facts, write_member_file
+from evertick.executors.keeper.environment import member_variables, run_variables, write_member_file
 from evertick.executors.protocol import LaunchMessage
 from evertick.model.instant import from_text
 from evertick.model.run import RunKey
@@ -18,7 +18,7 @@ NINE = from_text("2026-03-02T09:00:00Z")
 def test_a_program_finds_its_run_and_its_member_in_the_environment(tmp_path):
     order = LaunchMessage(RunKey("report", NINE), 2, 7, "manual", '{"day": 1}', NINE, "")
     write_member_file(tmp_path, "ex-a", {"zone": "eu"})
-    environ = {**facts_of(order, order.key.run_id), **member_facts(tmp_path / "member.json")}
+    environ = {**run_variables(order, order.key.run_id), **member_variables(tmp_path / "member.json")}
     context = RunContext.from_environment(environ)
     assert (context.job_id, context.run_id, context.attempt, context.fence) == ("report", order.key.run_id, 2, 7)
     assert context.scheduled_for == context.previous_success == datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -27,9 +27,9 @@ def test_a_program_finds_its_run_and_its_member_in_the_environment(tmp_path):
 
 
 def test_on_a_schedulers_own_machine_there_is_no_member(tmp_path):
-    assert member_facts(tmp_path / "member.json") == member_facts(None) == {}
+    assert member_variables(tmp_path / "member.json") == member_variables(None) == {}
     (tmp_path / "member.json").write_text("[1")
-    assert member_facts(tmp_path / "member.json") == {}
+    assert member_variables(tmp_path / "member.json") == {}
 
 
 def test_a_process_of_no_run_is_told_so():

@@ -151,7 +151,7 @@ def test_what_died_with_its_keeper_is_lost(place, tmp_path):
     kill(keeper_of(place))
     kill(pid)
     place.open().reconcile([(KEY, 1)])
-    assert place.loss_of(KEY).detail == "it vanished when its keeper was killed"
+    assert place.loss_of(KEY).detail == "it was gone when its killed keeper was replaced"
     log = place.log()
     assert log.startswith(b"before\n")
     assert b"the keeper was killed" in log

@@ -1,4 +1,4 @@
-"""Do the parts of a keeper do what the whole relies on: masking, the journal, the book, logs that stay small?"""
+"""The parts of a keeper: masking, the journal, the attempt states, and logs of limited size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from evertick.executors.keeper.attempt_state import (
     STARTED,
     AttemptId,
     AttemptStates,
-    book_of,
+    read_states,
 )
 from evertick.executors.keeper.journal import Journal, read_lines
 from evertick.executors.keeper.mask import Masker
@@ -191,56 +191,56 @@ def test_a_link_in_the_place_of_a_log_is_not_followed(logs, tmp_path):
     assert not (tmp_path / "target").exists()
 
 
-# The journal and the book
+# The journal and the attempt states
 
 
 def lines(*rows: tuple[object, ...]) -> AttemptStates:
-    return book_of(rows)
+    return read_states(rows)
 
 
 RAN = ((ACCEPTED, 1, *KEY, 1, 7), (SPAWNED, 1, 99, 5), (STARTED, 1, 6), (FINISHED, 1, 1, "failed", 8, 3, "exit code 3"))
 
 
-def test_the_book_knows_what_was_written():
-    known = lines(*RAN).known[AttemptId(KEY, 1)]
-    assert (known.fence, known.started_at, known.serial) == (7, 6, 1)
-    assert known.ending is not None
-    assert (known.ending.state, known.ending.exit_code, known.ending.detail) == ("failed", 3, "exit code 3")
+def test_the_states_are_what_the_journal_says():
+    state = lines(*RAN).by_id[AttemptId(KEY, 1)]
+    assert (state.fence, state.started_at, state.serial) == (7, 6, 1)
+    assert state.end is not None
+    assert (state.end.state, state.end.exit_code, state.end.detail) == ("failed", 3, "exit code 3")
 
 
-def test_what_is_open_can_be_read_again_from_the_opening_lines():
-    book = lines(RAN[0], (ACCEPTED, 2, *KEY, 2, 8), RAN[1], RAN[2], RAN[3], (SPAWNED, 2, 100, 50), (DELIVERED, 1))
-    again = book_of(book.opening())
-    assert again.open.keys() == book.open.keys() == {2}
+def test_the_opening_lines_restore_the_open_attempts():
+    states = lines(RAN[0], (ACCEPTED, 2, *KEY, 2, 8), RAN[1], RAN[2], RAN[3], (SPAWNED, 2, 100, 50), (DELIVERED, 1))
+    again = read_states(states.opening())
+    assert again.open.keys() == states.open.keys() == {2}
     assert again.open[2].processes == {100: 50}
     assert (again.last_number, again.last_serial, again.delivered) == (2, 1, 1)
 
 
-def test_a_refused_attempt_was_never_there():
-    book = lines(RAN[0], (REFUSED, 1))
-    assert not book.known
-    assert not book.open
-    assert book.fence_of(KEY) == -1
+def test_a_refused_attempt_leaves_no_state():
+    states = lines(RAN[0], (REFUSED, 1))
+    assert not states.by_id
+    assert not states.open
+    assert states.fence_of(KEY) == -1
 
 
-def test_a_run_that_was_asked_about_keeps_its_fence_until_the_file_that_says_so_is_forgotten():
-    book = lines((FENCED, *KEY, 9), *RAN, (FENCED, "other", 1, "", 9))
-    assert (book.fence_of(KEY), book.fence_of(RunKey("other", 1))) == (9, 9)
-    book.forget(1)
-    assert (book.fence_of(KEY), book.fence_of(RunKey("other", 1))) == (-1, 9)
+def test_a_question_about_an_unknown_run_keeps_its_fence_until_its_file_is_removed():
+    states = lines((FENCED, *KEY, 9), *RAN, (FENCED, "other", 1, "", 9))
+    assert (states.fence_of(KEY), states.fence_of(RunKey("other", 1))) == (9, 9)
+    states.forget(1)
+    assert (states.fence_of(KEY), states.fence_of(RunKey("other", 1))) == (-1, 9)
 
 
-def test_an_outcome_is_undelivered_until_it_is_delivered_and_known_until_it_is_forgotten():
-    book = lines(*RAN)
-    assert [known.serial for known in book.undelivered()] == [1]
-    book.apply((DELIVERED, 1))
-    assert list(book.undelivered()) == []
-    assert AttemptId(KEY, 1) in book.known
-    book.forget(1)
-    assert not book.known
+def test_a_result_is_undelivered_until_acknowledged_and_kept_until_forgotten():
+    states = lines(*RAN)
+    assert [state.serial for state in states.undelivered()] == [1]
+    states.apply((DELIVERED, 1))
+    assert list(states.undelivered()) == []
+    assert AttemptId(KEY, 1) in states.by_id
+    states.forget(1)
+    assert not states.by_id
 
 
-def test_a_new_file_begins_with_what_is_open_and_the_old_one_goes_when_it_is_over(tmp_path):
+def test_a_new_file_begins_with_open_attempts_and_the_old_one_is_removed_when_over(tmp_path):
     journal = Journal(tmp_path, max_bytes=50)
     journal.begin([("keeper", "boot", 0, 0, 0)], 0)
     journal.append(*RAN[0])
@@ -250,13 +250,13 @@ def test_a_new_file_begins_with_what_is_open_and_the_old_one_goes_when_it_is_ove
     journal.append(*RAN[2])
     journal.close()
     assert [line[0] for line in read_lines(tmp_path)] == ["keeper", ACCEPTED, ACCEPTED, STARTED]
-    assert journal.forget(lambda aside: aside.last_serial < 4) is None
-    assert journal.forget(lambda aside: aside.closed_at <= 10.0) == 4
+    assert journal.remove(lambda file: file.last_serial < 4) is None
+    assert journal.remove(lambda file: file.closed_at <= 10.0) == 4
     assert [line[0] for line in read_lines(tmp_path)] == [ACCEPTED, STARTED]
 
 
 @given(st.integers(0, 400))
-def test_a_journal_torn_anywhere_tells_all_that_is_whole(tmp_path_factory, place):
+def test_a_journal_torn_anywhere_keeps_every_complete_line(tmp_path_factory, place):
     folder = tmp_path_factory.mktemp("journal")
     journal = Journal(folder, max_bytes=10_000)
     journal.begin([("keeper", "boot", 0, 0, 0)], 0)
@@ -270,25 +270,25 @@ def test_a_journal_torn_anywhere_tells_all_that_is_whole(tmp_path_factory, place
     assert len(list(read_lines(folder))) == min(expected, 5)
 
 
-# Greeting
+# The hello
 
 
-def test_a_scheduler_that_comes_while_there_is_news_is_greeted_first():
-    """What has not been said yet is said to all when one is greeted; the newcomer would take it for the greeting."""
+def test_a_new_scheduler_gets_the_hello_before_queued_reports():
+    """Queued reports are sent to all when one connects; the new one would take them for the hello."""
     server = Server("one")
     sent: list[Any] = []
 
-    class Desk:
-        def greet(self) -> list[bytes]:
-            server.say(b"news")
+    class Handler:
+        def open_reports(self) -> list[bytes]:
+            server.send(b"news")
             return [b"known"]
 
-    class Newcomer:
-        names_itself = True
+    class NewConnection:
+        has_instance = True
         send = staticmethod(sent.append)
 
-    server.supervisor = Desk()
-    server.add(Newcomer())
+    server.handler = Handler()
+    server.add(NewConnection())
     (greeting,) = sent
     assert greeting.startswith(b'["hello"')
     assert greeting.endswith(b"known")

@@ -58,11 +58,15 @@ class TestLocalExecutorWithTwoKeepers(TestLocalExecutor):
     [
         pytest.param(argv("true"), SUCCEEDED, 0, "", id="a program that succeeds"),
         pytest.param(sh("exit 3"), FAILED, 3, "exit code 3", id="one that fails"),
-        pytest.param(sh("kill -9 $$"), FAILED, -9, "ended by SIGKILL", id="one that a signal ends"),
+        pytest.param(sh("kill -9 $$"), FAILED, -9, "killed by SIGKILL", id="one that a signal ends"),
         pytest.param(argv("no-such-program"), FAILED, 127, "there is no program 'no-such-program'", id="none"),
         pytest.param(argv("/etc/passwd"), FAILED, 126, "is not a program that may be run", id="no program"),
         pytest.param(
-            argv("true", working_dir="/nowhere"), FAILED, 127, "there is no folder '/nowhere'", id="no folder"
+            argv("true", working_dir="/nowhere"),
+            FAILED,
+            127,
+            "the working folder '/nowhere' does not exist",
+            id="no folder",
         ),
         pytest.param(argv(), FAILED, None, "its command is empty", id="an empty command"),
         pytest.param(
@@ -286,7 +290,7 @@ def test_parameters_arrive_as_variables_and_never_as_shell_text(place):
         pytest.param(
             Param("N", "1", {"type": "integer"}), '{"N": "x"}', "not a whole number", id="one that does not fit"
         ),
-        pytest.param(Param("N", "1"), "no json", "are not JSON", id="ones that cannot be read"),
+        pytest.param(Param("N", "1"), "no json", "are not valid JSON", id="ones that cannot be read"),
     ],
 )
 def test_bad_parameters_fail_the_run_and_say_why(place, param, params, reason):
@@ -318,10 +322,12 @@ def test_a_secret_reaches_the_process_and_nobody_else(place, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("secret", "reason"),
     [
-        pytest.param(Secret("env", "NOT_THERE"), "'NOT_THERE' is not in the scheduler's environment", id="no variable"),
+        pytest.param(
+            Secret("env", "NOT_THERE"), "'NOT_THERE' is not set in the scheduler's environment", id="no variable"
+        ),
         pytest.param(Secret("file", "/no/such/file"), "cannot be read: No such file", id="no file"),
         pytest.param(Secret("file", "/tmp"), "is not a file", id="a folder"),
-        pytest.param(Secret("vault", "x"), "come from 'env' or 'file'", id="an unknown source"),
+        pytest.param(Secret("vault", "x"), "Use 'env' or 'file'", id="an unknown source"),
     ],
 )
 def test_a_secret_that_cannot_be_had_fails_the_run(place, secret, reason):

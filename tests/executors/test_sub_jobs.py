@@ -47,7 +47,7 @@ def test_a_run_that_fails_fails_the_step_and_says_which_and_why(place):
     wanted(place)
     executor.sub_run_ended(KEY, 1, "call", 1, SubRunEnd(FAILED, "exit code 3"))
     end = place.end_of(KEY)
-    assert (end.state, end.detail) == (FAILED, f"the run {CHILD} ended as failed: exit code 3")
+    assert (end.state, end.detail) == (FAILED, f"run {CHILD} ended as failed: exit code 3")
 
 
 def test_what_its_steps_handed_on_may_be_read_by_later_steps(place):

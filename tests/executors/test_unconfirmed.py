@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from evertick.executors.keeper.attempt_state import AttemptStates, book_of
+from evertick.executors.keeper.attempt_state import AttemptStates, read_states
 from evertick.executors.keeper.journal import CURRENT, Journal, JournalTail
 from evertick.executors.keeper.lease import lease_from
 from evertick.executors.keeper.procfs import boottime_us, is_alive
@@ -17,12 +17,12 @@ from evertick.executors.keeper.supervisor import NOT_CONFIRMED
 from evertick.executors.keeper.unconfirmed import (
     FILE,
     NEVER,
-    NO_OUTLOOK,
+    NO_DEADLINES,
     Deadline,
-    Outlook,
-    OutlookFile,
+    DeadlineFile,
+    DeadlineSummary,
     Unconfirmed,
-    read_outlook,
+    read_deadlines,
 )
 from evertick.model.instant import HOUR, SECOND
 from evertick.model.report import LaunchRefused, Report, RunLost, RunStarted
@@ -192,7 +192,7 @@ class UnconfirmedContract:
         first, second = machine.process(), machine.process()
         first.renew(LONG_US)
         first.launch(0)
-        assert "the ledger does not know of it" in second.launch_refused(1).detail
+        assert "the ledger has not recorded it" in second.launch_refused(1).detail
         second.renew(LONG_US)
         second.launch(2)
 
@@ -257,9 +257,9 @@ class TestKeeper(UnconfirmedContract):
         process.renew(2 * SHORT_US)
         process.launch(0)
         until(lambda: '"unconfirmed"' in place.journal(), "the keeper to have written it down")
-        accepted = read_outlook(place.folder / "keeper-0")
+        accepted = read_deadlines(place.folder / "keeper-0")
         process.renew(LONG_US)
-        until(lambda: read_outlook(place.folder / "keeper-0") != accepted, "the keeper to have heard it")
+        until(lambda: read_deadlines(place.folder / "keeper-0") != accepted, "the keeper to have heard it")
         process.close()
         (keeper,) = place.keepers()
         kill(keeper)
@@ -278,7 +278,7 @@ def test_a_ledger_that_is_told_of_everything_ends_nothing():
     assert unconfirmed.ends() == []
 
 
-def test_the_book_keeps_the_deadline_until_the_run_is_confirmed():
+def test_the_states_keep_the_deadline_until_the_run_is_confirmed():
     lines = [
         ("accepted", 1, "report", NINE, "", 1, 7),
         ("unconfirmed", 1, "one", 5),
@@ -286,34 +286,34 @@ def test_the_book_keeps_the_deadline_until_the_run_is_confirmed():
         ("unconfirmed", 2, "one", 6),
         ("confirmed", 1),
     ]
-    book = book_of(lines)
-    again: AttemptStates = book_of(book.opening())
-    for one in (book, again):
+    states = read_states(lines)
+    again: AttemptStates = read_states(states.opening())
+    for one in (states, again):
         assert [known.unconfirmed for known in one.open.values()] == [None, Deadline("one", 6)]
 
 
 def test_an_outlook_is_read_back_as_it_was_written_and_rubbish_is_none(tmp_path):
-    assert read_outlook(tmp_path) == NO_OUTLOOK
-    with closing(OutlookFile(tmp_path)) as file:
-        for outlook in (Outlook(Deadline("a name", 7), 5), NO_OUTLOOK, Outlook(Deadline("", 0), 3)):
+    assert read_deadlines(tmp_path) == NO_DEADLINES
+    with closing(DeadlineFile(tmp_path)) as file:
+        for outlook in (DeadlineSummary(Deadline("a name", 7), 5), NO_DEADLINES, DeadlineSummary(Deadline("", 0), 3)):
             file.write(outlook)
-            assert read_outlook(tmp_path) == outlook
+            assert read_deadlines(tmp_path) == outlook
     (tmp_path / FILE).write_bytes(b"\xff rubbish")
-    assert read_outlook(tmp_path) == NO_OUTLOOK
+    assert read_deadlines(tmp_path) == NO_DEADLINES
 
 
 def test_the_outlook_names_the_first_deadline_of_what_runs_and_of_what_may_be_launched():
     unconfirmed = Unconfirmed[int]()
-    assert unconfirmed.outlook().earliest == NEVER
+    assert unconfirmed.summary().earliest == NEVER
     unconfirmed.renew("one", lease_from(0, HOUR, SECOND, 1, 10 * SECOND))
     unconfirmed.add(1, "one")
-    first = unconfirmed.outlook().newest
-    assert unconfirmed.outlook() == Outlook(first, first.end_at)
+    first = unconfirmed.summary().newest
+    assert unconfirmed.summary() == DeadlineSummary(first, first.end_at)
     unconfirmed.renew("two", lease_from(0, HOUR, SECOND, 1, 20 * SECOND))
-    second = unconfirmed.outlook().newest
-    assert unconfirmed.outlook() == Outlook(second, first.end_at)
+    second = unconfirmed.summary().newest
+    assert unconfirmed.summary() == DeadlineSummary(second, first.end_at)
     unconfirmed.discard(1)
-    assert unconfirmed.outlook() == Outlook(second, second.end_at)
+    assert unconfirmed.summary() == DeadlineSummary(second, second.end_at)
 
 
 def test_a_journal_is_read_bit_by_bit_and_anew_when_another_file_takes_its_place(tmp_path):

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from evertick.executors.settings import KeeperSettings, LocalSettings
-from evertick.kinds import Program, Unready
+from evertick.kinds import Program, StepError
 from evertick.kinds.command import find_program, program_of
 from evertick.kinds.http import BODY_MAX, HttpExchange, HttpRequest, parse_url, shown
 from evertick.kinds.script import program_of as script_program
@@ -60,7 +60,7 @@ def test_the_interpreter_of_a_script(written, argv):
 
 @pytest.mark.parametrize("text", ["", " \n", "#!\n"])
 def test_an_empty_script_is_refused(text):
-    with pytest.raises(Unready):
+    with pytest.raises(StepError):
         script_program(Script(text))
 
 
@@ -242,7 +242,7 @@ def test_the_answer_is_in_the_log_and_handed_on(place, site):
 def test_a_large_answer_is_cut(place, site):
     assert place.run(job_of(of_kind(HttpCall(site.url + "/large")))).state == SUCCEEDED
     assert len(place.log()) < BODY_MAX + 100
-    assert b"the rest of the answer was left out" in place.log()
+    assert b"the rest of the response was left out" in place.log()
 
 
 def test_secrets_are_sent_and_masked(place, site, monkeypatch):
@@ -286,7 +286,7 @@ def test_an_address_that_nobody_listens_at(place):
     "url", ["file:///etc/passwd", "ftp://host/", "http://", "//host/x", "http://host:x/", "http://h/a b"]
 )
 def test_what_is_not_an_address_of_the_web_is_refused(url):
-    with pytest.raises(Unready):
+    with pytest.raises(StepError):
         parse_url(url)
 
 

@@ -94,7 +94,7 @@ def test_what_a_lost_attempt_left_on_the_cluster_ends_before_the_next_begins(her
     until(lambda: here.log() == b"1\n", "it to be up")
     (left,) = troubles.jobs()
     kill(attendant(real_cluster.kubeconfig))
-    assert here.end_of(KEY).detail == "ended by SIGKILL"
+    assert here.end_of(KEY).detail == "killed by SIGKILL"
     assert troubles.is_alive(left["metadata"]["name"])
     assert here.run(job, attempt=2).state is SUCCEEDED
     assert here.log(attempt=2) == b"2\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evertick.executors.keeper.environment import ALLOWED, facts_of, marks_of_attempt, step_facts
+from evertick.executors.keeper.environment import ALLOWED, marks_of_attempt, run_variables, step_variables
 from evertick.executors.protocol import LaunchMessage
 from evertick.model import run_variables as variables
 from evertick.model.run import RunKey
@@ -36,14 +36,14 @@ def test_no_setting_is_in_the_family_and_nothing_of_a_run_is_outside_of_it():
 
 def test_a_run_finds_what_the_catalogue_lists_and_nothing_else():
     order = LaunchMessage(RunKey("report", 0), 2, 7, "manual", '{"a": 1}', 5, "")
-    told = {**facts_of(order, "report@x#1/3", "mark", "/state"), **step_facts("r", 1, "main")}
+    told = {**run_variables(order, "report@x#1/3", "mark", "/state"), **step_variables("r", 1, "main")}
     found = {name for name in told if name != "TRACEPARENT"}
     assert found <= variables.RUN_VARIABLES.keys()
     assert not {name for name in ALLOWED if name in SETTINGS}
 
 
 def test_a_container_is_told_nothing_of_this_machine():
-    told = facts_of(LaunchMessage(RunKey("report", 0), 1, 1, "manual", "", None, ""), "report@x")
+    told = run_variables(LaunchMessage(RunKey("report", 0), 1, 1, "manual", "", None, ""), "report@x")
     assert not {variables.KEEPER, variables.HOME} & told.keys()
 
 

@@ -1,4 +1,4 @@
-"""What a step can be, and what has to be started for it."""
+"""The kinds of steps, and the program that runs each of them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import NamedTuple
 from evertick.model.plain_json import parse_json
 
 PAYLOAD_FD = 3
-"""Where a program finds what it was handed beside its arguments."""
+"""From here a program reads its input beside its arguments."""
 RESULT_FD = 4
-"""Where a program writes its result, apart from what it prints."""
+"""Here a program writes its result, apart from its output."""
 SCRIPT_FD = 5
-"""Where a program that may not see our files finds its script."""
+"""From here a confined program reads its script."""
 STATUS_FD = 6
-"""Where a sandbox says whether its program was started."""
+"""Here a sandbox reports whether its program was started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,44 +25,44 @@ class Program:
 
     argv: tuple[str, ...]
     script: str | None = None
-    """Lines to put into a file whose path becomes the last argument."""
+    """The text of a file whose path becomes the last argument."""
     payload: bytes | None = None
     """Readable at `PAYLOAD_FD`."""
     has_result: bool = False
     """What it writes to `RESULT_FD`, instead of standard output, is the step's output."""
-    leaves_word: bool = False
-    """What it writes to `RESULT_FD` is a `Word` about its end; its output is what it prints."""
+    has_exit_note: bool = False
+    """What it writes to `RESULT_FD` is an `ExitNote`; its output is what it prints."""
     reads: tuple[str, ...] = ()
-    """Files and folders that it needs beside what every program does."""
+    """Files and folders that it needs in a sandbox."""
 
 
-WORD_MAX = 16 * 1024
+NOTE_MAX = 16 * 1024
 
 
-class Word(NamedTuple):
-    """What a program that attends to something elsewhere says about its end, beside its exit code."""
+class ExitNote(NamedTuple):
+    """What a program that runs something elsewhere, such as a pod, reports beside its exit code."""
 
-    why: str = ""
+    reason: str = ""
     is_lost: bool = False
-    """What it attended to was taken away or lost from sight: it did not fail by itself."""
+    """What it ran was taken away or cannot be seen any more: it did not fail by itself."""
 
     def encode(self) -> bytes:
-        return json.dumps([self.why[: WORD_MAX // 8], self.is_lost]).encode()
+        return json.dumps([self.reason[: NOTE_MAX // 8], self.is_lost]).encode()
 
     @classmethod
-    def decode(cls, data: bytes) -> Word:
-        """Nothing, where the program was ended before it could say a word."""
+    def decode(cls, data: bytes) -> ExitNote:
+        """An empty note if the program was killed before it wrote one."""
         try:
-            why, is_lost = parse_json(data)
+            reason, is_lost = parse_json(data)
         except (ValueError, TypeError):
             return cls()
-        return cls(str(why), bool(is_lost))
+        return cls(str(reason), bool(is_lost))
 
 
-class Unready(Exception):
-    """A step cannot be started as it is written; the text says why, and what to do."""
+class StepError(Exception):
+    """A step cannot be started; the text says why, and what to do."""
 
 
 def safe_params(given: Mapping[str, object]) -> dict[str, str]:
-    """Parameters as texts: what is not a text yet is written as JSON."""
+    """Parameters as texts: other values as JSON."""
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from evertick.kinds import Program, Unready
+from evertick.kinds import Program, StepError
 from evertick.model.work import Command
 
 SHELL = "/bin/sh"
@@ -14,7 +14,7 @@ DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 def program_of(command: Command) -> Program:
     if not command.words or not command.words[0]:
-        raise Unready("its command is empty. Write the program and its arguments.")
+        raise StepError("its command is empty. Write the program and its arguments.")
     if command.is_shell:
         # One text for the shell; parameters reach it as environment variables, never as part of this text.
         return Program((SHELL, "-c", " ".join(command.words)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from evertick.kinds import Unready
+from evertick.kinds import StepError
 
 BODY_MAX: Final = 1024 * 1024
 """Bytes of an answer that are read; the rest is left where it is."""
@@ -136,11 +136,11 @@ def parse_url(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise Unready(f"{shown(url)!r} is not an address: {error}.") from None
+        raise StepError(f"{shown(url)!r} is not an address: {error}.") from None
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise Unready(f"{shown(url)!r} is not an address. Write it as https://host/path.")
+        raise StepError(f"{shown(url)!r} is not an address. Write it as https://host/path.")
     if any(character <= " " for character in url):
-        raise Unready(f"{shown(url)!r} contains a blank. Write it as %20.")
+        raise StepError(f"{shown(url)!r} contains a blank. Write it as %20.")
     return parts
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from evertick.kinds import Program, Unready
+from evertick.kinds import Program, StepError
 from evertick.model.work import PythonCall
 
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -21,11 +21,11 @@ def program_of(call: PythonCall, params: Mapping[str, str], *, has_result: bool)
     The runner is started by its path and imports nothing of ours: a job's interpreter holds what the job asks for.
     """
     if not _TARGET.fullmatch(call.target):
-        raise Unready(f"{call.target!r} is not a function. Write it as 'package.module:function'.")
+        raise StepError(f"{call.target!r} is not a function. Write it as 'package.module:function'.")
     try:
         arguments = json.dumps({**call.arguments, **params})
     except (TypeError, ValueError) as error:
-        raise Unready(f"the arguments of {call.target!r} are not plain data: {error}.") from None
+        raise StepError(f"the arguments of {call.target!r} are not plain data: {error}.") from None
     payload = json.dumps({"target": call.target, "arguments": arguments, "has_result": has_result}).encode()
     # -P: neither the runner's folder nor the working folder may shadow the standard library while it starts.
     argv = (sys.executable, "-P", RUNNER)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from evertick.kinds import Program, Unready
+from evertick.kinds import Program, StepError
 from evertick.model.work import Script
 
 
 def program_of(script: Script) -> Program:
     """A first line `#!...` names the interpreter, unless the step names one itself."""
     if not script.text.strip():
-        raise Unready("its script is empty. Write at least one line.")
+        raise StepError("its script is empty. Write at least one line.")
     first = script.text.split("\n", 1)[0]
     if first.startswith("#!") and script.interpreter == Script("").interpreter:
         # The kernel reads the rest of such a line as one argument; so do we.
         words = tuple(first[2:].strip().split(None, 1))
         if not words:
-            raise Unready("the first line of its script is '#!' without an interpreter. Write for example '#!/bin/sh'.")
+            raise StepError(
+                "the first line of its script is '#!' without an interpreter. Write for example '#!/bin/sh'."
+            )
         return Program(words, script=script.text)
     if not script.interpreter:
-        raise Unready("its script has no interpreter. Write for example ['/bin/sh', '-e'].")
+        raise StepError("its script has no interpreter. Write for example ['/bin/sh', '-e'].")
     return Program(script.interpreter, script=script.text)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import pytest
 import yaml
 
-from evertick.kinds import Unready
+from evertick.kinds import StepError
 from evertick.kinds.pipeline.program import program_of
 from evertick.model.work import Pipeline
 from tests.kinds.pipeline.asking import pipeline
@@ -264,5 +264,5 @@ def test_the_program_of_a_pipeline_is_handed_all_of_it_on_a_descriptor(tmp_path)
 
 
 def test_a_pipeline_that_is_not_plain_data_cannot_be_started():
-    with pytest.raises(Unready, match="not plain data"):
+    with pytest.raises(StepError, match="not plain data"):
         program_of(Pipeline({"input": object()}), ".")

@@ -1,4 +1,4 @@
-"""As whom the processes of a step run: the account that `user` names."""
+"""The account that a step runs as, named by `user`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from evertick.kinds import Unready
+from evertick.kinds import StepError
 
 
 class Account(NamedTuple):
@@ -20,7 +20,7 @@ class Account(NamedTuple):
 
     @property
     def is_ours(self) -> bool:
-        """Whether the keeper runs as it anyway."""
+        """Whether the keeper itself runs as this account."""
         return self.uid == os.geteuid()
 
     @property
@@ -29,20 +29,20 @@ class Account(NamedTuple):
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """All that it is a member of, its own included."""
+        """All groups of the account, its own included."""
         return tuple(os.getgrouplist(self.name, self.gid))
 
     @property
     def own_folder(self) -> str:
-        """Its home, unless that is only a name, as with many accounts of services."""
+        """Its home; `/` where that does not exist, as with many service accounts."""
         return self.home if os.path.isdir(self.home) else "/"
 
     def expanded(self, path: str) -> str:
-        """A path as this account reads it: `~` is its own home."""
+        """Expand `~` to this account's home."""
         return self.home + path[1:] if path == "~" or path.startswith("~/") else os.path.expanduser(path)
 
     def reaches(self, path: str) -> bool:
-        """Whether it may enter every folder on the way to that file or folder, links followed."""
+        """Whether it may enter every folder on the path, symbolic links followed."""
         groups = self.groups
         for folder in Path(os.path.realpath(path)).parents:
             found = folder.stat()
@@ -53,15 +53,15 @@ class Account(NamedTuple):
 
 
 def find_account(user: str) -> Account:
-    """`Unready` says why nothing can run as that user here, and what to do."""
+    """Raises `StepError` if nothing can run as that user here."""
     try:
         entry = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
     except (KeyError, OverflowError):
-        raise Unready(f"this machine has no user {user!r}. Create it, or change 'user'.") from None
+        raise StepError(f"this machine has no user {user!r}. Create it, or change 'user'.") from None
     account = Account(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir or "/", entry.pw_shell)
     if not account.is_ours and os.geteuid() != 0:
-        raise Unready(
-            f"it is to run as {account.name!r}, and only root can change the user: its keeper runs as "
+        raise StepError(
+            f"its user is {account.name!r}, but only root can change the user, and its keeper runs as "
             f"{_own_name()!r}. Start Evertick as root, or remove 'user'."
         )
     return account

@@ -16,22 +16,22 @@ from evertick.executors.keeper.conditions import why_refused, why_unmet
 from evertick.executors.keeper.environment import (
     RESUME,
     Secrets,
-    checked,
-    facts_of,
-    given_params,
+    check_environment,
     marks_of_attempt,
-    member_facts,
-    params_of,
-    step_facts,
+    member_variables,
+    parse_params,
+    resolve_params,
+    run_variables,
+    step_variables,
 )
 from evertick.executors.keeper.mask import Masker
 from evertick.executors.keeper.output import LogWriter
-from evertick.executors.keeper.process import UNCONFINED, Living, Tools
+from evertick.executors.keeper.process import UNCONFINED, Cancellable, Runtime
 from evertick.executors.keeper.sandbox import Confinement
 from evertick.executors.logs import SUFFIX
 from evertick.executors.paths import file_name, open_folder, run_folder
 from evertick.executors.protocol import LaunchMessage
-from evertick.kinds import Program, Unready
+from evertick.kinds import Program, StepError
 from evertick.kinds import command as command_kind
 from evertick.kinds import python as python_kind
 from evertick.kinds import script as script_kind
@@ -64,39 +64,42 @@ _NOTHING_TO_MASK = Masker(())
 
 
 class AttemptContext:
-    """One attempt's. Everything secret is looked up when it is made, so that every log can be masked from its start."""
+    """One attempt's. It resolves all secrets at once, so that every log is masked from its start."""
 
     def __init__(
-        self, order: LaunchMessage, work: Work, named: Sequence[Secret], digests: Mapping[str, str], tools: Tools
+        self, launch: LaunchMessage, work: Work, named: Sequence[Secret], digests: Mapping[str, str], runtime: Runtime
     ) -> None:
-        self._order = order
-        self.run_id = order.key.run_id
+        self._launch = launch
+        self.run_id = launch.key.run_id
         self._work = work
         self._digests = digests
-        self._tools = tools
+        self._runtime = runtime
         self._confinement = self._confined(work.user, work.sandbox)
-        # Before anything is asked or done: what cannot be confined as it asks for does not begin.
+        # First: an attempt that cannot be confined as its job asks must not start.
         self._confinement.check()
         self._folder = _folder_of(work.working_dir, self._confinement)
-        secrets = Secrets(order.secrets, self._folder or "")
+        secrets = Secrets(launch.secrets, self._folder or "")
         for secret in named:
             secrets.value_of(secret)
         self._secrets = secrets
-        given = given_params(order.params)
-        self._params = params_of(work.params, given)
+        given = parse_params(launch.params)
+        self._params = resolve_params(work.params, given)
         self._env = {**secrets.environment(work.env), **self._params}
-        self._facts = {**facts_of(order, self.run_id, tools.identity, tools.home), **member_facts(tools.member_file)}
+        self._variables = {
+            **run_variables(launch, self.run_id, runtime.identity, runtime.home),
+            **member_variables(runtime.member_file),
+        }
         self._outputs: dict[str, str] = {}
-        self._by_step: dict[str, str] = {}
+        self._outputs_by_step: dict[str, str] = {}
         self._sub_runs: dict[str, str] = {}
-        self.marks = marks_of_attempt(self.run_id, order.attempt, tools.identity)
+        self.marks = marks_of_attempt(self.run_id, launch.attempt, runtime.identity)
         self.outcome = ""
-        """How the steps ended, for handlers."""
+        """How the steps ended; set for handlers."""
         self.resumed = self._resume(given.get(RESUME)) if given else ()
-        """Steps that are not repeated, as they ended in an earlier run."""
+        """Steps reused from an earlier run."""
 
     def masker(self) -> Masker:
-        # One that has nothing to mask remembers nothing either, and serves all.
+        # A masker without secrets keeps no state and can be shared.
         return Masker(self._secrets.values) if self._secrets.values else _NOTHING_TO_MASK
 
     def env_of(self, step: Step) -> dict[str, str]:
@@ -105,8 +108,8 @@ class AttemptContext:
             **self._env,
             **self._outputs,
             **(self._secrets.environment(step.env) if step.env else {}),
-            **self._facts,
-            **step_facts(self.run_id, self._order.attempt, step.name),
+            **self._variables,
+            **step_variables(self.run_id, self._launch.attempt, step.name),
         }
         if self.outcome:
             env[variables.OUTCOME] = self.outcome
@@ -123,9 +126,9 @@ class AttemptContext:
         return os.path.join(own or home, written)
 
     def confinement_of(self, step: Step) -> Confinement:
-        """As whom the processes of a step run, and what they see; what a step does not say, its job does."""
+        """The user and sandbox of a step; what the step does not set, its job does."""
         if isinstance(step.kind, Pod):
-            return UNCONFINED  # the process here is ours, and only attends to the container
+            return UNCONFINED  # the process here is ours and only watches the container
         if step.user is None and step.sandbox is None:
             return self._confinement
         confinement = self._confined(step.user, step.sandbox or self._work.sandbox)
@@ -133,12 +136,12 @@ class AttemptContext:
 
     def _confined(self, user: str | None, sandbox: Sandbox | None) -> Confinement:
         account = find_account(user) if user is not None else None
-        tools = self._tools
-        return Confinement(account, sandbox, tools.hidden, tools.shown, tools.unshowable)
+        runtime = self._runtime
+        return Confinement(account, sandbox, runtime.hidden, runtime.shown, runtime.unshowable)
 
     def _base_env(self, confinement: Confinement) -> dict[str, str]:
-        """What is inherited from the scheduler, and who the process is."""
-        env = {**self._tools.env, **(confinement.account.env if confinement.account is not None else {})}
+        """The variables inherited from the scheduler, and those of the user."""
+        env = {**self._runtime.env, **(confinement.account.env if confinement.account is not None else {})}
         if not confinement.is_plain:
             env.pop("TMPDIR", None)  # the scheduler's own
         return env
@@ -147,16 +150,16 @@ class AttemptContext:
         if confinement.sandbox is not None and confinement.sandbox.kind is SandboxKind.SYSTEMD_RUN:
             for name, value in env.items():
                 if self._is_secret(value):
-                    raise Unready(
+                    raise StepError(
                         f"the variable {name!r} holds a secret, and systemd shows the environment of its services to "
-                        "every user. Write 'sandbox: bwrap' instead."
+                        "every user. Use 'sandbox: bwrap' instead."
                     )
-        return checked(env)
+        return check_environment(env)
 
     def log_of(self, step: Step) -> LogWriter:
         name = file_name(step.name) + SUFFIX
-        folder = partial(self._attempt_folder, self._order.attempt)
-        return LogWriter(self._tools.logs, folder, name, self._work.log_max_bytes, self.masker())
+        folder = partial(self._attempt_folder, self._launch.attempt)
+        return LogWriter(self._runtime.logs, folder, name, self._work.log_max_bytes, self.masker())
 
     def program_of(self, step: Step) -> Program | HttpRequest:
         match step.kind:
@@ -171,45 +174,45 @@ class AttemptContext:
                 named = tuple((name, self._secrets.value_of(value)) for name, value in headers)
                 return HttpRequest(url, method, named, None if body is None else body.encode(), expected)
             case Pipeline():
-                # Imported when it is needed: most keepers never see one, and should stay small.
+                # Imported on use: most keepers never need it, and should stay small.
                 from evertick.kinds.pipeline.program import program_of
 
                 has_result = step.output is not None
                 return program_of(step.kind, self.folder_of(step), self._params, has_result=has_result)
             case SubJob():
-                raise AssertionError("a run of another job needs no program")
+                raise AssertionError("a sub-run needs no program")
             case Pod():
                 return self._pod(step, step.kind)
 
     def _pod(self, step: Step, pod: Pod) -> Program:
-        # Imported when it is needed, as pipelines are.
+        # Imported on use, as pipelines are.
         from evertick.kinds.kubernetes.program import ACCESS, Where, program_of
 
-        order = self._order
+        launch = self._launch
         return program_of(
             pod,
-            Where(order.key, order.attempt, order.fence, step.name),
+            Where(launch.key, launch.attempt, launch.fence, step.name),
             self._pod_env(step),
-            {name: order.secrets[name] for name in ACCESS if name in order.secrets},
+            {name: launch.secrets[name] for name in ACCESS if name in launch.secrets},
             working_dir=step.working_dir,
-            # Told to the cluster too: a pod must not outlive its time because nobody is left here who would end it.
+            # The cluster enforces it too: a pod must not outlive its timeout if this machine is gone.
             timeout_us=min(filter(None, (step.timeout_us, self._work.timeout_us)), default=None),
-            grace_seconds=self._tools.grace_seconds,
+            grace_seconds=self._runtime.grace_seconds,
         )
 
     def _pod_env(self, step: Step) -> dict[str, str]:
-        """What a pod is told: nothing of this machine, and nothing secret, because its specification can be read."""
+        """The environment of a pod: nothing of this machine and nothing secret: its specification is readable."""
         for name, value in self._outputs.items():
             if self.masker().masks(value.encode("utf-8", "surrogateescape")):
-                raise Unready(f"the output {name!r} holds a secret, and whoever may see the pod could read it.")
+                raise StepError(f"the output {name!r} holds a secret, and everyone who may see the pod could read it.")
         written = {name: value for name, value in self._work.env if isinstance(value, str)}
         own = {name: value for name, value in step.env if isinstance(value, str)}
-        facts = facts_of(self._order, self.run_id)
-        told = step_facts(self.run_id, self._order.attempt, step.name)
-        return {**written, **self._params, **self._outputs, **own, **facts, **told}
+        run = run_variables(self._launch, self.run_id)
+        own_step = step_variables(self.run_id, self._launch.attempt, step.name)
+        return {**written, **self._params, **self._outputs, **own, **run, **own_step}
 
     def params_for(self, step: Step, kind: SubJob) -> str:
-        """What a run of another job is given; what is handed on to it comes from the step's variables."""
+        """The parameters of a sub-run; `${NAME}` stands for a variable of the step."""
         if not kind.params:
             return ""
         env = self.env_of(step)
@@ -221,51 +224,51 @@ class AttemptContext:
             elif found[1] in env:
                 given[name] = env[found[1]]
             else:
-                raise Unready(f"the parameter {name!r} is to be {value}, and there is no such variable.")
+                raise StepError(f"the parameter {name!r} refers to {value}, and the step has no such variable.")
             if self._is_secret(given[name]):
-                # Parameters stand in the ledger, in answers and in exports: there, nothing masks them.
-                raise Unready(
-                    f"the parameter {name!r} of the job {kind.job_id!r} holds a secret, and parameters can be read by "
-                    f"everyone who sees its runs. Name the secret in 'env' of {kind.job_id!r} instead."
+                # Parameters are stored in the ledger and shown unmasked.
+                raise StepError(
+                    f"the parameter {name!r} of job {kind.job_id!r} holds a secret, and everyone who sees its runs can "
+                    f"read their parameters. Name the secret in 'env' of {kind.job_id!r} instead."
                 )
         return json.dumps(given)
 
-    def note_sub_run(self, step: Step, kind: SubJob, number: int) -> str:
-        run_id = sub_run_key(kind.job_id, self._order.key, self._order.attempt, step.name, number).run_id
+    def set_sub_run(self, step: Step, kind: SubJob, number: int) -> str:
+        run_id = sub_run_key(kind.job_id, self._launch.key, self._launch.attempt, step.name, number).run_id
         self._sub_runs[step.name] = run_id
         return run_id
 
     async def why_unmet(
-        self, condition: Condition, attend: Callable[[Living], None], step: Step | None = None
+        self, condition: Condition, add: Callable[[Cancellable], None], step: Step | None = None
     ) -> str | None:
         if step is not None:
             env, folder, confinement = self.env_of(step), self.folder_of(step), self.confinement_of(step)
         else:
             folder, confinement = self._folder, self._confinement
-            written = {**self._base_env(confinement), **self._env, **self._outputs, **self._facts}
+            written = {**self._base_env(confinement), **self._env, **self._outputs, **self._variables}
             env = self._checked(written, confinement)
-        return await why_unmet(condition, self._tools, env, folder, self.marks, attend, confinement)
+        return await why_unmet(condition, self._runtime, env, folder, self.marks, add, confinement)
 
-    async def why_refused(self, hook: Value, attend: Callable[[Living], None], state: str = "") -> str | None:
-        """Ask an address whether the run may start, or counts; it is told which run it is about."""
+    async def why_refused(self, hook: Value, add: Callable[[Cancellable], None], state: str = "") -> str | None:
+        """Call a hook that decides whether the run may start or counts as a success; headers name the run."""
         headers = {
-            "Evertick-Job": self._order.key.job_id,
+            "Evertick-Job": self._launch.key.job_id,
             "Evertick-Run": self.run_id,
-            "Evertick-Attempt": str(self._order.attempt),
+            "Evertick-Attempt": str(self._launch.attempt),
             "Evertick-State": state,
         }
         plain = tuple((name, value) for name, value in headers.items() if value and value.isascii())
-        return await why_refused(self._secrets.value_of(hook), plain, self._tools, attend)
+        return await why_refused(self._secrets.value_of(hook), plain, self._runtime, add)
 
-    def hand_on(self, step: Step, value: str) -> None:
-        """Let later steps have what this one printed."""
+    def set_output(self, step: Step, value: str) -> None:
+        """Make the output of this step available to later ones."""
         assert step.output is not None
         self._outputs[step.output] = value
-        self._by_step[step.name] = value
+        self._outputs_by_step[step.name] = value
 
     def completed(self, end: StepEnd) -> StepEnd:
-        """How a step ended, with what the ledger keeps of it beyond that."""
-        value = self._by_step.get(end.name)
+        """The end of a step with its output, digest and sub-run, for the ledger."""
+        value = self._outputs_by_step.get(end.name)
         if value is not None and not self._is_secret(value):
             end = end._replace(output=value[:OUTPUT_MAX], is_output_cut=len(value) > OUTPUT_MAX)
         return end._replace(digest=self._digests.get(end.name, ""), sub_run=self._sub_runs.get(end.name, ""))
@@ -273,24 +276,24 @@ class AttemptContext:
     def _is_secret(self, value: str) -> bool:
         return self.masker().masks(value.encode("utf-8", "surrogateescape"))
 
-    def keep_outputs(self) -> None:
-        """Leave what was handed on to a later attempt that goes on from here; never what holds a secret."""
-        kept = {name: value for name, value in self._by_step.items() if not self._is_secret(value)}
+    def save_outputs(self) -> None:
+        """Save the outputs for a later attempt that resumes this one; never one that holds a secret."""
+        kept = {name: value for name, value in self._outputs_by_step.items() if not self._is_secret(value)}
         if not kept:
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            folder = open_folder(self._tools.logs, self._attempt_folder(self._order.attempt), create=True)
+            folder = open_folder(self._runtime.logs, self._attempt_folder(self._launch.attempt), create=True)
             try:
                 with open(os.open(OUTPUTS, flags, 0o600, dir_fd=folder), "w") as file:
                     json.dump(kept, file)
             finally:
                 os.close(folder)
         except OSError:
-            pass  # then the steps that hand something on are run again
+            pass  # then steps with outputs are run again
 
     def _resume(self, earlier: object) -> tuple[StepEnd, ...]:
-        """Steps that need not run again: they succeeded, are the same still, and what they handed on is there."""
+        """Steps that need not run again: they succeeded, have not changed, and their output is available."""
         if not isinstance(earlier, Mapping):
             return ()
         run_id = str(earlier.get("run", ""))
@@ -305,17 +308,17 @@ class AttemptContext:
             if step.output is not None:
                 if value is None:
                     continue
-                self.hand_on(step, value)
+                self.set_output(step, value)
             at = known.started_at or 0, known.finished_at or 0
             reused = StepEnd(step.name, known.state, *at, known.exit_code, tries=0, reused_from=run_id)
             done.append(self.completed(reused))
         return tuple(done)
 
     def _earlier_outputs(self, run_id: str, attempt: object) -> dict[str, str]:
-        """What that attempt handed on, whole; nothing when it ran elsewhere, or its logs are gone."""
+        """The full outputs of that attempt; empty if it ran elsewhere or its logs are gone."""
         try:
             parts = (*run_folder(RunKey.from_run_id(run_id)), str(int(str(attempt))))
-            folder = open_folder(self._tools.logs, parts)
+            folder = open_folder(self._runtime.logs, parts)
         except (OSError, ValueError):
             return {}
         try:
@@ -328,11 +331,11 @@ class AttemptContext:
         return {str(name): str(value) for name, value in kept.items()} if isinstance(kept, dict) else {}
 
     def _attempt_folder(self, attempt: int) -> tuple[str, ...]:
-        return (*run_folder(self._order.key), str(attempt))
+        return (*run_folder(self._launch.key), str(attempt))
 
 
 def _folder_of(written: str | None, confinement: Confinement) -> str | None:
-    """The working folder of a job; None: the keeper's home, or in a sandbox an empty one."""
+    """The working folder of a job; None: the keeper's home, or an empty one in a sandbox."""
     account = confinement.account
     if account is None:
         return os.path.expanduser(written) if written is not None else None

@@ -1,141 +1,126 @@
-"""Runs an attempt: its conditions, its steps in order, its handlers, and its outcome."""
+"""Runs an attempt: its preconditions and hooks, its steps in order, its handlers, and its result."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from evertick.executors.keeper.attempt_context import AttemptContext
-from evertick.executors.keeper.attempt_state import Ending, Loss, StepEnd
-from evertick.executors.keeper.process import Tools
-from evertick.executors.keeper.processes import NoRoom
-from evertick.executors.keeper.step_runner import CancelScope, run_step
+from evertick.executors.keeper.attempt_state import AttemptEnd, Loss, StepEnd
+from evertick.executors.keeper.process import Runtime
+from evertick.executors.keeper.recorder import AttemptRecorder
+from evertick.executors.keeper.spawn import NoCapacity
+from evertick.executors.keeper.step_runner import CancelScope, StepRunner
 from evertick.executors.protocol import LaunchMessage, decode_work
-from evertick.kinds import Unready
+from evertick.kinds import StepError
 from evertick.model.duration import format_duration
 from evertick.model.instant import SECOND
 from evertick.model.lifecycle import CANCELLED, FAILED, LOST, SKIPPED, SUCCEEDED, TIMED_OUT, RunState
 from evertick.model.loss import LossReason
-from evertick.model.subrun import SubRunEnd
 from evertick.model.work import NO_HANDLERS, Step, SubJob, Work
 from evertick.planning.workflow import StepOutcome, ready_steps, run_outcome, unreachable_steps
 
 
-class Listener(Protocol):
-    """Who wants to know what becomes of an attempt, while it does."""
-
-    def started(self) -> None: ...
-    def spawned(self, pid: int, started_us: int) -> None: ...
-    def exited(self, pid: int) -> None: ...
-    def step_began(self, name: str) -> None: ...
-    def call(self, step: str, number: int, job_id: str, params: str, *, waits: bool) -> asyncio.Future[SubRunEnd]: ...
-    def hang_up(self, step: str, number: int) -> None: ...
-    def step_ended(self, step: StepEnd, pid: int, *, is_news: bool) -> None:
-        """`is_news` unless the end of the whole attempt follows at once and says it too."""
-        ...
-
-
 class AttemptRunner:
-    """One attempt. `run` carries it out, `stop` ends it; it may be stopped at any time."""
+    """One attempt. It may be cancelled at any time, before `run` too."""
 
-    def __init__(self, order: LaunchMessage, tools: Tools, listener: Listener) -> None:
-        self._order = order
-        self._listener = listener
-        self._tools = tools
-        self._scope = CancelScope(tools, listener)
+    def __init__(self, launch: LaunchMessage, runtime: Runtime, recorder: AttemptRecorder) -> None:
+        self._launch = launch
+        self._recorder = recorder
+        self._runtime = runtime
+        self._scope = CancelScope(runtime, recorder)
         self._ends: dict[str, StepEnd] = {}
         self._outcomes: dict[str, StepOutcome] = {}
         self._tolerated: set[str] = set()
-        self._is_single = False
-        self.no_room = ""
+        self._has_one_step = False
+        self.why_not_started = ""
         self._is_abandoned = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def stop(self, detail: str) -> None:
-        self._scope.halt(CANCELLED, detail)
+    def cancel(self, why: str | Loss) -> None:
+        """At the request of a scheduler; with a `Loss`, because another node may start it: no handlers run then."""
+        if isinstance(why, Loss):
+            self._is_abandoned = True
+            self._scope.halt(LOST, why.detail)
+        else:
+            self._scope.halt(CANCELLED, why)
 
-    def abandon(self, loss: Loss) -> None:
-        """End it because it may be started elsewhere: nothing more of it is run, not even its handlers."""
-        self._is_abandoned = True
-        self._scope.halt(LOST, loss.detail)
-
-    async def run(self) -> Ending | None:
-        """How it ended; None when the machine had no room for it (`no_room` says why), and nothing was started."""
+    async def run(self) -> AttemptEnd | None:
+        """How it ended; None when the machine had no capacity and nothing was started (see `why_not_started`)."""
         masked: Callable[[str], str] = str
         try:
-            work, secrets, digests = decode_work(self._order.work)
-            self._is_single = _is_plain(work)
-            context = AttemptContext(self._order, work, secrets, digests, self._tools)
+            work, secrets, digests = decode_work(self._launch.work)
+            self._has_one_step = _is_plain(work)
+            context = AttemptContext(self._launch, work, secrets, digests, self._runtime)
             masked = context.masker().text
             if work.timeout_us is not None:
-                text = f"it took longer than {format_duration(work.timeout_us)}"
-                self._timer = self._tools.loop.call_later(work.timeout_us / SECOND, self._scope.halt, TIMED_OUT, text)
-            ending = await self._carry_out(work, context)
-        except Unready as error:
-            ending = _ending(FAILED, masked(str(error)))
-        except NoRoom as error:
-            self.no_room = str(error)
+                detail = f"it took longer than {format_duration(work.timeout_us)}"
+                seconds = work.timeout_us / SECOND
+                self._timer = self._runtime.loop.call_later(seconds, self._scope.halt, TIMED_OUT, detail)
+            end = await self._run(work, context)
+        except StepError as error:
+            end = _end(FAILED, masked(str(error)))
+        except NoCapacity as error:
+            self.why_not_started = str(error)
             return None
         finally:
-            self._stop_the_clock()
-        # What a step attended to elsewhere was taken away; why a whole attempt is ended, the supervisor knows.
-        cause = LossReason.EXECUTOR if ending.state == LOST else ending.cause
+            self._stop_timer()
+        # A step lost what it ran elsewhere; why a whole attempt is abandoned, the supervisor knows.
+        cause = LossReason.EXECUTOR if end.state == LOST else end.cause
         # The run has ended when its handlers have.
-        return ending._replace(detail=masked(ending.detail), at=time.time_ns() // 1_000, cause=cause)
+        return end._replace(detail=masked(end.detail), at=time.time_ns() // 1_000, cause=cause)
 
-    async def _carry_out(self, work: Work, context: AttemptContext) -> Ending:
+    async def _run(self, work: Work, context: AttemptContext) -> AttemptEnd:
         scope = self._scope
         for condition in work.preconditions:
-            unmet = await context.why_unmet(condition, scope)
+            unmet = await context.why_unmet(condition, scope.add)
             if scope.halted is not None:
-                return _ending(*scope.halted)
+                return _end(*scope.halted)
             if unmet is not None:
-                return _ending(SKIPPED, f"condition: {unmet}")
+                return _end(SKIPPED, f"condition: {unmet}")
         for hook in work.pre_run_hooks:
-            refused = await context.why_refused(hook, scope)
+            refused = await context.why_refused(hook, scope.add)
             if scope.halted is not None:
-                return _ending(*scope.halted)
+                return _end(*scope.halted)
             if refused is not None:
-                return _ending(SKIPPED, f"preRunHook: {refused}")._replace(cause="preRunHook")
+                return _end(SKIPPED, f"preRunHook: {refused}")._replace(cause="preRunHook")
         if scope.halted is not None:
-            return _ending(*scope.halted)
+            return _end(*scope.halted)
         if not work.steps:
             scope.mark_started()
-            return await self._confirm(work, context, _ending(SUCCEEDED))
+            return await self._call_post_run_hooks(work, context, _end(SUCCEEDED))
         if len(work.steps) == 1 and not context.resumed:
-            await self._one(work.steps[0], context)
+            await self._run_step(work.steps[0], context)
         else:
-            await self._all(work, context)
-        ending = await self._confirm(work, context, self._judge(work.steps))
-        self._stop_the_clock()  # handlers have timeouts of their own
-        await self._handle(work, context, ending)
+            await self._run_steps(work, context)
+        end = await self._call_post_run_hooks(work, context, self._result(work.steps))
+        self._stop_timer()  # handlers have timeouts of their own
+        await self._run_handlers(work, context, end)
         if len(work.steps) > 1:
-            context.keep_outputs()
-        return ending
+            context.save_outputs()
+        return end
 
-    async def _confirm(self, work: Work, context: AttemptContext, ending: Ending) -> Ending:
-        """A run whose steps succeeded is a success when those say so who are asked behind it."""
-        for hook in work.post_run_hooks if ending.state == SUCCEEDED else ():
-            refused = await context.why_refused(hook, self._scope, ending.state)
+    async def _call_post_run_hooks(self, work: Work, context: AttemptContext, end: AttemptEnd) -> AttemptEnd:
+        """A run whose steps succeeded succeeds only if every post-run hook agrees."""
+        for hook in work.post_run_hooks if end.state == SUCCEEDED else ():
+            refused = await context.why_refused(hook, self._scope.add, end.state)
             if self._scope.halted is not None:
-                return _ending(*self._scope.halted, ending.exit_code)
+                return _end(*self._scope.halted, end.exit_code)
             if refused is not None:
-                told = _ending(FAILED, f"postRunHook: {refused}", ending.exit_code)
-                return told._replace(cause="postRunHook")
-        return ending
+                return _end(FAILED, f"postRunHook: {refused}", end.exit_code)._replace(cause="postRunHook")
+        return end
 
-    def _stop_the_clock(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    async def _all(self, work: Work, context: AttemptContext) -> None:
+    async def _run_steps(self, work: Work, context: AttemptContext) -> None:
         steps = {step.name: step for step in work.steps}
         depends = {step.name: step.depends for step in work.steps}
         for reused in context.resumed:
             self._outcomes[reused.name] = StepOutcome.SUCCEEDED
-            self._listener.step_ended(reused, 0, is_news=True)
+            self._recorder.step_ended(reused, 0, is_reported=True)
         running: dict[asyncio.Task[None], str] = {}
         while True:
             passing = self._passing(steps)
@@ -146,13 +131,14 @@ class AttemptRunner:
                 blocked = unreachable_steps(depends, passing, self._tolerated)
             for name in blocked:
                 self._outcomes[name] = StepOutcome.SKIPPED
-                self._listener.step_ended(_unreached(name, self._why_unreached(steps[name])), 0, is_news=True)
+                end = _step_end(name, StepOutcome.SKIPPED, self._why_skipped(steps[name]))._replace(tries=0)
+                self._recorder.step_ended(end, 0, is_reported=True)
             if blocked and self._scope.halted is not None:
-                self._scope.has_cut_short = True
+                self._scope.has_interrupted = True
             if self._scope.halted is None:
                 active = tuple(running.values())
                 for name in ready_steps(depends, self._passing(steps), active, self._tolerated, work.max_active_steps):
-                    running[self._tools.loop.create_task(self._one(steps[name], context))] = name
+                    running[self._runtime.loop.create_task(self._run_step(steps[name], context))] = name
             if not running:
                 return
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -165,14 +151,14 @@ class AttemptRunner:
                     await asyncio.gather(*running, return_exceptions=True)
                     raise error
 
-    def _why_unreached(self, step: Step) -> str:
+    def _why_skipped(self, step: Step) -> str:
         if self._scope.halted is not None:
-            return "the run was ended before it began"
+            return "the run was stopped before it started"
         before = [name for name in step.depends if self._outcomes.get(name) is not StepOutcome.SUCCEEDED]
         return f"step {before[0]!r} did not succeed" if before else "a step before it did not succeed"
 
     def _passing(self, steps: dict[str, Step]) -> dict[str, StepOutcome]:
-        """The outcomes as those behind see them: a skipped step may let them pass."""
+        """The outcomes as dependent steps see them: a skipped step may let them run."""
         return {
             name: StepOutcome.SUCCEEDED
             if outcome is StepOutcome.SKIPPED and steps[name].continue_on.skipped
@@ -180,17 +166,17 @@ class AttemptRunner:
             for name, outcome in self._outcomes.items()
         }
 
-    async def _one(self, step: Step, context: AttemptContext) -> None:
-        if not self._is_single:
-            self._listener.step_began(step.name)
+    async def _run_step(self, step: Step, context: AttemptContext) -> None:
+        if not self._has_one_step:
+            self._recorder.step_started(step.name)
         try:
-            end, pid = await run_step(step, context, self._scope)
-        except NoRoom as error:
-            # Another step that is ready in the same moment may have found room.
+            end, pid = await StepRunner(step, context, self._scope).run()
+        except NoCapacity as error:
+            # Another step that is ready at the same time may have started.
             await asyncio.sleep(0)
             if not self._scope.has_started:
                 raise
-            end, pid = _no_room(step, error), 0
+            end, pid = _step_end(step.name, StepOutcome.FAILED, str(error)), 0
         outcome = StepOutcome(end.outcome)
         if outcome is StepOutcome.FAILED and self._scope.halted is None:
             rule = step.continue_on
@@ -200,65 +186,60 @@ class AttemptRunner:
                     outcome = StepOutcome.SUCCEEDED
                     end = end._replace(outcome=outcome)
         self._ends[step.name], self._outcomes[step.name] = end, outcome
-        self._listener.step_ended(end, pid, is_news=not self._is_single)
+        self._recorder.step_ended(end, pid, is_reported=not self._has_one_step)
 
-    def _judge(self, steps: Sequence[Step]) -> Ending:
+    def _result(self, steps: Sequence[Step]) -> AttemptEnd:
         ends = list(self._ends.values())
-        # Told to stop just as the last step ended by itself: then nothing was stopped.
-        is_too_late = len(self._outcomes) == len(steps) and not self._scope.has_cut_short
+        # If it was halted just as the last step ended by itself, nothing was stopped.
+        is_too_late = len(self._outcomes) == len(steps) and not self._scope.has_interrupted
         if self._scope.halted is not None and not is_too_late:
             state, detail = self._scope.halted
             code = next((end.exit_code for end in ends if end.outcome == StepOutcome.FAILED), None)
-            return _ending(state, detail, code)
+            return _end(state, detail, code)
         failed = [end for end in ends if end.outcome == StepOutcome.FAILED and end.name not in self._tolerated]
-        # Steps that were skipped by their own condition, and those behind them, are no failure.
+        # Steps skipped by their own condition, and those that depend on them, are no failure.
         judged = {
             name: StepOutcome.SUCCEEDED if outcome is StepOutcome.SKIPPED else outcome
             for name, outcome in self._outcomes.items()
         }
         outcome = run_outcome({step.name: step.depends for step in steps}, judged, self._tolerated)
         if outcome is StepOutcome.SUCCEEDED:
-            return _ending(SUCCEEDED, "", ends[-1].exit_code if ends else None)
+            return _end(SUCCEEDED, "", ends[-1].exit_code if ends else None)
         first = failed[0]
         if len(steps) > 1:
-            return _ending(FAILED, f"step {first.name!r}: {first.detail}", first.exit_code)
-        # All that the run is was taken away: `onExecutorLost` decides, as where the cluster itself carries it out.
-        return _ending(LOST if self._scope.is_lost else FAILED, first.detail, first.exit_code)
+            return _end(FAILED, f"step {first.name!r}: {first.detail}", first.exit_code)
+        # The cluster took the only step's pod away: `onExecutorLost` decides, as on the Kubernetes executor.
+        return _end(LOST if self._scope.is_lost else FAILED, first.detail, first.exit_code)
 
-    async def _handle(self, work: Work, context: AttemptContext, ending: Ending) -> None:
-        """Handlers see how it ended and cannot change it; each may be ended by stopping the run once more."""
+    async def _run_handlers(self, work: Work, context: AttemptContext, end: AttemptEnd) -> None:
+        """Handlers see the result and cannot change it; stopping the run once more ends the one that runs."""
         by_state = {
             SUCCEEDED: work.handlers.on_success,
             CANCELLED: work.handlers.on_cancel,
             FAILED: work.handlers.on_failure,
             TIMED_OUT: work.handlers.on_failure,
         }
-        for handler in (by_state.get(RunState(ending.state)), work.handlers.on_exit):
+        for handler in (by_state.get(RunState(end.state)), work.handlers.on_exit):
             if handler is None or self._is_abandoned:
                 continue
             self._scope.resume()
-            context.outcome = ending.state
+            context.outcome = end.state
             try:
-                end, pid = await run_step(handler, context, self._scope)
-            except NoRoom as error:
-                end, pid = _no_room(handler, error), 0
-            self._listener.step_ended(end, pid, is_news=True)
+                handler_end, pid = await StepRunner(handler, context, self._scope).run()
+            except NoCapacity as error:
+                handler_end, pid = _step_end(handler.name, StepOutcome.FAILED, str(error)), 0
+            self._recorder.step_ended(handler_end, pid, is_reported=True)
 
 
 def _is_plain(work: Work) -> bool:
-    """Whether the end of the attempt says all that there is to say about its steps."""
+    """Whether the end of the attempt reports everything about its steps."""
     return len(work.steps) == 1 and work.handlers == NO_HANDLERS and not isinstance(work.steps[0].kind, SubJob)
 
 
-def _ending(state: RunState, detail: str = "", exit_code: int | None = None) -> Ending:
-    return Ending(str(state), time.time_ns() // 1_000, exit_code, detail)
+def _end(state: RunState, detail: str = "", exit_code: int | None = None) -> AttemptEnd:
+    return AttemptEnd(str(state), time.time_ns() // 1_000, exit_code, detail)
 
 
-def _unreached(name: str, why: str) -> StepEnd:
+def _step_end(name: str, outcome: StepOutcome, detail: str) -> StepEnd:
     now = time.time_ns() // 1_000
-    return StepEnd(name, StepOutcome.SKIPPED, now, now, tries=0, detail=why)
-
-
-def _no_room(step: Step, error: NoRoom) -> StepEnd:
-    now = time.time_ns() // 1_000
-    return StepEnd(step.name, StepOutcome.FAILED, now, now, detail=str(error))
+    return StepEnd(name, outcome, now, now, detail=detail)

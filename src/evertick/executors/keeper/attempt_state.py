@@ -15,15 +15,15 @@ from evertick.model.loss import LossReason
 from evertick.model.run import RunKey
 from evertick.model.steps import LOST, RUNNING, StepRecord, steps_text
 
-# The verbs of the journal, and what stands behind them.
+# The verbs of the journal, and their fields.
 HEADER = "keeper"  # boot id, last number, last serial, delivered
 ACCEPTED = "accepted"  # number, job, scheduled for, origin, attempt, fence
-UNCONFIRMED = "unconfirmed"  # number, instance, end at: the ledger does not know of it
+UNCONFIRMED = "unconfirmed"  # number, instance, end at: the ledger has not recorded its launch
 CONFIRMED = "confirmed"  # number
 STARTED = "started"  # number, at
 SPAWNED = "spawned"  # number, pid, started since boot
 EXITED = "exited"  # number, pid
-BEGAN = "began"  # number, step, at, the run of another job that it waits for
+BEGAN = "began"  # number, step, at, the sub-run that it waits for
 STEP = "step"  # number, pid, StepEnd
 FINISHED = "finished"  # number, serial, state, at, exit code, detail, cause
 REFUSED = "refused"  # number
@@ -33,25 +33,25 @@ FENCED = "fenced"  # job, scheduled for, origin, fence: the run was unknown here
 
 _NONE: Final[dict[int, int]] = {}
 _NONE_BEGUN: Final[dict[str, tuple[int, str]]] = {}
-"""Shared by all that have ended: there are tens of thousands of them."""
+"""Shared by all ended attempts: there are tens of thousands of them."""
 
 
 class StepEnd(NamedTuple):
-    """How a step ended, and what its last try used."""
+    """How a step ended, and the resources of its last try."""
 
     name: str
     outcome: str
     started_at: int
     finished_at: int
     exit_code: int | None = None
-    """Minus the signal, where one ended it."""
+    """Minus the signal, if one ended it."""
     tries: int = 1
     user_us: int = 0
     system_us: int = 0
     max_rss_bytes: int = 0
     detail: str = ""
     output: str | None = None
-    """What it handed on, if that may be shown; not more than the ledger keeps."""
+    """Its output, unless it holds a secret; cut to what the ledger keeps."""
     is_output_cut: bool = False
     reused_from: str = ""
     digest: str = ""
@@ -59,7 +59,7 @@ class StepEnd(NamedTuple):
     sub_run: str = ""
 
 
-class Ending(NamedTuple):
+class AttemptEnd(NamedTuple):
     """How an attempt ended; `state` is a run state."""
 
     state: str
@@ -67,47 +67,47 @@ class Ending(NamedTuple):
     exit_code: int | None = None
     detail: str = ""
     cause: str = ""
-    """Of a lost one, a word of `LossReason`; otherwise the constraint that does not hold, if that is why."""
+    """Of a lost attempt, a value of `LossReason`; otherwise the constraint that failed, if one did."""
 
 
 class Loss(NamedTuple):
-    """Why an attempt is ended, or was found to have ended, without a result."""
+    """Why an attempt ends, or has ended, without a result."""
 
     reason: LossReason
     detail: str
 
-    def ending(self, at: int) -> Ending:
-        return Ending(RunState.LOST, at, None, self.detail, self.reason)
+    def to_end(self, at: int) -> AttemptEnd:
+        return AttemptEnd(RunState.LOST, at, None, self.detail, self.reason)
 
 
 @dataclass(slots=True)
-class Known:
-    """One attempt. Its number stands for it in the journal."""
+class AttemptState:
+    """One attempt; the journal refers to it by its number."""
 
     number: int
     attempt_id: AttemptId
     fence: int
     started_at: int | None = None
-    ending: Ending | None = None
+    end: AttemptEnd | None = None
     serial: int = 0
-    """Of its ending, among all endings: what is delivered is delivered up to a serial."""
+    """The number of its end: schedulers acknowledge all ends up to a serial."""
     processes: dict[int, int] = field(default_factory=dict)
-    """Started and not ended: pid, and when it started since boot."""
+    """Running processes: pid, and start time since boot."""
     steps: tuple[StepEnd, ...] = ()
     unconfirmed: Deadline | None = None
-    """Until when it may go on without the ledger, as written last; None: the ledger knows of it."""
+    """Until when it may run unconfirmed, as journalled last; None: the ledger has recorded it."""
     begun: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """Steps that go on, since when, and for which run of another job they wait."""
+    """Running steps: since when, and the sub-run that they wait for."""
 
     def steps_text(self) -> str | None:
-        """How its steps stand, for the ledger; None when nothing is known of them, or it was told and forgotten."""
+        """Its steps, for the ledger; None when none are known, or they were delivered and dropped."""
         if not self.steps and not self.begun:
             return None
-        going = LOST if self.ending is not None else RUNNING
+        running_state = LOST if self.end is not None else RUNNING
         attempt = self.attempt_id.attempt
         records = [_record_of(step, attempt) for step in self.steps]
         for name, (at, sub_run) in self.begun.items():
-            records.append(StepRecord(name, going, attempt, started_at=at, sub_run=sub_run))
+            records.append(StepRecord(name, running_state, attempt, started_at=at, sub_run=sub_run))
         return steps_text(records)
 
 
@@ -134,38 +134,38 @@ def _record_of(step: StepEnd, attempt: int) -> StepRecord:
 
 
 class AttemptStates:
-    """Changes only by the lines that are written to the journal, so that reading them again gives the same book."""
+    """Changed only by the lines of the journal, so reading the journal gives the same states."""
 
     def __init__(self) -> None:
-        self.known: dict[AttemptId, Known] = {}
-        self.open: dict[int, Known] = {}
+        self.by_id: dict[AttemptId, AttemptState] = {}
+        self.open: dict[int, AttemptState] = {}
         self.delivered = 0
         self.last_serial = 0
         self.last_number = 0
         self.boot_id = ""
-        self._ended: dict[int, Known] = {}
+        self._ended: dict[int, AttemptState] = {}
         self._fences: dict[RunKey, int] = {}
         self._asked: dict[RunKey, tuple[int, int]] = {}
-        """The fence under which an unknown run was asked about, and the last serial at that time."""
+        """The fence with which an owner asked about an unknown run, and the last serial at that time."""
 
     def fence_of(self, key: RunKey) -> int:
-        """The newest fence under which the run was launched here, or asked about and found to be unknown."""
+        """The newest fence with which the run was launched here, or asked about while it was unknown."""
         return max(self._fences.get(key, -1), self._asked.get(key, (-1, 0))[0])
 
-    def undelivered(self) -> Iterator[Known]:
-        return (known for serial, known in self._ended.items() if serial > self.delivered)
+    def undelivered(self) -> Iterator[AttemptState]:
+        return (state for serial, state in self._ended.items() if serial > self.delivered)
 
     def apply(self, line: Line) -> None:
         verb = line[0]
         if verb == ACCEPTED:
             _, number, job_id, scheduled_for, origin, attempt, fence = line
             if number in self.open:
-                # Carried over into a new file, with all that is known of it behind.
+                # Carried over into a new file, followed by its state.
                 self.open[number].steps, self.open[number].begun = (), {}
                 return
-            known = Known(number, AttemptId(RunKey(job_id, scheduled_for, origin), attempt), fence)
-            self.known[known.attempt_id] = self.open[number] = known
-            self._fences[known.attempt_id.key] = max(fence, self._fences.get(known.attempt_id.key, -1))
+            state = AttemptState(number, AttemptId(RunKey(job_id, scheduled_for, origin), attempt), fence)
+            self.by_id[state.attempt_id] = self.open[number] = state
+            self._fences[state.attempt_id.key] = max(fence, self._fences.get(state.attempt_id.key, -1))
             self.last_number = max(self.last_number, number)
         elif verb == FINISHED:
             self._finish(*line[1:])
@@ -179,85 +179,85 @@ class AttemptStates:
             self.last_number, self.last_serial = max(self.last_number, number), max(self.last_serial, serial)
             self.delivered = max(self.delivered, delivered)
         elif line[1] in self.open:
-            known = self.open[line[1]]
+            state = self.open[line[1]]
             if verb == SPAWNED:
-                known.processes[line[2]] = line[3]
+                state.processes[line[2]] = line[3]
             elif verb == STARTED:
-                known.started_at = line[2]
+                state.started_at = line[2]
             elif verb == EXITED:
-                known.processes.pop(line[2], None)
+                state.processes.pop(line[2], None)
             elif verb == STEP:
-                known.processes.pop(line[2], None)
+                state.processes.pop(line[2], None)
                 end = StepEnd(*line[3])
-                known.steps += (end,)
-                known.begun.pop(end.name, None)
+                state.steps += (end,)
+                state.begun.pop(end.name, None)
             elif verb == BEGAN:
-                known.begun[line[2]] = line[3], line[4]
+                state.begun[line[2]] = line[3], line[4]
             elif verb == UNCONFIRMED:
-                known.unconfirmed = Deadline(line[2], line[3])
+                state.unconfirmed = Deadline(line[2], line[3])
             elif verb == CONFIRMED:
-                known.unconfirmed = None
+                state.unconfirmed = None
             elif verb == REFUSED:
-                self._remove(known)
+                self._remove(state)
 
     def read(self, lines: Iterable[Line]) -> None:
-        """Apply the lines of a journal, which may be damaged or of another version."""
+        """Apply the lines of a journal; damaged ones and those of another version are skipped."""
         for line in lines:
             with contextlib.suppress(TypeError, ValueError, IndexError, KeyError):
                 self.apply(line)
 
     def opening(self) -> Iterator[Line]:
-        """The lines from which the open part of this book can be read again."""
+        """The lines that restore the open attempts: the beginning of a new file."""
         yield HEADER, self.boot_id, self.last_number, self.last_serial, self.delivered
-        for known in self.open.values():
-            (job_id, scheduled_for, origin), attempt = known.attempt_id
-            yield ACCEPTED, known.number, job_id, scheduled_for, origin, attempt, known.fence
-            if known.unconfirmed is not None:
-                yield UNCONFIRMED, known.number, *known.unconfirmed
-            if known.started_at is not None:
-                yield STARTED, known.number, known.started_at
-            for pid, started_us in known.processes.items():
-                yield SPAWNED, known.number, pid, started_us
-            for step in known.steps:
-                yield STEP, known.number, 0, step
-            for name, (at, sub_run) in known.begun.items():
-                yield BEGAN, known.number, name, at, sub_run
+        for state in self.open.values():
+            (job_id, scheduled_for, origin), attempt = state.attempt_id
+            yield ACCEPTED, state.number, job_id, scheduled_for, origin, attempt, state.fence
+            if state.unconfirmed is not None:
+                yield UNCONFIRMED, state.number, *state.unconfirmed
+            if state.started_at is not None:
+                yield STARTED, state.number, state.started_at
+            for pid, started_us in state.processes.items():
+                yield SPAWNED, state.number, pid, started_us
+            for step in state.steps:
+                yield STEP, state.number, 0, step
+            for name, (at, sub_run) in state.begun.items():
+                yield BEGAN, state.number, name, at, sub_run
 
     def forget(self, serial: int) -> None:
-        """What ended up to that serial is history now."""
-        over: list[int] = []
+        """Drop the attempts that ended up to that serial."""
+        ended: list[int] = []
         for number in self._ended:
             if number > serial:
                 break
-            over.append(number)
-        for number in over:
+            ended.append(number)
+        for number in ended:
             self._remove(self._ended.pop(number))
         self._asked = {key: asked for key, asked in self._asked.items() if asked[1] >= serial}
 
-    def _finish(self, number: int, serial: int, *ending: Any) -> None:
-        known = self.open.pop(number, None)
-        if known is not None:
-            known.ending, known.serial = Ending(*ending), serial
-            known.processes = _NONE
-            self._ended[serial] = known
+    def _finish(self, number: int, serial: int, *end: Any) -> None:
+        state = self.open.pop(number, None)
+        if state is not None:
+            state.end, state.serial = AttemptEnd(*end), serial
+            state.processes = _NONE
+            self._ended[serial] = state
         self.last_serial = max(self.last_serial, serial)
 
     def _deliver(self, serial: int) -> None:
         for number in range(self.delivered + 1, serial + 1):
-            known = self._ended.get(number)
-            if known is not None:
-                known.steps, known.begun = (), _NONE_BEGUN  # told, and too large to keep for tens of thousands
+            state = self._ended.get(number)
+            if state is not None:
+                state.steps, state.begun = (), _NONE_BEGUN  # delivered, and too large to keep for tens of thousands
         self.delivered = max(self.delivered, serial)
 
-    def _remove(self, known: Known) -> None:
-        self.open.pop(known.number, None)
-        self.known.pop(known.attempt_id, None)
-        if self._fences.get(known.attempt_id.key) == known.fence:
-            del self._fences[known.attempt_id.key]
+    def _remove(self, state: AttemptState) -> None:
+        self.open.pop(state.number, None)
+        self.by_id.pop(state.attempt_id, None)
+        if self._fences.get(state.attempt_id.key) == state.fence:
+            del self._fences[state.attempt_id.key]
 
 
-def book_of(lines: Iterable[Line]) -> AttemptStates:
-    """The book that a journal tells; lines of a shape that we do not know are passed over."""
-    book = AttemptStates()
-    book.read(lines)
-    return book
+def read_states(lines: Iterable[Line]) -> AttemptStates:
+    """The states that a journal describes; lines of an unknown shape are skipped."""
+    states = AttemptStates()
+    states.read(lines)
+    return states

@@ -1,4 +1,4 @@
-"""Whether a condition holds: a file is there, a command agrees, an address answers."""
+"""Checks conditions and hooks: a file exists, a command succeeds, a URL answers."""
 
 from __future__ import annotations
 
@@ -6,109 +6,108 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 
-from evertick.executors.keeper.process import UNCONFINED, HttpTry, Living, ProcessTry, Tools
-from evertick.executors.keeper.processes import NoRoom
+from evertick.executors.keeper.process import UNCONFINED, Cancellable, HttpTry, ProcessTry, Runtime
 from evertick.executors.keeper.sandbox import Confinement
-from evertick.kinds import Unready
+from evertick.executors.keeper.spawn import NoCapacity
+from evertick.kinds import StepError
 from evertick.kinds.command import program_of
 from evertick.kinds.http import HttpRequest, parse_url, shown
 from evertick.model.pattern import PatternError, compile_pattern
 from evertick.model.work import Command, Condition, ConditionKind
 
-PATIENCE_SECONDS = 60.0
-"""A condition that has not answered by then does not hold."""
+TIMEOUT_SECONDS = 60.0
+"""A condition that has no result by then is not met."""
 OUTPUT_MAX = 64 * 1024
 REGEX = "re:"
 
 
 async def why_unmet(
     condition: Condition,
-    tools: Tools,
+    runtime: Runtime,
     env: Mapping[str, str],
     folder: str | None,
     marks: frozenset[bytes],
-    attend: Callable[[Living], None],
+    add: Callable[[Cancellable], None],
     confinement: Confinement = UNCONFINED,
 ) -> str | None:
-    """In words why it does not hold; None when it does. `attend` is given whatever must end with the attempt."""
+    """Why the condition is not met; None if it is. `add` registers what must be cancelled with the attempt."""
     try:
         match condition.kind:
             case ConditionKind.FILE_EXISTS:
                 return await _file(condition.value, folder)
             case ConditionKind.COMMAND:
-                return await _command(condition, tools, env, folder, marks, attend, confinement)
+                return await _command(condition, runtime, env, folder, marks, add, confinement)
             case ConditionKind.HTTP:
-                return await _http(condition.value, tools, attend)
-    except (Unready, OSError, NoRoom) as error:
+                return await _http(condition.value, runtime, add)
+    except (StepError, OSError, NoCapacity) as error:
         return str(error)
 
 
 async def _file(path: str, folder: str | None) -> str | None:
-    # Made absolute here and now: the working folder of the keeper changes for a moment with every start.
+    # Absolute, because the keeper changes its working folder for a moment with every start.
     path = os.path.abspath(os.path.join(folder or "", os.path.expanduser(path)))
-    # In a thread: a network folder that is away answers late, and must hold nobody else up.
+    # In a thread: an unreachable network folder answers late and must not block the event loop.
     exists = await asyncio.to_thread(os.path.exists, path)
-    return None if exists else f"there is no file {path!r}"
+    return None if exists else f"the file {path!r} does not exist"
 
 
 async def _command(
     condition: Condition,
-    tools: Tools,
+    runtime: Runtime,
     env: Mapping[str, str],
     folder: str | None,
     marks: frozenset[bytes],
-    attend: Callable[[Living], None],
+    add: Callable[[Cancellable], None],
     confinement: Confinement = UNCONFINED,
 ) -> str | None:
     program = program_of(Command((condition.value,), is_shell=True))
-    process = ProcessTry(tools, program, env, folder, marks, _ignore, OUTPUT_MAX, confinement)
+    process = ProcessTry(runtime, program, env, folder, marks, _ignore, OUTPUT_MAX, confinement)
     process.start()
-    attend(process)
-    patience = tools.loop.call_later(PATIENCE_SECONDS, process.end)
+    add(process)
+    timer = runtime.loop.call_later(TIMEOUT_SECONDS, process.cancel)
     end = await process.ended()
-    patience.cancel()
+    timer.cancel()
     if condition.expected is None:
-        return None if end.is_good else f"the command {condition.value!r} says {end.detail}"
+        return None if end.is_good else f"the command {condition.value!r} failed: {end.detail}"
     capture = process.output()
     assert capture is not None
     found = capture.value().decode("utf-8", "replace").removesuffix("\n")
     if condition.expected.startswith(REGEX):
         try:
             pattern = compile_pattern(condition.expected.removeprefix(REGEX))
-            # In a thread: a large expression over much output takes a second, and others are due.
+            # In a thread: a large expression over much output may take a second.
             holds = await asyncio.to_thread(pattern.matches_part, found)
         except PatternError as error:
-            raise Unready(f"{condition.expected!r} is not a regular expression: {error}.") from None
+            raise StepError(f"{condition.expected!r} is not a valid regular expression: {error}.") from None
     else:
         holds = found == condition.expected
-    return None if holds else f"the command {condition.value!r} prints {found[:100]!r}, not {condition.expected!r}"
+    return None if holds else f"the command {condition.value!r} printed {found[:100]!r}, not {condition.expected!r}"
 
 
-async def _http(url: str, tools: Tools, attend: Callable[[Living], None]) -> str | None:
-    parse_url(url)
-    call = HttpTry(tools, HttpRequest(url))
-    attend(call)
-    patience = tools.loop.call_later(PATIENCE_SECONDS, call.end)
-    answer = await call.ended()
-    patience.cancel()
-    return None if answer.is_good else f"{shown(url)}: {answer.detail}"
+async def _http(url: str, runtime: Runtime, add: Callable[[Cancellable], None]) -> str | None:
+    detail = await _call(HttpRequest(url), runtime, add)
+    return None if detail is None else f"{shown(url)}: {detail}"
 
 
 async def why_refused(
-    url: str, headers: tuple[tuple[str, str], ...], tools: Tools, attend: Callable[[Living], None]
+    url: str, headers: tuple[tuple[str, str], ...], runtime: Runtime, add: Callable[[Cancellable], None]
 ) -> str | None:
-    """In words why an address that is asked before or after a run does not agree; None when it answers with 200."""
+    """Why a hook, called before or after a run, does not agree; None if it answers with 200."""
     try:
-        parse_url(url)
-        call = HttpTry(tools, HttpRequest(url, headers=headers, expected_statuses=(200,)))
-    except Unready as error:
+        return await _call(HttpRequest(url, headers=headers, expected_statuses=(200,)), runtime, add)
+    except StepError as error:
         return str(error)
-    attend(call)
-    patience = tools.loop.call_later(PATIENCE_SECONDS, call.end)
+
+
+async def _call(request: HttpRequest, runtime: Runtime, add: Callable[[Cancellable], None]) -> str | None:
+    parse_url(request.url)
+    call = HttpTry(runtime, request)
+    add(call)
+    timer = runtime.loop.call_later(TIMEOUT_SECONDS, call.cancel)
     answer = await call.ended()
-    patience.cancel()
+    timer.cancel()
     return None if answer.is_good else answer.detail
 
 
 def _ignore(data: bytes) -> None:
-    """What a condition prints beside its answer."""
+    """The output of a condition is not logged."""

@@ -1,4 +1,4 @@
-"""What the processes of an attempt find in their environment, and which of it is secret."""
+"""The environment variables of an attempt's processes, its parameters, and its secrets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from evertick.executors.protocol import LaunchMessage, split_run_id
-from evertick.kinds import Unready, safe_params
+from evertick.kinds import StepError, safe_params
 from evertick.kinds.command import DEFAULT_PATH
 from evertick.model import run_variables as variables
 from evertick.model.instant import SECOND, to_text
@@ -23,60 +23,60 @@ from evertick.model.work import Env, Param, Secret, Value
 ALLOWED: Final = frozenset(
     {"PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR", "EVERTICK_INVOKER", "EVERTICK_FAIL_WHEN"}
 )
-"""What a job inherits from the scheduler beside `LC_*`; anything else could be a credential of the scheduler's."""
+"""What a job inherits from the scheduler beside `LC_*`; any other variable could hold a credential."""
 MEMBER_FILE: Final = "member.json"
 SECRET_MAX: Final = 1024 * 1024
 RESUME: Final = "resume_from"
-"""The parameter that carries how the steps of an earlier run ended: its id, its attempt, and they."""
+"""The parameter that carries the run to resume: its id, its attempt and its steps."""
 VALUE_MAX: Final = 128 * 1024 - 1
-"""Bytes of `NAME=value`, its end included: what the kernel takes."""
+"""Bytes of `NAME=value` with its NUL: the limit of the kernel."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """The part of an environment that jobs may have."""
+    """The variables that jobs may inherit."""
     kept = {name: value for name, value in environ.items() if name in ALLOWED or name.startswith("LC_")}
     kept.setdefault("PATH", DEFAULT_PATH)
     return kept
 
 
-def facts_of(order: LaunchMessage, run_id: str, keeper: str = "", home: str = "") -> dict[str, str]:
-    """What every process is told about its run: enough to be idempotent and to be traced.
+def run_variables(launch: LaunchMessage, run_id: str, keeper: str = "", home: str = "") -> dict[str, str]:
+    """The variables that describe the run to its processes, for idempotent work and tracing.
 
-    `keeper` and `home` are of this machine: a container is told neither.
+    `keeper` and `home` belong to this machine: a container gets neither.
     """
     run_id, shard = split_run_id(run_id)
-    facts = {
-        variables.JOB: order.key.job_id,
+    found = {
+        variables.JOB: launch.key.job_id,
         variables.RUN_ID: run_id,
-        variables.ATTEMPT: str(order.attempt),
-        variables.SCHEDULED_FOR: to_text(order.key.scheduled_for),
-        variables.SCHEDULED_FOR_UNIX: _unix(order.key.scheduled_for),
-        variables.TRIGGER: order.trigger,
-        variables.FENCE: str(order.fence),
+        variables.ATTEMPT: str(launch.attempt),
+        variables.SCHEDULED_FOR: to_text(launch.key.scheduled_for),
+        variables.SCHEDULED_FOR_UNIX: _unix(launch.key.scheduled_for),
+        variables.TRIGGER: launch.trigger,
+        variables.FENCE: str(launch.fence),
     }
     if keeper:
-        facts[variables.KEEPER] = keeper
+        found[variables.KEEPER] = keeper
     if home:
-        facts[variables.HOME] = home
+        found[variables.HOME] = home
     if shard is not None:
-        facts[variables.SHARD_INDEX], facts[variables.SHARD_TOTAL] = str(shard.number), str(shard.total)
-    if order.previous_success_at is not None:
-        facts[variables.PREVIOUS_SUCCESS] = to_text(order.previous_success_at)
-    if order.params:
-        facts[variables.PARAMS] = _given_by_people(order.params)
-    return facts
+        found[variables.SHARD_INDEX], found[variables.SHARD_TOTAL] = str(shard.number), str(shard.total)
+    if launch.previous_success_at is not None:
+        found[variables.PREVIOUS_SUCCESS] = to_text(launch.previous_success_at)
+    if launch.params:
+        found[variables.PARAMS] = _without_resume(launch.params)
+    return found
 
 
 def write_member_file(folder: Path, name: str, labels: Mapping[str, str]) -> None:
-    """Say to the keeper of a folder which member's it is."""
+    """Tell the keeper of a folder which member it belongs to."""
     scratch = folder / f"{MEMBER_FILE}.new"
     scratch.write_text(json.dumps({"name": name, "labels": dict(labels)}))
     os.replace(scratch, folder / MEMBER_FILE)
 
 
-def member_facts(path: Path | None) -> dict[str, str]:
-    """Which member of a fleet a run is on; nothing on a scheduler's own machine."""
+def member_variables(path: Path | None) -> dict[str, str]:
+    """The variables that name the fleet member; none on a scheduler's own machine."""
     try:
         plain = json.loads(path.read_bytes()) if path is not None else {}
         return {variables.MEMBER: str(plain["name"]), variables.MEMBER_LABELS: json.dumps(plain["labels"])}
@@ -84,25 +84,25 @@ def member_facts(path: Path | None) -> dict[str, str]:
         return {}
 
 
-def _given_by_people(params: str) -> str:
-    """Without what only we read, which may be long."""
+def _without_resume(params: str) -> str:
+    """Without the parameter that only the keeper reads, which may be long."""
     if RESUME not in params:
         return params
-    given = given_params(params)
+    given = parse_params(params)
     given.pop(RESUME, None)
     return json.dumps(given)
 
 
-def step_facts(run_id: str, attempt: int, step: str) -> dict[str, str]:
+def step_variables(run_id: str, attempt: int, step: str) -> dict[str, str]:
     trace = hashlib.sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     span = hashlib.sha256(f"{run_id}/{attempt}/{step}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return {variables.STEP: step, "TRACEPARENT": f"00-{trace}-{span}-01"}
 
 
 def marks_of_attempt(run_id: str, attempt: int, keeper: str) -> frozenset[bytes]:
-    """By which variables the processes of an attempt are known, wherever they have gone.
+    """The variables by which the processes of an attempt are found, whatever their parent is by then.
 
-    The keeper's is one of them: another scheduler on this machine may have a run of the same name.
+    They include the keeper's: another scheduler on this machine may have a run of the same name.
     """
     run_id, shard = split_run_id(run_id)
     named = [(variables.RUN_ID, run_id), (variables.ATTEMPT, attempt), (variables.KEEPER, keeper)]
@@ -111,21 +111,21 @@ def marks_of_attempt(run_id: str, attempt: int, keeper: str) -> frozenset[bytes]
     return frozenset(f"{name}={value}".encode("utf-8", "surrogateescape") for name, value in named)
 
 
-def given_params(text: str) -> dict[str, object]:
+def parse_params(text: str) -> dict[str, object]:
     if not text:
         return {}
     try:
         given = parse_json(text)
     except ValueError:
-        raise Unready("the parameters of the run are not JSON. Give them as an object of names and values.") from None
+        raise StepError("the parameters of the run are not valid JSON. Give an object of names and values.") from None
     return given if isinstance(given, dict) else {}
 
 
-def params_of(declared: Sequence[Param], given: Mapping[str, object]) -> dict[str, str]:
+def resolve_params(declared: Sequence[Param], given: Mapping[str, object]) -> dict[str, str]:
     """The declared parameters with their values.
 
-    Only declared ones become variables: whoever may trigger a job must not be able to set its PATH or LD_PRELOAD. All
-    that was given is in EVERTICK_RUN_PARAMS.
+    Only declared ones become variables, so that a person who may trigger a job cannot set its PATH or LD_PRELOAD. All
+    given parameters are in EVERTICK_RUN_PARAMS.
     """
     values: dict[str, object] = {}
     for param in declared:
@@ -134,17 +134,19 @@ def params_of(declared: Sequence[Param], given: Mapping[str, object]) -> dict[st
         elif param.default is not None:
             values[param.name] = param.default
         else:
-            raise Unready(f"the parameter {param.name!r} was not given and has no default. Give it, or set a default.")
+            raise StepError(
+                f"the parameter {param.name!r} was not given and has no default. Give it, or set a default."
+            )
     texts = safe_params(values)
     for param in declared:
         problem = problem_with(param, texts[param.name])
         if problem is not None:
-            raise Unready(f"the parameter {param.name!r} {problem}.")
+            raise StepError(f"the parameter {param.name!r} {problem}.")
     return texts
 
 
 class Secrets:
-    """Looks secrets up, and remembers which values have to be masked."""
+    """Resolves secrets, and remembers which values have to be masked."""
 
     def __init__(self, from_scheduler: Mapping[str, str], folder: str) -> None:
         self._from_scheduler = from_scheduler
@@ -164,38 +166,39 @@ class Secrets:
     def _look_up(self, secret: Secret) -> str:
         if secret.source == "env":
             if secret.name not in self._from_scheduler:
-                raise Unready(
-                    f"the secret {secret.name!r} is not in the scheduler's environment. Set it there, and restart it."
+                raise StepError(
+                    f"the secret {secret.name!r} is not set in the scheduler's environment. "
+                    "Set it, and restart the scheduler."
                 )
             return self._from_scheduler[secret.name]
         if secret.source == "file":
             return self._read(os.path.join(self._folder, secret.name))
-        raise Unready(f"secrets come from 'env' or 'file', not from {secret.source!r}.")
+        raise StepError(f"unknown source {secret.source!r} of a secret. Use 'env' or 'file'.")
 
     def _read(self, path: str) -> str:
         try:
-            # Without waiting: a pipe of that name must not hold the keeper up.
+            # Non-blocking: a pipe of that name must not block the keeper.
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            raise Unready(f"the secret file {path!r} cannot be read: {error.strerror}.") from None
+            raise StepError(f"the secret file {path!r} cannot be read: {error.strerror}.") from None
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise Unready(f"the secret file {path!r} is not a file.")
+                raise StepError(f"the secret file {path!r} is not a file.")
             text = os.read(fd, SECRET_MAX + 1)
         finally:
             os.close(fd)
         if len(text) > SECRET_MAX:
-            raise Unready(f"the secret file {path!r} is longer than {SECRET_MAX:,} bytes.")
+            raise StepError(f"the secret file {path!r} is longer than {SECRET_MAX:,} bytes.")
         return text.decode("utf-8", "surrogateescape").removesuffix("\n").removesuffix("\r")
 
 
-def checked(env: dict[str, str]) -> dict[str, str]:
-    """The environment, unless the kernel would not take it."""
+def check_environment(env: dict[str, str]) -> dict[str, str]:
+    """The environment; `StepError` if the kernel would reject it."""
     for name, value in env.items():
         if "\0" in value or "=" in name or "\0" in name or not name:
-            raise Unready(f"the variable {name!r} cannot be handed to a process: it holds a NUL byte or '='.")
+            raise StepError(f"the variable {name!r} cannot be passed to a process: it contains a NUL byte or '='.")
         if len(value) * 4 + len(name) > VALUE_MAX and len(os.fsencode(value)) + len(name) + 1 > VALUE_MAX:
-            raise Unready(f"the variable {name!r} is longer than {VALUE_MAX:,} bytes. Put its value into a file.")
+            raise StepError(f"the variable {name!r} is longer than {VALUE_MAX:,} bytes. Put its value into a file.")
     return env
 
 

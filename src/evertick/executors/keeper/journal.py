@@ -1,8 +1,8 @@
-"""What a keeper writes down before it says it, so that the next one knows what this one did.
+"""The journal of a keeper: every change is written here before it is reported, for the next keeper to read.
 
-Lines of JSON in `keeper.jsonl`; when that is long enough it is put aside as `keeper.<number>.jsonl` and a new one begun
-with the attempts that are still open. A file put aside is removed once all outcomes in it were delivered and are old
-enough; nothing is ever rewritten. The last line may be torn, by a crash or a full disk, and is passed over then.
+Lines of JSON in `keeper.jsonl`. When the file is large enough it is archived as `keeper.<number>.jsonl`, and a new one
+begins with the attempts that are still open. An archived file is removed once all its results were delivered and are
+old enough; nothing is ever rewritten. A crash or a full disk may tear the last line, which is skipped then.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 Line: TypeAlias = Sequence[Any]
-"""A verb and what it says; see `book`."""
+"""A verb and its fields; see `attempt_state`."""
 
 CURRENT = "keeper.jsonl"
-_ASIDE = re.compile(r"keeper\.(\d+)\.jsonl")
+_ARCHIVED = re.compile(r"keeper\.(\d+)\.jsonl")
 
 
-class Aside(NamedTuple):
-    """A file that is not written to any more."""
+class ArchivedFile(NamedTuple):
+    """A file that is not written any more."""
 
     path: Path
     last_serial: int
     closed_at: float
-    """On the clock that only runs while a scheduler is connected."""
+    """On the clock that runs only while a scheduler is connected."""
 
 
 class Journal:
-    """Appends lines; `flush` puts them on disk, before anything in them is told to anybody."""
+    """`append` queues lines; `flush` writes them, before anything in them is reported."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._folder = folder
@@ -43,25 +43,25 @@ class Journal:
         self._size = 0
         self._fd = -1
         self._number = 0
-        self.asides: deque[Aside] = deque()
-        self.trouble: str | None = None
-        """Why lines are waiting to be written; None while all is well."""
+        self.archive: deque[ArchivedFile] = deque()
+        self.problem: str | None = None
+        """Why lines could not be written; None if all are."""
 
     def begin(self, opening: Iterable[Line], last_serial: int) -> None:
-        """Put what is there aside, and begin a new file."""
-        aside = sorted(
-            (int(found[1]), path) for path in self._folder.iterdir() if (found := _ASIDE.fullmatch(path.name))
+        """Archive the present file and begin a new one."""
+        archived = sorted(
+            (int(found[1]), path) for path in self._folder.iterdir() if (found := _ARCHIVED.fullmatch(path.name))
         )
-        for number, path in aside:
+        for number, path in archived:
             self._number = max(self._number, number)
-            self.asides.append(Aside(path, last_serial, 0.0))
-        self._rotate(opening, last_serial, 0.0)
+            self.archive.append(ArchivedFile(path, last_serial, 0.0))
+        self.rotate(opening, last_serial, 0.0)
 
-    def append(self, *line: Any) -> None:
+    def append(self, *line: object) -> None:
         self._waiting.append(_dumps(line))
 
     def flush(self) -> bool:
-        """Write what waits; answers whether everything is written. What is not stays, and is tried again."""
+        """Write what is queued; whether all of it was written. The rest stays queued."""
         if self._waiting:
             self._unwritten += ("\n".join(self._waiting) + "\n").encode("utf-8", "surrogatepass")
             self._waiting.clear()
@@ -71,61 +71,58 @@ class Journal:
                 self._size += written
                 self._unwritten = self._unwritten[written:]
         except OSError as error:
-            self.trouble = f"{self._folder / CURRENT}: {error.strerror}"
+            self.problem = f"{self._folder / CURRENT}: {error.strerror}"
             return False
-        self.trouble = None
+        self.problem = None
         return True
 
     @property
     def is_full(self) -> bool:
         return self._size >= self._max_bytes and not self._unwritten
 
-    def rotate(self, opening: Iterable[Line], last_serial: int, now: float) -> None:
-        self._rotate(opening, last_serial, now)
-
-    def forget(self, is_over: Callable[[Aside], bool]) -> int | None:
-        """Remove the oldest files as long as they are over; answers the last serial that went with them."""
-        forgotten = None
-        while self.asides and is_over(self.asides[0]):
-            aside = self.asides.popleft()
-            aside.path.unlink(missing_ok=True)
-            forgotten = aside.last_serial
-        return forgotten
+    def remove(self, is_over: Callable[[ArchivedFile], bool]) -> int | None:
+        """Remove the oldest archived files while they are over; the last serial that they held."""
+        removed = None
+        while self.archive and is_over(self.archive[0]):
+            file = self.archive.popleft()
+            file.path.unlink(missing_ok=True)
+            removed = file.last_serial
+        return removed
 
     def close(self) -> None:
         self.flush()
         os.close(self._fd)
 
-    def _rotate(self, opening: Iterable[Line], last_serial: int, now: float) -> None:
-        """The old file has both names until the new one takes its place: a crash in between repeats lines only."""
-        current, fresh = self._folder / CURRENT, self._folder / (CURRENT + ".new")
+    def rotate(self, opening: Iterable[Line], last_serial: int, now: float) -> None:
+        """The old file has both names until the new one replaces it: a crash in between only repeats lines."""
+        current, new = self._folder / CURRENT, self._folder / (CURRENT + ".new")
         text = "".join(_dumps(line) + "\n" for line in opening).encode("utf-8", "surrogatepass")
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        aside = self._folder / f"keeper.{self._number + 1:08}.jsonl"
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        archived = self._folder / f"keeper.{self._number + 1:08}.jsonl"
         has_before = current.exists()
         try:
             if os.write(fd, text) != len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if has_before:
-                os.link(current, aside)
-            os.rename(fresh, current)
+                os.link(current, archived)
+            os.rename(new, current)
         except BaseException:
             os.close(fd)
             if has_before:
-                aside.unlink(missing_ok=True)
+                archived.unlink(missing_ok=True)
             raise
         if has_before:
             self._number += 1
-            self.asides.append(Aside(aside, last_serial, now))
+            self.archive.append(ArchivedFile(archived, last_serial, now))
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._size = fd, len(text)
 
 
-def read_lines(folder: Path) -> Iterator[list[Any]]:
-    """Every line that is whole, oldest first; the file being begun when the writer died comes last."""
-    aside = sorted((int(found[1]), path) for path in folder.iterdir() if (found := _ASIDE.fullmatch(path.name)))
-    for path in (*(path for _, path in aside), folder / CURRENT):
+def read_lines(folder: Path) -> Iterator[Line]:
+    """Every complete line, oldest first."""
+    archived = sorted((int(found[1]), path) for path in folder.iterdir() if (found := _ARCHIVED.fullmatch(path.name)))
+    for path in (*(path for _, path in archived), folder / CURRENT):
         try:
             text = path.read_bytes()
         except FileNotFoundError:
@@ -134,15 +131,15 @@ def read_lines(folder: Path) -> Iterator[list[Any]]:
 
 
 class JournalTail:
-    """What another process has written to its current journal file, read bit by bit."""
+    """Reads what another process appends to its current journal file."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / CURRENT
         self._file_id: tuple[int, int] | None = None
         self._offset = 0
 
-    def read(self) -> tuple[bool, list[list[Any]]]:
-        """The lines since the last look; and whether they are of a new file, which begins with all that is open."""
+    def read(self) -> tuple[bool, list[Line]]:
+        """Whether the file is a new one, which begins with all open attempts; and the lines since the last read."""
         try:
             with self._path.open("rb", buffering=0) as file:
                 found = os.fstat(file.fileno())
@@ -158,12 +155,12 @@ class JournalTail:
         return is_new, list(_lines_of(whole))
 
 
-def _lines_of(text: bytes) -> Iterator[list[Any]]:
+def _lines_of(text: bytes) -> Iterator[Line]:
     for row in text.split(b"\n"):
         try:
             line = json.loads(row)
         except ValueError:
-            continue  # torn, or spoilt on disk: the other lines are still true
+            continue  # torn or damaged; the other lines are still valid
         if isinstance(line, list) and line:
             yield line
 

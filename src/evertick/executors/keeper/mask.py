@@ -1,4 +1,4 @@
-"""How secrets are kept out of logs: every form of them is replaced, also where it was cut between two reads."""
+"""Masks secrets in output: every encoding of them, also when it is split between two reads."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from urllib.parse import quote, quote_plus
 
 MASK = b"***"
 SHORTEST = 3
-"""Characters; to mask shorter ones would make every log unreadable and hide nothing."""
+"""Characters; masking shorter secrets would make logs unreadable and hide nothing."""
 LINE_SHORTEST = 8
-"""Characters of a line of a secret of several lines, to be masked by itself."""
+"""Characters; longer lines of a multi-line secret are masked on their own."""
 BASE64_SHORTEST = 6
-"""Characters; shorter pieces turn up in ordinary words."""
+"""Characters; shorter pieces occur in ordinary words."""
 FOLDED_SHORTEST = 16
-"""Characters of a form that is looked for across the ends of lines, as base64 and hexadecimal dumps are printed."""
+"""Characters; longer forms are also found across line breaks, as in base64 and hexadecimal dumps."""
 HALF = FOLDED_SHORTEST // 2
 _FOLD = re.compile(rb"\r?\n[ \t]*")
 
 
 class Masker:
-    """Takes output in pieces and gives it back masked; at most the longest secret is held back between two."""
+    """Masks output piece by piece; it holds back at most the length of the longest secret."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._forms = sorted({form for secret in secrets for form in forms_of(secret)}, key=len, reverse=True)
         self._foldable = [form for form in self._forms if len(form) >= FOLDED_SHORTEST and b"\n" not in form]
-        # The end of a line breaks one of the two only: a form that is there has left the other one whole.
+        # A line break splits at most one of the two halves; the other one is intact.
         self._halves = sorted({half for form in self._foldable for half in (form[:HALF], form[HALF : 2 * HALF])})
         self._longest = len(self._forms[0]) if self._forms else 0
         self._by_beginning: dict[bytes, list[bytes]] = {}
@@ -56,23 +56,23 @@ class Masker:
         return _replaced(data[:certain], [span for span in spans if span[1] <= certain])
 
     def finish(self) -> bytes:
-        """What was held back; nothing more comes behind it."""
+        """The rest, masked; no more output follows."""
         held, self._held = self._held, b""
         return _replaced(held, self._spans(held))
 
     def masks(self, data: bytes) -> bool:
-        """Whether there is a secret in it."""
+        """Whether it contains a secret."""
         return bool(self._spans(data))
 
     def text(self, text: str) -> str:
-        """A whole text, masked; independent of what is being fed."""
+        """A complete text, masked; independent of `feed`."""
         if not self._forms:
             return text
         data = text.encode("utf-8", "surrogateescape")
         return _replaced(data, self._spans(data)).decode("utf-8", "surrogateescape")
 
     def _spans(self, data: bytes) -> list[tuple[int, int]]:
-        """Where secrets are, in order: of those that overlap the first, of those that begin together the longest."""
+        """Where secrets are, in order; the first of overlapping ones, the longest of those that begin together."""
         found = [span for form in self._forms for span in _find_all(data, form)]
         if b"\n" in data and any(half in data for half in self._halves):
             unfolded = _Unfolded(data)
@@ -84,9 +84,9 @@ class Masker:
         return spans
 
     def _first_doubt(self, data: bytes, start: int) -> int:
-        """From where on what follows could still become a secret with the next piece."""
+        """The first position from which the rest could become a secret with the next piece."""
         doubt = self._first_prefix(data, max(start, len(data) - self._longest + 1))
-        start = max(start, len(data) - 2 * self._longest)  # with room for the ends of lines
+        start = max(start, len(data) - 2 * self._longest)  # with room for line breaks
         if self._foldable and (b"\n" in data[start:] or data.endswith(b"\r")):
             unfolded = _Unfolded(data[start:].removesuffix(b"\r"))
             place = self._first_prefix(unfolded.data, max(0, len(unfolded.data) - self._longest + 1), is_unfolded=True)
@@ -95,7 +95,7 @@ class Masker:
         return doubt
 
     def _first_prefix(self, data: bytes, start: int, *, is_unfolded: bool = False) -> int:
-        """The first place from which on the data is the beginning of a form; its length where there is none."""
+        """The first position from which the data is the beginning of a form; its length if there is none."""
         for place in range(start, len(data)):
             candidates = self._by_beginning.get(data[place : place + SHORTEST])
             if candidates is not None:
@@ -108,7 +108,7 @@ class Masker:
 
 
 class _Unfolded:
-    """Data without the ends of its lines and the blanks behind them, and where its bytes were before."""
+    """Data without its line breaks and the blanks after them, and the original position of its bytes."""
 
     def __init__(self, data: bytes) -> None:
         pieces, self._starts, self._offsets = [], [0], [0]
@@ -146,7 +146,7 @@ def _replaced(data: bytes, spans: list[tuple[int, int]]) -> bytes:
 
 
 def forms_of(secret: str) -> Iterable[bytes]:
-    """The ways in which a secret is commonly written: plain, in JSON, for an address, in base64 and hexadecimal."""
+    """The common encodings of a secret: plain, JSON, URL, base64 and hexadecimal."""
     text = secret.strip("\r\n")
     if len(text) < SHORTEST:
         return
@@ -170,7 +170,7 @@ def forms_of(secret: str) -> Iterable[bytes]:
 
 
 def _base64_forms(raw: bytes, encode: Callable[[bytes], bytes]) -> Iterable[bytes]:
-    """Its base64 where it starts at the first, second or third byte of a group, without what its neighbours change."""
+    """Its base64 at each of the three offsets within a group, without the characters that its neighbours change."""
     for before in range(3):
         encoded = encode(bytes(before) + raw)
         first = (0, 2, 3)[before]

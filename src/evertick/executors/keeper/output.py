@@ -1,4 +1,4 @@
-"""What becomes of the output of a step: read in fair portions, masked, and kept in a file that stays small."""
+"""Reads the output of a step in fair portions, masks it, and writes it to a log of limited size."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from evertick.executors.logs import OPEN_SUFFIX, TAIL_SUFFIX
 from evertick.executors.paths import open_folder
 
 PORTION = 64 * 1024
-"""Bytes that are read from one process before the others have their turn: what a pipe holds."""
+"""Bytes read from one process before the others have their turn: the size of a pipe."""
 TAIL_MAX = 256 * 1024
-"""Bytes of the end of a log that is too long. In memory, so that endless output costs no disk."""
+"""Bytes kept of the end of a log that is too long; in memory, so that endless output needs no disk."""
 TAIL_SECONDS = 1.0
-"""How often the end of a log that is too long is put where it can be read."""
+"""How often the end of a log that is too long is written to its `.tail` file."""
 LEFTOVER_MAX = 4 * 1024 * 1024
-"""Bytes that are still read from a process that has ended; more comes only from what it left behind."""
+"""Bytes still read after a process has ended; more can only come from processes it left behind."""
 ABANDONED_MAX = 256
-"""Outputs held open by what ended steps left in the background, read so that it is not killed by writing."""
+"""Outputs held open by background processes of ended steps; read, so that writing does not kill those."""
 
 
 class LogWriter:
-    """The log of one step: its first bytes as they come, then the last ones when it is closed.
+    """The log of one step: its first bytes as they come, and its last ones when it is closed.
 
-    There is no file until there is output. A disk that is full costs the log, never the run.
+    The file is created with the first output. A full disk costs the log, never the run.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class LogWriter:
         self._written = 0
         self._size = 0
         self._passed = 0
-        """Bytes that went beyond the head; the last of them are in the tail."""
+        """Bytes beyond the head; the last of them are in the tail."""
         self._tail = bytearray()
         self._tail_shown_at = 0.0
         self._dropped = 0
-        """Bytes that the disk did not take."""
+        """Bytes that could not be written."""
         self._why_dropped = ""
 
     @property
@@ -58,7 +58,7 @@ class LogWriter:
 
     @property
     def has_file(self) -> bool:
-        """Also when it is closed."""
+        """True after `close` too."""
         return self._size > 0
 
     def write(self, data: bytes) -> None:
@@ -67,11 +67,11 @@ class LogWriter:
         self._keep(data)
 
     def note(self, text: str) -> None:
-        """A line of ours in between."""
+        """Write a line of Evertick's own."""
         self._keep(f"[evertick: {self._masker.text(text)}]\n".encode("utf-8", "surrogateescape"))
 
     def close(self) -> None:
-        """Put the end behind the beginning and give the file its lasting name."""
+        """Append the tail, and give the file its final name."""
         self._keep(self._masker.finish())
         if self._passed:
             left_out = self._passed - min(len(self._tail), self._tail_max)
@@ -80,7 +80,7 @@ class LogWriter:
                 self._append(f"\n[evertick: {left_out:,} bytes were left out here]\n".encode())
             self._append(tail)
         if self._dropped:
-            self._say_what_is_missing()
+            self._note_dropped()
         if self._fd is not None and self._folder_fd is not None:
             os.close(self._fd)
             try:
@@ -88,12 +88,12 @@ class LogWriter:
                 if self._tail_shown_at:
                     os.unlink(self._name + TAIL_SUFFIX, dir_fd=self._folder_fd)
             except OSError:
-                pass  # removed by somebody else while we wrote; there is nothing left to name
+                pass  # it was removed meanwhile
             self._fd = None
-        self.leave()
+        self.detach()
 
-    def leave(self) -> None:
-        """Let the files go as they are: whoever comes next goes on behind what was written."""
+    def detach(self) -> None:
+        """Close the files as they are; the next writer appends to them."""
         for fd in (self._fd, self._folder_fd):
             if fd is not None:
                 os.close(fd)
@@ -128,15 +128,15 @@ class LogWriter:
     def _open(self) -> None:
         if self._folder_fd is None:
             self._folder_fd = open_folder(self._root, self._folder(), create=True)
-        # A handler may bear the name of a step: then its output comes behind.
+        # A handler may have the name of a step: then its output is appended.
         with contextlib.suppress(FileNotFoundError):
             os.rename(self._name, self._name + OPEN_SUFFIX, src_dir_fd=self._folder_fd, dst_dir_fd=self._folder_fd)
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = os.open(self._name + OPEN_SUFFIX, flags, 0o600, dir_fd=self._folder_fd)
         self._size = os.fstat(self._fd).st_size
 
-    def _say_what_is_missing(self) -> None:
-        """Over the last bytes, where the disk has no room behind them."""
+    def _note_dropped(self) -> None:
+        """It overwrites the last bytes if the disk has no room after them."""
         text = f"\n[evertick: {self._dropped:,} bytes were not written: {self._why_dropped}]\n".encode()
         dropped = self._dropped
         self._append(text)
@@ -157,13 +157,13 @@ class LogWriter:
         try:
             os.write(fd, self._tail[-self._tail_max :])
         except OSError:
-            pass  # a look at the end of a log is not worth more than the next try
+            pass  # the next write tries again
         finally:
             os.close(fd)
 
 
 class Capture:
-    """What a step hands on: kept whole up to a limit, and known to be too long beyond it."""
+    """The output value of a step: kept up to a limit, with its full length."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max = max_bytes
@@ -183,7 +183,7 @@ class Capture:
 
 
 class Pump:
-    """Reads one pipe whenever there is something, a portion at a time."""
+    """Reads one pipe when it is readable, a portion at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, sink: Callable[[bytes], None]) -> None:
         self._loop = loop
@@ -194,7 +194,7 @@ class Pump:
         loop.add_reader(fd, self._read)
 
     def finish(self) -> None:
-        """The process has ended: take what it has left in the pipe, then let the rest go."""
+        """The process has ended: read what is left in the pipe, and discard later output."""
         taken = 0
         while self._is_open and taken < LEFTOVER_MAX:
             size = self._read()
@@ -202,8 +202,8 @@ class Pump:
                 break
             taken += size
         if self._is_open:
-            # Something it started holds the pipe: go on reading, because a write to a closed pipe would kill it.
-            self._sink = _nowhere
+            # A process it started holds the pipe: keep reading, because a write to a closed pipe would kill it.
+            self._sink = _discard
             _abandoned.append(self)
             while len(_abandoned) > ABANDONED_MAX:
                 _abandoned.popleft().close()
@@ -220,10 +220,10 @@ class Pump:
         except BlockingIOError:
             return None
         except OSError:
-            data = b""  # a pipe that cannot be read has ended
+            data = b""  # treat it as the end
         if not data:
             self.close()
-            if self._sink is _nowhere:
+            if self._sink is _discard:
                 _abandoned.remove(self)
             return None
         self._sink(data)
@@ -233,5 +233,5 @@ class Pump:
 _abandoned: deque[Pump] = deque()
 
 
-def _nowhere(data: bytes) -> None:
-    """What nobody wants to have."""
+def _discard(data: bytes) -> None:
+    """Output after the end of its step."""

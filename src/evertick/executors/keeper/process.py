@@ -1,4 +1,4 @@
-"""One try of a step: a process, or an HTTP call, from its start to its end."""
+"""One try of a step: a process or an HTTP call."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from evertick.executors.keeper.output import Capture, Pump
-from evertick.executors.keeper.processes import (
+from evertick.executors.keeper.procfs import boottime_us
+from evertick.executors.keeper.sandbox import Confinement
+from evertick.executors.keeper.spawn import (
     Exit,
     Limits,
-    NoRoom,
+    NoCapacity,
     Reaper,
+    capacity_text,
     check_descriptors,
     end_family,
-    is_for_want_of_room,
-    no_room_text,
+    is_capacity_error,
     spawn,
     spawn_as,
 )
-from evertick.executors.keeper.procfs import boottime_us
-from evertick.executors.keeper.sandbox import Confinement
-from evertick.kinds import PAYLOAD_FD, RESULT_FD, SCRIPT_FD, STATUS_FD, WORD_MAX, Program, Word
+from evertick.kinds import NOTE_MAX, PAYLOAD_FD, RESULT_FD, SCRIPT_FD, STATUS_FD, ExitNote, Program
 from evertick.kinds.command import find_program
 from evertick.kinds.http import HttpAnswer, HttpExchange, HttpRequest
 from evertick.model.work import SandboxKind
 
-NOT_FOUND, NOT_USABLE = 127, 126
-"""The exit codes by which shells say that a program could not be started."""
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+"""The exit codes of shells for a program that cannot be started."""
 CALLS_MAX = 512
 """HTTP calls at once; each has a thread."""
 
 
 @dataclass(slots=True)
-class Tools:
-    """What a keeper has once, and every attempt needs."""
+class Runtime:
+    """What all attempts of a keeper share."""
 
     loop: asyncio.AbstractEventLoop
     reaper: Reaper
@@ -48,25 +48,25 @@ class Tools:
     limits: Limits
     grace_seconds: float
     logs: int
-    """The folder of all logs, open."""
+    """A descriptor of the log folder."""
     scratch: Path
-    """Where scripts lie while they run."""
+    """The folder of scripts that run."""
     dev_null: int
     identity: str
-    """Of the state folder; the same for every keeper that it will ever have."""
+    """The id of the state folder, the same for every keeper of it."""
     home: str
-    """The state folder itself."""
+    """The state folder."""
     member_file: Path | None = None
-    """In which a member of a fleet says who it is; read for each attempt, because a keeper outlives a rejoin."""
+    """The name and labels of a fleet member; read for each attempt, because a keeper outlives a rejoin."""
     hidden: tuple[str, ...] = ()
-    """What no sandbox shows: the state folder, and files of the scheduler elsewhere."""
+    """Files and folders of the scheduler that no sandbox shows."""
     shown: tuple[str, ...] = ()
     unshowable: tuple[str, ...] = ()
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CALLS_MAX))
     numbers: count[int] = field(default_factory=count)
 
 
-NO_SANDBOX = "the sandbox could not be made. The log says why; on most machines it needs unprivileged user namespaces."
+NO_SANDBOX = "the sandbox could not be created; see the log. On most machines it needs unprivileged user namespaces."
 STATUS_MAX = 4 * 1024
 
 
@@ -76,38 +76,36 @@ class TryEnd(NamedTuple):
     exit_code: int | None = None
     used: Exit = Exit(0)
     pid: int = 0
-    output: bytes | None = None
-    """What is handed on to later steps."""
     is_lost: bool = False
-    """What the process attended to elsewhere was taken away: it did not fail by itself."""
+    """What the process ran elsewhere, such as a pod, was taken away: it did not fail by itself."""
 
 
-class Living(Protocol):
-    """Something that goes on, and can be made to end."""
+class Cancellable(Protocol):
+    """Something that runs and can be cancelled."""
 
-    def end(self) -> bool:
-        """Whether there was something to end."""
+    def cancel(self) -> bool:
+        """Whether there was something to cancel."""
         ...
 
 
 UNCONFINED = Confinement()
 
 
-def _has_root_client(confinement: Confinement) -> bool:
-    """Whether what is started here asks systemd to run the program, which also changes the user."""
+def _runs_by_systemd(confinement: Confinement) -> bool:
+    """Whether systemd runs the program, and changes the user itself."""
     return confinement.sandbox is not None and confinement.sandbox.kind is SandboxKind.SYSTEMD_RUN
 
 
-def _tells_status(confinement: Confinement) -> bool:
+def _has_status(confinement: Confinement) -> bool:
     return confinement.sandbox is not None and confinement.sandbox.kind is SandboxKind.BWRAP
 
 
 class ProcessTry:
-    """A process and its output. `start` has returned when it runs; `ended` waits until it and its output are over."""
+    """A process and its output: `start` starts it, `ended` waits until it and its output have ended."""
 
     def __init__(
         self,
-        tools: Tools,
+        runtime: Runtime,
         program: Program,
         env: Mapping[str, str],
         folder: str | None,
@@ -116,98 +114,99 @@ class ProcessTry:
         output_max: int | None = None,
         confinement: Confinement = UNCONFINED,
     ) -> None:
-        self._tools = tools
+        self._runtime = runtime
         self._confinement = confinement
-        self._status = Capture(STATUS_MAX) if _tells_status(confinement) else None
+        self._status = Capture(STATUS_MAX) if _has_status(confinement) else None
         self._program = program
         self._env = env
         self._folder = folder
         self._marks = marks
         self._write = write
         self._capture = Capture(output_max) if output_max is not None else None
-        self._word = Capture(WORD_MAX) if program.leaves_word else None
+        self._note = Capture(NOTE_MAX) if program.has_exit_note else None
         self._pumps: list[Pump] = []
         self._script: Path | None = None
-        self._ending: asyncio.Task[None] | None = None
+        self._cancelling: asyncio.Task[None] | None = None
         self.pid = 0
         self.started_us = 0
 
     def start(self) -> None:
-        """`FileNotFoundError` or another `OSError` when there is no such program, `NoRoom` when there is no room.
-
-        `Unready` when it cannot be confined as it asks for.
+        """Raises `OSError` if the program cannot be started, `NoCapacity` if the machine has no capacity for it, and
+        `StepError` if it cannot be confined as the job asks.
         """
         program, argv = self._program, self._program.argv
         folder = self._folder
         if folder is not None and not os.path.isdir(folder):
-            raise NotADirectoryError(f"there is no folder {folder!r} to work in. Make it, or change 'workingDir'.")
+            raise NotADirectoryError(
+                f"the working folder {folder!r} does not exist. Create it, or change 'workingDir'."
+            )
         path = find_program(argv[0], self._env, folder or "")
-        ours: list[int] = []
+        theirs: list[int] = []
         try:
-            check_descriptors(self._tools.dev_null, self._tools.reaper.running)
+            check_descriptors(self._runtime.dev_null, self._runtime.reaper.running)
             if program.script is not None and self._confinement.is_plain:
                 argv = (*argv, str(self._write_script(program.script)))
             elif program.script is not None:
                 argv = (*argv, f"/proc/self/fd/{SCRIPT_FD}")
             if self._confinement.sandbox is not None:
                 folder = None if folder is None else os.path.abspath(folder)
-                argv = self._confinement.words(program, path, argv, folder, self._env, self._tools.limits)
+                argv = self._confinement.words(program, path, argv, folder, self._env, self._runtime.limits)
                 path = argv[0]
-            self._spawn(path, argv, ours)
+            self._spawn(path, argv, theirs)
         except OSError as error:
             self._remove_script()
             for pump in self._pumps:
                 pump.close()
-            if is_for_want_of_room(error):
-                raise NoRoom(no_room_text(error)) from error
+            if is_capacity_error(error):
+                raise NoCapacity(capacity_text(error)) from error
             raise
         finally:
-            for fd in ours:
+            for fd in theirs:
                 os.close(fd)
 
-    def _spawn(self, path: str, argv: tuple[str, ...], ours: list[int]) -> None:
-        """`ours` gathers the ends that the process has and we must close."""
-        out = self._pipe(ours, self._write)
-        descriptors = {0: self._tools.dev_null, 1: out, 2: out}
+    def _spawn(self, path: str, argv: tuple[str, ...], theirs: list[int]) -> None:
+        """`theirs` collects the descriptors that the process inherits and we must close."""
+        out = self._pipe(theirs, self._write)
+        descriptors = {0: self._runtime.dev_null, 1: out, 2: out}
         if self._capture is not None and self._program.has_result:
-            descriptors[RESULT_FD] = self._pipe(ours, self._capture.write)
+            descriptors[RESULT_FD] = self._pipe(theirs, self._capture.write)
         elif self._capture is not None:
-            descriptors[1] = self._pipe(ours, self._keep_and_write)
-        if self._word is not None:
-            descriptors[RESULT_FD] = self._pipe(ours, self._word.write)
+            descriptors[1] = self._pipe(theirs, self._capture_and_write)
+        if self._note is not None:
+            descriptors[RESULT_FD] = self._pipe(theirs, self._note.write)
         if self._status is not None:
-            descriptors[STATUS_FD] = self._pipe(ours, self._status.write)
+            descriptors[STATUS_FD] = self._pipe(theirs, self._status.write)
         if self._program.payload is not None:
-            descriptors[PAYLOAD_FD] = _in_memory("payload", self._program.payload, ours)
+            descriptors[PAYLOAD_FD] = _in_memory("payload", self._program.payload, theirs)
         if self._program.script is not None and not self._confinement.is_plain:
             script = self._program.script.encode("utf-8", "surrogateescape")
-            descriptors[SCRIPT_FD] = _in_memory("script", script, ours)
-        # A sandbox has its own view of folders, and is told which to work in.
+            descriptors[SCRIPT_FD] = _in_memory("script", script, theirs)
+        # A sandbox has its own view of folders; its arguments name the working folder.
         folder = self._folder if self._confinement.sandbox is None else "/"
         self.started_us = boottime_us()
-        limits = self._tools.limits
+        limits = self._runtime.limits
         account = self._confinement.account if self._confinement.changes_user else None
-        if account is not None and not _has_root_client(self._confinement):
+        if account is not None and not _runs_by_systemd(self._confinement):
             self.pid = spawn_as(account, path, argv, self._env, folder, descriptors, limits)
         else:
             self.pid = spawn(path, argv, self._env, folder, descriptors, limits)
-        self._exited = self._tools.reaper.watch(self.pid)
+        self._exited = self._runtime.reaper.watch(self.pid)
 
-    def _pipe(self, ours: list[int], sink: Callable[[bytes], None]) -> int:
-        ending, beginning = os.pipe()
-        ours.append(beginning)
-        self._pumps.append(Pump(self._tools.loop, ending, sink))
-        return beginning
+    def _pipe(self, theirs: list[int], sink: Callable[[bytes], None]) -> int:
+        reader, writer = os.pipe()
+        theirs.append(writer)
+        self._pumps.append(Pump(self._runtime.loop, reader, sink))
+        return writer
 
-    def end(self) -> bool:
+    def cancel(self) -> bool:
         if not self.pid or self._exited.done():
             return False
-        if self._ending is None:
-            self._ending = self._tools.loop.create_task(
+        if self._cancelling is None:
+            self._cancelling = self._runtime.loop.create_task(
                 end_family(
                     self.pid,
                     self._marks,
-                    self._tools.grace_seconds,
+                    self._runtime.grace_seconds,
                     self._exited.done,
                     spares_leader=self._confinement.sandbox is not None,
                 )
@@ -218,32 +217,31 @@ class ProcessTry:
         used = await self._exited
         for pump in self._pumps:
             pump.finish()
-        if used.code < 0 and self._ending is None and self._confinement.sandbox is not None:
-            # What stood around the program was killed, not the program: nothing would know of it any more.
+        if used.code < 0 and self._cancelling is None and self._confinement.sandbox is not None:
+            # The sandbox was killed, not the program in it, which would run on unnoticed.
             await end_family(self.pid, self._marks, 0, self._exited.done)
-        if self._ending is not None:
-            # Its children may have outlived it: the try is over when they are gone too.
-            await self._ending
+        if self._cancelling is not None:
+            # Its children may have outlived it: the try has ended when they have.
+            await self._cancelling
         self._remove_script()
         code = used.code
-        is_good = code == 0
-        if is_good:
+        if code == 0:
             return TryEnd(True, "", code, used, self.pid)
         if code > 0 and self._status is not None and b'"exit-code"' not in self._status.value():
             return TryEnd(False, NO_SANDBOX, code, used, self.pid)
-        word = Word.decode(self._word.value()) if self._word is not None else Word()
-        return TryEnd(False, word.why or _in_words(code), code, used, self.pid, is_lost=word.is_lost)
+        note = ExitNote.decode(self._note.value()) if self._note is not None else ExitNote()
+        return TryEnd(False, note.reason or _describe(code), code, used, self.pid, is_lost=note.is_lost)
 
     def output(self) -> Capture | None:
         return self._capture
 
-    def _keep_and_write(self, data: bytes) -> None:
+    def _capture_and_write(self, data: bytes) -> None:
         assert self._capture is not None
         self._capture.write(data)
         self._write(data)
 
     def _write_script(self, text: str) -> Path:
-        path = self._tools.scratch / f"{os.getpid()}-{next(self._tools.numbers)}"
+        path = self._runtime.scratch / f"{os.getpid()}-{next(self._runtime.numbers)}"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o700)
         self._script = path
         with open(fd, "wb") as file:
@@ -257,30 +255,30 @@ class ProcessTry:
 
 
 class HttpTry:
-    """A call in a thread of its own; a pool would make fast calls wait behind slow ones."""
+    """An HTTP call in a thread of its own; in a pool, fast calls would wait for slow ones."""
 
-    def __init__(self, tools: Tools, request: HttpRequest) -> None:
-        self._tools = tools
+    def __init__(self, runtime: Runtime, request: HttpRequest) -> None:
+        self._runtime = runtime
         self._exchange = HttpExchange(request)
-        self._is_ended = False
+        self._is_cancelled = False
         self._has_answer = False
 
-    def end(self) -> bool:
+    def cancel(self) -> bool:
         if self._has_answer:
             return False
-        self._is_ended = True
+        self._is_cancelled = True
         self._exchange.abort()
         return True
 
     async def ended(self) -> HttpAnswer:
-        async with self._tools.calls:
-            if self._is_ended:
-                return HttpAnswer(False, "the call was ended")
+        async with self._runtime.calls:
+            if self._is_cancelled:
+                return HttpAnswer(False, "the call was cancelled")
             try:
-                check_descriptors(self._tools.dev_null, self._tools.reaper.running)
+                check_descriptors(self._runtime.dev_null, self._runtime.reaper.running)
             except OSError as error:
-                return HttpAnswer(False, no_room_text(error))
-            loop, answer = self._tools.loop, self._tools.loop.create_future()
+                return HttpAnswer(False, capacity_text(error))
+            loop, answer = self._runtime.loop, self._runtime.loop.create_future()
             thread = threading.Thread(target=self._run, args=(loop, answer), name="http", daemon=True)
             thread.start()
             result: HttpAnswer = await answer
@@ -292,28 +290,28 @@ class HttpTry:
             result = self._exchange.run()
         except Exception as error:
             result = HttpAnswer(False, str(error))
-        loop.call_soon_threadsafe(_settle, answer, result)
+        loop.call_soon_threadsafe(_set_result, answer, result)
 
 
-def _settle(future: asyncio.Future[HttpAnswer], answer: HttpAnswer) -> None:
+def _set_result(future: asyncio.Future[HttpAnswer], answer: HttpAnswer) -> None:
     if not future.done():
         future.set_result(answer)
 
 
-def _in_memory(name: str, data: bytes, ours: list[int]) -> int:
-    """A descriptor from which a process reads that data; no file, and no user, is in between."""
+def _in_memory(name: str, data: bytes, theirs: list[int]) -> int:
+    """A descriptor from which a process reads that data, without a file on disk."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC)
-    ours.append(fd)
+    theirs.append(fd)
     with open(os.dup(fd), "wb") as file:
         file.write(data)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
 
 
-def _in_words(code: int) -> str:
+def _describe(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
     try:
-        return f"ended by {signal.Signals(-code).name}"
+        return f"killed by {signal.Signals(-code).name}"
     except ValueError:
-        return f"ended by signal {-code}"
+        return f"killed by signal {-code}"

@@ -1,4 +1,4 @@
-"""Which processes there are, which of them belong together, and whether one is still the one it was."""
+"""Reads the process table: which processes exist, which belong together, and which were restarted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MARK = b"EVERTICK_"
 
 
 class Stat(NamedTuple):
-    """A line of the process table."""
+    """An entry of the process table."""
 
     pid: int
     parent: int
@@ -48,7 +48,7 @@ _last: Snapshot | None = None
 
 
 def snapshot(not_before: float) -> Snapshot:
-    """A table that was taken at that monotonic time or later: the one before, if it will do."""
+    """A snapshot taken at that monotonic time or later; the last one if it is new enough."""
     global _last
     if _last is None or _last.taken_at < not_before:
         _last = Snapshot()
@@ -56,7 +56,7 @@ def snapshot(not_before: float) -> Snapshot:
 
 
 def family_of(leader: int, marks: frozenset[bytes], table: Snapshot) -> list[Stat]:
-    """What a process has started, as far as it can be found: by group, session, environment, and descent."""
+    """What a process has started: found by group, session, environment and descent."""
     found = {
         stat.pid: stat
         for stat in table.alive
@@ -71,9 +71,9 @@ def family_of(leader: int, marks: frozenset[bytes], table: Snapshot) -> list[Sta
 
 
 def leaders_of(noted: Mapping[int, int], marks: frozenset[bytes], table: Snapshot) -> list[int]:
-    """The processes of an attempt that are there: by pid and start as noted, and by the marks in their environment.
+    """The live processes of an attempt: by journalled pid and start time, and by the marks in their environment.
 
-    The marks find a process that was started in the moment before the keeper could note its pid.
+    The marks find a process that was started just before the keeper could journal its pid.
     """
     found = [pid for pid, started_us in noted.items() if is_same_process(pid, started_us)]
     marked = [stat.pid for stat in table.alive if stat.session == stat.pid and marks <= table.marks_of(stat.pid)]
@@ -94,7 +94,7 @@ def stat_of(pid: int) -> Stat | None:
             text = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name stands in brackets and may hold anything, brackets and blanks included.
+    # The name is in parentheses and may contain anything, parentheses and blanks included.
     fields = text[text.rindex(b")") + 2 :].split()
     return Stat(
         pid, int(fields[1]), int(fields[2]), int(fields[3]), fields[0].decode(), int(fields[19]) * CLOCK_TICK_US
@@ -102,7 +102,7 @@ def stat_of(pid: int) -> Stat | None:
 
 
 def marks_of(pid: int) -> frozenset[bytes]:
-    """The variables by which we know our own, as the process was started with them; none where we may not look."""
+    """Our marker variables in the environment that the process was started with; none if it is not readable."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
             text = file.read()
@@ -117,17 +117,17 @@ def is_alive(pid: int) -> bool:
 
 
 def is_same_process(pid: int, started_us: int) -> bool:
-    """Whether that pid is still the process that was started then, and not a later one with its number."""
+    """Whether that pid is still the process started then, and not a later one that reuses it."""
     stat = stat_of(pid)
     return stat is not None and stat.is_alive and abs(stat.started_us - started_us) <= 3 * CLOCK_TICK_US
 
 
 def boottime_us() -> int:
-    """The clock that the kernel stamps the start of processes with."""
+    """The clock since boot, suspend included; the kernel uses it for the start times of processes."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
 
 
 def boot_id() -> str:
-    """Another one after every start of the machine."""
+    """Changes with every boot."""
     with open(_BOOT_ID) as file:
         return file.read().strip()

@@ -1,4 +1,4 @@
-"""What becomes of the attempts of a keeper that was killed: those still alive are watched, the others are lost."""
+"""Recovers the attempts of a keeper that was killed: watches those still alive, reports the others lost."""
 
 from __future__ import annotations
 
@@ -7,56 +7,59 @@ import contextlib
 import os
 import time
 
-from evertick.executors.keeper.attempt_state import STARTED, Ending, Known, Loss
+from evertick.executors.keeper.attempt_state import STARTED, AttemptEnd, AttemptState, Loss
 from evertick.executors.keeper.environment import marks_of_attempt
-from evertick.executors.keeper.process import Tools
-from evertick.executors.keeper.processes import end_family
+from evertick.executors.keeper.process import Runtime
 from evertick.executors.keeper.procfs import boottime_us, leaders_of, snapshot, stat_of
+from evertick.executors.keeper.recorder import Recorder
+from evertick.executors.keeper.spawn import end_family
 from evertick.executors.keeper.supervisor import Supervisor
 from evertick.executors.logs import OPEN_SUFFIX, SUFFIX
 from evertick.executors.paths import open_folder, run_folder
 from evertick.model.loss import LossReason
 
 UNKNOWN_EXIT = Loss(LossReason.PROCESS_GONE, "its exit code is unknown because its keeper was killed")
-VANISHED = Loss(LossReason.PROCESS_GONE, "it vanished when its keeper was killed")
+VANISHED = Loss(LossReason.PROCESS_GONE, "it was gone when its killed keeper was replaced")
 RESTARTED = Loss(LossReason.MACHINE_RESTARTED, "the machine was restarted while it ran")
 
 
-def recover(supervisor: Supervisor, orphans: list[Known], has_rebooted: bool, tools: Tools) -> None:
-    """Settle what is open in the book; those that live on are settled when they end."""
+def recover(
+    supervisor: Supervisor, recorder: Recorder, orphans: list[AttemptState], has_rebooted: bool, runtime: Runtime
+) -> None:
+    """Finish the open attempts of the journal; those still alive, when they end."""
     if not orphans:
         return
     table = snapshot(time.monotonic())
-    for known in orphans:
-        # Nobody reads their output any more.
-        close_logs(tools.logs, known)
+    for state in orphans:
+        # Nothing reads their output any more.
+        close_logs(runtime.logs, state)
         if has_rebooted:
-            supervisor.finish(known, _lost(RESTARTED))
+            supervisor.finish(state, _lost(RESTARTED))
             continue
-        marks = marks_of_attempt(known.attempt_id.key.run_id, known.attempt_id.attempt, tools.identity)
-        alive = leaders_of(known.processes, marks, table)
+        marks = marks_of_attempt(state.attempt_id.key.run_id, state.attempt_id.attempt, runtime.identity)
+        alive = leaders_of(state.processes, marks, table)
         if alive:
-            if known.started_at is None:
-                supervisor.note(known, STARTED, started_at(alive[0]))
-            asyncio.get_running_loop().create_task(_watch(supervisor, known, alive, tools)).add_done_callback(_done)
+            if state.started_at is None:
+                recorder.record(state, STARTED, started_at(alive[0]))
+            asyncio.get_running_loop().create_task(_watch(supervisor, state, alive, runtime)).add_done_callback(_done)
         else:
-            supervisor.finish(known, _lost(VANISHED))
+            supervisor.finish(state, _lost(VANISHED))
 
 
 def started_at(pid: int) -> int:
-    """The instant at which a process was started, as near as the kernel's clock tick."""
+    """When a process was started, to the precision of the kernel's clock tick."""
     stat = stat_of(pid)
     now = time.time_ns() // 1_000
     return now if stat is None else now - (boottime_us() - stat.started_us)
 
 
-def close_logs(root: int, known: Known) -> None:
-    """Give the logs that were being written their lasting names, with a line that says why they end."""
-    key, attempt = known.attempt_id
+def close_logs(root: int, state: AttemptState) -> None:
+    """Close the logs that were being written, with a line that says why they end."""
+    key, attempt = state.attempt_id
     try:
         folder = open_folder(root, (*run_folder(key), str(attempt)))
     except OSError:
-        return  # it has not printed anything
+        return  # it has no output
     try:
         for name in os.listdir(folder):
             if not name.endswith(SUFFIX + OPEN_SUFFIX):
@@ -71,10 +74,10 @@ def close_logs(root: int, known: Known) -> None:
         os.close(folder)
 
 
-async def _watch(supervisor: Supervisor, known: Known, pids: list[int], tools: Tools) -> None:
-    """They are not our children: their end can be seen, but not how they ended."""
+async def _watch(supervisor: Supervisor, state: AttemptState, pids: list[int], runtime: Runtime) -> None:
+    """They are not our children: their exit can be seen, but not their exit code."""
     loop = asyncio.get_running_loop()
-    marks = marks_of_attempt(known.attempt_id.key.run_id, known.attempt_id.attempt, tools.identity)
+    marks = marks_of_attempt(state.attempt_id.key.run_id, state.attempt_id.attempt, runtime.identity)
     gone = {pid: asyncio.Event() for pid in pids}
     descriptors = []
     for pid, event in gone.items():
@@ -85,30 +88,30 @@ async def _watch(supervisor: Supervisor, known: Known, pids: list[int], tools: T
             continue
         descriptors.append(fd)
         loop.add_reader(fd, event.set)
-    endings: set[asyncio.Task[None]] = set()
+    tasks: set[asyncio.Task[None]] = set()
 
-    def end() -> None:
-        if not endings:
+    def cancel() -> None:
+        if not tasks:
             for pid, event in gone.items():
-                endings.add(loop.create_task(end_family(pid, marks, tools.grace_seconds, event.is_set)))
+                tasks.add(loop.create_task(end_family(pid, marks, runtime.grace_seconds, event.is_set)))
 
-    supervisor.enders[known.number] = end
+    supervisor.cancellers[state.number] = cancel
     for event in gone.values():
         await event.wait()
-    if endings:
-        await asyncio.wait(endings)
+    if tasks:
+        await asyncio.wait(tasks)
     for fd in descriptors:
         loop.remove_reader(fd)
         os.close(fd)
-    del supervisor.enders[known.number]
-    supervisor.finish(known, _lost(UNKNOWN_EXIT))
+    del supervisor.cancellers[state.number]
+    supervisor.finish(state, _lost(UNKNOWN_EXIT))
 
 
-def _lost(loss: Loss) -> Ending:
-    return loss.ending(time.time_ns() // 1_000)
+def _lost(loss: Loss) -> AttemptEnd:
+    return loss.to_end(time.time_ns() // 1_000)
 
 
 def _done(task: asyncio.Task[None]) -> None:
-    """A watch that fails is ours to find."""
+    """Raise the error of a failed watch."""
     if not task.cancelled():
         task.result()

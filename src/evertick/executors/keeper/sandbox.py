@@ -1,7 +1,7 @@
-"""What a confined process sees of its machine: how `bwrap` and `systemd-run` are called for it.
+"""Builds the command lines of `bwrap` and `systemd-run` that confine a process.
 
-Everything is closed unless it is listed: programs and libraries, a few files of /etc, the working folder, and what the
-job names. The scheduler's own files are covered where a listed folder holds them.
+Only listed paths are visible: programs and libraries, a few files of /etc, the working folder, and what the job names.
+The scheduler's own files are hidden where a listed folder contains them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from evertick.executors.keeper.account import Account
-from evertick.executors.keeper.processes import Limits
-from evertick.kinds import STATUS_FD, Program, Unready
+from evertick.executors.keeper.spawn import Limits
+from evertick.kinds import STATUS_FD, Program, StepError
 from evertick.model.work import Sandbox, SandboxKind
 
 SYSTEM_FOLDERS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -25,7 +25,7 @@ SYSTEM_FILES: Final = (
     *("/etc/hosts", "/etc/host.conf", "/etc/hostname", "/etc/resolv.conf", "/etc/gai.conf"),
     *("/etc/services", "/etc/protocols", "/etc/ca-certificates", "/etc/pki", "/etc/ssl/certs", "/etc/ssl/openssl.cnf"),
 )
-"""What programs need of /etc: names, addresses, time, and which certificates are trusted. Nothing secret is there."""
+"""What programs need of /etc: names, addresses, time zones and trusted certificates; nothing secret."""
 BOOTED_BY_SYSTEMD: Final = "/run/systemd/system"
 TOOL_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -39,16 +39,16 @@ class Bind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """As whom a process runs and what it sees; by default as the keeper does."""
+    """The user and the sandbox of a process; by default those of the keeper."""
 
     account: Account | None = None
     sandbox: Sandbox | None = None
     hidden: tuple[str, ...] = ()
     """Folders and files of the scheduler that no sandbox shows."""
     shown: tuple[str, ...] = ()
-    """Folders in hidden ones that hold nothing but what jobs may see."""
+    """Folders inside hidden ones that jobs may see."""
     unshowable: tuple[str, ...] = ()
-    """Files that cannot be covered, because others appear beside them: no folder that holds one is shown."""
+    """Files that cannot be hidden, because others appear next to them: no folder that contains one is shown."""
 
     @property
     def changes_user(self) -> bool:
@@ -59,12 +59,12 @@ class Confinement:
         return self.sandbox is None and not self.changes_user
 
     def check(self) -> None:
-        """`Unready` when this machine cannot confine a process so: nothing ever runs with less than it asked for."""
+        """Raises `StepError` if this machine cannot confine a process so: nothing runs with less than it asks for."""
         if self.sandbox is None:
             return
         kind = self.sandbox.kind
         if os.geteuid() == 0 and (self.account is None or self.account.uid == 0):
-            raise Unready(
+            raise StepError(
                 f"'sandbox: {kind}' needs 'user' where Evertick runs as root, because root reads the files of every "
                 "user. Add 'user: nobody' or another account."
             )
@@ -73,12 +73,12 @@ class Confinement:
             return
         if not os.path.isdir(BOOTED_BY_SYSTEMD):
             reason = (
-                f"'sandbox: systemd-run' needs a machine that systemd has booted, and {BOOTED_BY_SYSTEMD} is absent."
+                f"'sandbox: systemd-run' needs a machine booted by systemd, and {BOOTED_BY_SYSTEMD} does not exist."
             )
-            raise Unready(f"{reason} Write 'sandbox: bwrap', or run it on a machine with systemd.")
+            raise StepError(f"{reason} Use 'sandbox: bwrap', or a machine with systemd.")
         _tool("systemd-run", "sandbox: systemd-run", "the package systemd")
         if os.geteuid() != 0:
-            raise Unready("'sandbox: systemd-run' needs Evertick to run as root. Write 'sandbox: bwrap' instead.")
+            raise StepError("'sandbox: systemd-run' needs Evertick to run as root. Use 'sandbox: bwrap' instead.")
 
     def words(
         self,
@@ -89,7 +89,7 @@ class Confinement:
         env: Mapping[str, str],
         limits: Limits,
     ) -> tuple[str, ...]:
-        """The command line that runs `path` with its arguments in the sandbox, if there is one."""
+        """The command line that runs `path` with its arguments in the sandbox, if one is set."""
         self.check()
         inner = (path, *argv[1:])
         if self.sandbox is None:
@@ -123,7 +123,7 @@ def bwrap_words(
     words = [_tool("bwrap", "sandbox: bwrap", "the package bubblewrap")]
     words += ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     words += [] if sandbox.network else ["--unshare-net"]
-    # Outer ones first, so that what lies in a folder is put on top of it.
+    # Outer folders first, so that inner ones are mounted on top.
     for place in sorted(placed, key=lambda place: (place.count("/"), place)):
         words += placed[place]
     where = folder or (home if home in placed else "/tmp")
@@ -132,29 +132,31 @@ def bwrap_words(
 
 
 def binds_of(confinement: Confinement, program: Program, folder: str | None, home: str) -> list[Bind]:
-    """What the job, and the program that carries its step out, bring into the sandbox."""
+    """The paths that the job and its program need in the sandbox."""
     sandbox = confinement.sandbox
     assert sandbox is not None
     named = [*((path, True) for path in sandbox.writable), *((path, False) for path in sandbox.readable)]
     wanted = [(_target(path, folder, home), may) for path, may in named]
     if folder is not None:
         wanted.append((folder, False))
-    # What the account could not reach outside either is left out: it may do without.
+    # What the account cannot reach outside the sandbox is left out.
     account = confinement.account
     wanted += [(path, False) for path in program.reads if account is None or account.reaches(path)]
     binds: dict[str, Bind] = {}
     for target, is_writable in wanted:
         if target in binds:
-            continue  # the first that is named counts: writable ones are
+            continue  # the first one counts: writable ones come first
         if not os.path.exists(target):
-            raise Unready(f"the sandbox is to show {target!r}, which is not there. Create it, or change 'sandbox'.")
+            raise StepError(
+                f"the sandbox should show {target!r}, which does not exist. Create it, or change 'sandbox'."
+            )
         source = os.path.realpath(target)
         if source == "/":
-            raise Unready("the sandbox is to show '/', which is everything. Name the folders that the job needs.")
+            raise StepError("the sandbox should show '/', which is everything. Name the folders that the job needs.")
         held = [path for path in confinement.unshowable if is_within(os.path.realpath(path), source)]
         if _is_hidden(source, confinement) or any(not _is_hidden(os.path.realpath(path), confinement) for path in held):
-            raise Unready(
-                f"the sandbox is to show {target!r}, where the scheduler keeps its own files. "
+            raise StepError(
+                f"the sandbox should show {target!r}, which contains files of the scheduler. "
                 "Choose another folder for the job, or another state folder."
             )
         binds[target] = Bind(source, target, is_writable)
@@ -164,7 +166,7 @@ def binds_of(confinement: Confinement, program: Program, folder: str | None, hom
 def _target(path: str, folder: str | None, home: str) -> str:
     path = home + path[1:] if path == "~" or path.startswith("~/") else path
     if folder is None and not os.path.isabs(path):
-        raise Unready(f"the sandbox is to show {path!r}, and there is no 'workingDir' that it could lie in. Add one.")
+        raise StepError(f"the sandbox should show {path!r}, a relative path, but the job has no 'workingDir'. Add one.")
     return os.path.normpath(os.path.join(folder or "/", path))
 
 
@@ -175,7 +177,7 @@ def _is_hidden(source: str, confinement: Confinement) -> bool:
 
 
 def _covers(bind: Bind, confinement: Confinement) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """What is put over the scheduler's own files in a folder that is shown."""
+    """The mounts that hide the scheduler's own files in a folder that is shown."""
     reals = {os.path.realpath(path) for path in confinement.hidden}
     for real in sorted(reals):
         if not is_within(real, bind.source) or any(is_within(real, other) for other in reals - {real}):
@@ -195,12 +197,12 @@ def systemd_words(
     env: Mapping[str, str],
     limits: Limits,
 ) -> tuple[str, ...]:
-    """A service of its own for one process. It gets no descriptors of ours but its output."""
+    """A transient service for one process. It inherits no descriptor but its output."""
     sandbox, account = confinement.sandbox, confinement.account
     assert sandbox is not None
     assert account is not None
-    if program.script is not None or program.payload is not None or program.has_result or program.leaves_word:
-        raise Unready("'sandbox: systemd-run' runs commands only. Write 'command', or 'sandbox: bwrap'.")
+    if program.script is not None or program.payload is not None or program.has_result or program.has_exit_note:
+        raise StepError("'sandbox: systemd-run' runs commands only. Use 'command', or 'sandbox: bwrap'.")
     home = os.path.normpath(env.get("HOME") or "/")
     binds = binds_of(confinement, program, folder, home)
     properties = {
@@ -231,19 +233,19 @@ def systemd_words(
         words.append(f"--property=LimitAS={limits.memory_bytes}")
     if limits.files is not None:
         words.append(f"--property=LimitNOFILE={limits.files}")
-    # By their names only: values on a command line can be read by every user.
+    # Names only: every user can read values on a command line.
     words += [f"--setenv={name}" for name in sorted(env)]
-    # systemd replaces variables in a command line; a parameter must stay what it is.
+    # systemd expands variables in a command line; arguments must not change.
     return (*words, "--", *(word.replace("$", "$$") for word in inner))
 
 
 def _quoted(path: str) -> str:
-    """A path in a list of paths of a unit, where blanks and colons separate and `%` begins a specifier."""
+    """Escape a path for a unit's list of paths, where blanks and colons separate and `%` begins a specifier."""
     return path.replace("\\", "\\\\").replace(" ", "\\x20").replace(":", "\\:").replace("%", "%%")
 
 
 def _limit_words(limits: Limits) -> tuple[str, ...]:
-    """Before the sandbox is made: set from outside, they would come too late for the process in it."""
+    """Limits are set before the sandbox starts: set from outside they would come too late."""
     wanted = [f"--as={limits.memory_bytes}"] if limits.memory_bytes is not None else []
     wanted += [f"--nofile={limits.files}"] if limits.files is not None else []
     return (_tool("prlimit", "local.memory and local.files", "the package util-linux"), *wanted, "--") if wanted else ()
@@ -254,8 +256,8 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def _tool(name: str, needed_for: str, package: str) -> str:
-    """The keeper's own search path decides, never the job's."""
+    """Found in the keeper's PATH, never in the job's."""
     found = shutil.which(name, path=os.environ.get("PATH") or TOOL_PATH)
     if found is None:
-        raise Unready(f"'{needed_for}' needs the program {name!r}, which is not here. Install {package}.")
+        raise StepError(f"'{needed_for}' needs the program {name!r}, which is not installed. Install {package}.")
     return str(Path(found).absolute())

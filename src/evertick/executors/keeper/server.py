@@ -1,4 +1,4 @@
-"""How schedulers reach a keeper: connections, the messages on them, and when a keeper may go."""
+"""The server side of a keeper: accepts connections of schedulers and passes their messages to the supervisor."""
 
 from __future__ import annotations
 
@@ -7,19 +7,32 @@ import os
 import secrets
 import sys
 import time
-from typing import Any
+from typing import Protocol
 
 from evertick.executor import AttemptId
 from evertick.executors import protocol
 from evertick.executors.keeper.lease import Lease
-from evertick.executors.keeper.supervisor import Supervisor
-from evertick.executors.protocol import MESSAGE_MAX, LaunchMessage, decode
+from evertick.executors.protocol import LaunchMessage, Message
 from evertick.model.lifecycle import RunState
 from evertick.model.run import RunKey
 from evertick.model.subrun import SubRunEnd
 
 BACKLOG_MAX = 64 * 1024 * 1024
-"""Bytes that wait for a scheduler that does not read; it is let go then, and told again when it comes back."""
+"""Unsent bytes for a scheduler that does not read; then it is disconnected, and told again when it reconnects."""
+
+
+class Handler(Protocol):
+    """What the messages of a scheduler are passed to."""
+
+    def launch(self, launch: LaunchMessage, instance: str) -> None: ...
+    def stop(self, attempt_id: AttemptId, detail: str) -> None: ...
+    def reconcile(self, attempt_ids: list[AttemptId], fence: int) -> None: ...
+    def delivered(self, serial: int) -> None: ...
+    def sub_run_ended(self, attempt_id: AttemptId, step: str, number: int, end: SubRunEnd) -> None: ...
+    def renew(self, lease: Lease, instance: str) -> None: ...
+    def confirm(self, attempt_ids: list[AttemptId]) -> None: ...
+    def open_reports(self) -> list[bytes]: ...
+    def leave(self) -> None: ...
 
 
 class Server:
@@ -29,44 +42,46 @@ class Server:
         self._incarnation = incarnation
         self._connections: set[Connection] = set()
         self._connected_seconds = 0.0
-        self._since = 0.0
-        self.left_at = time.monotonic()
-        """When the last scheduler went, or the keeper began."""
-        self.supervisor: Supervisor | None = None
+        self._connected_at = 0.0
+        self.disconnected_at = time.monotonic()
+        """When the last scheduler disconnected, or the keeper started."""
+        self.handler: Handler | None = None
 
     @property
     def is_connected(self) -> bool:
         return bool(self._connections)
 
     def connected_seconds(self) -> float:
-        """A clock that only runs while a scheduler is there to be told."""
-        return self._connected_seconds + (time.monotonic() - self._since if self._connections else 0.0)
+        """A clock that runs only while a scheduler is connected."""
+        return self._connected_seconds + (time.monotonic() - self._connected_at if self._connections else 0.0)
 
-    def say(self, lines: bytes) -> None:
+    def send(self, lines: bytes) -> None:
+        """To every scheduler."""
         for connection in tuple(self._connections):
             connection.send(lines)
 
     def add(self, connection: Connection) -> None:
-        assert self.supervisor is not None
-        known = self.supervisor.greet()  # first: what it says to all others must not come before our greeting
+        assert self.handler is not None
+        # First: it sends what is queued to the others, and the new connection must get the hello before anything.
+        reports = self.handler.open_reports()
         if not self._connections:
-            self._since = time.monotonic()
+            self._connected_at = time.monotonic()
         self._connections.add(connection)
-        # A scheduler of an earlier version does not expect to be told more.
-        skills = (protocol.PING,) if connection.names_itself else ()
-        hello = protocol.encode(protocol.HELLO, protocol.VERSION, os.getpid(), self._incarnation, *skills)
-        connection.send(hello + b"".join(known))
+        # A scheduler of an earlier version expects no more fields.
+        verbs = (protocol.PING,) if connection.has_instance else ()
+        hello = protocol.encode(protocol.HELLO, protocol.VERSION, os.getpid(), self._incarnation, *verbs)
+        connection.send(hello + b"".join(reports))
 
     def remove(self, connection: Connection) -> None:
         if connection in self._connections:
             self._connections.remove(connection)
             if not self._connections:
-                self._connected_seconds += time.monotonic() - self._since
-                self.left_at = time.monotonic()
+                self._connected_seconds += time.monotonic() - self._connected_at
+                self.disconnected_at = time.monotonic()
 
 
 class Connection(asyncio.Protocol):
-    """One scheduler. What it says is checked; who talks nonsense is shown the door, and nobody else notices."""
+    """The connection of one scheduler. Messages are checked; an invalid one closes this connection only."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -74,8 +89,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._has_greeted = False
         self._instance = ""
-        self.names_itself = False
-        """Whether it says which process it is: schedulers of earlier versions do not."""
+        self.has_instance = False
+        """Whether its hello names its process: schedulers of earlier versions do not."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -88,9 +103,9 @@ class Connection(asyncio.Protocol):
         *rows, self._buffer = (self._buffer + data).split(b"\n") if self._buffer else data.split(b"\n")
         try:
             for row in rows:
-                self._hear(decode(row))
-            if len(self._buffer) > MESSAGE_MAX:
-                raise ValueError(f"a line is longer than {MESSAGE_MAX:,} bytes")
+                self._handle(protocol.decode(row))
+            if len(self._buffer) > protocol.MESSAGE_MAX:
+                raise ValueError(f"a line is longer than {protocol.MESSAGE_MAX:,} bytes")
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             sys.stderr.write(f"connection.closed reason={type(error).__name__}\n")
             assert self._transport is not None
@@ -106,67 +121,67 @@ class Connection(asyncio.Protocol):
         elif not self._transport.is_closing():
             self._transport.write(lines)
 
-    def _hear(self, words: list[Any]) -> None:
-        supervisor = self._server.supervisor
-        assert supervisor is not None
-        verb, rest = words[0], words[1:]
+    def _handle(self, message: Message) -> None:
+        handler = self._server.handler
+        assert handler is not None
+        verb, *fields = message
         if not self._has_greeted:
             if verb != protocol.HELLO:
-                raise ValueError("the first line must be a greeting")
+                raise ValueError("the first line must be a hello")
             self._has_greeted = True
-            self.names_itself = len(rest) > 1
-            self._instance = str(rest[1]) if self.names_itself else secrets.token_hex(8)
+            self.has_instance = len(fields) > 1
+            self._instance = str(fields[1]) if self.has_instance else secrets.token_hex(8)
             self._server.add(self)
             return
-        if verb == protocol.LAUNCH:
-            supervisor.launch(_checked(LaunchMessage.from_fields(rest)), self._instance)
-        elif verb == protocol.STOP:
-            *attempt_id, detail = rest
-            supervisor.stop(_attempt_id(attempt_id), str(detail))
-        elif verb == protocol.RECONCILE:
-            supervisor.reconcile([_attempt_id(one) for one in rest[0]], int(rest[1]) if len(rest) > 1 else 0)
-        elif verb == protocol.DELIVERED:
-            supervisor.delivered(int(rest[0]))
-        elif verb == protocol.SUB_RUN_ENDED:
-            *attempt_id, step, number, state, detail, outputs = rest
-            told = {str(name): str(value) for name, value in outputs.items()}
-            supervisor.sub_run_ended(
-                _attempt_id(attempt_id), str(step), int(number), SubRunEnd(RunState(state), str(detail), told)
-            )
-        elif verb == protocol.LEASE:
-            supervisor.renew(_lease(rest), self._instance)
-        elif verb == protocol.CONFIRMED:
-            supervisor.confirm([_attempt_id(one) for one in rest[0]])
-        elif verb == protocol.PING:
-            self.send(protocol.encode(protocol.PONG))
-        elif verb == protocol.LEAVE:
-            supervisor.leave()
-        else:
-            raise ValueError("an unknown verb")
+        match verb:
+            case protocol.LAUNCH:
+                handler.launch(_checked(LaunchMessage.from_fields(fields)), self._instance)
+            case protocol.STOP:
+                *attempt_id, detail = fields
+                handler.stop(_attempt_id(attempt_id), str(detail))
+            case protocol.RECONCILE:
+                handler.reconcile([_attempt_id(one) for one in fields[0]], int(fields[1]) if len(fields) > 1 else 0)
+            case protocol.DELIVERED:
+                handler.delivered(int(fields[0]))
+            case protocol.SUB_RUN_ENDED:
+                *attempt_id, step, number, state, detail, outputs = fields
+                texts = {str(name): str(value) for name, value in outputs.items()}
+                end = SubRunEnd(RunState(state), str(detail), texts)
+                handler.sub_run_ended(_attempt_id(attempt_id), str(step), int(number), end)
+            case protocol.LEASE:
+                handler.renew(_lease(fields), self._instance)
+            case protocol.CONFIRMED:
+                handler.confirm([_attempt_id(one) for one in fields[0]])
+            case protocol.PING:
+                self.send(protocol.encode(protocol.PONG))
+            case protocol.LEAVE:
+                handler.leave()
+            case _:
+                raise ValueError("unknown verb")
 
 
-def _attempt_id(words: list[Any]) -> AttemptId:
-    job_id, scheduled_for, origin, attempt = words
+def _attempt_id(fields: Message) -> AttemptId:
+    job_id, scheduled_for, origin, attempt = fields
     if not (
         isinstance(job_id, str) and type(scheduled_for) is int and isinstance(origin, str) and type(attempt) is int
     ):
-        raise ValueError("a attempt_id must be a job, an instant, an origin and an attempt")
+        raise ValueError("an attempt must be a job, an instant, an origin and a number")
     return AttemptId(RunKey(job_id, scheduled_for, origin), attempt)
 
 
-def _lease(words: list[Any]) -> Lease:
-    if len(words) != len(Lease._fields) or not all(type(word) is int for word in words):
+def _lease(fields: Message) -> Lease:
+    if len(fields) != len(Lease._fields) or not all(type(field) is int for field in fields):
         raise ValueError("a lease must be instants and an epoch")
-    return Lease(*words)
+    return Lease(*fields)
 
 
-def _checked(order: LaunchMessage) -> LaunchMessage:
-    _attempt_id([*order.key, order.attempt])
-    texts = (order.trigger, order.params, order.work)
-    if type(order.fence) is not int or not all(isinstance(text, str) for text in texts):
-        raise ValueError("an order must have a fence, a trigger, parameters and a work")
-    if not isinstance(order.secrets, dict):
+def _checked(launch: LaunchMessage) -> LaunchMessage:
+    _attempt_id([*launch.key, launch.attempt])
+    texts = (launch.trigger, launch.params, launch.work)
+    if type(launch.fence) is not int or not all(isinstance(text, str) for text in texts):
+        raise ValueError("a launch must have a fence, a trigger, parameters and work")
+    if not isinstance(launch.secrets, dict):
         raise ValueError("secrets must be names and values")
-    if order.valid_until is not None and type(order.valid_until) is not int:
-        raise ValueError("an order is valid until an instant")
-    return order
+    if launch.valid_until is not None and type(launch.valid_until) is not int:
+        raise ValueError("'valid_until' must be an instant")
+    return launch

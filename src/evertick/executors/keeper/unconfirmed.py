@@ -1,8 +1,8 @@
-"""Which attempts does the ledger not know of yet, and when does each of them end?
+"""Attempts whose launch the ledger has not recorded yet, and the deadline of each.
 
-Such an attempt is safe only while the process that launched it holds its buckets: afterwards their next owner finds
-nothing of it in the ledger and may start it again. So the deadline belongs to the attempt, and only a renewal by that
-process extends it; a process that comes after it on the same machine renews buckets of its own.
+Such an attempt is safe only while the process that launched it holds its buckets: the next owner of the bucket finds no
+trace of it in the ledger and may start it again. So each attempt has its own deadline, and only a renewal by the
+process that launched it extends the deadline; a later process on the same machine renews buckets of its own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from evertick.executors.keeper.lease import Lease
-from evertick.executors.keeper.record_file import RecordFile, read_record
+from evertick.executors.keeper.lease import Lease, RecordFile, read_record
 
 Run = TypeVar("Run", bound=Hashable)
 
@@ -23,9 +22,9 @@ _NO_INSTANCE: Final = "-"
 
 class Deadline(NamedTuple):
     instance: str
-    """The process that launched it."""
+    """The process that launched the attempt."""
     end_at: int
-    """In microseconds since boot; `NEVER` where the ledger is told of everything before it is launched."""
+    """In microseconds since boot; `NEVER` where the ledger records every attempt before its launch."""
 
     def is_over(self, now: int) -> bool:
         return self.end_at != NEVER and now >= self.end_at
@@ -34,25 +33,25 @@ class Deadline(NamedTuple):
         return newest if newest.instance == self.instance else self
 
 
-class Outlook(NamedTuple):
-    """What a watchdog has to know beside the journal, which has the deadline of each attempt as it was accepted."""
+class DeadlineSummary(NamedTuple):
+    """What a watchdog needs beside the journal, which has each attempt's deadline at the time of its launch."""
 
     newest: Deadline
-    """The last renewal: it holds for all that its process has launched."""
+    """The last renewal: it applies to everything that its process has launched."""
     earliest: int
-    """Nothing is over before that instant, nor will be what is launched under this renewal; or `NEVER`."""
+    """No deadline, of present attempts or of later launches under this renewal, is earlier; or `NEVER`."""
 
 
-NO_OUTLOOK: Final = Outlook(Deadline("", NEVER), NEVER)
+NO_DEADLINES: Final = DeadlineSummary(Deadline("", NEVER), NEVER)
 
 
 class Unconfirmed(Generic[Run]):
-    """By the number of an attempt, or whatever else stands for it."""
+    """Deadlines by the number of an attempt, or by any other key for it."""
 
     def __init__(self) -> None:
         self._deadlines: dict[Run, Deadline] = {}
         self._newest = Deadline("", NEVER)
-        """Of a launch that arrives now."""
+        """The deadline of a launch that arrives now."""
 
     def renew(self, instance: str, lease: Lease) -> None:
         self._newest = Deadline(instance, lease.unconfirmed_end_at if lease.vouched_until else NEVER)
@@ -60,17 +59,17 @@ class Unconfirmed(Generic[Run]):
             self._deadlines[run] = deadline.renewed_by(self._newest)
 
     def has_room(self, instance: str, now: int) -> bool:
-        """Whether that process may have something started that the ledger does not know of."""
+        """Whether that process may launch an attempt that the ledger has not recorded."""
         newest = self._newest
         return newest.end_at == NEVER or (newest.instance == instance and not newest.is_over(now))
 
     def add(self, run: Run, instance: str) -> Deadline:
-        """It is launched by that process, perhaps once more: the one before it has no say in it any longer."""
+        """That process launches the attempt, perhaps again: the process before it cannot extend it any more."""
         deadline = self._deadlines[run] = Deadline(instance, self._newest.end_at)
         return deadline
 
     def restore(self, run: Run, deadline: Deadline, newest: Deadline) -> None:
-        """As the keeper before knew it; `newest` is the last renewal that it heard."""
+        """Take over the deadline of the keeper before, and the last renewal that it received."""
         self._deadlines[run] = deadline.renewed_by(newest)
 
     def discard(self, run: Run) -> None:
@@ -89,33 +88,32 @@ class Unconfirmed(Generic[Run]):
         return [run for run, deadline in self._deadlines.items() if deadline.is_over(now)]
 
     def ends(self) -> list[int]:
-        """When they have to be looked at."""
         return [deadline.end_at for deadline in self._deadlines.values() if deadline.end_at != NEVER]
 
-    def outlook(self) -> Outlook:
+    def summary(self) -> DeadlineSummary:
         ends = self.ends() if self._newest.end_at == NEVER else [self._newest.end_at, *self.ends()]
-        return Outlook(self._newest, min(ends, default=NEVER))
+        return DeadlineSummary(self._newest, min(ends, default=NEVER))
 
 
-class OutlookFile:
-    """Written with each renewal, so that nothing has to be written for a launch beside the journal."""
+class DeadlineFile:
+    """Written with each renewal, so that a launch writes nothing but the journal."""
 
     def __init__(self, folder: Path) -> None:
         self._file = RecordFile(folder / FILE)
 
-    def write(self, outlook: Outlook) -> None:
-        # In hex: it is what the other side calls itself.
-        instance = outlook.newest.instance.encode("utf-8", "surrogatepass").hex() or _NO_INSTANCE
-        self._file.write(instance, outlook.newest.end_at, outlook.earliest)
+    def write(self, summary: DeadlineSummary) -> None:
+        # In hex, because the other side chooses the text.
+        instance = summary.newest.instance.encode("utf-8", "surrogatepass").hex() or _NO_INSTANCE
+        self._file.write(instance, summary.newest.end_at, summary.earliest)
 
     def close(self) -> None:
         self._file.close()
 
 
-def read_outlook(folder: Path) -> Outlook:
+def read_deadlines(folder: Path) -> DeadlineSummary:
     match read_record(folder / FILE):
         case [instance, end_at, earliest]:
             name = "" if instance == _NO_INSTANCE else bytes.fromhex(instance).decode("utf-8", "surrogatepass")
-            return Outlook(Deadline(name, int(end_at)), int(earliest))
+            return DeadlineSummary(Deadline(name, int(end_at)), int(earliest))
         case _:
-            return NO_OUTLOOK
+            return NO_DEADLINES

@@ -19,7 +19,7 @@ from evertick.executors.kubernetes.orders import order_of
 from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.executors.kubernetes.track import Ending, Phase, Sightings, Track, job_of, slim
 from evertick.executors.paths import private_folder
-from evertick.kinds import Unready
+from evertick.kinds import StepError
 from evertick.kinds.kubernetes import job_api
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster
 from evertick.kinds.kubernetes.diagnostics import why_no_pod
@@ -160,7 +160,7 @@ class KubernetesExecutor:
         except SettingsError as error:
             self._conclude(track, LaunchRefused(*track.attempt_id, str(error)))
             return
-        except Unready as error:
+        except StepError as error:
             self._conclude(track, RunFinished(*track.attempt_id, _now(), FAILED, None, str(error)))
             return
         track.namespace = order.manifest["metadata"]["namespace"]

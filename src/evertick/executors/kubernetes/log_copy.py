@@ -68,7 +68,7 @@ class LogCopy:
                 self._name_for_good(folder)
         finally:
             if self._writer is not None:
-                self._writer.leave()
+                self._writer.detach()
             os.close(root)
 
     def _has_ended(self) -> bool:

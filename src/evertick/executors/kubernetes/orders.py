@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from evertick.executor import Attempt
-from evertick.executors.keeper.environment import facts_of, given_params, params_of, step_facts
+from evertick.executors.keeper.environment import parse_params, resolve_params, run_variables, step_variables
 from evertick.executors.protocol import launch_message
-from evertick.kinds import Unready
+from evertick.kinds import StepError
 from evertick.kinds.kubernetes.manifest import job_manifest
 from evertick.kinds.kubernetes.names import ATTEMPT_ROLE, annotations_of, job_name, labels_of
 from evertick.kinds.kubernetes.overlay import Json
@@ -21,7 +21,7 @@ class PodOrder(NamedTuple):
 
 
 def order_of(attempt: Attempt, instance: str, namespace: str) -> PodOrder:
-    """The Job of a whole attempt; `Unready` says why there cannot be one."""
+    """The Job of a whole attempt; `StepError` says why there cannot be one."""
     work = attempt.job.work
     step = only_step(work)
     assert isinstance(step.kind, Pod)
@@ -42,19 +42,19 @@ def order_of(attempt: Attempt, instance: str, namespace: str) -> PodOrder:
 def only_step(work: Work) -> Step:
     if len(work.steps) == 1 and isinstance(work.steps[0].kind, Pod):
         return work.steps[0]
-    raise Unready("a run on the cluster is one container. Write 'kubernetes' with an image, or 'steps' to run here.")
+    raise StepError("a run on the cluster is one container. Write 'kubernetes' with an image, or 'steps' to run here.")
 
 
 def _environment(attempt: Attempt, work: Work, step: Step) -> dict[str, str]:
     run_id = attempt.key.run_id
-    facts = facts_of(launch_message(attempt), run_id)
+    facts = run_variables(launch_message(attempt), run_id)
     env: dict[str, str] = {}
     for name, value in (*work.env, *step.env):
         if isinstance(value, Secret):
-            raise Unready(
+            raise StepError(
                 f"the variable {name!r} is a secret of the scheduler: anybody who may see the pod could read it. "
                 "Put it into a Secret of the cluster, and write it under 'kubernetes.secrets'."
             )
         env[name] = value
-    env |= params_of(work.params, given_params(attempt.params))
-    return {**env, **facts, **step_facts(run_id, attempt.attempt, step.name)}
+    env |= resolve_params(work.params, parse_params(attempt.params))
+    return {**env, **facts, **step_variables(run_id, attempt.attempt, step.name)}

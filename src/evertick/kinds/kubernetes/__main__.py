@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from evertick.errors import SettingsError
-from evertick.kinds import RESULT_FD, Word
+from evertick.kinds import RESULT_FD, ExitNote
 from evertick.kinds.kubernetes import job_api
 from evertick.kinds.kubernetes.cluster import Access, ApiAway, ApiError, Cluster, connect, jobs_path, pods_path
 from evertick.kinds.kubernetes.diagnostics import why_no_pod
@@ -235,7 +235,7 @@ def main(path: str) -> int:
     if end.why and end.why != f"exit code {end.code}":
         _say(end.why)
     with open(RESULT_FD, "wb") as answer:
-        answer.write(Word(end.why, end.is_lost).encode())
+        answer.write(ExitNote(end.why, end.is_lost).encode())
     return end.code
 
 

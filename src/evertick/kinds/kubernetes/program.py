@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Final, NamedTuple
 
-from evertick.kinds import PAYLOAD_FD, Program, Unready
+from evertick.kinds import PAYLOAD_FD, Program, StepError
 from evertick.kinds.kubernetes.cluster import Access
 from evertick.kinds.kubernetes.manifest import job_manifest
 from evertick.kinds.kubernetes.names import STEP_ROLE, annotations_of, job_name, labels_of
@@ -83,6 +83,6 @@ def program_of(
     try:
         payload = json.dumps(order).encode()
     except (TypeError, ValueError) as error:
-        raise Unready(f"its pod is not plain data: {error}.") from None
+        raise StepError(f"its pod is not plain data: {error}.") from None
     argv = (sys.executable, "-P", "-m", "evertick.kinds.kubernetes", f"/dev/fd/{PAYLOAD_FD}")
-    return Program(argv, payload=payload, leaves_word=True)
+    return Program(argv, payload=payload, has_exit_note=True)

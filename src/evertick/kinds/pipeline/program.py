@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from evertick.kinds import PAYLOAD_FD, RESULT_FD, Program, Unready
+from evertick.kinds import PAYLOAD_FD, RESULT_FD, Program, StepError
 from evertick.kinds.pipeline.values import plain_of
 from evertick.kinds.python import interpreter_folders
 from evertick.model.work import Pipeline
@@ -31,7 +31,7 @@ def program_of(
     try:
         payload = json.dumps(spec).encode()
     except (TypeError, ValueError) as error:
-        raise Unready(f"its pipeline is not plain data: {error}.") from None
+        raise StepError(f"its pipeline is not plain data: {error}.") from None
     # -P: nothing that lies in the working folder may shadow the standard library.
     argv = (sys.executable, "-P", "-m", "evertick.kinds.pipeline", f"/dev/fd/{PAYLOAD_FD}")
     package = str(Path(__file__).parents[2])

@@ -1,4 +1,4 @@
-"""How a process is started, waited for, and ended with everything it has started itself."""
+"""Starts processes, reaps them, and ends one with everything it has started."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from typing import NamedTuple
 from evertick.executors.keeper.account import Account
 from evertick.executors.keeper.procfs import family_of, is_alive, snapshot
 
-LOOK_SECONDS = 0.02
-"""How often an ended group is looked at until it is empty."""
+POLL_SECONDS = 0.02
+"""How often a process group that is being ended is checked."""
 KILL_TRIES = 100
 SNAPSHOT_SECONDS = 0.05
-"""How old a look at the process table may be where a newcomer is found later anyway."""
+"""How old a snapshot of the process table may be where a new process is found later anyway."""
 
-# Python ignores these for itself, and a process inherits what is ignored.
+# Python ignores these signals, and a child process inherits that.
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
-_NO_ROOM = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
+_CAPACITY_ERRORS = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
 
 
 RESERVE = 32
-"""Descriptors that no run is given: ending processes, renewing a lease and hearing a scheduler need some."""
+"""Descriptors that no attempt may use: ending processes, renewing a lease and a connection need some."""
 LOG_DESCRIPTORS = 2
-"""A log and its folder; opened when something is printed."""
+"""A log and its folder, opened with the first output."""
 
 
-class NoRoom(Exception):
-    """The machine cannot start a process now; it may be able to later."""
+class NoCapacity(Exception):
+    """The machine cannot start another process now; it may be able to later."""
 
 
-def is_for_want_of_room(error: OSError) -> bool:
-    return error.errno in _NO_ROOM
+def is_capacity_error(error: OSError) -> bool:
+    return error.errno in _CAPACITY_ERRORS
 
 
 def check_descriptors(any_fd: int, running: int) -> None:
-    """`OSError` when all but the reserve are in use, or will be when each that runs has opened its log."""
+    """`OSError` when only the reserve is free, also counting the logs that running steps have yet to open."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest_free = os.dup(any_fd)
     os.close(lowest_free)
@@ -50,17 +50,17 @@ def check_descriptors(any_fd: int, running: int) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
-def no_room_text(error: OSError) -> str:
-    """Why nothing can be started, and which limit it is where it is ours."""
+def capacity_text(error: OSError) -> str:
+    """Why nothing can be started, and which limit to raise."""
     text = f"this machine cannot start another process now: {error.strerror}"
     if error.errno != errno.EMFILE:
         return text
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return f"{text}. The keeper may have {limit:,} files open: raise LimitNOFILE= of the unit, or 'ulimit -Hn'"
+    return f"{text}. The keeper may open {limit:,} files: raise LimitNOFILE= of the unit, or 'ulimit -Hn'"
 
 
 class Exit(NamedTuple):
-    """How a process ended: its exit code, or minus the signal; and what it used."""
+    """How a process ended: its exit code, or minus the signal; and the resources it used."""
 
     code: int
     user_us: int = 0
@@ -69,7 +69,7 @@ class Exit(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What a process is held to; None leaves a limit as it is."""
+    """Resource limits of a process; None: unchanged."""
 
     files_soft: int
     memory_bytes: int | None = None
@@ -77,7 +77,7 @@ class Limits(NamedTuple):
 
 
 class Reaper:
-    """Learns of the end of every child. One signal may stand for many ends, so each time all are asked for."""
+    """Reaps every child. One SIGCHLD may stand for many exits, so each time all are collected."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._waiting: dict[int, asyncio.Future[Exit]] = {}
@@ -89,7 +89,7 @@ class Reaper:
         return len(self._waiting)
 
     def watch(self, pid: int) -> asyncio.Future[Exit]:
-        """To be called before the loop has its turn, so that no end is missed."""
+        """Call it before control returns to the event loop, so that no exit is missed."""
         future: asyncio.Future[Exit] = self._loop.create_future()
         self._waiting[pid] = future
         return future
@@ -102,7 +102,7 @@ class Reaper:
                 return
             if pid == 0:
                 return
-            # Others are what our processes left behind: they come to us when their parents end.
+            # Others are orphans of our processes, inherited when their parents ended.
             future = self._waiting.pop(pid, None)
             if future is not None and not future.done():
                 user_us, system_us = round(used.ru_utime * 1e6), round(used.ru_stime * 1e6)
@@ -117,9 +117,9 @@ def spawn(
     descriptors: Mapping[int, int],
     limits: Limits,
 ) -> int:
-    """Start a process in a session of its own; `descriptors` says which of ours become its 0, 1, 2 ...
+    """Start a process in a session of its own; `descriptors` maps its descriptors 0, 1, 2 ... to ours.
 
-    Nothing else may change the working folder or the limits meanwhile: the keeper has one thread for this.
+    Nothing else may change the working folder or the limits meanwhile: only the keeper's main thread calls this.
     """
     actions = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in sorted(descriptors.items())]
     home = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if folder is not None else None
@@ -147,12 +147,12 @@ def spawn_as(
     descriptors: Mapping[int, int],
     limits: Limits,
 ) -> int:
-    """The same as another user: with its groups and none of ours, and without our capabilities before it begins.
+    """Start a process as another user: with its groups, and without our groups and capabilities.
 
-    `posix_spawn` cannot do that, and a program in between (setpriv) keeps them until it starts the other.
+    `posix_spawn` cannot do that, and a helper such as setpriv would keep our capabilities until it starts the program.
     """
     numbers = sorted(its for its in descriptors if its > 2)
-    # A keeper holds the low numbers for this, so that none of its own files is among them.
+    # A keeper reserves the low numbers for this, so that none of its own files has one.
     held = {its: os.dup(its) for its in numbers}
     try:
         for its in numbers:
@@ -176,14 +176,14 @@ def spawn_as(
         for its, fd in held.items():
             os.dup2(fd, its, inheritable=False)
             os.close(fd)
-    process.returncode = 0  # the reaper waits for it; this object must not
+    process.returncode = 0  # the reaper waits for it, not this object
     _limit(process.pid, limits)
     return process.pid
 
 
 @contextlib.contextmanager
 def _files_limit(limits: Limits) -> Iterator[None]:
-    """We have raised our own limit, and a program that uses select() must not inherit that."""
+    """Our own limit is raised, and a program that uses select() must not inherit that."""
     _, hard = own = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(limits.files_soft, hard), hard))
     try:
@@ -201,7 +201,7 @@ def _limit(pid: int, limits: Limits) -> None:
         if limits.files is not None:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (limits.files, limits.files))
     except (ProcessLookupError, ValueError, PermissionError):
-        pass  # it has ended already, or is held to less
+        pass  # it has ended, or has a lower limit
 
 
 async def end_family(
@@ -212,10 +212,9 @@ async def end_family(
     *,
     spares_leader: bool = False,
 ) -> None:
-    """Ask the group to end, and after the grace make everything end that the leader has started.
+    """Send SIGTERM to the process group, and after the grace SIGKILL to everything that the leader has started.
 
-    A leader that only waits for its program, as that of a sandbox does, is spared at first: it says how the program
-    ended, and the output of the program ends with it.
+    A leader that only waits for its program, such as a sandbox, is spared at first: it reports how the program ended.
     """
     relatives = family_of(leader, marks, snapshot(time.monotonic() - SNAPSHOT_SECONDS))
     deadline = time.monotonic() + grace_seconds
@@ -226,7 +225,7 @@ async def end_family(
     empty_since = None
     while time.monotonic() < deadline:
         if spares_leader:
-            # Again and again: the program may have been about to be started.
+            # In each round: the program may not have been started yet.
             below = family_of(leader, marks, snapshot(time.monotonic() - SNAPSHOT_SECONDS))
             newcomers = [stat.pid for stat in below if stat.pid != leader and stat.pid not in asked]
             _signal_each(newcomers, signal.SIGTERM)
@@ -236,23 +235,23 @@ async def end_family(
         elif empty_since is None:
             empty_since = time.monotonic()
         else:
-            # One look at the process table serves all that are being ended, because it is younger than their ends.
+            # One snapshot serves all groups that are being ended, if it is newer than their exits.
             relatives = family_of(leader, marks, snapshot(empty_since))
             if not relatives:
                 return
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
     for _ in range(KILL_TRIES):
-        # Again and again: what is being killed may just have started something.
+        # In each round: a process that is being killed may have started another.
         _signal_group(leader, signal.SIGKILL)
         relatives = family_of(leader, marks, snapshot(time.monotonic()))
         if has_ended() and not relatives:
             return
         _signal_each([stat.pid for stat in relatives], signal.SIGKILL)
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def _signal_group(leader: int, number: signal.Signals) -> None:
-    # Gone, or it has changed its user and is not ours to signal.
+    # It is gone, or has changed its user and cannot be signalled.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
 
