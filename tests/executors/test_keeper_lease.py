@@ -130,7 +130,7 @@ def test_what_the_ledger_was_not_told_of_is_not_started_when_such_runs_have_just
     renew(executor, LONG_US, vouched_us=SECOND // 2)  # less than it takes to end one
     late, told = (launch(job_of(sh("true")), key=key_of(number))._replace(valid_until=2**60) for number in (0, 1))
     executor.launch(late._replace(is_confirmed=False))
-    assert "the ledger does not know of it" in place.refusal_of(late.key).detail
+    assert "the ledger has not recorded it" in place.refusal_of(late.key).detail
     executor.launch(told)
     assert place.end_of(told.key).state is SUCCEEDED
 

@@ -59,7 +59,7 @@ class SimulatedKeeper:
         if valid_until is not None and self._timeline.now >= valid_until:
             return "it comes too late"
         if not (is_confirmed or self._unconfirmed.has_room(str(incarnation), self._timeline.now)):
-            return "the ledger does not know of it"
+            return "the ledger has not recorded it"
         return None
 
     def accept(self, key: RunKey, attempt: int, incarnation: int, *, is_confirmed: bool) -> None:
