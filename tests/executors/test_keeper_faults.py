@@ -374,7 +374,7 @@ def test_a_keeper_whose_descriptors_are_used_up_goes_on_and_takes_the_rest_later
     until(lambda: len(answered(RunStarted)) + len(answered(LaunchRefused)) == len(orders), "each to be answered")
     started, refused = answered(RunStarted), answered(LaunchRefused)
     assert started
-    assert f"The keeper may have {used + 80} files open" in place.refusal_of(refused[0]).detail
+    assert f"The keeper may open {used + 80} files" in place.refusal_of(refused[0]).detail
     # What it needs for itself is kept free: it renews its lease, hears another scheduler, and ends what it has started.
     executor.renew(boottime_us(), 1_200 * SECOND, 1, 0)
     until(lambda: read_lease(place.folder / "keeper-0").until > now + 900 * SECOND, "the lease to be renewed")

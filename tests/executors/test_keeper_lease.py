@@ -139,7 +139,7 @@ def test_a_launch_that_arrives_after_its_time_is_not_made(place):
     executor = place.open()
     renew(executor, LONG_US)
     executor.launch(launch(job_of(sh("true")))._replace(valid_until=1_000_000))
-    assert "later" in place.refusal_of(KEY).detail
+    assert "after its scheduler" in place.refusal_of(KEY).detail
 
 
 @pytest.mark.parametrize("is_frozen", [False, True], ids=["killed", "stopped"])
