@@ -48,14 +48,14 @@ class TestRealPods:
 
     def test_what_is_no_image_fails_at_once(self, place):
         end = place.run("true", image="No Image!")
-        assert (end.state, end.detail.partition(".")[0]) == (FAILED, "'No Image!' is not the name of an image")
+        assert (end.state, end.detail.partition(".")[0]) == (FAILED, "'No Image!' is not a valid image name")
 
     def test_a_pod_that_no_node_can_take_fails_in_words(self, place):
         place.open(IMPATIENT)
         place.executor.launch(launch(pod_job(pod=Pod(place.image, ("true",), requests=(("cpu", "1000"),)))))
         end = place.end_of()
         assert end.state is FAILED
-        assert "no node of the cluster can take it: 0/1 nodes are available: 1 Insufficient cpu" in end.detail
+        assert "no node of the cluster can run it: 0/1 nodes are available: 1 Insufficient cpu" in end.detail
 
     def test_a_missing_secret_fails_in_words(self, place):
         place.open(IMPATIENT)
@@ -81,7 +81,7 @@ class TestRealPods:
         place.executor.launch(launch(pod_job(pod=Pod(place.image, ("true",), limits=(("cpu", "many"),)))))
         end = place.end_of()
         assert end.state is FAILED
-        assert end.detail.startswith("the cluster does not take its Job: ")
+        assert end.detail.startswith("the cluster rejects its Job: ")
 
     def test_a_service_account_that_is_not_there_is_told(self, place):
         place.open(KubernetesSettings(start_timeout_us=12 * SECOND, grace_us=SECOND))

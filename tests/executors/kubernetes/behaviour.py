@@ -130,7 +130,7 @@ class PodBehaviour:
         place.start(IGNORES_TERM)
         until(lambda: place.log()[0] == b"up\n", "it to be up")
         troubles.delete_job(place.name_of())
-        assert place.loss_of().detail == f"its Job {place.name_of()!r} was deleted by somebody"
+        assert place.loss_of().detail == f"its Job {place.name_of()!r} was deleted from outside"
         assert not troubles.is_alive(place.name_of())
 
     def test_a_pod_that_somebody_deletes_is_lost(self, place, troubles):

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError
-from evertick.kinds.kubernetes.overlay import laid_over
+from evertick.kinds.kubernetes.manifest import merge
 
 Json = dict[str, Any]
 KEPT = 1_000
@@ -102,7 +102,7 @@ class FakeCluster:
         with self._changed:
             job = self._objects["jobs"].get(name)
             if job is not None:
-                self._put("jobs", "MODIFIED", laid_over(job, change))
+                self._put("jobs", "MODIFIED", merge(job, change))
             return job
 
     def delete_job(self, namespace: str, name: str) -> None:

@@ -100,17 +100,17 @@ class TestLaunching:
             pytest.param(ApiAway("no route", is_unsent=True), "the cluster cannot be reached: no route", id="away"),
             pytest.param(
                 ApiError(403, "Forbidden", "exceeded quota: pods"),
-                "the cluster does not let us: exceeded quota: pods.",
+                "the cluster does not permit it: exceeded quota: pods.",
                 id="forbidden",
             ),
             pytest.param(
                 ApiError(401, "Unauthorized", "Unauthorized"),
-                "the cluster does not know us: Unauthorized. Renew the credentials.",
+                "the cluster does not accept our credentials: Unauthorized. Renew them.",
                 id="unknown to the cluster",
             ),
             pytest.param(
                 ApiError(429, "TooManyRequests", "slow down"),
-                "the cluster refuses its Job: slow down.",
+                "the cluster refused its Job: slow down.",
                 id="too many requests",
             ),
         ],
@@ -126,7 +126,7 @@ class TestLaunching:
         end = place.run("true")
         assert (end.state, end.detail) == (
             FAILED,
-            "the cluster does not take its Job: spec.template.spec.containers[0].image: Required value.",
+            "the cluster rejects its Job: spec.template.spec.containers[0].image: Required value.",
         )
 
     def test_a_job_of_that_name_that_is_not_ours_is_left_alone(self, place, cluster):
@@ -176,7 +176,7 @@ class TestLaunching:
     def test_a_namespace_that_is_not_watched_is_refused(self, place):
         place.executor.launch(launch(pod_job(pod=Pod("shell", ("true",), namespace="elsewhere"))))
         assert place.first(LaunchRefused).detail == (
-            "the namespace 'elsewhere' is not one of the settings. Add it to 'namespaces' there."
+            "the namespace 'elsewhere' is not in the settings. Add it to 'namespaces' there."
         )
 
 
@@ -185,8 +185,8 @@ class TestNotStarting:
         ("image", "words"),
         [
             pytest.param("no-image", "the image 'no-image' cannot be pulled: not found", id="no image"),
-            pytest.param("no-room", "no node of the cluster can take it: 0/1 nodes.", id="no room"),
-            pytest.param("no-pod", "the cluster has made no pod for it yet.", id="no pod"),
+            pytest.param("no-room", "no node of the cluster can run it: 0/1 nodes.", id="no room"),
+            pytest.param("no-pod", "the cluster has not created its pod yet.", id="no pod"),
         ],
     )
     def test_a_pod_that_does_not_start_in_time_fails_in_words(self, place, cluster, image, words):
@@ -198,7 +198,7 @@ class TestNotStarting:
 
     def test_an_image_that_never_will_be_is_not_waited_for(self, place):
         end = place.run("true", image="no-image!")
-        assert (end.state, end.detail.partition(".")[0]) == (FAILED, "'no-image!' is not the name of an image")
+        assert (end.state, end.detail.partition(".")[0]) == (FAILED, "'no-image!' is not a valid image name")
 
     def test_after_a_restart_it_is_still_given_up_in_time(self, place):
         place.start("true", image="no-room")

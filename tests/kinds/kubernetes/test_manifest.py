@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evertick.kinds.kubernetes.manifest import CONTAINER, job_manifest, pod_spec
+from evertick.kinds.kubernetes.manifest import CONTAINER, job_manifest, merge, pod_spec
 from evertick.kinds.kubernetes.names import LABEL_MAX, annotations_of, job_name, labels_of
-from evertick.kinds.kubernetes.overlay import laid_over
 from evertick.model.instant import MILLISECOND, SECOND
 from evertick.model.run import RunKey
 from evertick.model.work import Pod, SecretKey
@@ -158,8 +157,8 @@ class TestOverlay:
             pytest.param({"l": {"x": 1}}, {"a": {"b": 1}, "l": {"x": 1}}, id="a map replaces a list"),
         ],
     )
-    def test_a_value_laid_over(self, above, result):
-        assert laid_over({"a": {"b": 1}, "l": [1]}, above) == result
+    def test_a_value_merge(self, above, result):
+        assert merge({"a": {"b": 1}, "l": [1]}, above) == result
 
     def test_containers_are_joined_by_name(self):
         spec = pod_spec(
@@ -186,7 +185,7 @@ class TestOverlay:
     )
     def test_whatever_is_written_is_taken(self, above):
         written = {"containers": above, "x": above}
-        assert laid_over({"containers": [{"name": "main"}]}, written) is not written
+        assert merge({"containers": [{"name": "main"}]}, written) is not written
 
 
 def expanded(text: str, env: dict[str, str]) -> str:

@@ -45,7 +45,7 @@ EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEv
 @pytest.mark.parametrize(
     ("job", "pods", "verdict"),
     [
-        pytest.param(job(), [], Pending("the cluster has made no pod for it yet.", False, False), id="no pod"),
+        pytest.param(job(), [], Pending("the cluster has not created its pod yet.", False, False), id="no pod"),
         pytest.param(job(), [pod(RUNNING)], Running(AT), id="its container runs"),
         pytest.param(job(), [pod(ended(0))], Running(AT), id="its container has ended and its Job does not know yet"),
         pytest.param(job(ENDING), [pod(RUNNING, deleted=True)], Running(AT), id="it is being ended"),
@@ -84,7 +84,7 @@ EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEv
                 None,
                 THEN,
                 None,
-                "it did not start within its timeout: it waits for a node of the cluster.",
+                "it did not start within its timeout: it waits for a node.",
             ),
             id="its deadline before it started",
         ),
@@ -98,7 +98,7 @@ EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEv
             id="evicted by its node",
         ),
         pytest.param(
-            job(GAVE_UP), [pod(ended(143), deleted=True)], Taken("its pod was deleted by somebody"), id="pod deleted"
+            job(GAVE_UP), [pod(ended(143), deleted=True)], Taken("its pod was deleted from outside"), id="pod deleted"
         ),
         pytest.param(
             job(GAVE_UP), [], Taken("its pod was deleted, and its Job says: no more tries"), id="pod deleted and gone"
@@ -133,13 +133,13 @@ def test_a_job_and_its_pod(job, pods, verdict):
         ),
         pytest.param(
             pod(waiting("InvalidImageName", "x")),
-            "'acme/etl:1' is not the name of an image. Write for example ghcr.io/acme/report:1.4.",
+            "'acme/etl:1' is not a valid image name. Write for example ghcr.io/acme/report:1.4.",
             True,
             id="not an image",
         ),
         pytest.param(
             pod(waiting("ErrImageNeverPull")),
-            "the image 'acme/etl:1' is not on the node, and 'imagePullPolicy: Never' forbids to pull it.",
+            "the image 'acme/etl:1' is not on the node, and 'imagePullPolicy: Never' forbids pulling it.",
             True,
             id="never pulled",
         ),
@@ -161,11 +161,11 @@ def test_a_job_and_its_pod(job, pods, verdict):
                     }
                 ],
             ),
-            "no node of the cluster can take it: 0/3 nodes are available: 3 Insufficient memory.",
+            "no node of the cluster can run it: 0/3 nodes are available: 3 Insufficient memory.",
             False,
             id="no room",
         ),
-        pytest.param(pod(node=""), "it waits for a node of the cluster.", False, id="no node yet"),
+        pytest.param(pod(node=""), "it waits for a node.", False, id="no node yet"),
         pytest.param(
             pod(waiting("ContainerCreating")), "its node 'n1' has not started it yet.", False, id="being created"
         ),

@@ -186,12 +186,12 @@ class AttemptContext:
 
     def _pod(self, step: Step, pod: Pod) -> Program:
         # Imported on use, as pipelines are.
-        from evertick.kinds.kubernetes.program import ACCESS, Where, program_of
+        from evertick.kinds.kubernetes.program import ACCESS, StepId, program_of
 
         launch = self._launch
         return program_of(
             pod,
-            Where(launch.key, launch.attempt, launch.fence, step.name),
+            StepId(launch.key, launch.attempt, launch.fence, step.name),
             self._pod_env(step),
             {name: launch.secrets[name] for name in ACCESS if name in launch.secrets},
             working_dir=step.working_dir,

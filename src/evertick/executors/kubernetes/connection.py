@@ -10,20 +10,20 @@ from typing import Final, Protocol
 from evertick.errors import SettingsError
 from evertick.executors.kubernetes.settings import KubernetesSettings
 from evertick.kinds.kubernetes.cluster import Cluster, jobs_path, pods_path
+from evertick.kinds.kubernetes.manifest import Json
 from evertick.kinds.kubernetes.names import ATTEMPT_ROLE, INSTANCE, ROLE, selector_of
-from evertick.kinds.kubernetes.overlay import Json
 from evertick.kinds.kubernetes.watcher import Watch
 
 CLOSE_SECONDS: Final = 5.0
-_WHICH: Final = "which"
-"""The trouble of not knowing which cluster is meant; the others are named by what is listened to."""
+_CONFIGURATION: Final = "configuration"
+"""The problem that no cluster is configured; the others are named by the watched path."""
 
 
-class Listener(Protocol):
-    """Who is told what the cluster says, from threads that are not its own."""
+class ClusterListener(Protocol):
+    """Receives what the watches see, from their threads."""
 
     def begin(self, cluster: Cluster) -> None:
-        """Called once, before anything is said."""
+        """Called once, before the watches start."""
         ...
 
     def all_jobs(self, namespace: str, jobs: Sequence[Json]) -> None: ...
@@ -33,47 +33,47 @@ class Listener(Protocol):
 
 
 class Connection:
-    """Most schedulers never have a job for a cluster: nothing is asked until somebody needs it."""
+    """Connects on first use: most schedulers never have a job for a cluster."""
 
-    def __init__(self, connect: Callable[[], Cluster], settings: KubernetesSettings, listener: Listener) -> None:
+    def __init__(self, connect: Callable[[], Cluster], settings: KubernetesSettings, listener: ClusterListener) -> None:
         self._connect = connect
         self._settings = settings
         self._listener = listener
         self._lock = threading.Lock()
         self._cluster: Cluster | None = None
         self._watches: list[Watch] = []
-        self._troubles: dict[str, str] = {}
+        self._problems: dict[str, str] = {}
         self._is_closed = False
         self.namespaces: tuple[str, ...] = ()
-        """Where Jobs may be; known once the cluster is reached."""
+        """The watched namespaces; known once connected."""
 
     def cluster(self) -> Cluster:
-        """`SettingsError` when nobody says which, or nobody may ask any more."""
+        """Raises `SettingsError` if no cluster is configured, or after `close`."""
         with self._lock:
             if self._is_closed:
-                raise SettingsError("the executor is closed.")
+                raise SettingsError("The executor is closed.")
             if self._cluster is None:
                 try:
                     cluster = self._connect()
                 except SettingsError as error:
-                    self._troubled(_WHICH, str(error))
+                    self._set_problem(_CONFIGURATION, str(error))
                     raise
-                self._troubled(_WHICH, "")
+                self._set_problem(_CONFIGURATION, "")
                 self.namespaces = tuple(dict.fromkeys((cluster.namespace, *self._settings.namespaces)))
                 self._listener.begin(cluster)
                 self._cluster = cluster
-                self._listen(cluster)
+                self._watch(cluster)
             return self._cluster
 
     @property
     def was_tried(self) -> bool:
-        """Whether anything is known of the cluster; before anybody has asked, not even whether there is one."""
-        return bool(self._troubles)
+        """Whether a connection was tried."""
+        return bool(self._problems)
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it answered when it was last asked, for all that is listened to."""
-        return not any(self._troubles.values())
+        """Whether every watch got an answer the last time."""
+        return not any(self._problems.values())
 
     def close(self) -> None:
         with self._lock:
@@ -83,7 +83,7 @@ class Connection:
         if self._cluster is not None:
             self._cluster.close()
 
-    def _listen(self, cluster: Cluster) -> None:
+    def _watch(self, cluster: Cluster) -> None:
         selector = selector_of({INSTANCE: self._settings.instance, ROLE: ATTEMPT_ROLE})
         listener = self._listener
         for namespace in self.namespaces:
@@ -91,10 +91,10 @@ class Connection:
                 (jobs_path(namespace), listener.all_jobs, listener.job_changed),
                 (pods_path(namespace), listener.all_pods, listener.pod_changed),
             ):
-                told = (partial(on_all, namespace), on_change, partial(self._troubled, path))
-                self._watches.append(Watch(cluster, path, selector, *told))
+                callbacks = (partial(on_all, namespace), on_change, partial(self._set_problem, path))
+                self._watches.append(Watch(cluster, path, selector, *callbacks))
         for watch in self._watches:
             watch.start()
 
-    def _troubled(self, path: str, trouble: str) -> None:
-        self._troubles = {**self._troubles, path: trouble}
+    def _set_problem(self, path: str, problem: str) -> None:
+        self._problems = {**self._problems, path: problem}

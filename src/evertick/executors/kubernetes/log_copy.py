@@ -14,14 +14,14 @@ from evertick.executors.keeper.output import LogWriter
 from evertick.executors.logs import OPEN_SUFFIX, SUFFIX
 from evertick.executors.paths import file_name, open_folder, run_folder
 from evertick.kinds.kubernetes.cluster import Cluster
-from evertick.kinds.kubernetes.log_follower import Follower
+from evertick.kinds.kubernetes.log_follower import LogFollower
 
-# What a pod prints holds no secret of ours: it was given none.
+# A pod gets no secret of ours, so its output has none.
 _NOTHING_TO_MASK = Masker(())
 
 
 class LogCopy:
-    """Of one attempt. What an earlier process had copied is not copied again."""
+    """The log of one attempt. It resumes what an earlier process copied."""
 
     def __init__(
         self, cluster: Cluster, root: Path, attempt_id: AttemptId, step: str, max_bytes: int, namespace: str, pod: str
@@ -32,12 +32,12 @@ class LogCopy:
         self._max_bytes = max_bytes
         self._known = b""
         self._writer: LogWriter | None = None
-        self._follower = Follower(cluster, namespace, pod, self._write)
+        self._follower = LogFollower(cluster, namespace, pod, self._write)
         self._done = threading.Event()
         self._is_over = False
 
     def run(self) -> None:
-        """Until `finish` was called and everything is there, or `end`."""
+        """Until `finish` was called and the log is complete, or `end`."""
         try:
             self._copy()
         finally:
@@ -61,11 +61,11 @@ class LogCopy:
             self._writer = LogWriter(root, lambda: folder, self._name, self._max_bytes, _NOTHING_TO_MASK)
             problem = self._follower.run(self._has_ended)
             if problem:
-                self._writer.note(f"the log may not be whole: {problem}")
+                self._writer.note(f"the log may be incomplete: {problem}")
             if self._is_over and self._writer.has_output:
                 self._writer.close()
             elif self._is_over:
-                self._name_for_good(folder)
+                self._rename(folder)
         finally:
             if self._writer is not None:
                 self._writer.detach()
@@ -75,7 +75,7 @@ class LogCopy:
         return self._is_over
 
     def _write(self, data: bytes) -> None:
-        """Pass over what is there from before; where the cluster has thrown the beginning away, go on behind it."""
+        """Skip what was copied before; if the cluster has dropped the beginning, append."""
         assert self._writer is not None
         if self._known:
             common = min(len(data), len(self._known))
@@ -83,12 +83,12 @@ class LogCopy:
                 self._known, data = self._known[common:], data[common:]
             else:
                 self._known = b""
-                self._writer.note("the cluster no longer has what followed here")
+                self._writer.note("the cluster has dropped what followed here")
         if data:
             self._writer.write(data)
 
-    def _name_for_good(self, parts: tuple[str, ...]) -> None:
-        """What an earlier process had copied is all there is."""
+    def _rename(self, parts: tuple[str, ...]) -> None:
+        """The earlier process copied everything: give the file its final name."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             folder = open_folder(str(self._root), parts)
             try:
@@ -97,7 +97,7 @@ class LogCopy:
                 os.close(folder)
 
     def _found(self, parts: tuple[str, ...]) -> tuple[bool, bytes]:
-        """Whether the whole log is there, and what there is of one that is not."""
+        """Whether the log is complete, and the copied part if it is not."""
         try:
             folder = open_folder(str(self._root), parts)
         except (FileNotFoundError, NotADirectoryError):
@@ -118,8 +118,8 @@ def _read(name: str, folder: int) -> bytes | None:
         return None
 
 
-class Copies:
-    """All that are under way, no more of them at once than `limit`."""
+class LogCopies:
+    """The copies in progress, at most `limit` at once."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -128,22 +128,22 @@ class Copies:
         self._threads: dict[AttemptId, threading.Thread] = {}
         self._is_closed = False
 
-    def start(self, attempt_id: AttemptId, make: Callable[[], LogCopy]) -> None:
-        """In a thread of its own, unless there are too many; then it is copied when it has ended."""
+    def start(self, attempt_id: AttemptId, create: Callable[[], LogCopy]) -> None:
+        """In a thread of its own; if there are too many, the log is copied when its container has ended."""
         with self._lock:
             if self._is_closed or attempt_id in self._running or len(self._running) >= self._limit:
                 return
-            copy = self._running[attempt_id] = make()
+            copy = self._running[attempt_id] = create()
             thread = threading.Thread(target=copy.run, name="evertick-pod-log", daemon=True)
             self._threads[attempt_id] = thread
             thread.start()
 
-    def finish(self, attempt_id: AttemptId, make: Callable[[], LogCopy], timeout: float) -> None:
-        """The container has ended: its log is complete when this returns, or cannot be had in time."""
+    def finish(self, attempt_id: AttemptId, create: Callable[[], LogCopy], timeout: float) -> None:
+        """The container has ended: complete its log, at most until the timeout."""
         with self._lock:
             copy = self._running.get(attempt_id)
         if copy is None:
-            copy = make()
+            copy = create()
             copy.finish(0)
             copy.run()
             return
@@ -156,7 +156,7 @@ class Copies:
             thread.join(1.0)
 
     def close(self, timeout: float) -> None:
-        """Let go: what was copied stays, and whoever comes next goes on behind it."""
+        """Stop; the next process resumes the copies."""
         with self._lock:
             self._is_closed = True
             copies, threads = list(self._running.values()), list(self._threads.values())

@@ -1,4 +1,4 @@
-"""What may be set about running jobs on a cluster."""
+"""The settings of the Kubernetes executor."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 class KubernetesSettings:
     access: Access = field(default_factory=Access)
     instance: str = "evertick"
-    """Whose Jobs these are. All nodes of one ledger share it; two ledgers in one namespace must not."""
+    """Labels our Jobs. All nodes of one ledger share it; two ledgers in one namespace must differ."""
     namespaces: tuple[str, ...] = ()
-    """Others than the usual one that jobs may name; our account needs its rights in each of them."""
+    """Further namespaces that jobs may name; our account needs its permissions in each of them."""
     start_timeout_us: int = 10 * MINUTE
-    """A pod that has not started by then (no room, no image) fails, in words."""
+    """A pod that has not started by then (no capacity, no image) fails."""
     keep_us: int = 10 * MINUTE
-    """A Job stays on the cluster for this long after its outcome was reported."""
+    """A Job stays on the cluster for this long after its result was reported."""
     grace_us: int = GRACE_SECONDS * SECOND
-    """Between the polite end of a container and the one by force, when a run is ended."""
+    """Between SIGTERM and SIGKILL, when a run is stopped."""
     log_streams: int = 200
-    """Logs that are followed while their runs go on; those of more runs are fetched when they end."""
+    """Logs followed at once; those of further runs are copied when they end."""
 
     def __post_init__(self) -> None:
         if not _LABEL.fullmatch(self.instance):
             raise SettingsError(
-                f"the kubernetes instance is {self.instance!r}, which cannot be the value of a label. "
+                f"The kubernetes instance {self.instance!r} is not a valid label value. "
                 "Use up to 63 letters, digits, '-', '_' and '.'."
             )
         if self.log_streams < 0 or min(self.start_timeout_us, self.keep_us, self.grace_us) < SECOND:
-            raise SettingsError("the times of 'kubernetes' must be at least a second, and its log streams at least 0.")
+            raise SettingsError("The durations of 'kubernetes' must be at least 1s, and its log streams at least 0.")

@@ -1,4 +1,4 @@
-"""How a cluster is spoken to: who we are there, and the few verbs that are needed, on plain data."""
+"""A small client for the Kubernetes API: credentials, and the few calls that Evertick needs, on plain data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from evertick.errors import SettingsError
-from evertick.kinds.kubernetes.overlay import Json
+from evertick.kinds.kubernetes.manifest import Json
 
 ANSWER_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 5.0
@@ -20,7 +20,7 @@ PAGE: Final = 500
 CONNECTIONS: Final = 32
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 OWN: Final = "in-cluster"
-"""The context that stands for the cluster we run in."""
+"""The context name for the cluster that the scheduler runs in."""
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _MERGE: Final = "application/merge-patch+json"
 
@@ -38,7 +38,7 @@ class Access:
 
 
 class ApiError(Exception):
-    """The cluster answered, and not with what was asked for."""
+    """The cluster answered with an error."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{message or reason or 'no reason given'} (the cluster answered {status})")
@@ -48,7 +48,7 @@ class ApiError(Exception):
 
 
 class ApiAway(Exception):
-    """The cluster did not answer; unless `is_unsent`, what was asked may have been done. It may be asked again."""
+    """The cluster did not answer; unless `is_unsent`, the request may have been executed. Retry it."""
 
     def __init__(self, text: str, *, is_unsent: bool = False) -> None:
         super().__init__(text)
@@ -56,13 +56,13 @@ class ApiAway(Exception):
 
 
 class Stream:
-    """An answer that goes on; `end` from another thread makes its reader stop."""
+    """A streamed response; `end` from another thread stops its reader."""
 
     def __init__(self, response: Any) -> None:
         self._response = response
 
     def chunks(self) -> Iterator[bytes]:
-        """As they come. `ApiAway` when the connection is lost, the end when the cluster ends it."""
+        """Until the cluster ends the stream; `ApiAway` if the connection is lost."""
         import urllib3
 
         try:
@@ -81,7 +81,7 @@ class Stream:
             yield rest
 
     def end(self) -> None:
-        # The reader may be anywhere between opening and closing.
+        # The reader may be in any state between open and closed.
         with contextlib.suppress(Exception):
             self._response.shutdown()
 
@@ -120,15 +120,15 @@ class Cluster:
             raise
 
     def delete_job(self, namespace: str, name: str) -> None:
-        """In the foreground: the Job is there until its pods are gone, and its end is theirs."""
+        """In the foreground: the Job exists until its pods are gone."""
         self._delete(f"{jobs_path(namespace)}/{name}", {"propagationPolicy": "Foreground"})
 
     def delete_pod(self, namespace: str, name: str, grace_seconds: int) -> None:
-        """Never with 0: that takes the pod out of the books while its processes live on."""
+        """Never with a grace of 0: that removes the object while its processes live on."""
         self._delete(f"{pods_path(namespace)}/{name}", {"gracePeriodSeconds": max(1, grace_seconds)})
 
     def list_all(self, path: str, selector: str) -> tuple[list[Json], str]:
-        """Everything there is now, and from which version on to watch."""
+        """All objects, and the version from which to watch."""
         items: list[Json] = []
         params = {"labelSelector": selector, "limit": str(PAGE)}
         while True:
@@ -150,15 +150,15 @@ class Cluster:
         return self._open(path, params, read_seconds=seconds + ANSWER_SECONDS)
 
     def follow_log(self, namespace: str, pod: str, container: str, since: str | None) -> Stream:
-        """Its lines from the beginning or an instant on, each with its time before it, until it ends."""
+        """Its lines from the beginning or an instant on, each with a timestamp, until it ends."""
         params = {"container": container, "follow": "true", "timestamps": "true"}
         if since is not None:
             params["sinceTime"] = since
-        # A program may be silent for hours: the connection's own keep-alive tells whether it is still there.
+        # No timeout: a program may be silent for hours, and TCP keep-alive notices a dead connection.
         return self._open(f"{pods_path(namespace)}/{pod}/log", params, read_seconds=None)
 
     def warnings_about(self, namespace: str, name: str) -> Sequence[str]:
-        """What the cluster has to complain about an object, oldest first."""
+        """The warnings of the cluster about an object, oldest first."""
         fields = urlencode({"fieldSelector": f"involvedObject.name={name},type=Warning"})
         found = self._ask("GET", f"/api/v1/namespaces/{namespace}/events?{fields}").get("items") or ()
         return [event.get("message", "") for event in found]
@@ -195,7 +195,7 @@ class Cluster:
         try:
             answer: Json = json.loads(data)
         except ValueError:
-            raise ApiAway(f"{method} {path}: the answer is not JSON; is it a cluster that answers?") from None
+            raise ApiAway(f"{method} {path}: the answer is not JSON. Is this a Kubernetes API server?") from None
         return answer
 
     def _open(self, path: str, params: Mapping[str, str], read_seconds: float | None) -> Stream:
@@ -222,7 +222,7 @@ class Cluster:
         import urllib3
 
         headers = {"Accept": "application/json", "User-Agent": "evertick"}
-        # Asked for each time: tokens are short-lived, and the library renews them here.
+        # On every request: tokens are short-lived, and the library renews them here.
         for auth in self._configuration.auth_settings().values():
             headers[auth["key"]] = auth["value"]
         if body is not None:
@@ -252,12 +252,12 @@ def pods_path(namespace: str | None = None) -> str:
 
 
 def connect(access: Access, environ: Mapping[str, str] = os.environ) -> Cluster:
-    """By a kubeconfig where one is named or there, else as the pod we are."""
+    """By the kubeconfig if one is named or exists; inside a cluster, by the pod's own account."""
     try:
         from kubernetes import client, config
     except ImportError:
         raise SettingsError(
-            "jobs with 'kubernetes' need the Python package of that name. Try: pip install 'evertick[kubernetes]'"
+            "Jobs with 'kubernetes' need the Python package of that name. Run: pip install 'evertick[kubernetes]'"
         ) from None
     configuration = client.Configuration()
     is_named = bool(access.kubeconfig or access.context or environ.get("KUBECONFIG"))
@@ -278,7 +278,7 @@ def connect(access: Access, environ: Mapping[str, str] = os.environ) -> Cluster:
 
 def _refusal(status: int, data: bytes) -> ApiError:
     try:
-        said = json.loads(data)
-        return ApiError(status, str(said.get("reason", "")), str(said.get("message", "")))
+        answer = json.loads(data)
+        return ApiError(status, str(answer.get("reason", "")), str(answer.get("message", "")))
     except (ValueError, AttributeError):
         return ApiError(status, "", data[:200].decode("utf-8", "replace"))

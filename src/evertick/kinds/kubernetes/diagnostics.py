@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from evertick.kinds.kubernetes.overlay import Json
+from evertick.kinds.kubernetes.manifest import Json
 
 DETAIL_MAX: Final = 500
 
 _HOPELESS: Final = {"InvalidImageName", "ErrImageNeverPull"}
-"""Reasons to wait that no waiting mends."""
+"""Reasons for waiting that will not go away."""
 _DISRUPTIONS: Final = {
     "EvictionByEvictionAPI": "it was evicted from its node",
-    "PreemptionByScheduler": "it had to make room for a pod of higher priority",
-    "DeletionByTaintManager": "its node was cleared",
+    "PreemptionByScheduler": "it was preempted by a pod of higher priority",
+    "DeletionByTaintManager": "its node was drained",
     "DeletionByPodGC": "its node is gone",
-    "TerminationByKubelet": "its node ended it for want of room",
+    "TerminationByKubelet": "its node ended it because it ran out of resources",
 }
 
 
@@ -34,22 +34,24 @@ def why_pending(pod: Json) -> tuple[str, bool]:
             return cut(f"its container cannot be started: {message or reason}."), False
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            text = condition.get("message") or condition.get("reason") or "no reason is given"
-            return cut(f"no node of the cluster can take it: {text.rstrip('.')}."), False
+            text = condition.get("message") or condition.get("reason") or "no reason given"
+            return cut(f"no node of the cluster can run it: {text.rstrip('.')}."), False
     if not pod["spec"].get("nodeName"):
-        return "it waits for a node of the cluster.", False
+        return "it waits for a node.", False
     return f"its node {pod['spec']['nodeName']!r} has not started it yet.", False
 
 
 def why_no_pod(message: str) -> str:
-    """The Job is there and the cluster makes no pod for it."""
+    """The Job exists and the cluster creates no pod for it."""
     if not message:
-        return "the cluster has made no pod for it yet."
-    return cut(f"the cluster makes no pod for it: {message.rstrip('.')}. Check quotas, rights and the service account.")
+        return "the cluster has not created its pod yet."
+    return cut(
+        f"the cluster cannot create its pod: {message.rstrip('.')}. Check quotas, permissions and the service account."
+    )
 
 
 def why_failed(status: Json, terminated: Json) -> str:
-    """How a container ended that did not end well."""
+    """Why a container failed."""
     code, reason = terminated.get("exitCode"), terminated.get("reason", "")
     who = "" if status.get("name") == "main" else f"container {status.get('name')!r}: "
     if reason == "OOMKilled":
@@ -60,7 +62,7 @@ def why_failed(status: Json, terminated: Json) -> str:
 
 
 def disruption_of(pod: Json) -> str | None:
-    """What the cluster did to the pod, when it was not the pod's own fault that it ended."""
+    """What the cluster did to the pod; None if the pod ended by itself."""
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             known = _DISRUPTIONS.get(condition.get("reason", ""), "the cluster ended its pod")
@@ -72,16 +74,16 @@ def disruption_of(pod: Json) -> str | None:
 
 
 def cut(text: str) -> str:
-    """One line, and not too long for a row of the ledger."""
+    """One line, short enough for the ledger."""
     line = " ".join(text.split())
     return line if len(line) <= DETAIL_MAX else line[: DETAIL_MAX - 3] + "..."
 
 
 def _pull(image: str, reason: str, message: str) -> str:
     if reason == "InvalidImageName":
-        return cut(f"{image!r} is not the name of an image. Write for example ghcr.io/acme/report:1.4.")
+        return cut(f"{image!r} is not a valid image name. Example: ghcr.io/acme/report:1.4.")
     if reason == "ErrImageNeverPull":
-        return cut(f"the image {image!r} is not on the node, and 'imagePullPolicy: Never' forbids to pull it.")
+        return cut(f"the image {image!r} is not on the node, and 'imagePullPolicy: Never' forbids pulling it.")
     text = message or reason
     return cut(f"the image {image!r} cannot be pulled: {text}. Check its name and 'imagePullSecrets'.")
 

@@ -9,15 +9,15 @@ from typing import Final, NamedTuple, TypeAlias
 
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster, pods_path
 from evertick.kinds.kubernetes.diagnostics import cut
-from evertick.kinds.kubernetes.names import ATTEMPT, JOB_NAME, RUN_ID, STOPPED, TOLD
-from evertick.kinds.kubernetes.overlay import Json
+from evertick.kinds.kubernetes.manifest import Json
+from evertick.kinds.kubernetes.names import ATTEMPT, JOB_NAME, REPORTED, RUN_ID, STOPPED
 
 log = logging.getLogger("evertick.kubernetes")
 
-AGAIN_SECONDS: Final = 0.25
-AGAIN_MAX_SECONDS: Final = 5.0
+RETRY_SECONDS: Final = 0.25
+RETRY_MAX_SECONDS: Final = 5.0
 GONE_SECONDS: Final = 120.0
-"""How long the pods of a Job that is gone are waited for; a node that is cut off never says that they have ended."""
+"""How long to wait for the pods of a gone Job; an unreachable node never reports their end."""
 _FOREVER: Final = float("inf")
 
 
@@ -27,13 +27,13 @@ class Created(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Nothing was created; another try may be answered otherwise."""
+    """Nothing was created; a retry may succeed."""
 
     why: str
 
 
 class Impossible(NamedTuple):
-    """Nothing was created, and the same will never be."""
+    """Nothing was created, and a retry cannot succeed."""
 
     why: str
 
@@ -41,51 +41,51 @@ class Impossible(NamedTuple):
 Creation: TypeAlias = Created | Refused | Impossible
 
 
-class Patience:
-    """Waits that grow, and end when the executor does."""
+class Backoff:
+    """Waits that double, and end when the executor closes."""
 
     def __init__(self, closing: threading.Event, limit_seconds: float = _FOREVER) -> None:
         self._closing = closing
         self._until = time.monotonic() + limit_seconds
-        self._seconds = AGAIN_SECONDS
+        self._seconds = RETRY_SECONDS
 
-    def again(self) -> bool:
-        """After a wait: whether to try once more."""
+    def wait(self) -> bool:
+        """Whether to try once more."""
         if self._closing.wait(self._seconds) or time.monotonic() >= self._until:
             return False
-        self._seconds = min(self._seconds * 2, AGAIN_MAX_SECONDS)
+        self._seconds = min(self._seconds * 2, RETRY_MAX_SECONDS)
         return True
 
 
 def create(cluster: Cluster, manifest: Json, closing: threading.Event) -> Creation | None:
-    """The Job, made now or before; None when we are closed before it is known."""
+    """The Job, created now or before; None if we are closed before that is known."""
     metadata = manifest["metadata"]
-    patience = Patience(closing)
-    is_doubtful = False
+    backoff = Backoff(closing)
+    may_exist = False
     while True:
         try:
             return Created(cluster.create_job(manifest), is_new=True)
         except ApiAway as error:
-            if error.is_unsent and not is_doubtful:
+            if error.is_unsent and not may_exist:
                 return Refused(cut(f"the cluster cannot be reached: {error}"))
-            # It may have arrived: to say that nothing was started would leave a run that nobody knows of.
-            is_doubtful = True
+            # The request may have arrived: a refusal could leave a Job that nothing tracks.
+            may_exist = True
         except ApiError as error:
             if error.status == 409 and error.reason == "AlreadyExists":
                 found = _existing(cluster, metadata)
                 if found is not None:
                     return found
             elif error.status >= 500:
-                is_doubtful = True
-            elif not is_doubtful or error.status in {400, 422}:
+                may_exist = True
+            elif not may_exist or error.status in {400, 422}:
                 return _refusal(error)
-        if not patience.again():
+        if not backoff.wait():
             return None
 
 
 def end(cluster: Cluster, namespace: str, name: str, detail: str, grace_seconds: int, closing: threading.Event) -> None:
-    """Mark the Job as ended by us, delete it, and end its pods at once rather than when the cluster comes to it."""
-    patience = Patience(closing)
+    """Mark the Job as ended by us, delete it, and delete its pods at once."""
+    backoff = Backoff(closing)
     while True:
         try:
             if cluster.patch_job(namespace, name, {"metadata": {"annotations": {STOPPED: cut(detail)}}}) is None:
@@ -96,23 +96,23 @@ def end(cluster: Cluster, namespace: str, name: str, detail: str, grace_seconds:
             return
         except (ApiAway, ApiError) as error:
             log.warning("kubernetes.not_ended job=%s reason=%s", name, error)
-        if not patience.again():
+        if not backoff.wait():
             return
 
 
-def tell(cluster: Cluster, namespace: str, name: str, keep_seconds: int) -> None:
-    """Leave the Job to the cluster's own clean-up, now that its outcome is known here."""
-    change = {"metadata": {"annotations": {TOLD: "true"}}, "spec": {"ttlSecondsAfterFinished": keep_seconds}}
+def release(cluster: Cluster, namespace: str, name: str, keep_seconds: int) -> None:
+    """Leave the Job to the cluster's clean-up, now that its result is known here."""
+    change = {"metadata": {"annotations": {REPORTED: "true"}}, "spec": {"ttlSecondsAfterFinished": keep_seconds}}
     try:
         cluster.patch_job(namespace, name, change)
     except (ApiAway, ApiError) as error:
-        # It goes all the same, only later.
+        # The cluster removes it later.
         log.info("kubernetes.not_marked job=%s reason=%s", name, error)
 
 
 def read(cluster: Cluster, namespaces: tuple[str, ...], name: str, closing: threading.Event) -> Json | bool | None:
-    """The Job, None when there is none; False when we are closed before it is known."""
-    patience = Patience(closing)
+    """The Job; None if it does not exist, False if we are closed before that is known."""
+    backoff = Backoff(closing)
     while True:
         try:
             for namespace in namespaces:
@@ -122,7 +122,7 @@ def read(cluster: Cluster, namespaces: tuple[str, ...], name: str, closing: thre
             return None
         except (ApiAway, ApiError) as error:
             log.warning("kubernetes.not_read job=%s reason=%s", name, error)
-        if not patience.again():
+        if not backoff.wait():
             return False
 
 
@@ -131,11 +131,11 @@ def pods_of(cluster: Cluster, namespace: str, name: str) -> list[Json]:
 
 
 def end_pods(cluster: Cluster, namespace: str, name: str, grace_seconds: int, closing: threading.Event) -> list[Json]:
-    """Wait until the pods of a Job that is gone are gone too, and help; answers the last that was seen of them.
+    """Delete the pods of a gone Job and wait until they have ended; the last seen state of each.
 
-    A Job can be taken away from under its pods. Before another attempt may start, this one must have ended.
+    A Job can be deleted without its pods, and they must have ended before another attempt starts.
     """
-    patience = Patience(closing, GONE_SECONDS)
+    backoff = Backoff(closing, GONE_SECONDS)
     seen: dict[str, Json] = {}
     while True:
         try:
@@ -149,13 +149,13 @@ def end_pods(cluster: Cluster, namespace: str, name: str, grace_seconds: int, cl
                     cluster.delete_pod(namespace, pod["metadata"]["name"], grace_seconds)
         except (ApiAway, ApiError) as error:
             log.warning("kubernetes.pods_not_read job=%s reason=%s", name, error)
-        if not patience.again():
+        if not backoff.wait():
             log.warning("kubernetes.pods_left job=%s pods=%s", name, ",".join(seen))
             return list(seen.values())
 
 
 def _existing(cluster: Cluster, metadata: Json) -> Creation | None:
-    """The Job that bears the name: ours from an earlier launch, or somebody else's."""
+    """The Job of that name: ours from an earlier launch, or a foreign one."""
     try:
         job = cluster.read_job(metadata["namespace"], metadata["name"])
     except (ApiAway, ApiError):
@@ -165,7 +165,9 @@ def _existing(cluster: Cluster, metadata: Json) -> Creation | None:
     marks = job["metadata"].get("annotations") or {}
     wanted = metadata["annotations"]
     if (marks.get(RUN_ID), marks.get(ATTEMPT)) != (wanted[RUN_ID], wanted[ATTEMPT]):
-        return Impossible(f"the cluster has a Job {metadata['name']!r} that is not ours. Remove it, and try again.")
+        return Impossible(
+            f"the cluster has a Job {metadata['name']!r} that Evertick did not create. Remove it, and retry."
+        )
     return Created(job, is_new=False)
 
 
@@ -173,10 +175,10 @@ def _refusal(error: ApiError) -> Creation:
     words = cut(error.message or str(error)).rstrip(".")
     match error.status:
         case 400 | 422:
-            return Impossible(cut(f"the cluster does not take its Job: {words}."))
+            return Impossible(cut(f"the cluster rejects its Job: {words}."))
         case 401:
-            return Refused(cut(f"the cluster does not know us: {words}. Renew the credentials."))
+            return Refused(cut(f"the cluster does not accept our credentials: {words}. Renew them."))
         case 403:
-            return Refused(cut(f"the cluster does not let us: {words}."))
+            return Refused(cut(f"the cluster does not permit it: {words}."))
         case _:
-            return Refused(cut(f"the cluster refuses its Job: {words}."))
+            return Refused(cut(f"the cluster refused its Job: {words}."))

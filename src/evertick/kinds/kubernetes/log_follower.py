@@ -1,4 +1,4 @@
-"""Follows a container's log: every line once, also when the connection is lost in between."""
+"""Follows a container's log: every line once, even if the connection is lost."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Final
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster, Stream
 from evertick.kinds.kubernetes.manifest import CONTAINER
 
-AGAIN_SECONDS: Final = 0.5
+RETRY_SECONDS: Final = 0.5
 TRIES_AFTER_END: Final = 10
-"""Of reading a log whose container has ended: what cannot be had then is left."""
+"""Reads of a log whose container has ended, before giving up."""
 LINE_MAX: Final = 1024 * 1024
-"""Bytes of a line that are held back until its end is seen."""
+"""Bytes of a line that are buffered until its end."""
 
 
-class Follower:
-    """One container's log. `run` blocks; `sink` gets what the container printed, without the cluster's times."""
+class LogFollower:
+    """One container's log. `run` blocks; `sink` gets the output without the cluster's timestamps."""
 
     def __init__(self, cluster: Cluster, namespace: str, pod: str, sink: Callable[[bytes], None]) -> None:
         self._cluster = cluster
@@ -28,10 +28,10 @@ class Follower:
         self._stream: Stream | None = None
         self._stopping = threading.Event()
         self._last: tuple[int, int] | None = None
-        """The time of the last line that was handed on: seconds, nanoseconds."""
+        """The timestamp of the last line passed to the sink: seconds, nanoseconds."""
 
     def run(self, is_over: Callable[[], bool]) -> str:
-        """Until the log ends and its container has; answers why a part may be missing, or nothing."""
+        """Until the log and its container have ended; why a part may be missing, or empty."""
         tries_left = TRIES_AFTER_END
         while not self._stopping.is_set():
             was_over = is_over()
@@ -50,7 +50,7 @@ class Follower:
                 tries_left -= 1
                 if tries_left <= 0:
                     return problem
-            self._stopping.wait(AGAIN_SECONDS)
+            self._stopping.wait(RETRY_SECONDS)
         return ""
 
     def end(self) -> None:
@@ -74,9 +74,9 @@ class Follower:
 
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[tuple[tuple[int, int] | None, bytes]]:
-    """Lines with their times; of one that is too long the later pieces without.
+    """Lines with their timestamps; the later pieces of a too long line without.
 
-    What is left of a line when the connection is lost is not handed on: it comes again, whole, with the next one.
+    Part of a line at a lost connection is dropped: it comes again, complete, with the next connection.
     """
     rest, is_within = b"", False
     for chunk in chunks:
@@ -99,7 +99,7 @@ def _timed(line: bytes) -> tuple[tuple[int, int] | None, bytes]:
 
 
 def _moment(text: bytes) -> tuple[int, int] | None:
-    """To the nanosecond, which a datetime cannot hold; the offset is the node's own."""
+    """To the nanosecond, which a datetime cannot hold; the offset is the node's."""
     try:
         written = text.decode("ascii")
         whole, _, rest = written.partition(".")

@@ -1,22 +1,34 @@
-"""What is asked of the cluster for an attempt: one Job, one pod, tried once."""
+"""Builds the Job of an attempt: one pod, tried once, with the user's own pod specification merged in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, TypeAlias
 
-from evertick.kinds.kubernetes.overlay import Json, laid_over
 from evertick.model.instant import SECOND
 from evertick.model.work import Pod
 
+Json: TypeAlias = dict[str, Any]
+
 CONTAINER: Final = "main"
-"""The container that is the attempt: its log is the step's log, its exit code the step's."""
+"""The container of the attempt: its log and exit code are the step's."""
 SHELL: Final = ("/bin/sh", "-c")
 GRACE_SECONDS: Final = 5
-"""Between the polite end of a container and the one by force; the cluster's own default of 30 would hold up a
-replacement for as long."""
+"""Between SIGTERM and SIGKILL; the cluster's default of 30 would delay a replacement for as long."""
 ABANDONED_SECONDS: Final = 7 * 24 * 3600
-"""A Job whose scheduler never comes back is removed by the cluster this long after its end."""
+"""The cluster removes a Job this long after its end if its scheduler never comes back."""
+
+# Lists of named items: an item is merged into the one of the same name, as kubectl does it.
+_NAMED: Final = {
+    "containers": "name",
+    "initContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "imagePullSecrets": "name",
+    "volumeMounts": "mountPath",
+    "ports": "containerPort",
+    "hostAliases": "ip",
+}
 
 
 def job_manifest(
@@ -30,8 +42,8 @@ def job_manifest(
     working_dir: str | None = None,
     timeout_us: int | None = None,
 ) -> Json:
-    """The Job. `env` is what the run is told; the pod's own variables win over it."""
-    # backoffLimit 0 and Never: whether there is another try is decided by the ledger, not by the cluster.
+    """The Job. The pod's own variables override `env`."""
+    # backoffLimit 0 and Never: the ledger decides about retries, not the cluster.
     spec: Json = {
         "backoffLimit": 0,
         "completions": 1,
@@ -43,7 +55,7 @@ def job_manifest(
         },
     }
     if timeout_us is not None:
-        # Whole seconds, rounded up: the cluster knows no others.
+        # Whole seconds, rounded up.
         spec["activeDeadlineSeconds"] = max(1, -(-timeout_us // SECOND))
     return {
         "apiVersion": "batch/v1",
@@ -64,7 +76,7 @@ def pod_spec(pod: Pod, env: Mapping[str, str], working_dir: str | None = None) -
         "image": pod.image,
         "env": _variables(pod, env),
         "securityContext": {"allowPrivilegeEscalation": False},
-        # The end of its log goes into the pod's status when it says nothing itself.
+        # Without a message of its own, the end of its log becomes the pod's message.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     if pod.command:
@@ -84,8 +96,8 @@ def pod_spec(pod: Pod, env: Mapping[str, str], working_dir: str | None = None) -
     }
     if pod.service_account is not None:
         spec["serviceAccountName"] = pod.service_account
-    # Not to be overlaid: a container that the kubelet starts again would be an attempt that nobody accounts for.
-    return {**laid_over(spec, pod.pod_spec), "restartPolicy": "Never"}
+    # Not to be overridden: a container that the kubelet restarts would be an attempt that no ledger records.
+    return {**merge(spec, pod.pod_spec), "restartPolicy": "Never"}
 
 
 def _variables(pod: Pod, env: Mapping[str, str]) -> list[Json]:
@@ -101,5 +113,34 @@ def _variables(pod: Pod, env: Mapping[str, str]) -> list[Json]:
 
 
 def _literal(value: str) -> str:
-    """As the container shall see it: the cluster puts variables in for `$(NAME)`, and a parameter is never a text."""
+    """Escape `$`: the cluster expands `$(NAME)`, and a parameter must reach the container unchanged."""
     return value.replace("$", "$$")
+
+
+def merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> Json:
+    """Maps and named items are merged, any other value is replaced; null removes a value."""
+    result = dict(base)
+    for name, value in override.items():
+        if value is None:
+            result.pop(name, None)
+            continue
+        result[name] = _merge_value(name, result.get(name), value)
+    return result
+
+
+def _merge_value(name: str, base: Any, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return merge(base if isinstance(base, Mapping) else {}, value)
+    key = _NAMED.get(name)
+    if key is None or not isinstance(value, list | tuple):
+        return list(value) if isinstance(value, tuple) else value
+    if not all(isinstance(item, Mapping) for item in value):
+        return list(value)
+    items: list[Any] = [dict(item) for item in base] if isinstance(base, list) else []
+    for item in value:
+        position = next((index for index, one in enumerate(items) if one.get(key) == item.get(key)), None)
+        if position is None:
+            items.append(merge({}, item))
+        else:
+            items[position] = merge(items[position], item)
+    return items

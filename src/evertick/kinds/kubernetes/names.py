@@ -1,4 +1,4 @@
-"""What an attempt is called on a cluster: the same name whoever asks, and never the name of another attempt."""
+"""Names, labels and annotations of Jobs: the same for an attempt on every node, different for every attempt."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ RUN_ID: Final = PREFIX + "run-id"
 ATTEMPT: Final = PREFIX + "attempt"
 FENCE: Final = PREFIX + "fence"
 STOPPED: Final = PREFIX + "stopped"
-"""An annotation: why the attempt is ended. It outlives the scheduler that wanted it."""
-TOLD: Final = PREFIX + "told"
-"""An annotation: the outcome has been reported."""
+"""An annotation: why the attempt is ended. It outlives the scheduler that set it."""
+REPORTED: Final = PREFIX + "told"
+"""An annotation: the result was reported."""
 
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
-"""The label by which the cluster itself says which Job a pod is of."""
+"""The cluster's own label for the Job of a pod."""
 
 ATTEMPT_ROLE: Final = "attempt"
-"""The Job is a whole attempt of a run, and the scheduler's executor attends to it."""
+"""The Job is a whole attempt of a run; the scheduler's executor tracks it."""
 STEP_ROLE: Final = "step"
-"""The Job is one step of an attempt that runs elsewhere, and a process of that attempt attends to it."""
+"""The Job is one step of an attempt that runs elsewhere; a process of that attempt tracks it."""
 
 LABEL_MAX: Final = 63
 _DIGEST: Final = 20
@@ -41,13 +41,13 @@ _FOREIGN: Final = re.compile(r"[^a-z0-9]+")
 
 
 def job_name(instance: str, key: RunKey, attempt: int, step: str = "", number: str = "") -> str:
-    """The name of a Job; to create it a second time is answered by the cluster with 409."""
+    """The name of a Job; the cluster answers a second creation with 409."""
     tail = f"-{digest_of(instance, *key, attempt, step, number)}"
     return (slug_of(key.job_id, LABEL_MAX - len(tail)) or "job") + tail
 
 
 def labels_of(instance: str, key: RunKey, role: str, step: str = "") -> dict[str, str]:
-    """By which Jobs and pods are found; the exact values are in the annotations, because labels are short."""
+    """The labels of Jobs and pods; the exact values are in the annotations, because labels are short."""
     labels = {
         MANAGED_BY: MANAGER,
         INSTANCE: instance,
@@ -69,10 +69,10 @@ def selector_of(labels: Mapping[str, str]) -> str:
 
 
 def slug_of(text: str, longest: int) -> str:
-    """What is left of a text when only a-z, 0-9 and single dashes may stand in it."""
+    """A text reduced to a-z, 0-9 and single dashes."""
     return _FOREIGN.sub("-", text.lower()).strip("-")[:longest].strip("-")
 
 
 def digest_of(*parts: object) -> str:
-    # As JSON, so that no two lists of parts run together.
+    # As JSON, so that different lists of parts never give the same text.
     return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]

@@ -1,4 +1,4 @@
-"""What a container as a step starts: a process that makes its Job, attends to it, and ends as it does."""
+"""The program of a container step: a process that creates a Job, tracks it, and exits as its container does."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ACCESS: Final = (
     "KUBERNETES_SERVICE_HOST",
     "KUBERNETES_SERVICE_PORT",
 )
-"""The variables of the scheduler that say which cluster; a process that attends to a pod is given these too."""
+"""The scheduler's variables that select the cluster; the process of a container step gets them too."""
 
 
-class Where(NamedTuple):
-    """Which step of which attempt it is."""
+class StepId(NamedTuple):
+    """Which step of which attempt."""
 
     key: RunKey
     attempt: int
@@ -45,7 +45,7 @@ class Where(NamedTuple):
 
 def program_of(
     pod: Pod,
-    where: Where,
+    step_id: StepId,
     env: Mapping[str, str],
     environ: Mapping[str, str],
     *,
@@ -53,13 +53,13 @@ def program_of(
     timeout_us: int | None,
     grace_seconds: float,
 ) -> Program:
-    """`env` is what the container is told, `environ` what the scheduler knows about the cluster."""
+    """`env` is the container's environment, `environ` has the scheduler's variables about the cluster."""
     instance = environ.get(INSTANCE) or "evertick"
     access = Access(environ.get(KUBECONFIG) or None, environ.get(CONTEXT) or None, environ.get(NAMESPACE) or None)
-    # Each try is another Job: the tries of a step are counted by whoever asks for them, not by the cluster.
-    name = job_name(instance, where.key, where.attempt, where.step, secrets.token_hex(8))
-    labels = labels_of(instance, where.key, STEP_ROLE, where.step)
-    annotations = annotations_of(where.key, where.attempt, where.fence)
+    # Each try is another Job: the keeper counts the tries of a step, not the cluster.
+    name = job_name(instance, step_id.key, step_id.attempt, step_id.step, secrets.token_hex(8))
+    labels = labels_of(instance, step_id.key, STEP_ROLE, step_id.step)
+    annotations = annotations_of(step_id.key, step_id.attempt, step_id.fence)
     manifest = job_manifest(
         pod,
         name=name,
@@ -70,10 +70,10 @@ def program_of(
         working_dir=working_dir,
         timeout_us=timeout_us,
     )
-    # The process must have ended its pod before it is itself ended by force.
+    # The process must have ended its pod before it is killed itself.
     grace = max(1, int(grace_seconds) - 3)
     start = float(environ.get(START) or START_SECONDS)
-    order = {
+    request = {
         "manifest": manifest,
         "access": asdict(access),
         "environ": dict(environ),
@@ -81,7 +81,7 @@ def program_of(
         "start": start,
     }
     try:
-        payload = json.dumps(order).encode()
+        payload = json.dumps(request).encode()
     except (TypeError, ValueError) as error:
         raise StepError(f"its pod is not plain data: {error}.") from None
     argv = (sys.executable, "-P", "-m", "evertick.kinds.kubernetes", f"/dev/fd/{PAYLOAD_FD}")

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from evertick.kinds.kubernetes.diagnostics import cut, disruption_of, why_failed, why_no_pod, why_pending
-from evertick.kinds.kubernetes.manifest import CONTAINER
-from evertick.kinds.kubernetes.overlay import Json
+from evertick.kinds.kubernetes.manifest import CONTAINER, Json
 from evertick.model.instant import Instant, from_text
 from evertick.model.lifecycle import FAILED, SUCCEEDED, TIMED_OUT, RunState
 
@@ -33,7 +32,7 @@ class Ended(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The cluster, or somebody in it, ended the attempt: it is lost, whatever its program would have said."""
+    """The cluster, or one of its users, ended the attempt: it is lost, whatever its exit code."""
 
     detail: str
 
@@ -42,7 +41,7 @@ Verdict: TypeAlias = Pending | Running | Ended | Taken
 
 
 def judge(job: Json, pods: Sequence[Json]) -> Verdict:
-    """Only the Job's own word ends an attempt: it is given when its pods have really ended."""
+    """Only a condition of the Job ends an attempt: it is set when its pods have really ended."""
     pod = newest(pods)
     main = _status_of(pod)
     terminated = main.get("state", {}).get("terminated") or {}
@@ -68,14 +67,14 @@ def is_over(job: Json) -> bool:
 
 
 def newest(pods: Sequence[Json]) -> Json | None:
-    """There is one, unless somebody deleted it at the wrong moment."""
+    """Usually there is one; more if a pod was deleted at the wrong moment."""
     return max(
         pods, key=lambda pod: (pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]), default=None
     )
 
 
 def vanished(known: Sequence[Json], found: Sequence[Json]) -> list[Json]:
-    """Pods that are gone and were not seen to end: somebody deleted them, and the watch has yet to tell."""
+    """Pods that are gone and were not seen to end: they were deleted, and the watch has not reported it yet."""
     there = {pod["metadata"]["name"] for pod in found}
     return [
         {**pod, "metadata": {"deletionTimestamp": "unknown", **pod["metadata"]}}
@@ -96,14 +95,14 @@ def _failed(
     if disruption is not None:
         return Taken(disruption)
     if pod["metadata"].get("deletionTimestamp"):
-        return Taken("its pod was deleted by somebody")
+        return Taken("its pod was deleted from outside")
     for status in [*(pod.get("status", {}).get("initContainerStatuses") or ()), *_containers(pod)]:
         end = status.get("state", {}).get("terminated") or {}
         if end.get("exitCode"):
             code = end["exitCode"] if status.get("name") == CONTAINER else terminated.get("exitCode") or end["exitCode"]
             return Ended(FAILED, started_at, ended_at, code, why_failed(status, end))
-    said = pod.get("status", {}).get("message") or condition.get("message") or condition.get("reason", "")
-    return Ended(FAILED, started_at, ended_at, terminated.get("exitCode"), cut(f"its Job failed: {said}"))
+    message = pod.get("status", {}).get("message") or condition.get("message") or condition.get("reason", "")
+    return Ended(FAILED, started_at, ended_at, terminated.get("exitCode"), cut(f"its Job failed: {message}"))
 
 
 def _never_started(pod: Json | None) -> str:

@@ -9,23 +9,23 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from evertick.kinds.kubernetes.cluster import ApiAway, ApiError, Cluster, Stream
-from evertick.kinds.kubernetes.overlay import Json
+from evertick.kinds.kubernetes.manifest import Json
 
 log = logging.getLogger("evertick.kubernetes")
 
 WATCH_SECONDS: Final = 60
-"""The cluster ends a watch after this long and it is begun again where it was; one that hangs is found out."""
+"""The cluster ends a watch after this long and it is resumed; so a hung one is noticed."""
 BACKOFF_SECONDS: Final = 0.25
 BACKOFF_MAX_SECONDS: Final = 15.0
 GONE: Final = 410
 
 
 class Expired(Exception):
-    """The cluster does not remember as far back as we have seen: everything has to be listed again."""
+    """The cluster has dropped the changes since our last one: list everything again."""
 
 
 class Watch:
-    """One kind of object. `on_all` gets all there are, `on_change` each change behind it; from one thread."""
+    """Watches one kind of object: `on_all` gets the list, `on_change` each later change; from one thread."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class Watch:
         selector: str,
         on_all: Callable[[Sequence[Json]], None],
         on_change: Callable[[str, Json], None],
-        on_trouble: Callable[[str], None],
+        on_problem: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
         self._path = path
         self._selector = selector
         self._on_all = on_all
         self._on_change = on_change
-        self._on_trouble = on_trouble
+        self._on_problem = on_problem
         self._stopping = threading.Event()
         self._stream: Stream | None = None
         self._version: str | None = None
@@ -64,7 +64,7 @@ class Watch:
                 if self._version is None:
                     items, self._version = self._cluster.list_all(self._path, self._selector)
                     self._on_all(items)
-                self._on_trouble("")
+                self._on_problem("")
                 self._follow(self._version)
                 failures = 0
             except Expired:
@@ -74,7 +74,7 @@ class Watch:
                 if self._stopping.is_set():
                     return
                 failures += 1
-                self._on_trouble(str(error))
+                self._on_problem(str(error))
                 log.warning("kubernetes.watch_lost path=%s reason=%s", self._path, error)
                 self._stopping.wait(min(BACKOFF_SECONDS * 2 ** min(failures, 10), BACKOFF_MAX_SECONDS))
 
@@ -93,7 +93,7 @@ class Watch:
                 event = json.loads(line)
                 kind, found = event["type"], event["object"]
             except (ValueError, KeyError, TypeError):
-                raise ApiAway(f"the watch of {self._path} said something that is no event") from None
+                raise ApiAway(f"the watch of {self._path} returned something that is not an event") from None
             if kind == "ERROR":
                 if found.get("code") == GONE or found.get("reason") in {"Expired", "Gone"}:
                     raise Expired

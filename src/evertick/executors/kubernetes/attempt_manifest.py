@@ -1,4 +1,4 @@
-"""What the cluster is asked for when an attempt is launched."""
+"""Builds the Job of a whole attempt."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from evertick.executor import Attempt
 from evertick.executors.keeper.environment import parse_params, resolve_params, run_variables, step_variables
 from evertick.executors.protocol import launch_message
 from evertick.kinds import StepError
-from evertick.kinds.kubernetes.manifest import job_manifest
+from evertick.kinds.kubernetes.manifest import Json, job_manifest
 from evertick.kinds.kubernetes.names import ATTEMPT_ROLE, annotations_of, job_name, labels_of
-from evertick.kinds.kubernetes.overlay import Json
 from evertick.model.work import Pod, Secret, Step, Work
 
 
-class PodOrder(NamedTuple):
+class AttemptManifest(NamedTuple):
     manifest: Json
     step: str
     log_max_bytes: int
 
 
-def order_of(attempt: Attempt, instance: str, namespace: str) -> PodOrder:
-    """The Job of a whole attempt; `StepError` says why there cannot be one."""
+def manifest_of(attempt: Attempt, instance: str, namespace: str) -> AttemptManifest:
+    """Raises `StepError` if the attempt cannot run as one Job."""
     work = attempt.job.work
     step = only_step(work)
     assert isinstance(step.kind, Pod)
@@ -36,25 +35,27 @@ def order_of(attempt: Attempt, instance: str, namespace: str) -> PodOrder:
         working_dir=step.working_dir or work.working_dir,
         timeout_us=work.timeout_us if work.timeout_us is not None else step.timeout_us,
     )
-    return PodOrder(manifest, step.name, work.log_max_bytes)
+    return AttemptManifest(manifest, step.name, work.log_max_bytes)
 
 
 def only_step(work: Work) -> Step:
     if len(work.steps) == 1 and isinstance(work.steps[0].kind, Pod):
         return work.steps[0]
-    raise StepError("a run on the cluster is one container. Write 'kubernetes' with an image, or 'steps' to run here.")
+    raise StepError(
+        "a run on the cluster is one container. Use 'kubernetes' with an image, or 'steps' to run on this node."
+    )
 
 
 def _environment(attempt: Attempt, work: Work, step: Step) -> dict[str, str]:
     run_id = attempt.key.run_id
-    facts = run_variables(launch_message(attempt), run_id)
+    run = run_variables(launch_message(attempt), run_id)
     env: dict[str, str] = {}
     for name, value in (*work.env, *step.env):
         if isinstance(value, Secret):
             raise StepError(
-                f"the variable {name!r} is a secret of the scheduler: anybody who may see the pod could read it. "
-                "Put it into a Secret of the cluster, and write it under 'kubernetes.secrets'."
+                f"the variable {name!r} is a secret of the scheduler, and everyone who may see the pod could read it. "
+                "Put it into a Secret of the cluster, and name that under 'kubernetes.secrets'."
             )
         env[name] = value
     env |= resolve_params(work.params, parse_params(attempt.params))
-    return {**env, **facts, **step_variables(run_id, attempt.attempt, step.name)}
+    return {**env, **run, **step_variables(run_id, attempt.attempt, step.name)}
