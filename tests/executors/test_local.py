@@ -59,8 +59,8 @@ class TestLocalExecutorWithTwoKeepers(TestLocalExecutor):
         pytest.param(argv("true"), SUCCEEDED, 0, "", id="a program that succeeds"),
         pytest.param(sh("exit 3"), FAILED, 3, "exit code 3", id="one that fails"),
         pytest.param(sh("kill -9 $$"), FAILED, -9, "killed by SIGKILL", id="one that a signal ends"),
-        pytest.param(argv("no-such-program"), FAILED, 127, "there is no program 'no-such-program'", id="none"),
-        pytest.param(argv("/etc/passwd"), FAILED, 126, "is not a program that may be run", id="no program"),
+        pytest.param(argv("no-such-program"), FAILED, 127, "the program 'no-such-program' was not found", id="none"),
+        pytest.param(argv("/etc/passwd"), FAILED, 126, "is not executable", id="no program"),
         pytest.param(
             argv("true", working_dir="/nowhere"),
             FAILED,

@@ -1,4 +1,4 @@
-"""How an HTTP call is made, and whether its answer is the one that was asked for."""
+"""Makes an HTTP call, and checks its status."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from evertick.kinds import StepError
 
 BODY_MAX: Final = 1024 * 1024
-"""Bytes of an answer that are read; the rest is left where it is."""
+"""Bytes of a response that are read."""
 REDIRECTS_MAX: Final = 5
 SILENCE_SECONDS: Final = 60.0
-"""A server that says nothing for this long is given up, whatever the step's own timeout."""
+"""The call fails when the server sends nothing for this long, whatever the step's timeout."""
 _SEE_OTHER: Final = frozenset({301, 302, 303})
 _REDIRECTS: Final = _SEE_OTHER | {307, 308}
 _KEPT_ELSEWHERE: Final = frozenset({"accept", "accept-language", "content-type", "user-agent"})
-"""Headers that may follow a redirect to another host: any other could carry a credential."""
+"""Headers kept on a redirect to another host; any other could hold a credential."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A call whose secrets have been looked up."""
+    """A call with its secrets resolved."""
 
     url: str
     method: str = "GET"
@@ -48,7 +48,7 @@ class HttpAnswer:
 
 
 class HttpExchange:
-    """One call; `run` blocks and belongs into a thread of its own, `abort` ends it from outside."""
+    """One call; `run` blocks its thread, `abort` ends it from another."""
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
@@ -56,12 +56,12 @@ class HttpExchange:
         self._is_aborted = threading.Event()
 
     def run(self) -> HttpAnswer:
-        """Never raises for what the world does: an answer that did not come is a bad answer."""
+        """Never raises for a failed call: the answer says why."""
         try:
             return self._follow()
         except (OSError, http.client.HTTPException, ValueError) as error:
             if self._is_aborted.is_set():
-                return HttpAnswer(False, "the call was ended")
+                return HttpAnswer(False, "the call was cancelled")
             text = str(error) or type(error).__name__
             return HttpAnswer(False, f"{self._request.method} {shown(self._request.url)}: {text}")
         finally:
@@ -72,7 +72,7 @@ class HttpExchange:
         connection = self._connection
         sock = connection.sock if connection is not None else None
         if sock is not None:
-            # Closing alone does not wake a thread that reads; shutting down does.
+            # Only shutdown wakes a thread that reads; close does not.
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
 
@@ -122,7 +122,7 @@ class HttpExchange:
         detail = f"{response.status} {response.reason}".strip()
         if not is_good:
             wanted = ", ".join(map(str, self._request.expected_statuses)) or "200 to 299"
-            detail = f"{self._request.method} {shown(self._request.url)} answered {detail}; {wanted} was expected"
+            detail = f"{self._request.method} {shown(self._request.url)} answered {detail}; expected {wanted}"
         return HttpAnswer(is_good, detail, response.status, body[:BODY_MAX], len(body) > BODY_MAX)
 
     def _close(self) -> None:
@@ -136,17 +136,17 @@ def parse_url(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise StepError(f"{shown(url)!r} is not an address: {error}.") from None
+        raise StepError(f"{shown(url)!r} is not a valid URL: {error}.") from None
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise StepError(f"{shown(url)!r} is not an address. Write it as https://host/path.")
+        raise StepError(f"{shown(url)!r} is not a valid URL. Use the form https://host/path.")
     if any(character <= " " for character in url):
-        raise StepError(f"{shown(url)!r} contains a blank. Write it as %20.")
+        raise StepError(f"{shown(url)!r} contains a blank. Use %20.")
     return parts
 
 
 def shown(url: str) -> str:
-    """An address without its user, password and query, which may be secret."""
-    # The query first: it may follow the host at once, and hold anything that an address may.
+    """A URL without its user, password and query, which may be secret."""
+    # Cut the query first: it may follow the host directly.
     known = url.partition("#")[0].partition("?")[0]
     scheme, separator, rest = known.partition("://")
     if not separator:

@@ -1,4 +1,4 @@
-"""What a Python function starts: an interpreter of its own that imports the function and calls it."""
+"""The program of a Python step: an interpreter that imports the function and calls it."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from evertick.kinds import Program, StepError
 from evertick.model.work import PythonCall
 
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-RUNNER = str(Path(__file__).with_name("call.py"))
+RUNNER = str(Path(__file__).with_name("python_runner.py"))
 
 
-def program_of(call: PythonCall, params: Mapping[str, str], *, has_result: bool) -> Program:
-    """Arguments of the step and parameters of the run become keyword arguments; a parameter wins.
+def python_program(call: PythonCall, params: Mapping[str, str], *, has_result: bool) -> Program:
+    """The step's arguments and the run's parameters become keyword arguments; a parameter wins.
 
-    The runner is started by its path and imports nothing of ours: a job's interpreter holds what the job asks for.
+    The runner is started by its path and imports nothing of Evertick.
     """
     if not _TARGET.fullmatch(call.target):
-        raise StepError(f"{call.target!r} is not a function. Write it as 'package.module:function'.")
+        raise StepError(f"{call.target!r} is not a function. Use the form 'package.module:function'.")
     try:
         arguments = json.dumps({**call.arguments, **params})
     except (TypeError, ValueError) as error:
         raise StepError(f"the arguments of {call.target!r} are not plain data: {error}.") from None
     payload = json.dumps({"target": call.target, "arguments": arguments, "has_result": has_result}).encode()
-    # -P: neither the runner's folder nor the working folder may shadow the standard library while it starts.
+    # -P: neither the runner's folder nor the working folder may shadow the standard library.
     argv = (sys.executable, "-P", RUNNER)
     return Program(argv, payload=payload, has_result=has_result, reads=(*interpreter_folders(), RUNNER))
 
 
 def interpreter_folders() -> tuple[str, ...]:
-    """Where this interpreter and what is installed for it lie, beyond the folders that every program sees."""
+    """The folders of this interpreter and its packages, beside those that every program sees."""
     folders = dict.fromkeys((sys.prefix, sys.base_prefix, sys.exec_prefix))
     return tuple(folder for folder in folders if folder not in ("/", "/usr"))

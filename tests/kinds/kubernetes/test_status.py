@@ -133,7 +133,7 @@ def test_a_job_and_its_pod(job, pods, verdict):
         ),
         pytest.param(
             pod(waiting("InvalidImageName", "x")),
-            "'acme/etl:1' is not a valid image name. Write for example ghcr.io/acme/report:1.4.",
+            "'acme/etl:1' is not a valid image name. Example: ghcr.io/acme/report:1.4.",
             True,
             id="not an image",
         ),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.kinds.pipeline.answers import Unparsable, coerce, parse_answer, parse_batch, parse_object, parse_rows
-from evertick.kinds.pipeline.lenient import lenient_at
+from evertick.kinds.pipeline.lenient_json import lenient_at
 
 
 @pytest.mark.parametrize(

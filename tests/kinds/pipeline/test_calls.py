@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evertick.kinds.pipeline.calls import in_order
+from evertick.kinds.pipeline.invoker import in_order
 
 PATIENCE_SECONDS = 60
 

@@ -136,7 +136,7 @@ def test_a_filter_that_is_not_answered_in_time_is_asked_once_and_drops_the_item(
     result = run_pipeline(data, ".", invoke)
     assert len(calls) == 1
     assert (result.output, present(result.filtered).errors) == (None, ("filter: timed out after 20 ms",))
-    assert result.failure == "1 of 1 items failed. The first: filter: timed out after 20 ms"
+    assert result.failure == "1 of 1 items failed. First error: filter: timed out after 20 ms"
 
 
 def test_a_filter_that_drops_all_is_no_failure():

@@ -12,11 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from evertick.errors import DefinitionError
-from evertick.kinds.pipeline import ask_command
-from evertick.kinds.pipeline.ask_command import CommandInvoker
-from evertick.kinds.pipeline.ask_http import HttpInvoker
-from evertick.kinds.pipeline.calls import Cancelled, Line, TimedOut, await_calls
-from evertick.kinds.pipeline.invoker import Answer, Call, Question
+from evertick.kinds.pipeline import command_invoker
+from evertick.kinds.pipeline.command_invoker import CommandInvoker
+from evertick.kinds.pipeline.http_invoker import HttpInvoker
+from evertick.kinds.pipeline.invoker import Answer, Call, Caller, Cancelled, Question, TimedOut, await_calls
 from evertick.kinds.pipeline.invokers import DRY_RUN_WARNING, call_python, choose, dry_run, invoker_of
 from evertick.kinds.pipeline.run import run_pipeline
 from tests.kinds.pipeline.asking import pipeline
@@ -61,7 +60,7 @@ def test_a_program_that_fails_is_a_failed_answer(invoker, error):
 
 
 def test_a_program_that_never_stops_talking_is_ended(monkeypatch):
-    monkeypatch.setattr(ask_command, "ANSWER_BYTES_MAX", 1_000)
+    monkeypatch.setattr(command_invoker, "ANSWER_BYTES_MAX", 1_000)
     answer = ask(python("import itertools\nfor _ in itertools.count(): print('x' * 1000)"))
     assert "more than 1,000 bytes" in answer.error
 
@@ -82,7 +81,7 @@ def test_a_program_that_is_given_up_is_ended_with_its_children(tmp_path):
     watcher = threading.Thread(target=watch)
     watcher.start()
     with pytest.raises(Cancelled):
-        Line(invoker, is_there.is_set).ask(Question("x", directory=str(tmp_path)), 60_000)
+        Caller(invoker, is_there.is_set).ask(Question("x", directory=str(tmp_path)), 60_000)
     watcher.join(60)
     assert seen == ["here\n", ""]
 
@@ -98,7 +97,7 @@ def test_a_call_that_was_told_to_end_is_waited_for_before_the_process_goes():
 
     looks = iter([False])
     with pytest.raises(Cancelled):
-        Line(slow_to_end, lambda: next(looks, True)).ask(Question("x"), 60_000)
+        Caller(slow_to_end, lambda: next(looks, True)).ask(Question("x"), 60_000)
     await_calls(60)
     assert seen == ["ended"]
 
@@ -221,7 +220,7 @@ def test_a_service_that_does_not_answer_well_is_a_failed_answer(service, status,
 def test_a_service_that_hangs_is_given_up(service):
     service.may_answer.clear()
     with pytest.raises(TimedOut):
-        Line(HttpInvoker(service.url, "m")).ask(Question("x"), 100, tries_again=False)
+        Caller(HttpInvoker(service.url, "m")).ask(Question("x"), 100, tries_again=False)
 
 
 def test_a_service_that_is_away_is_a_failed_answer_without_the_query(service):
@@ -234,7 +233,7 @@ def test_a_service_that_is_away_is_a_failed_answer_without_the_query(service):
 
 
 def test_without_a_model_nothing_is_asked(service):
-    assert "no model is named" in ask(HttpInvoker(service.url)).error
+    assert "no model is set" in ask(HttpInvoker(service.url)).error
     assert service.asked == []
 
 
@@ -242,7 +241,7 @@ def test_without_a_model_nothing_is_asked(service):
 
 
 def test_a_dry_run_answers_what_was_asked_for_and_always_the_same():
-    assert ask(dry_run, "Line one\nline two") == Answer(True, "[dry run] Line one")
+    assert ask(dry_run, "Caller one\nline two") == Answer(True, "[dry run] Caller one")
     assert json.loads(ask(dry_run, fields=("a", "include")).response) == {"a": "dry-run a", "include": True}
     assert json.loads(ask(dry_run, fields=("a",), count=2).response) == [{"a": "dry-run a"}] * 2
 
@@ -262,16 +261,16 @@ def test_the_pipelines_own_invoker_comes_first_then_the_settings_then_a_dry_run(
 @pytest.mark.parametrize(
     ("written", "reason"),
     [
-        pytest.param("gpt", "does not say who answers", id="a word"),
-        pytest.param({"command": ["a"], "python": "a:b"}, "does not say who answers", id="two at once"),
-        pytest.param({"magic": 1}, "'magic', which is no invoker", id="an unknown kind"),
+        pytest.param("gpt", "names no invoker", id="a word"),
+        pytest.param({"command": ["a"], "python": "a:b"}, "names no invoker", id="two at once"),
+        pytest.param({"magic": 1}, "the unknown invoker 'magic'", id="an unknown kind"),
         pytest.param({"command": "ls -l"}, "must be a list of words", id="a command as text"),
         pytest.param({"command": [""]}, "empty program", id="an empty program"),
         pytest.param({"python": "nofunction"}, "not a function", id="no function"),
         pytest.param({"python": "json:nothing"}, "cannot be loaded", id="a function that is not there"),
         pytest.param({"python": "json:__name__"}, "cannot be called", id="something else"),
-        pytest.param({"http": {}}, "has no address", id="no address"),
-        pytest.param({"http": {"url": "ftp://x"}}, "not an address", id="another protocol"),
+        pytest.param({"http": {}}, "has no URL", id="no address"),
+        pytest.param({"http": {"url": "ftp://x"}}, "not a valid URL", id="another protocol"),
         pytest.param({"http": {"url": "http://x:port/"}}, "invoker.http.url", id="a port that is none"),
         pytest.param({"http": {"url": "http://x", "keyEnv": "sk-123"}}, "never the key itself", id="the key itself"),
         pytest.param({"http": {"url": "http://x", "keyEnv": "NO_KEY"}}, "NO_KEY, which is not set", id="no key"),

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from evertick.kinds import StepError
-from evertick.kinds.pipeline.program import program_of
+from evertick.kinds.pipeline.program import pipeline_program
 from evertick.model.work import Pipeline
 from tests.kinds.pipeline.asking import pipeline
 
@@ -72,7 +72,7 @@ def test_a_run_whose_items_fail(tmp_path, more, env, code):
     data = pipeline(invoker={"command": ["/bin/sh", "-c", "echo no quota >&2; exit 3"]})
     ended, _, err = finish(start(tmp_path, data, env, **more))
     assert ended == code
-    assert ("pipeline.failed reason=2 of 2 items failed. The first: '/bin/sh' exited with 3: no quota" in err) is (
+    assert ("pipeline.failed reason=2 of 2 items failed. First error: '/bin/sh' exited with 3: no quota" in err) is (
         code == 1
     )
     assert results(tmp_path)[0]["output"]["summary"]["failedItems"] == 2
@@ -81,11 +81,11 @@ def test_a_run_whose_items_fail(tmp_path, more, env, code):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        pytest.param({"input": {}}, "'input' says nothing", id="a bad definition"),
+        pytest.param({"input": {}}, "'input' has no source of items", id="a bad definition"),
         pytest.param(
             pipeline(input={"from": {"type": "csv", "path": "x.csv"}}), "CSV file not found", id="no CSV file"
         ),
-        pytest.param(pipeline(invoker="gpt"), "does not say who answers", id="a bad invoker"),
+        pytest.param(pipeline(invoker="gpt"), "names no invoker", id="a bad invoker"),
     ],
 )
 def test_a_wrong_definition_ends_with_2_and_leaves_nothing(tmp_path, data, reason):
@@ -255,7 +255,7 @@ def test_an_example_runs_as_it_is_written(tmp_path, text, kind):
 def test_the_program_of_a_pipeline_is_handed_all_of_it_on_a_descriptor(tmp_path):
     (tmp_path / "json.py").write_text("raise SystemExit('shadowed')")
     data = MappingProxyType({**pipeline(reduce={"type": "csv"}), "map": {"prompt": "{{endpoint}} {{lang}}"}})
-    program = program_of(Pipeline(data), str(tmp_path), {"lang": "Latin"}, ".results/one.json")
+    program = pipeline_program(Pipeline(data), str(tmp_path), {"lang": "Latin"}, ".results/one.json")
     (tmp_path / "payload").write_bytes(program.payload)
     shell = ["/bin/sh", "-c", 'exec "$@" 3<"$0"', "payload", *program.argv]
     ended = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True)
@@ -265,4 +265,4 @@ def test_the_program_of_a_pipeline_is_handed_all_of_it_on_a_descriptor(tmp_path)
 
 def test_a_pipeline_that_is_not_plain_data_cannot_be_started():
     with pytest.raises(StepError, match="not plain data"):
-        program_of(Pipeline({"input": object()}), ".")
+        pipeline_program(Pipeline({"input": object()}), ".")

@@ -94,7 +94,7 @@ def test_two_timeouts_fail_the_pipeline_and_the_item_stays_visible():
     assert (result.stats.successful_maps, result.stats.failed_maps) == (1, 1)
     failed = present(result.output).results[1]
     assert (failed.item, failed.success) == ({"endpoint": "b"}, False)
-    assert failed.error == "timed out after 20 ms, and after 40 ms when it was asked again"
+    assert failed.error == "timed out after 20 ms, and after 40 ms on retry"
     assert "1 of 2 items failed" in result.failure
 
 
@@ -262,7 +262,7 @@ def test_an_item_that_the_filter_could_not_judge_is_a_failed_item():
     )
     assert [item.item["endpoint"] for item in present(result.output).results] == ["a"]
     assert present(result.filtered).errors == ("filter: away",)
-    assert result.failure == "1 of 2 items failed. The first: filter: away"
+    assert result.failure == "1 of 2 items failed. First error: filter: away"
 
 
 # --- order, prompts, models
@@ -438,7 +438,7 @@ def test_items_may_be_made_up_when_that_is_approved():
 def test_items_that_could_not_be_made_up_fail_the_run():
     generate = {"prompt": "Three cities", "schema": ["city"], "autoApprove": True}
     result = run(pipeline(input={"generate": generate}, map={"prompt": "{{city}}"}), lambda _: "no")
-    assert result.failure == "Failed to generate input: it holds no JSON array"
+    assert result.failure == "Failed to generate input: it contains no JSON array"
 
 
 def test_the_result_as_data_holds_what_became_of_each_item():

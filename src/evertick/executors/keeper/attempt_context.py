@@ -32,10 +32,9 @@ from evertick.executors.logs import SUFFIX
 from evertick.executors.paths import file_name, open_folder, run_folder
 from evertick.executors.protocol import LaunchMessage
 from evertick.kinds import Program, StepError
-from evertick.kinds import command as command_kind
-from evertick.kinds import python as python_kind
-from evertick.kinds import script as script_kind
+from evertick.kinds.command import command_program, script_program
 from evertick.kinds.http import HttpRequest, parse_url
+from evertick.kinds.python import python_program
 from evertick.model import run_variables as variables
 from evertick.model.run import RunKey
 from evertick.model.steps import OUTPUT_MAX, read_steps
@@ -164,21 +163,21 @@ class AttemptContext:
     def program_of(self, step: Step) -> Program | HttpRequest:
         match step.kind:
             case Command():
-                return command_kind.program_of(step.kind)
+                return command_program(step.kind)
             case Script():
-                return script_kind.program_of(step.kind)
+                return script_program(step.kind)
             case PythonCall():
-                return python_kind.program_of(step.kind, self._params, has_result=step.output is not None)
+                return python_program(step.kind, self._params, has_result=step.output is not None)
             case HttpCall(url, method, headers, body, expected):
                 parse_url(url)
                 named = tuple((name, self._secrets.value_of(value)) for name, value in headers)
                 return HttpRequest(url, method, named, None if body is None else body.encode(), expected)
             case Pipeline():
                 # Imported on use: most keepers never need it, and should stay small.
-                from evertick.kinds.pipeline.program import program_of
+                from evertick.kinds.pipeline.program import pipeline_program
 
                 has_result = step.output is not None
-                return program_of(step.kind, self.folder_of(step), self._params, has_result=has_result)
+                return pipeline_program(step.kind, self.folder_of(step), self._params, has_result=has_result)
             case SubJob():
                 raise AssertionError("a sub-run needs no program")
             case Pod():

@@ -10,7 +10,7 @@ from evertick.executors.keeper.process import UNCONFINED, Cancellable, HttpTry, 
 from evertick.executors.keeper.sandbox import Confinement
 from evertick.executors.keeper.spawn import NoCapacity
 from evertick.kinds import StepError
-from evertick.kinds.command import program_of
+from evertick.kinds.command import command_program
 from evertick.kinds.http import HttpRequest, parse_url, shown
 from evertick.model.pattern import PatternError, compile_pattern
 from evertick.model.work import Command, Condition, ConditionKind
@@ -60,7 +60,7 @@ async def _command(
     add: Callable[[Cancellable], None],
     confinement: Confinement = UNCONFINED,
 ) -> str | None:
-    program = program_of(Command((condition.value,), is_shell=True))
+    program = command_program(Command((condition.value,), is_shell=True))
     process = ProcessTry(runtime, program, env, folder, marks, _ignore, OUTPUT_MAX, confinement)
     process.start()
     add(process)

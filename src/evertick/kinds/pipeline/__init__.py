@@ -1,4 +1,5 @@
-"""What a pipeline is: items in, a prompt for each of them, one result out.
+"""Pipelines: items in, a prompt for each item, one result out.
 
-Read `run.py` first. `definition.py` says what may be written, `result.py` what comes out, `invoker.py` who answers.
+Read `run.py` first. `definition.py` reads the file, `result.py` is the result, `invoker.py` the contract of what
+answers a prompt.
 """

@@ -1,4 +1,4 @@
-"""How a pipeline runs as a process of its own: `python -m evertick.kinds.pipeline SPEC.json`.
+"""The process of a pipeline step: `python -m evertick.kinds.pipeline SPEC.json`.
 
 The specification is JSON: `data` (what the pipeline's file says), `directory` (its folder), and if wanted
 `resultFile`, `resultDescriptor`, `invoker`, `failWhen`, `workspace` and `parameters`. Progress goes to standard error,
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from evertick.errors import DefinitionError
-from evertick.kinds.pipeline.calls import await_calls
 from evertick.kinds.pipeline.definition import read_fail_when
+from evertick.kinds.pipeline.invoker import await_calls
 from evertick.kinds.pipeline.invokers import choose
 from evertick.kinds.pipeline.result import PipelineResult, to_plain
 from evertick.kinds.pipeline.run import Progress, run_pipeline
@@ -29,12 +29,12 @@ SUCCEEDED, FAILED, WRONG, CANCELLED = 0, 1, 2, 130
 FAIL_WHEN: Final = "EVERTICK_FAIL_WHEN"
 RESULTS: Final = ".results"
 CALLS_END_SECONDS: Final = 5
-"""A call that was told to end has killed its program long before."""
+"""An aborted call has killed its program long before that."""
 
 
 def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
-        _say("usage: python -m evertick.kinds.pipeline SPEC.json")
+        _log("usage: python -m evertick.kinds.pipeline SPEC.json")
         return WRONG
     signals: list[int] = []  # not an Event: a handler must not wait for a lock that its own thread holds
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -43,27 +43,25 @@ def main(arguments: Sequence[str]) -> int:
         spec = _read_spec(arguments[0])
         directory = Path(spec["directory"])
         started_at = datetime.now(UTC)
-        result, origin = _carry_out(spec, directory, lambda: bool(signals))
+        result, origin = _run(spec, directory, lambda: bool(signals))
     except DefinitionError as error:
-        _say(f"error: {error}")
+        _log(f"error: {error}")
         return WRONG
     file = _write_result(result, directory, spec.get("resultFile"), started_at, origin)
     if file is not None:
-        _say(f"pipeline.result file={file} items={result.items_processed} failed={result.failed_items}")
-    _hand_on(result, file, spec.get("resultDescriptor"))
+        _log(f"pipeline.result file={file} items={result.items_processed} failed={result.failed_items}")
+    _write_output(result, file, spec.get("resultDescriptor"))
     _print(result.formatted)
     if result.is_cancelled:
-        _say("pipeline.cancelled")
+        _log("pipeline.cancelled")
         return CANCELLED
     if result.failure is not None:
-        _say(f"pipeline.failed reason={result.failure}")
+        _log(f"pipeline.failed reason={result.failure}")
         return FAILED
     return SUCCEEDED
 
 
-def _carry_out(
-    spec: Mapping[str, Any], directory: Path, is_cancelled: Callable[[], bool]
-) -> tuple[PipelineResult, str]:
+def _run(spec: Mapping[str, Any], directory: Path, is_cancelled: Callable[[], bool]) -> tuple[PipelineResult, str]:
     data = spec["data"]
     threshold, field = spec.get("failWhen"), "failWhen"
     if threshold is None:
@@ -71,19 +69,19 @@ def _carry_out(
     fail_when = None if threshold is None else read_fail_when(threshold, field)
     chosen = choose(data.get("invoker"), directory, setting=spec.get("invoker"))
     if chosen.warning:
-        _say(f"WARNING: {chosen.warning}")
+        _log(f"WARNING: {chosen.warning}")
     result = run_pipeline(
         data,
         directory,
         chosen.invoker,
-        on_progress=_tell,
+        on_progress=_log_progress,
         is_cancelled=is_cancelled,
         workspace=spec.get("workspace"),
         fail_when=fail_when,
         parameters=_parameters(spec),
     )
     for warning in result.warnings:
-        _say(f"WARNING: {warning}")
+        _log(f"WARNING: {warning}")
     await_calls(CALLS_END_SECONDS)
     return result, chosen.warning
 
@@ -103,33 +101,33 @@ def _read_spec(path: str) -> Mapping[str, Any]:
     if not isinstance(spec, dict) or not isinstance(spec.get("data"), dict):
         raise DefinitionError(f"the specification {path} has no 'data'.", field="data")
     if not isinstance(spec.get("directory"), str) or not Path(spec["directory"]).is_dir():
-        raise DefinitionError(f"the specification {path} names no folder in 'directory'.", field="directory")
+        raise DefinitionError(f"the specification {path} has no 'directory'.", field="directory")
     return spec
 
 
 def _write_result(
     result: PipelineResult, directory: Path, wanted: str | None, started_at: datetime, warning: str
 ) -> str | None:
-    """The file's name, relative to the pipeline's folder; a disk that is full does not undo what was done."""
+    """The file's name relative to the pipeline's folder; None if it could not be written, which fails nothing."""
     plain = {"startedAt": started_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"), **to_plain(result)}
     if warning:
         plain["warnings"] = [warning, *plain.get("warnings", [])]
-    # A lone surrogate becomes the escape that JSON has for it.
+    # A lone surrogate becomes a JSON escape.
     text = json.dumps(plain, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
     try:
-        path = _free_place(directory, started_at) if wanted is None else directory / wanted
+        path = _free_path(directory, started_at) if wanted is None else directory / wanted
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         draft.write_bytes(text)
         draft.replace(path)
     except OSError as error:
-        _say(f"WARNING: the result file could not be written: {error}")
+        _log(f"WARNING: the result file could not be written: {error}")
         return None
     return os.path.relpath(path, directory)
 
 
-def _hand_on(result: PipelineResult, file: str | None, descriptor: object) -> None:
-    """Tell whoever started us what the ledger keeps of the result."""
+def _write_output(result: PipelineResult, file: str | None, descriptor: object) -> None:
+    """Write the output of the step: the part of the result that the ledger keeps."""
     if not isinstance(descriptor, int):
         return
     told = {
@@ -142,8 +140,8 @@ def _hand_on(result: PipelineResult, file: str | None, descriptor: object) -> No
         json.dump(told, stream)
 
 
-def _free_place(directory: Path, started_at: datetime) -> Path:
-    """Named after the second in which it started; two runs of one second do not share it."""
+def _free_path(directory: Path, started_at: datetime) -> Path:
+    """Named after the second of the start, with a number if that is taken."""
     folder = directory / RESULTS
     folder.mkdir(exist_ok=True)
     stem = started_at.strftime("%Y-%m-%dT%H-%M-%S")
@@ -158,14 +156,14 @@ def _free_place(directory: Path, started_at: datetime) -> Path:
             return path
 
 
-def _tell(progress: Progress) -> None:
-    # A hundred lines tell as much as a hundred thousand.
+def _log_progress(progress: Progress) -> None:
+    # About a hundred lines are enough.
     if progress.done < progress.total and progress.done % max(1, progress.total // 100):
         return
-    _say(f"pipeline.progress phase={progress.phase} done={progress.done} total={progress.total}")
+    _log(f"pipeline.progress phase={progress.phase} done={progress.done} total={progress.total}")
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 

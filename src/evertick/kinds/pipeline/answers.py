@@ -1,4 +1,4 @@
-"""What an answer says about the fields that were asked for, however it was wrapped."""
+"""Parses an answer into the requested fields, from JSON, almost JSON, lines or prose."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from evertick.kinds.pipeline.lenient import lenient_at, strict, strict_at
+from evertick.kinds.pipeline.lenient_json import lenient_at, strict, strict_at
 
 CANDIDATES_MAX: Final = 200
-"""Places in one answer where JSON could begin; a text full of brackets must not cost minutes."""
+"""Positions in one answer at which JSON is tried; a text full of brackets must not take minutes."""
 _FENCE: Final = re.compile(r"```[\w-]*[ \t]*\n?(.*?)```", re.S)
 _OPENING: Final = re.compile(r"[{\[]")
 _NUMERAL: Final = re.compile(r"[-+]?\d{1,300}(\.\d{1,300})?([eE][-+]?\d{1,3})?", re.ASCII)
@@ -19,22 +19,22 @@ _NOTHING: Final = frozenset({"null", "none", "n/a", ""})
 
 
 class Unparsable(ValueError):
-    """The answer does not say what was asked."""
+    """The answer does not have the requested fields."""
 
 
 def parse_answer(text: str, fields: Sequence[str]) -> dict[str, Any]:
-    """The declared fields, found in JSON, in almost JSON, in lines or in prose; missing ones are None."""
+    """The declared fields; missing ones are None."""
     found: Mapping[str, Any] | None = _object_in(text)
     if found is None:
         found = _lines_in(text, fields) or _prose_in(text, fields)
     if not found:
-        raise Unparsable("it holds no JSON and none of the fields")
+        raise Unparsable("it contains no JSON and none of the fields")
     by_name = {name.strip().lower(): value for name, value in reversed(list(found.items()))}
     return {field: coerce(by_name.get(field.lower())) for field in fields}
 
 
 def parse_batch(text: str, fields: Sequence[str], count: int) -> list[dict[str, Any] | None]:
-    """One object for each item, as written: strict JSON, no coercion. None stands where there is no object."""
+    """One object for each item, from strict JSON without coercion; None for anything else."""
     rows = _array_in(text)
     if len(rows) != count:
         raise WrongCount(len(rows), count)
@@ -45,7 +45,7 @@ def parse_rows(text: str) -> list[dict[str, Any]]:
     """Every object of a JSON array."""
     rows = _array_in(text)
     if not all(isinstance(row, dict) for row in rows):
-        raise Unparsable("its array holds something that is not an object")
+        raise Unparsable("its array contains something that is not an object")
     return rows
 
 
@@ -70,7 +70,7 @@ class WrongCount(Unparsable):
 
 
 def coerce(value: Any) -> Any:
-    """`yes` is true, `n/a` is nothing, `12` is a number; any other text stays as it is."""
+    """`yes` is true, `n/a` is None, `12` is a number; any other text is unchanged."""
     if not isinstance(value, str):
         return value
     word = value.strip().lower()
@@ -90,7 +90,7 @@ def coerce(value: Any) -> Any:
 
 
 def _object_in(text: str) -> dict[str, Any] | None:
-    """The first object, or list of one object: in a fenced block, else anywhere; written well, else almost."""
+    """The first object, or list of one object: in a fenced block, else anywhere; strict JSON, else lenient."""
     for part in (*_FENCE.findall(text), text):
         for read in (strict_at, lenient_at):
             found = next(_objects(part, read), None)
@@ -107,7 +107,7 @@ def _objects(text: str, read: Callable[[str, int], tuple[Any, int]]) -> Iterator
             continue
         if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
             if len(value) > 1:
-                raise Unparsable(f"it holds {len(value)} objects for one item")
+                raise Unparsable(f"it contains {len(value)} objects for one item")
             value = value[0]
         if isinstance(value, dict):
             yield value
@@ -124,7 +124,7 @@ def _array_in(text: str) -> list[Any]:
             except ValueError as error:
                 problem = f"it is not JSON: {error}"
                 continue
-            # `[1]` in front of the answer is a footnote.
+            # `[1]` before the answer is a footnote.
             if not value or any(isinstance(one, dict) for one in value):
                 return list(value)
     raise Unparsable(problem)
@@ -158,5 +158,5 @@ def _prose_in(text: str, fields: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _bare(text: str) -> str:
-    """Without quotes, emphasis and the comma that belong to the line, not to the value."""
+    """Without the quotes, emphasis and comma of the line."""
     return text.strip().rstrip(",").strip().strip("\"'`*").strip()

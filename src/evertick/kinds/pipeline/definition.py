@@ -1,4 +1,4 @@
-"""What a pipeline file may say: its parts as values, and every fault in it as an error with its field."""
+"""Reads a pipeline definition; an error names its field."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from typing import Any, Final
 
 from evertick.errors import DefinitionError
 from evertick.kinds.pipeline.filter_definition import Filter, read_filter
-from evertick.kinds.pipeline.reading import Plain, boolean_in, list_in, map_in, names_in, refuse, text_in, whole_in
-from evertick.kinds.pipeline.values import as_text
+from evertick.kinds.pipeline.values import (
+    Plain,
+    as_text,
+    boolean_in,
+    list_in,
+    map_in,
+    names_in,
+    refuse,
+    text_in,
+    whole_in,
+)
 
 PARALLEL_MAX: Final = 100
-"""Calls at once; each has two threads, and few services answer more."""
+"""Calls at once; each has two threads, and few services allow more."""
 TIMEOUT_MS: Final = 600_000
 TIMEOUT_MS_MAX: Final = 24 * 3_600_000
 BATCH_MAX: Final = 10_000
@@ -29,7 +38,7 @@ class CsvFile:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Items that the invoker thinks up."""
+    """Items that the invoker generates."""
 
     prompt: str
     fields: tuple[str, ...]
@@ -38,7 +47,7 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Exactly one of the three is there."""
+    """Exactly one of items, csv and generate is set."""
 
     items: tuple[Mapping[str, object], ...] | None = None
     csv: CsvFile | None = None
@@ -49,7 +58,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A text, or the file that holds it; a skill stands before either."""
+    """A text or a file, with an optional skill before it."""
 
     field: str
     text: str | None = None
@@ -61,7 +70,7 @@ class Prompt:
 class Map:
     prompt: Prompt
     fields: tuple[str, ...] = ()
-    """Empty: the answers are kept as texts."""
+    """Empty: answers are kept as text."""
     parallel: int = 5
     model: str | None = None
     timeout_ms: int = TIMEOUT_MS
@@ -93,11 +102,11 @@ class Single:
 
 @dataclass(frozen=True, slots=True)
 class FailWhen:
-    """A run has failed when more items failed than this; by default when any did."""
+    """The run fails when more items failed than this; by default, when any did."""
 
     items: int = 0
     percent: float | None = None
-    """Of all items; it takes the place of `items`."""
+    """Of all items; replaces `items`."""
 
     def is_broken_by(self, failed: int, total: int) -> bool:
         if self.percent is not None:
@@ -118,14 +127,14 @@ class Definition:
     parameters: Mapping[str, str] | None = None
     working_dir: str | None = None
     fail_when: FailWhen | None = None
-    """None: as the settings say."""
+    """None: the setting decides."""
 
 
 def read_definition(data: Mapping[str, object]) -> Definition:
-    """The pipeline that a file describes; keys that are not a pipeline's are somebody else's and ignored."""
+    """The pipeline of a file; keys that do not belong to a pipeline are ignored."""
     name = data.get("name")
     if name is not None and (not isinstance(name, str) or not name.strip()):
-        refuse("name", "must be a text that is not empty")
+        refuse("name", "must be a non-empty text")
     parameters = _read_parameters(data, "parameters")
     working_dir = text_in(data, "workingDirectory", "workingDirectory")
     fail_when = read_fail_when(data["failWhen"], "failWhen") if data.get("failWhen") is not None else None
@@ -133,7 +142,7 @@ def read_definition(data: Mapping[str, object]) -> Definition:
     if job is not None:
         for other in ("input", "map", "reduce", "filter"):
             if data.get(other) is not None:
-                refuse("job", f"stands next to '{other}'", "A pipeline is one question, or map and reduce.")
+                refuse("job", f"cannot be combined with '{other}'", "A pipeline is one question, or map and reduce.")
         prompt = _read_prompt(job, "job")
         single = Single(prompt, names_in(job, "output", "job.output"), _model(job, "job"), _timeout(job, "job"))
         return Definition(single=single, parameters=parameters, working_dir=working_dir, fail_when=fail_when)
@@ -149,7 +158,7 @@ def read_definition(data: Mapping[str, object]) -> Definition:
 
 
 def read_fail_when(value: object, field: str) -> FailWhen:
-    """A number of items, or a share of them: `3`, `10%`."""
+    """A number of items, or a percentage: `3`, `10%`."""
     if isinstance(value, str):
         percent = _PERCENT.fullmatch(value.strip())
         if percent and float(percent[1]) <= 100:
@@ -159,7 +168,7 @@ def read_fail_when(value: object, field: str) -> FailWhen:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return FailWhen(value)
     raise DefinitionError(
-        f"'{field}' is {value!r}, which says neither how many items may fail nor which share of them.",
+        f"'{field}' is {value!r}, which is neither a number of items nor a percentage.",
         hint="Write a number, 3, or a share, 10%.",
         field=field,
     )
@@ -172,7 +181,7 @@ def _read_input(data: Plain) -> Input:
     part = _required(data, "input")
     written = [name for name in ("items", "from", "generate") if part.get(name) is not None]
     if len(written) != 1:
-        found = f"has {' and '.join(written)}" if written else "says nothing about where items come from"
+        found = f"has {' and '.join(written)}" if written else "has no source of items"
         refuse("input", found, "Write exactly one of items, from, generate.")
     limit = whole_in(part, "limit", "input.limit", least=0, most=10**9)
     parameters = _read_parameters(part, "input.parameters")
@@ -190,7 +199,7 @@ def _read_csv(source: object) -> CsvFile:
     if not isinstance(source, Mapping):
         refuse("input.from", "must be a map or a list of maps", "Write {type: csv, path: items.csv}.")
     if source.get("type") != "csv":
-        refuse("input.from.type", f"is {source.get('type')!r}", "Only csv is known.")
+        refuse("input.from.type", f"is {source.get('type')!r}", "Only csv is supported.")
     path = text_in(source, "path", "input.from.path")
     if path is None:
         refuse("input.from", "has no path", "Write {type: csv, path: items.csv}.")
@@ -226,12 +235,12 @@ def _maps(value: object, field: str) -> tuple[Mapping[str, object], ...]:
         refuse(field, "must be a list of maps", "Write one map of names and values for each item.")
     for number, item in enumerate(value, 1):
         if not isinstance(item, Mapping):
-            refuse(field, f"holds {_kind(item)} as item {number}, which must be a map", "Write - title: value.")
+            refuse(field, f"has {_kind(item)} as item {number}; it must be a map", "Write - title: value.")
     return tuple(value)
 
 
 def _read_parameters(part: Plain, field: str) -> Mapping[str, str] | None:
-    """A list of names and values; a plain map means the same."""
+    """A list of names and values, or a plain map."""
     written = part.get("parameters")
     if written is None:
         return None
@@ -270,7 +279,7 @@ def _read_reduce(data: Plain) -> Reduce:
     part = _required(data, "reduce")
     kind = part.get("type")
     if kind not in REDUCE_TYPES:
-        refuse("reduce.type", f"is {kind!r}", f"It is one of {', '.join(REDUCE_TYPES)}.")
+        refuse("reduce.type", f"is {kind!r}", f"Use one of: {', '.join(REDUCE_TYPES)}.")
     if kind != "ai":
         return Reduce(str(kind))
     return Reduce(
@@ -289,7 +298,7 @@ def _read_prompt(part: Plain, field: str) -> Prompt:
         found = "has no prompt" if text is None else "has both prompt and promptFile"
         refuse(field, found, "Write exactly one of prompt, promptFile.")
     if skill is not None and not re.fullmatch(r"[A-Za-z0-9][\w.-]*", skill, re.ASCII):
-        refuse(f"{field}.skill", f"is {skill!r}, which is not the name of a skill", "Use letters, digits, - and _.")
+        refuse(f"{field}.skill", f"is {skill!r}, which is not a valid skill name", "Use letters, digits, - and _.")
     return Prompt(field, text, file, skill)
 
 

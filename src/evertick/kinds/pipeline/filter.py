@@ -1,4 +1,4 @@
-"""Which items go on to the map."""
+"""The filter phase: selects the items to map."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from evertick.kinds.pipeline.calls import Line, TimedOut, in_order
 from evertick.kinds.pipeline.filter_definition import AskFilter, Filter, Rule, RuleFilter
-from evertick.kinds.pipeline.invoker import Question
+from evertick.kinds.pipeline.invoker import Caller, Question, TimedOut, in_order
 from evertick.kinds.pipeline.items import RawItem, written
-from evertick.kinds.pipeline.lenient import strict
-from evertick.kinds.pipeline.template import render
+from evertick.kinds.pipeline.lenient_json import strict
+from evertick.kinds.pipeline.prompts import render
 from evertick.kinds.pipeline.values import as_text
 from evertick.model.pattern import UserPattern
 
@@ -25,10 +24,10 @@ class Verdict(NamedTuple):
 
 
 def apply_filter(
-    wanted: Filter, items: Sequence[RawItem], line: Line, directory: str
+    wanted: Filter, items: Sequence[RawItem], caller: Caller, directory: str
 ) -> tuple[list[RawItem], tuple[str, ...]]:
-    """The items that pass, in their order, and what went wrong with those that nobody could judge."""
-    # Whom to ask: with rules, only those about whom they do not settle the matter.
+    """The items that pass, in order, and the errors of those without a usable answer."""
+    # With rules, ask only about the items that the rules do not decide.
     passed = [wanted.rule is not None and passes(item, wanted.rule) for item in items]
     if wanted.ask is None:
         return [item for item, keeps in zip(items, passed, strict=True) if keeps], ()
@@ -40,7 +39,7 @@ def apply_filter(
     verdicts = dict(
         zip(
             asked,
-            in_order(lambda place: _ask(items[place], ask, line, directory), asked, ask.parallel),
+            in_order(lambda index: _ask(items[index], ask, caller, directory), asked, ask.parallel),
             strict=True,
         )
     )
@@ -85,7 +84,7 @@ def _holds(item: RawItem, rule: Rule) -> bool:
 
 
 def _field(item: RawItem, name: str) -> object:
-    """A field of that very name, else a way into nested ones: `owner.team`."""
+    """A field of that name, else a path into nested ones: `owner.team`."""
     if name in item:
         return item[name]
     value: Any = item
@@ -97,7 +96,7 @@ def _field(item: RawItem, name: str) -> object:
 
 
 def _same(left: object, right: object) -> bool:
-    """5 and "5" are two things, and so are 1 and true."""
+    """5 and "5" differ, and so do 1 and true."""
     if isinstance(left, bool) or isinstance(right, bool) or isinstance(left, str) or isinstance(right, str):
         return type(left) is type(right) and left == right
     return left == right
@@ -111,12 +110,12 @@ def _number(value: object) -> float | None:
     return number if number == number else None
 
 
-def _ask(item: RawItem, ask: AskFilter, line: Line, directory: str) -> Verdict:
-    """An item about which there is no usable answer stays out, and is an error."""
+def _ask(item: RawItem, ask: AskFilter, caller: Caller, directory: str) -> Verdict:
+    """An item without a usable answer is left out and counts as an error."""
     texts = written(item)
     question = Question(render(ask.prompt, texts), ask.fields, model=ask.model, directory=directory)
     try:
-        answer = line.ask(question, ask.timeout_ms, tries_again=False)
+        answer = caller.ask(question, ask.timeout_ms, tries_again=False)
     except TimedOut as error:
         return Verdict(False, str(error))
     if not answer.success:

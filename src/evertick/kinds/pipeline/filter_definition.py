@@ -1,4 +1,4 @@
-"""Which items a pipeline asks to keep: rules, a question to the invoker, or both."""
+"""Reads the filter of a pipeline: rules, a question to the invoker, or both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from evertick.kinds.pipeline.reading import Plain, list_in, map_in, names_in, refuse, text_in, whole_in
+from evertick.kinds.pipeline.values import Plain, list_in, map_in, names_in, refuse, text_in, whole_in
 from evertick.model.pattern import PatternError, compile_pattern
 
 FILTER_TIMEOUT_MS: Final = 30_000
@@ -24,7 +24,7 @@ OPERATORS: Final = {
     "lte": "value",
     "matches": "pattern",
 }
-"""Each with the key that it reads."""
+"""Each operator and the key of its operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Rule:
     field: str
     operator: str
     value: object = None
-    """For `in` and `not_in` a tuple, for `matches` a compiled pattern."""
+    """A tuple for `in` and `not_in`, a compiled pattern for `matches`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RuleFilter:
 
 @dataclass(frozen=True, slots=True)
 class AskFilter:
-    """A question about each item; without `fields` a word of consent in the answer decides."""
+    """A question about each item; without `fields`, a yes in the answer decides."""
 
     prompt: str
     fields: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Filter:
     rule: RuleFilter | None = None
     ask: AskFilter | None = None
     needs_both: bool = True
-    """With rules and a question: both must let an item pass, or one of them is enough."""
+    """For a hybrid filter: whether both must accept an item, or one is enough."""
 
 
 def read_filter(data: Plain) -> Filter | None:
@@ -67,14 +67,14 @@ def read_filter(data: Plain) -> Filter | None:
         return None
     kind = part.get("type")
     if kind not in ("rule", "ai", "hybrid"):
-        refuse("filter.type", f"is {kind!r}", "It is one of rule, ai, hybrid.")
+        refuse("filter.type", f"is {kind!r}", "Use one of: rule, ai, hybrid.")
     if kind == "rule":
         return Filter("rule", rule=_read_rules(part))
     if kind == "ai":
         return Filter("ai", ask=_read_ask(part))
     combine = part.get("combineMode", "and")
     if combine not in ("and", "or"):
-        refuse("filter.combineMode", f"is {combine!r}", "Write and, or or.")
+        refuse("filter.combineMode", f"is {combine!r}", "Use `and` or `or`.")
     for name in ("rule", "ai"):
         if part.get(name) is None:
             refuse(f"filter.{name}", "is missing", "A hybrid filter has rule and ai.")
@@ -82,7 +82,7 @@ def read_filter(data: Plain) -> Filter | None:
 
 
 def _read_rules(part: Plain) -> RuleFilter:
-    """Under `rule`, or right in the filter."""
+    """Under `rule`, or directly in the filter."""
     nested = map_in(part, "rule", "filter.rule")
     place, field = (part, "filter") if nested is None else (nested, "filter.rule")
     rules = list_in(place, "rules", f"{field}.rules")
@@ -104,10 +104,10 @@ def _read_rule(rule: object, field: str) -> Rule:
     if name is None:
         refuse(field, "names no field")
     if operator not in OPERATORS:
-        refuse(f"{field}.operator", f"is {operator!r}", f"It is one of {', '.join(OPERATORS)}.")
+        refuse(f"{field}.operator", f"is {operator!r}", f"Use one of: {', '.join(OPERATORS)}.")
     key = OPERATORS[operator]
     if key not in rule:
-        refuse(field, f"has the operator {operator} and no {key}")
+        refuse(field, f"has the operator {operator} but no {key}")
     value = rule[key]
     if key == "values":
         return Rule(name, operator, tuple(list_in(rule, key, f"{field}.values")))

@@ -1,4 +1,4 @@
-"""Who answers, of those that a pipeline file or a setting can name."""
+"""Creates the invoker that a pipeline or a setting names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from evertick.kinds.pipeline.ask_command import CommandInvoker
-from evertick.kinds.pipeline.ask_http import HttpInvoker
+from evertick.kinds.pipeline.command_invoker import CommandInvoker
+from evertick.kinds.pipeline.http_invoker import HttpInvoker
 from evertick.kinds.pipeline.invoker import Answer, Call, Invoker
-from evertick.kinds.pipeline.reading import refuse
+from evertick.kinds.pipeline.values import refuse
 
 SETTING: Final = "EVERTICK_INVOKER"
 DRY_RUN: Final = "dry-run"
@@ -35,7 +35,7 @@ class Chosen(NamedTuple):
 
 
 def choose(written: object, directory: Path, environ: Mapping[str, str] = os.environ, setting: object = None) -> Chosen:
-    """The pipeline's own, else the setting's, else the environment's, else a dry run, with a warning."""
+    """The pipeline's, else the setting's, else the environment's, else a dry run with a warning."""
     if written is not None:
         return Chosen(invoker_of(written, "invoker", directory, environ), "pipeline")
     if setting is not None:
@@ -50,19 +50,19 @@ def invoker_of(written: object, field: str, directory: Path, environ: Mapping[st
     if written == DRY_RUN:
         return dry_run
     if not isinstance(written, Mapping) or len(written) != 1:
-        refuse(field, "does not say who answers", _SHAPES)
+        refuse(field, "names no invoker", _SHAPES)
     ((kind, value),) = written.items()
     if kind == "command":
         return _command(value, field, environ)
     if kind == "python":
         return _python(value, field, directory)
     if kind != "http":
-        refuse(field, f"has {kind!r}, which is no invoker", _SHAPES)
+        refuse(field, f"has the unknown invoker {kind!r}", _SHAPES)
     return _http(value, field, environ)
 
 
 def dry_run(call: Call) -> Answer:
-    """Answers that fit the question and mean nothing, the same every time."""
+    """Fixed answers of the requested shape."""
     question = call.question
     if not question.fields:
         first = question.prompt.strip().partition("\n")[0]
@@ -100,14 +100,14 @@ def _python(value: object, field: str, directory: Path) -> Invoker:
         for name in path.split("."):
             function = getattr(function, name)
     except (ImportError, AttributeError) as error:
-        refuse(f"{field}.python", f"cannot be loaded: {error}", f"It is looked for in {folder} and where Python looks.")
+        refuse(f"{field}.python", f"cannot be loaded: {error}", f"It is searched in {folder} and in Python's own path.")
     if not callable(function):
         refuse(f"{field}.python", f"is {value!r}, which cannot be called")
     return call_python(function)
 
 
 def call_python(function: Callable[..., object]) -> Invoker:
-    """A function of the prompt; `model`, `fields` and `timeout_seconds` are handed over where it takes them."""
+    """A function of the prompt; it gets `model`, `fields` and `timeout_seconds` if it has such parameters."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
@@ -143,7 +143,7 @@ async def _awaited(given: Any) -> object:
 
 def _http(value: object, field: str, environ: Mapping[str, str]) -> Invoker:
     if not isinstance(value, Mapping) or not isinstance(value.get("url"), str):
-        refuse(f"{field}.http", "has no address", "Write {url: https://host/v1/chat/completions, model: name}.")
+        refuse(f"{field}.http", "has no URL", "Write {url: https://host/v1/chat/completions, model: name}.")
     model, key_env = value.get("model"), value.get("keyEnv")
     if model is not None and not isinstance(model, str):
         refuse(f"{field}.http.model", "must be a text")
@@ -155,7 +155,7 @@ def _http(value: object, field: str, environ: Mapping[str, str]) -> Invoker:
         if not key:
             refuse(f"{field}.http.keyEnv", f"names {key_env}, which is not set", "Set it in the job's 'env'.")
         if not key.isprintable() or not key.isascii():
-            refuse(f"{field}.http.keyEnv", f"names {key_env}, whose value holds characters that no key has")
+            refuse(f"{field}.http.keyEnv", f"names {key_env}, whose value contains characters that no key has")
     try:
         return HttpInvoker(value["url"], model, key)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Where items come from: the file itself, a CSV file, or a generated list."""
+"""Loads the items: from the pipeline file, from a CSV file, or generated ones."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Final, NoReturn, TypeAlias
 
 from evertick.errors import DefinitionError
 from evertick.kinds.pipeline.definition import CsvFile, Input
-from evertick.kinds.pipeline.template import variables_of
+from evertick.kinds.pipeline.prompts import variables_of
 from evertick.kinds.pipeline.values import as_text
 
 CSV_BYTES_MAX: Final = 64 * 1024 * 1024
 ITEMS_MAX: Final = 100_000
 
 RawItem: TypeAlias = Mapping[str, object]
-"""As it was written: rules compare a number with a number."""
+"""As written: rules compare numbers with numbers."""
 Item: TypeAlias = Mapping[str, str]
-"""As prompts and tables show it."""
+"""As text, for prompts and tables."""
 
 
 def load_items(source: Input, directory: Path, generated: Sequence[RawItem] = ()) -> list[RawItem]:
-    """The first `limit` items, each with the parameters under its own fields."""
+    """The first `limit` items, each with the parameters, which its own fields override."""
     if source.items is not None:
         items: Sequence[RawItem] = source.items
     elif source.csv is not None:
@@ -47,7 +47,7 @@ def written(item: RawItem) -> Item:
 
 
 def check_variables(prompt: str, items: Sequence[RawItem], field: str) -> None:
-    """Whether the first item has all that the prompt names; a later one that lacks something shows nothing there."""
+    """Check the first item for the variables of the prompt; a variable missing in a later item is empty."""
     if not items:
         return
     missing = [name for name in variables_of(prompt) if name not in items[0]]
@@ -72,7 +72,7 @@ def read_csv(file: CsvFile, directory: Path) -> list[RawItem]:
     if len(data) > CSV_BYTES_MAX:
         _refuse(f"{path} has more than {CSV_BYTES_MAX // 1024 // 1024} MiB", "Split it.")
     try:
-        # A byte order mark is no part of the first header.
+        # Without a byte order mark.
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         _refuse(f"{path} is not UTF-8 at byte {error.start}", "Save it as UTF-8.")
@@ -80,7 +80,7 @@ def read_csv(file: CsvFile, directory: Path) -> list[RawItem]:
 
 
 def parse_csv(text: str, delimiter: str, name: str) -> list[RawItem]:
-    """Rows as maps of texts: short rows are filled up with nothing, cells beyond the header are dropped."""
+    """Rows as maps of texts: missing cells are empty, cells beyond the header are dropped."""
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error as error:

@@ -1,4 +1,4 @@
-"""What a pipeline starts: a process that is handed all of it, and prints what comes out."""
+"""The program of a pipeline step: a process that reads the pipeline and prints its result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evertick.kinds.python import interpreter_folders
 from evertick.model.work import Pipeline
 
 
-def program_of(
+def pipeline_program(
     pipeline: Pipeline,
     folder: str | None,
     params: Mapping[str, str] | None = None,
@@ -21,7 +21,7 @@ def program_of(
     *,
     has_result: bool = False,
 ) -> Program:
-    """`folder` is the pipeline's own; without one it is the folder that the process is started in."""
+    """`folder` is the pipeline's; without one, the working folder of the process."""
     spec: dict[str, object] = {"data": plain_of(pipeline.data), "directory": folder or ".", "parameters": params or {}}
     wanted = result_file or pipeline.data.get("resultFile")
     if wanted is not None:
@@ -32,7 +32,7 @@ def program_of(
         payload = json.dumps(spec).encode()
     except (TypeError, ValueError) as error:
         raise StepError(f"its pipeline is not plain data: {error}.") from None
-    # -P: nothing that lies in the working folder may shadow the standard library.
+    # -P: files in the working folder must not shadow the standard library.
     argv = (sys.executable, "-P", "-m", "evertick.kinds.pipeline", f"/dev/fd/{PAYLOAD_FD}")
     package = str(Path(__file__).parents[2])
     return Program(argv, payload=payload, has_result=has_result, reads=(*interpreter_folders(), package))

@@ -1,4 +1,4 @@
-"""How the answers become one text."""
+"""The reduce phase: turns the results into one text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from evertick.kinds.pipeline.prompts import to_json
 from evertick.kinds.pipeline.result import ItemResult, Summary
-from evertick.kinds.pipeline.template import to_json
 
 LIST_INPUT_MAX: Final = 30
 TABLE_INPUT_MAX: Final = 20
@@ -102,7 +102,7 @@ FORMATS: Final[Mapping[str, Callable[[Sequence[ItemResult], Summary], str]]] = {
 
 
 def reduce_values(results: Sequence[ItemResult], summary: Summary, parameters: Mapping[str, str]) -> dict[str, str]:
-    """What the prompt of an AI reduce may name. What the pipeline says stands above a parameter of the same name."""
+    """The variables of an AI reduce prompt. Those of the pipeline override parameters of the same name."""
     good = [
         result.raw_text if result.raw_text is not None else dict(result.output) for result in results if result.success
     ]
@@ -116,7 +116,7 @@ def reduce_values(results: Sequence[ItemResult], summary: Summary, parameters: M
 
 
 def shown(value: Any) -> str:
-    """A value in a cell: short, on purpose; the JSON output has it whole."""
+    """A value in a table cell, shortened; the JSON output has all of it."""
     match value:
         case None:
             return "null"
@@ -136,7 +136,7 @@ def cut(text: str, longest: int) -> str:
 
 
 def _names(maps: Iterable[Mapping[str, Any]]) -> list[str]:
-    """All names, in the order in which they first appear."""
+    """All names, in order of first appearance."""
     return list(dict.fromkeys(name for one in maps for name in one))
 
 

@@ -1,4 +1,4 @@
-"""What became of a pipeline: the answers, the text made of them, and whether that is a failure."""
+"""The result of a pipeline: the answers, the output made of them, and whether it failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ItemResult:
     output: Mapping[str, Any]
     success: bool
     raw_text: str | None = None
-    """The whole answer, where no fields were asked for."""
+    """The whole answer, if no fields were requested."""
     error: str = ""
     raw_response: str | None = None
     has_timed_out: bool = False
@@ -41,7 +41,7 @@ class FilterResult:
     included: int
     excluded: int
     errors: tuple[str, ...] = ()
-    """Items left out because nobody could say whether they belong in; each counts as failed."""
+    """Items left out because the filter got no usable answer; each counts as failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ NO_STATS = Stats()
 @dataclass(frozen=True, slots=True)
 class PipelineResult:
     success: bool
-    """False when the pipeline could not be carried through; single items may have failed all the same."""
+    """False if the pipeline could not be completed; single items may have failed even if it was."""
     output: Output | None = None
-    """None when there was nothing to do, or when it was cancelled."""
+    """None if there was nothing to do, or it was cancelled."""
     stats: Stats = NO_STATS
     total_ms: int = 0
     error: str = ""
@@ -73,13 +73,13 @@ class PipelineResult:
 
     @property
     def failed_items(self) -> int:
-        """Items that got no answer, in the filter or in the map."""
+        """Items without an answer, in the filter or in the map."""
         failed = self.output.summary.failed_items if self.output else 0
         return failed + (len(self.filtered.errors) if self.filtered else 0)
 
     @property
     def failure(self) -> str | None:
-        """Why the run counts as failed; None when it does not."""
+        """Why the run failed; None if it did not."""
         if self.error:
             return self.error
         failed = self.failed_items
@@ -91,7 +91,7 @@ class PipelineResult:
         first = next((result.error for result in self.output.results if not result.success), "") if self.output else ""
         if not first and self.filtered:
             first = next(iter(self.filtered.errors), "")
-        return f"{failed} of {total} items failed. The first: {first}"
+        return f"{failed} of {total} items failed. First error: {first}"
 
     @property
     def formatted(self) -> str:
@@ -103,7 +103,7 @@ class PipelineResult:
 
 
 def to_plain(result: PipelineResult) -> dict[str, Any]:
-    """The result as its file holds it."""
+    """The result as written to its file."""
     plain: dict[str, Any] = {
         "success": result.success,
         "failure": result.failure,

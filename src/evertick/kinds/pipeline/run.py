@@ -1,4 +1,4 @@
-"""How a pipeline is carried out: load, filter, map, reduce."""
+"""Runs a pipeline: load, filter, map, reduce."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evertick.kinds.pipeline.answers import Unparsable, parse_answer, parse_object, parse_rows
-from evertick.kinds.pipeline.calls import Cancelled, Line, TimedOut
 from evertick.kinds.pipeline.definition import (
     ANY_ITEM,
     Definition,
@@ -23,17 +22,16 @@ from evertick.kinds.pipeline.definition import (
     read_definition,
 )
 from evertick.kinds.pipeline.filter import apply_filter
-from evertick.kinds.pipeline.invoker import Answer, Invoker, Question
+from evertick.kinds.pipeline.invoker import Answer, Caller, Cancelled, Invoker, Question, TimedOut
 from evertick.kinds.pipeline.items import Item, RawItem, check_variables, load_items, written
-from evertick.kinds.pipeline.mapping import Mapper
-from evertick.kinds.pipeline.prompts import resolve
+from evertick.kinds.pipeline.mapper import Mapper
+from evertick.kinds.pipeline.prompts import render, resolve, to_json, with_fields, with_rows
 from evertick.kinds.pipeline.reduce import FORMATS, reduce_values, summarise
 from evertick.kinds.pipeline.result import FilterResult, ItemResult, Output, PipelineResult, Stats, Summary
-from evertick.kinds.pipeline.template import render, to_json, with_fields, with_rows
 from evertick.kinds.pipeline.values import as_text
 
 PARALLEL_MANY = 10
-"""Above this a pipeline is warned about: services answer 429 rather than faster."""
+"""Above this a warning is printed: services answer 429 rather than faster."""
 
 
 class Progress(NamedTuple):
@@ -48,7 +46,7 @@ class _Run:
     """What the phases share."""
 
     definition: Definition
-    line: Line
+    caller: Caller
     directory: Path
     workspace: Path
     tell: Callable[[Progress], object]
@@ -76,30 +74,30 @@ def run_pipeline(
     fail_when: FailWhen | None = None,
     parameters: Mapping[str, str] | None = None,
 ) -> PipelineResult:
-    """Carry a pipeline out; `result.failure` says whether the run failed.
+    """Run a pipeline; `result.failure` says whether it failed.
 
-    A fault in the definition, its prompts or its CSV file is raised as `DefinitionError`. `invoker` and
+    An error in the definition, its prompts or its CSV file is raised as `DefinitionError`. `invoker` and
     `is_cancelled` are called from several threads. `parameters` stand above those that the pipeline writes.
     """
     start = clock()
     place = Path(directory).absolute()
     root = Path(workspace) if workspace is not None else place.joinpath("..", "..", "..").resolve()
     definition = read_definition(data)
-    tell = on_progress if on_progress is not None else _say_nothing
-    run = _Run(definition, Line(invoker, is_cancelled), place, root, tell, clock, parameters or {})
+    tell = on_progress if on_progress is not None else _ignore
+    run = _Run(definition, Caller(invoker, is_cancelled), place, root, tell, clock, parameters or {})
     try:
-        result = _carry_out(run)
+        result = _run(run)
     except Cancelled as error:
         result = PipelineResult(False, error=str(error), is_cancelled=True)
     judged_by = definition.fail_when or fail_when or ANY_ITEM
     return replace(result, total_ms=run.since_ms(start), fail_when=judged_by)
 
 
-def _say_nothing(_progress: Progress) -> None:
+def _ignore(_progress: Progress) -> None:
     pass
 
 
-def _carry_out(run: _Run) -> PipelineResult:
+def _run(run: _Run) -> PipelineResult:
     definition = run.definition
     if definition.single is not None:
         return _ask_once(run, definition.single)
@@ -120,7 +118,7 @@ def _carry_out(run: _Run) -> PipelineResult:
 
     found = PipelineResult(True, warnings=_warnings(definition.map, map_prompt))
     if definition.filter is not None:
-        kept, errors = apply_filter(definition.filter, items, run.line, run.working_dir)
+        kept, errors = apply_filter(definition.filter, items, run.caller, run.working_dir)
         found = replace(found, filtered=FilterResult(len(kept), len(items) - len(kept), errors))
         run.tell(Progress("filter", len(kept), len(items)))
         items = kept
@@ -129,16 +127,16 @@ def _carry_out(run: _Run) -> PipelineResult:
 
     start = run.clock()
     results = _map(run, definition.map, map_prompt, [written(item) for item in items])
-    return _conclude(run, found, definition.map, results, run.since_ms(start), reducing, reduce_prompt)
+    return _finish(run, found, definition.map, results, run.since_ms(start), reducing, reduce_prompt)
 
 
 def _map(run: _Run, wanted: Map, prompt: str, items: Sequence[Item]) -> list[ItemResult]:
-    mapper = Mapper(wanted, prompt, run.line, run.working_dir)
+    mapper = Mapper(wanted, prompt, run.caller, run.working_dir)
     map_items = mapper.map_batches if wanted.is_batched else mapper.map_items
     return map_items(items, lambda done: run.tell(Progress("map", done, len(items))))
 
 
-def _conclude(
+def _finish(
     run: _Run,
     found: PipelineResult,
     wanted: Map,
@@ -147,15 +145,15 @@ def _conclude(
     reducing: Reduce,
     reduce_prompt: str | None,
 ) -> PipelineResult:
-    """The answers, what is made of them, and whether the pipeline was carried through."""
+    """The answers, the output made of them, and whether the pipeline was completed."""
     start = run.clock()
     summary = summarise(results, wanted.fields)
     stats = _stats(results, summary, wanted, map_ms)
-    # A timeout or a batch that failed is the pipeline's failure; an item that was answered badly is the item's.
+    # A timeout or a failed batch fails the pipeline; a bad answer fails only its item.
     is_sound = stats.failed_maps == 0
     found = replace(found, success=is_sound, output=Output(tuple(results), "", summary), stats=stats)
     try:
-        run.line.check()
+        run.caller.check()
         output = _reduce(run, reducing, reduce_prompt, results, summary)
     except ReduceFailed as error:
         return replace(found, success=False, error=f"Reduce phase failed: {error}")
@@ -168,7 +166,7 @@ def _conclude(
 
 
 class ReduceFailed(Exception):
-    """The answers are there; what was to be made of them is not."""
+    """The items were mapped, but the reduce phase failed."""
 
 
 def _reduce(
@@ -189,7 +187,7 @@ def _reduce(
         text = with_fields(render(prompt, values, keeps_unknown=True), wanted.fields)
         question = Question(text, wanted.fields, model=wanted.model, directory=run.working_dir)
         try:
-            answer = run.line.ask(question, wanted.timeout_ms)
+            answer = run.caller.ask(question, wanted.timeout_ms)
         except TimedOut as error:
             raise ReduceFailed(f"AI reduce {error}") from None
     if not answer.success or not answer.response:
@@ -213,7 +211,7 @@ def _ask_once(run: _Run, wanted: Single) -> PipelineResult:
     text = with_fields(render(prompt, parameters), wanted.fields)
     question = Question(text, wanted.fields, model=model, directory=run.working_dir)
     try:
-        answer = run.line.ask(question, wanted.timeout_ms)
+        answer = run.caller.ask(question, wanted.timeout_ms)
     except TimedOut as error:
         answer = Answer(False, error=f"AI job {error}")
     output: Mapping[str, object] = {}
@@ -243,7 +241,7 @@ def _generate(run: _Run, wanted: Generate) -> tuple[Sequence[RawItem], str]:
     prompt = with_rows(render(wanted.prompt, _parameters(run), keeps_unknown=True), wanted.fields)
     question = Question(prompt, wanted.fields, GENERATED_STUBS, wanted.model, run.working_dir)
     try:
-        answer = run.line.ask(question, run.definition.map.timeout_ms if run.definition.map else 600_000)
+        answer = run.caller.ask(question, run.definition.map.timeout_ms if run.definition.map else 600_000)
         if not answer.success:
             return (), f"Failed to generate input: {answer.error or 'AI invocation failed'}"
         rows = parse_rows(answer.response)
@@ -253,7 +251,7 @@ def _generate(run: _Run, wanted: Generate) -> tuple[Sequence[RawItem], str]:
 
 
 GENERATED_STUBS = 2
-"""How many items a dry run makes up."""
+"""Items that a dry run generates."""
 
 
 def _parameters(run: _Run) -> dict[str, str]:
@@ -262,7 +260,7 @@ def _parameters(run: _Run) -> dict[str, str]:
 
 
 def _stats(results: Sequence[ItemResult], summary: Summary, wanted: Map, map_ms: int) -> Stats:
-    """A map has failed when there was no answer; whether the answer was any good is the summary's matter."""
+    """Counts calls without an answer; the summary counts bad answers."""
     failed = summary.failed_items if wanted.is_batched else sum(result.has_timed_out for result in results)
     return Stats(len(results), len(results) - failed, failed, map_ms, 0, wanted.parallel)
 
@@ -275,6 +273,6 @@ def _warnings(wanted: Map, prompt: str) -> tuple[str, ...]:
         found.append("map.batchSize is above 1 without map.output: every item of a batch gets the whole answer.")
     if wanted.parallel > PARALLEL_MANY:
         found.append(
-            f"map.parallel is {wanted.parallel}; many services refuse more than {PARALLEL_MANY} calls at once."
+            f"map.parallel is {wanted.parallel}; many services reject more than {PARALLEL_MANY} calls at once."
         )
     return tuple(found)

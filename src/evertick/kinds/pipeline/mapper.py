@@ -1,4 +1,4 @@
-"""What the invoker said about each item, or about a batch of them."""
+"""The map phase: asks the invoker about each item, or about batches of items."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evertick.kinds.pipeline.answers import Unparsable, WrongCount, parse_answer, parse_batch
-from evertick.kinds.pipeline.calls import Cancelled, Line, TimedOut, in_order
 from evertick.kinds.pipeline.definition import Map
-from evertick.kinds.pipeline.invoker import Answer, Question
+from evertick.kinds.pipeline.invoker import Answer, Caller, Cancelled, Question, TimedOut, in_order
 from evertick.kinds.pipeline.items import Item
+from evertick.kinds.pipeline.prompts import items_as_json, render, with_batch_fields, with_fields
 from evertick.kinds.pipeline.result import ItemResult
-from evertick.kinds.pipeline.template import items_as_json, render, with_batch_fields, with_fields
 
 
 @dataclass(frozen=True, slots=True)
 class Mapper:
-    """All that asking about an item needs, beside the item."""
+    """Asks about items with one prompt."""
 
     wanted: Map
     prompt: str
-    line: Line
+    caller: Caller
     directory: str
 
     def map_items(self, items: Sequence[Item], on_done: Callable[[int], object]) -> list[ItemResult]:
@@ -38,7 +37,7 @@ class Mapper:
         prompt = with_fields(render(self.prompt, {**item, "ITEMS": everything}), fields)
         question = Question(prompt, fields, model=self._model(item), directory=self.directory)
         try:
-            answer = self.line.ask(question, self.wanted.timeout_ms)
+            answer = self.caller.ask(question, self.wanted.timeout_ms)
         except TimedOut as error:
             return self._failed(item, str(error), has_timed_out=True)
         if not answer.success or not answer.response:
@@ -57,7 +56,7 @@ class Mapper:
         prompt = with_batch_fields(render(self.prompt, values, keeps_unknown=True), fields, len(batch))
         question = Question(prompt, fields, len(batch), self._model(batch[0]), self.directory)
         try:
-            answer = self.line.ask(question, self.wanted.timeout_ms)
+            answer = self.caller.ask(question, self.wanted.timeout_ms)
         except TimedOut as error:
             return self._failed_batch(batch, f"the batch {error}")
         except Cancelled as error:
@@ -93,7 +92,7 @@ class Mapper:
 
 
 def _first(place: int, response: str | None) -> str | None:
-    """The answer to a batch is kept with its first item: with each it would fill the disk."""
+    """The answer to a batch is kept with its first item only: with each it would fill the disk."""
     return response if place == 0 else None
 
 

@@ -1,6 +1,6 @@
-"""How a function is called in a process of its own: `python -P call.py`, told on descriptor 3 what to call.
+"""Calls a function in a process of its own: `python -P python_runner.py`, with the request on descriptor 3.
 
-It stands alone: nothing else of the package is imported, so that a job starts fast and sees only its own modules.
+It imports nothing else of the package, so that a job starts fast and sees only its own modules.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ RESULT_FD = 4
 
 def main() -> int:
     with open(PAYLOAD_FD, "rb") as file:
-        order = json.loads(file.read())
+        request = json.loads(file.read())
     sys.path.insert(0, os.getcwd())
-    module_name, _, path = order["target"].partition(":")
+    module_name, _, path = request["target"].partition(":")
     try:
         function = importlib.import_module(module_name)
         for name in path.split("."):
             function = getattr(function, name)
-        result = function(**json.loads(order["arguments"]))  # type: ignore[operator]
+        result = function(**json.loads(request["arguments"]))  # type: ignore[operator]
         if inspect.isawaitable(result):
             import asyncio
 
             result = asyncio.run(_awaited(result))
-        text = json.dumps(result) if order["has_result"] else ""
+        text = json.dumps(result) if request["has_result"] else ""
     except Exception:
-        # The first frame is this file, which says nothing about the job.
+        # Leave out the first frame, which is this file.
         kind, error, frames = sys.exc_info()
         assert frames is not None
         sys.stdout.flush()
         traceback.print_exception(kind, error, frames.tb_next)
         return 1
     sys.stdout.flush()
-    if order["has_result"]:
+    if request["has_result"]:
         with open(RESULT_FD, "w") as file:
             file.write(text)
     return 0

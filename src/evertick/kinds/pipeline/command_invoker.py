@@ -1,4 +1,4 @@
-"""How a program answers a prompt: the prompt on its standard input, the answer on its standard output."""
+"""An invoker that runs a program: prompt on standard input, answer on standard output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evertick.model.run_variables import MODEL
 
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 TAIL_BYTES: Final = 500
-"""Of what a program said before it failed."""
+"""Characters of a failed program's last output."""
 LOOK_SECONDS: Final = 0.02
 
 
@@ -27,7 +27,7 @@ class CommandInvoker:
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
 
     def __call__(self, call: Call) -> Answer:
-        # Files instead of pipes: nobody blocks on a full one, and a grandchild that keeps one open holds nobody up.
+        # Files instead of pipes: a full pipe blocks, and a grandchild that keeps one open would delay the end.
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as errors:
             given.write(call.question.prompt.encode("utf-8", "replace"))
             given.seek(0)
@@ -48,7 +48,7 @@ class CommandInvoker:
                 return Answer(False, error=f"{self.words[0]!r} could not be started: {error}")
             is_too_long = _wait(process, call, said)
             if call.aborted.is_set():
-                return Answer(False, error="the call was ended")
+                return Answer(False, error="the call was cancelled")
             if is_too_long:
                 return Answer(False, error=f"{self.words[0]!r} answered with more than {ANSWER_BYTES_MAX:,} bytes")
             if process.returncode != 0:
@@ -60,9 +60,9 @@ class CommandInvoker:
 
 
 def _wait(process: subprocess.Popen[bytes], call: Call, said: IO[bytes]) -> bool:
-    """Until it has ended, was aborted or said too much, which is the answer; then its whole group is ended."""
+    """Wait until it has ended, was aborted or printed too much (True); then kill its process group."""
     is_too_long = False
-    # Not reaped yet when its group is ended: its number cannot have become somebody else's.
+    # Not reaped before its group is killed, so its pid cannot have been reused.
     while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         is_too_long = os.fstat(said.fileno()).st_size > ANSWER_BYTES_MAX
         if is_too_long or call.aborted.wait(LOOK_SECONDS):

@@ -1,4 +1,4 @@
-"""What somebody meant who almost wrote JSON: single quotes, bare keys, trailing commas, Python's names."""
+"""Parses almost JSON: single quotes, bare keys, trailing commas, Python's constants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 def strict(text: str) -> Any:
-    """JSON and nothing else; ValueError otherwise. `1.0` is 1, and there is no NaN."""
+    """Strict JSON; ValueError otherwise. `1.0` is 1, and NaN is an error."""
     try:
         return json.loads(text, parse_float=_number, parse_constant=_no_constant)
     except RecursionError:
@@ -31,7 +31,7 @@ def strict(text: str) -> Any:
 
 
 def strict_at(text: str, start: int) -> tuple[Any, int]:
-    """The JSON value that begins there, and where it ends."""
+    """The JSON value at that position, and its end."""
     try:
         return _DECODER.raw_decode(text, start)
     except RecursionError:
@@ -39,7 +39,7 @@ def strict_at(text: str, start: int) -> tuple[Any, int]:
 
 
 def lenient_at(text: str, start: int) -> tuple[Any, int]:
-    """The same for what is almost JSON."""
+    """The same for almost JSON."""
     return _value(text, start, 0)
 
 
@@ -78,7 +78,7 @@ def _object(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:
         if text[at : at + 1] != ":":
             _fail(f"no colon at character {at}")
         found[name], at = _value(text, at + 1, depth)
-        at = _behind_comma(text, at, "}")
+        at = _after_comma(text, at, "}")
 
 
 def _array(text: str, at: int, depth: int) -> tuple[list[Any], int]:
@@ -89,10 +89,10 @@ def _array(text: str, at: int, depth: int) -> tuple[list[Any], int]:
             return found, at + 1
         value, at = _value(text, at, depth)
         found.append(value)
-        at = _behind_comma(text, at, "]")
+        at = _after_comma(text, at, "]")
 
 
-def _behind_comma(text: str, at: int, end: str) -> int:
+def _after_comma(text: str, at: int, end: str) -> int:
     at = _skip(text, at)
     if text[at : at + 1] == ",":
         return at + 1
@@ -122,13 +122,13 @@ def _string(text: str, at: int, quote: str) -> tuple[str, int]:
         # An apostrophe inside a word does not end a text in single quotes.
         elif character == quote and not (quote == "'" and _is_inside_word(text, at)):
             parts.append(text[start:at])
-            return _paired("".join(parts)), at + 1
+            return _join_surrogates("".join(parts)), at + 1
         else:
             at += 1
 
 
-def _paired(text: str) -> str:
-    """Two escapes that are the halves of one character become it."""
+def _join_surrogates(text: str) -> str:
+    """Join surrogate pairs."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""How a service answers a prompt: chat completions, as most services offer them."""
+"""An invoker that calls a chat-completions service."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from evertick.kinds.pipeline.invoker import Answer, Call
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 LINGER_SECONDS: Final = 5.0
 ERROR_MAX: Final = 300
-"""Characters of what a service says about a refusal."""
+"""Characters of a service's error message."""
 
 
 class HttpInvoker:
-    """One request for each call; redirects are not followed, because they would carry the key elsewhere."""
+    """One request for each call; redirects are not followed, because they would send the key elsewhere."""
 
     def __init__(self, url: str, model: str | None = None, key: str = "") -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or any(c <= " " for c in url):
-            raise ValueError(f"is {shown(url)!r}, which is not an address")
+            raise ValueError(f"is {shown(url)!r}, which is not a valid URL")
         _ = parts.port
         self._parts = parts
         self._model = model
@@ -37,16 +37,16 @@ class HttpInvoker:
     def __call__(self, call: Call) -> Answer:
         model = call.question.model or self._model
         if model is None:
-            return Answer(False, error="no model is named. Write 'model' in the invoker or in the map.")
+            return Answer(False, error="no model is set. Add 'model' to the invoker or to the map.")
         body = json.dumps({"model": model, "messages": [{"role": "user", "content": call.question.prompt}]})
-        # Whoever waits gives up first, and asks again; this only ends a connection that was never made.
+        # The caller times out first and retries; this only ends a connection attempt.
         connection = self._connection(call.timeout_seconds + LINGER_SECONDS)
         call.on_abort(lambda: _shut(connection))
         try:
             return self._ask(connection, body.encode())
         except (OSError, http.client.HTTPException, ValueError) as error:
             if call.aborted.is_set():
-                return Answer(False, error="the call was ended")
+                return Answer(False, error="the call was cancelled")
             return Answer(False, error=self._masked(f"{shown(self._parts.geturl())}: {error or type(error).__name__}"))
         finally:
             connection.close()
@@ -79,7 +79,7 @@ class HttpInvoker:
         return Answer(True, content)
 
     def _masked(self, text: str) -> str:
-        """Some services repeat the key they refuse."""
+        """Some services repeat the key that they reject."""
         return text.replace(self._key, "***") if self._key else text
 
 
@@ -96,6 +96,6 @@ def _content(answer: Any) -> str | None:
 def _shut(connection: http.client.HTTPConnection) -> None:
     sock: socket.socket | None = connection.sock
     if sock is not None:
-        # Closing alone does not wake a thread that reads; shutting down does.
+        # Only shutdown wakes a thread that reads; close does not.
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
