@@ -138,7 +138,7 @@ class TestLaunching:
         )
         end = place.run("true")
         assert end.state is FAILED
-        assert "is not ours" in end.detail
+        assert "Evertick did not create" in end.detail
 
     def test_one_that_is_stopped_before_it_was_asked_for_is_never_asked_for(self, place, cluster):
         executor, is_stopped = place.executor, threading.Event()
@@ -176,7 +176,7 @@ class TestLaunching:
     def test_a_namespace_that_is_not_watched_is_refused(self, place):
         place.executor.launch(launch(pod_job(pod=Pod("shell", ("true",), namespace="elsewhere"))))
         assert place.first(LaunchRefused).detail == (
-            "the namespace 'elsewhere' is not in the settings. Add it to 'namespaces' there."
+            "the namespace 'elsewhere' is not in the settings. Add it to 'kubernetes.namespaces'."
         )
 
 
