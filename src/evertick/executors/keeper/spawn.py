@@ -17,7 +17,7 @@ from evertick.executors.keeper.account import Account
 from evertick.executors.keeper.procfs import family_of, is_alive, snapshot
 
 POLL_SECONDS = 0.02
-"""How often a process group that is being ended is checked."""
+"""How often a process group that is stopping is checked."""
 KILL_TRIES = 100
 SNAPSHOT_SECONDS = 0.05
 """How old a snapshot of the process table may be where a new process is found later anyway."""
