@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
+from evertick.model import facts
 from evertick.model.attempts import read_attempts
 from evertick.model.facts import read_facts
 from evertick.model.instant import Instant, to_datetime
@@ -40,8 +42,14 @@ class OfStep(Protocol):
 Log = TypeVar("Log", bound=OfStep)
 
 
+@lru_cache(maxsize=1 << 13)
+def moment_of(instant: Instant) -> datetime:
+    # Remembered: pages repeat their queries, and a page of the ledger has thousands of times.
+    return to_datetime(instant)
+
+
 def moment(instant: Instant | None) -> datetime | None:
-    return None if instant is None else to_datetime(instant)
+    return None if instant is None else moment_of(instant)
 
 
 def seconds_between(start: Instant | None, end: Instant | None) -> float | None:
@@ -49,7 +57,7 @@ def seconds_between(start: Instant | None, end: Instant | None) -> float | None:
 
 
 def run_summary(row: LedgerRow) -> RunSummary:
-    return RunSummary(**_fields_of(row, None))
+    return RunSummary(**_fields_of(row))
 
 
 def run_of(row: LedgerRow, job: Job | None) -> Run:
@@ -59,16 +67,22 @@ def run_of(row: LedgerRow, job: Job | None) -> Run:
 
 def run_fields(row: LedgerRow, job: Job | None) -> dict[str, Any]:
     """The fields of `Run`, for results that add some."""
-    zone = "UTC" if job is None else zone_of(job, job.schedules)
-    return {**_fields_of(row, job), "job_name": name_of(row.key.job_id, job), "timezone": zone}
+    found = _fields_of(row)
+    found["job_name"] = name_of(row.key.job_id, job)
+    found["timezone"] = "UTC" if job is None else zone_of(job, job.schedules)
+    # A keeper reports the steps of a run that has several; a single step runs while its run does.
+    if row.state is RUNNING and job is not None and len(job.steps) == 1 and not found["running_steps"]:
+        found["running_steps"] = (job.steps[0].name,)
+    return found
 
 
-def _fields_of(row: LedgerRow, job: Job | None) -> dict[str, Any]:
-    key, started, finished, facts = row.key, row.started_at, row.finished_at, read_facts(row.facts)
+def _fields_of(row: LedgerRow) -> dict[str, Any]:
+    """The fields of `RunSummary`."""
+    key, started, finished, known = row.key, row.started_at, row.finished_at, read_facts(row.facts)
     return {
         "run": key.run_id,
         "job": key.job_id,
-        "scheduled_for": to_datetime(key.scheduled_for),
+        "scheduled_for": moment_of(key.scheduled_for),
         "state": row.state,
         "reason": row.reason,
         "trigger": row.trigger,
@@ -80,30 +94,29 @@ def _fields_of(row: LedgerRow, job: Job | None) -> dict[str, Any]:
         "exit_code": row.exit_code,
         "detail": row.detail,
         "loss": loss_of(row),
-        "missed_by": Missed(facts.missed_by) if facts.missed_by else None,
+        "missed_by": Missed(known.missed_by) if known.missed_by else None,
         "executor": row.executor,
-        "decided_at": to_datetime(row.decided_at),
+        "decided_at": moment_of(row.decided_at),
         "decided_by": node_of(row),
         "through": moment(row.through),
         "occurrences": row.occurrences,
         "request": key.origin or None,
         "params": _params(given_params(row)),
         "resumed_from": resumed_from(row),
-        "waits": tuple(
-            Wait(wait.kind, to_datetime(wait.since), wait.name, wait.runs, wait.jobs, wait.detail, wait.limit or None)
-            for wait in facts.waits
-        ),
-        "running_steps": _running_steps(row, job),
-        "parents": tuple(Parent(one.run, one.via or None) for one in facts.parents),
+        "waits": tuple(map(_wait, known.waits)),
+        "running_steps": tuple(step.name for step in read_steps(row.steps) if step.state == STEP_RUNNING)
+        if row.steps
+        else (),
+        "parents": tuple(map(_parent, known.parents)),
     }
 
 
-def _running_steps(row: LedgerRow, job: Job | None) -> tuple[str, ...]:
-    found = tuple(step.name for step in read_steps(row.steps) if step.state == STEP_RUNNING)
-    # A keeper reports the steps of a run that has several; a single step runs while its run does.
-    if not found and row.state is RUNNING and job is not None and len(job.steps) == 1:
-        return (job.steps[0].name,)
-    return found
+def _wait(wait: facts.Wait) -> Wait:
+    return Wait(wait.kind, moment_of(wait.since), wait.name, wait.runs, wait.jobs, wait.detail, wait.limit or None)
+
+
+def _parent(parent: facts.Parent) -> Parent:
+    return Parent(parent.run, parent.via or None)
 
 
 def step_of(step: StepRecord) -> Step:
@@ -135,7 +148,7 @@ def step_fields(step: StepRecord) -> dict[str, Any]:
 def mark_of(row: LedgerRow) -> Mark:
     return Mark(
         row.key.run_id,
-        to_datetime(row.key.scheduled_for),
+        moment_of(row.key.scheduled_for),
         row.state,
         row.trigger,
         row.reason,
@@ -149,7 +162,7 @@ def mark_of(row: LedgerRow) -> Mark:
 def point_of(row: LedgerRow) -> RunPoint:
     return RunPoint(
         run=row.key.run_id,
-        scheduled_for=to_datetime(row.key.scheduled_for),
+        scheduled_for=moment_of(row.key.scheduled_for),
         state=row.state,
         trigger=row.trigger,
         duration_seconds=seconds_between(row.started_at, row.finished_at),
@@ -161,12 +174,12 @@ def gap_of(row: LedgerRow) -> Gap:
     return Gap(
         run=row.key.run_id,
         job=row.key.job_id,
-        at=to_datetime(row.key.scheduled_for),
+        at=moment_of(row.key.scheduled_for),
         through=moment(row.through),
         occurrences=row.occurrences,
         reason=row.reason,
         detail=row.detail,
-        decided_at=to_datetime(row.decided_at),
+        decided_at=moment_of(row.decided_at),
     )
 
 
