@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from evertick.dispatch import dispatcher as dispatcher_module
 from evertick.dispatch.clock import SystemClock
 from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.writer import Writer
+from evertick.errors import StoreUnavailable
 from evertick.executor import Attempt
 from evertick.loop.effects import Effect
 from evertick.loop.messages import (
@@ -27,7 +29,7 @@ from evertick.loop.state import State
 from evertick.model.bucket import bucket_of
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.job import Job
-from evertick.model.ledger import RequestKind, bucket_lease
+from evertick.model.ledger import Batch, Committed, RequestKind, bucket_lease
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.model.member import Member
 from evertick.model.report import Report
@@ -72,6 +74,19 @@ class Refusing(MemoryStore):
         return ended
 
 
+def make_dispatcher(state: State, inbox: Inbox, writer: Writer, executor: Launched, clock: SystemClock) -> Dispatcher:
+    return Dispatcher(
+        state,
+        inbox,
+        writer,
+        {"local": executor},
+        clock,
+        resync=lambda: None,
+        release=lambda _: None,
+        read_reports=lambda _store, _buckets: (),
+    )
+
+
 def leaving(store: MemoryStore, *, is_given_up: bool) -> list[str]:
     """A node launches a run and is stopped; the run ends meanwhile. The requests that it leaves in the ledger."""
 
@@ -79,16 +94,7 @@ def leaving(store: MemoryStore, *, is_given_up: bool) -> list[str]:
         clock, inbox, executor = SystemClock(), Inbox(), Launched()
         writer = Writer(store, inbox.report)
         state = State(LoopSettings(), "node", "start", clock.now())
-        dispatcher = Dispatcher(
-            state,
-            inbox,
-            writer,
-            {"local": executor},
-            clock,
-            resync=lambda: None,
-            release=lambda _: None,
-            read_reports=lambda _store, _buckets: (),
-        )
+        dispatcher = make_dispatcher(state, inbox, writer, executor, clock)
         leases = store.lease([bucket_lease(bucket_of("a"))], "node", MINUTE, clock.now())
         epochs = {bucket_of("a"): leases[0].epoch}
         inbox.report(DefinitionsResynced([Job("a", schedules=(EverySpec(SECOND),))]))
@@ -116,6 +122,44 @@ def test_a_node_that_leaves_waits_for_its_runs_of_jobs_that_went_to_others_and_f
 
 def test_a_node_that_leaves_forwards_an_end_that_the_ledger_refused_from_it():
     assert leaving(Refusing(), is_given_up=False) == [RequestKind.REPORT]
+
+
+class Away(MemoryStore):
+    """A database that answers nothing any more once the first run is launched."""
+
+    is_away = False
+
+    def commit(self, batch: Batch) -> Committed:
+        if self.is_away:
+            raise StoreUnavailable("the database is away")
+        return super().commit(batch)
+
+
+def test_a_stop_ends_although_the_ledger_never_answers(monkeypatch):
+    monkeypatch.setattr(dispatcher_module, "LEDGER_SECONDS", 0.2)
+    store = Away()
+
+    async def live() -> None:
+        clock, inbox, executor = SystemClock(), Inbox(), Launched()
+        writer = Writer(store, inbox.report)
+        state = State(LoopSettings(), "node", "start", clock.now())
+        dispatcher = make_dispatcher(state, inbox, writer, executor, clock)
+        leases = store.lease([bucket_lease(bucket_of("a"))], "node", MINUTE, clock.now())
+        inbox.report(DefinitionsResynced([Job("a", schedules=(EverySpec(SECOND),))]))
+        inbox.report(BucketsGained({bucket_of("a"): leases[0].epoch}, store.load()))
+        writer.start()
+        running = asyncio.create_task(dispatcher.run())
+        async with asyncio.timeout(60):
+            await executor.launched.wait()
+            store.is_away = True
+            while not state.batches:
+                await asyncio.sleep(0.01)
+            dispatcher.shut_down(0)
+            await running
+        assert state.batches
+        assert not await asyncio.to_thread(writer.stop, 0)
+
+    asyncio.run(live())
 
 
 class Slept(SystemClock):

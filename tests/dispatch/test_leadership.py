@@ -172,6 +172,32 @@ def test_stopping_frees_everything_at_once(store, time):
     assert gained(b.round()) == set(range(BUCKETS))
 
 
+def test_a_stop_that_comes_as_a_pause_times_out_is_not_lost(store, time):
+    class TimesOutAsItIsSet(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002
+            node._stopping.set()
+            self.set()
+            return False
+
+    class Endless(AssertionError):
+        pass
+
+    class Counting(Leadership):
+        rounds = 0
+
+        def renew(self) -> None:
+            self.rounds += 1
+            if self.rounds > 3:
+                raise Endless
+
+    failures: list[Exception] = []
+    node = Counting(store, "a", time, lambda _message: None, lease_us=SECOND // 10, failed=failures.append)
+    node._wake = TimesOutAsItIsSet()
+    node.start()
+    node.stop()
+    assert (failures, node.rounds) == ([], 1)
+
+
 def test_a_store_that_is_away_is_asked_again_and_a_fault_is_told(store, time):
     faults, rounds = [StoreUnavailable("away"), StoreError("a name that is too long")], threading.Semaphore(0)
     told: list[Any] = []

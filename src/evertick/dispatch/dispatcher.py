@@ -45,6 +45,9 @@ log = logging.getLogger("evertick")
 
 ENDING_SECONDS = 20.0
 """How long a stop waits for runs that it has ended: they have their own grace before they are killed."""
+LEDGER_SECONDS = 30.0
+"""How long a stop waits, beyond its patience, for a ledger that does not answer. What the ledger has not confirmed was
+not started, so the next start decides it again."""
 SLEEP_MAX_SECONDS = 5.0
 """No single sleep is longer: a suspended machine must notice soon after it wakes."""
 
@@ -110,7 +113,7 @@ class Dispatcher:
                 self._tell(messages, decision.effects)
             self.turned_at_us = self._clock.monotonic_us()
             self.turns.add(self.turned_at_us - began_us)
-            if self._state.is_stopping and not self._state.batches and not self._has_unfinished():
+            if self._state.is_stopping and not self._waits_for_ledger() and not self._has_unfinished():
                 return
             wait = (decision.wake_at - self._clock.now()) / SECOND
             self.turns_at_us = self._clock.monotonic_us() + int(wait * SECOND)
@@ -126,6 +129,12 @@ class Dispatcher:
         """Decide nothing more, not even what an orderly end needs; `run` raises it. From any thread."""
         self._failure = failure
         self._inbox.wake()
+
+    def _waits_for_ledger(self) -> bool:
+        """Whether commits are unanswered that may still be answered before the stop gives up."""
+        if not self._state.batches or self._leave_at_us is None:
+            return bool(self._state.batches)
+        return self._clock.monotonic_us() < self._leave_at_us + int(LEDGER_SECONDS * SECOND)
 
     def _has_unfinished(self) -> bool:
         """Whether something may still end, or be refused, that only this process can report."""

@@ -173,8 +173,10 @@ class _Listener:
             self._thread.join(timeout)
 
     def _run(self) -> None:
-        while not self._is_stopping:
+        while True:
             self._news.clear()
+            if self._is_stopping:  # after the clear, which may have taken the stop's signal
+                return
             events = self._place.take()
             for event in events:
                 if self._is_stopping:

@@ -107,9 +107,11 @@ class Leadership:
                 log.exception("leadership.failed")
                 self._failed(error)
                 return
-            if self._wake.wait(pause) and self._stopping.is_set():
-                return
+            self._wake.wait(pause)
             self._wake.clear()
+            # After the clear: a stop that comes between a wait that timed out and the clear leaves no other trace.
+            if self._stopping.is_set():
+                return
 
     def renew(self) -> None:
         """One round."""

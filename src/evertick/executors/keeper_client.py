@@ -255,7 +255,7 @@ class KeeperClient:
             log.info("keeper.disconnected folder=%s", self.folder)
             if not self._listener.needs_keeper(self):
                 self._is_wanted.clear()  # it exited because it had nothing to do
-                if self._outbox:
+                if self._outbox or self._is_closing:  # since it was last looked at
                     self._is_wanted.set()
 
     def _connect(self) -> socket.socket:
