@@ -40,6 +40,8 @@ hardening
 executors    errors model planning executor kinds routing hardening
 dispatch     errors model settings planning routing loop definitions store executor
 operations   errors model settings planning routing loop definitions store dispatch
+http_connection errors settings
+client       errors model operations http_connection
 wiring       errors model settings location routing loop executor executors kinds
 node         errors model settings location loop store stores executor executors dispatch operations wiring
 service      errors model settings location loop definitions store stores executors dispatch wiring node
@@ -49,9 +51,9 @@ library      errors model settings location planning loop definitions store stor
 web          errors model settings operations
 api          hardening errors model settings location definitions store stores executors dispatch operations wiring web
 cli          hardening mounts errors model settings location planning routing loop definitions store operations \
-             wiring service once api stores executors
+             wiring service once api stores executors client
 testing      errors model settings planning routing loop definitions store stores executor executors dispatch operations
-evertick     errors model settings planning definitions store executor operations service library
+evertick     errors model settings planning definitions store executor operations service library client
 __main__     cli
 """
 ALLOWED = {row.split()[0]: set(row.split()[1:]) for row in ARROWS.strip().splitlines()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # what type checkers take for true; `typing` itself would cost more than all the rest
 
 if TYPE_CHECKING:
+    from evertick.client import Client
     from evertick.definitions.parser import Parsed, parse_definition
     from evertick.definitions.source import Folder, load_folder
     from evertick.errors import (
@@ -49,6 +50,7 @@ __all__ = [
     "AccessDenied",
     "AuditUnavailable",
     "Backfill",
+    "Client",
     "Conflict",
     "Cron",
     "CronError",
@@ -90,6 +92,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "evertick.client": ("Client",),
     "evertick.definitions.parser": ("Parsed", "parse_definition"),
     "evertick.definitions.source": ("Folder", "load_folder"),
     "evertick.errors": (

@@ -1,0 +1,485 @@
+"""All operations on a running scheduler, over its API: `with Client("https://evertick.example") as client: ...`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date, datetime
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote, urlencode
+
+from evertick.errors import InvalidArgument, SettingsError
+from evertick.http_connection import TIMEOUT_SECONDS, HttpConnection
+from evertick.model.ids import digest
+from evertick.model.instant import from_datetime, to_text
+from evertick.model.lifecycle import JobStatus, Trigger
+from evertick.operations import routes
+from evertick.operations.codec import from_data
+from evertick.operations.protocol import LOG_BYTES_MAX, Moment, RunQuery
+from evertick.operations.routes import COUNT_MAX, PREFIX, WAIT_SECONDS_MAX, Route
+
+if TYPE_CHECKING:
+    from evertick.model.policy import Missed
+    from evertick.operations.results.base import Result
+    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule
+    from evertick.operations.results.requests import (
+        Backfill,
+        BackfillProgress,
+        CancelledBackfill,
+        Catchup,
+        RequestStatus,
+        Why,
+    )
+    from evertick.operations.results.runs import (
+        GapPage,
+        LogChunk,
+        LogFile,
+        LogHits,
+        LogText,
+        RunDefinition,
+        RunDetail,
+        RunPage,
+    )
+    from evertick.operations.results.schedule import (
+        Calendar,
+        CronPreview,
+        JobUpcoming,
+        Load,
+        Overview,
+        Plan,
+        Timeline,
+        Upcoming,
+    )
+    from evertick.operations.results.system import Executors, ForgottenNode, Nodes, Queues, Status, Verification
+
+    R = TypeVar("R", bound=Result)
+
+URL_VARIABLE: Final = "EVERTICK_SERVER"
+TOKEN_VARIABLE: Final = "EVERTICK_TOKEN"
+TOKEN_FILE_VARIABLE: Final = "EVERTICK_TOKEN_FILE"
+ANY_RUN: Final = RunQuery()
+
+
+class Client:
+    """Operations on a server. Results are dataclasses; a refusal raises the same error as on a local ledger.
+
+    The URL is `url`, else `EVERTICK_SERVER`. The token is `token`, else in `token_file`, else in the file that
+    `EVERTICK_TOKEN_FILE` names, else `EVERTICK_TOKEN`. A command is sent with an idempotency key, so it runs once even
+    if it is sent twice. `wait_seconds` is at most 60. Calls from several threads take turns.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        token_file: str | Path | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
+        found = url or os.environ.get(URL_VARIABLE, "")
+        if not found:
+            raise SettingsError(f"Missing the server's URL. Pass it to Client, or set {URL_VARIABLE}.")
+        self._http = HttpConnection(found, token or find_token(token_file), timeout_seconds)
+
+    @property
+    def url(self) -> str:
+        return self._http.url
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the next call opens a new one."""
+        self._http.close()
+
+    # --- jobs
+
+    def list_jobs(
+        self,
+        search: str = "",
+        tags: Collection[str] = (),
+        statuses: Collection[JobStatus] = (),
+        limit: int = 100,
+        after: str | None = None,
+        *,
+        with_gone: bool = False,
+        recent: int = 0,
+    ) -> JobPage:
+        """A page of jobs by id; pass `next` of a page as `after`."""
+        return self._call(
+            routes.LIST_JOBS,
+            search=search,
+            tag=tags,
+            state=statuses,
+            limit=limit,
+            cursor=after,
+            gone=with_gone or None,
+            sparkline=recent or None,
+        )
+
+    def job(self, job_id: str) -> JobDetail:
+        """The status of a job and its definition."""
+        return self._call(routes.JOB, job=job_id)
+
+    def explain(self, job_id: str) -> Sequence[Rule]:
+        """Every policy of a job, and where it was set."""
+        return self._call(routes.EXPLAIN, job=job_id).items
+
+    def graph(self, job_id: str) -> Graph:
+        """The steps of a job and their dependencies."""
+        return self._call(routes.GRAPH, job=job_id)
+
+    def durations(self, job_id: str, limit: int = 100) -> Durations:
+        """How long the last runs of a job took, oldest first."""
+        return self._call(routes.DURATIONS, job=job_id, limit=min(limit, COUNT_MAX))
+
+    def catchup(self, job_id: str, keep: Missed | None = None) -> Catchup:
+        """What a start or a resume would catch up now."""
+        return self._call(routes.CATCHUP, job=job_id, keep=keep)
+
+    def why(self, target: str, at: Moment | None = None) -> Why:
+        """Why an occurrence of a job, or a run, has its outcome; for a job without a time, the newest one."""
+        if "@" in target and at is None:
+            return self._call(routes.WHY_RUN, run=target)
+        return self._call(routes.WHY, job=target, at=at)
+
+    # --- runs
+
+    def list_runs(self, query: RunQuery = ANY_RUN, limit: int = 100, after: str | None = None) -> RunPage:
+        """A page of the ledger, newest first; pass `next` of a page as `after`."""
+        period = {"from": query.since, "to": query.until}
+        return self._call(
+            routes.LIST_RUNS,
+            job=query.job,
+            state=query.states,
+            trigger=query.triggers,
+            reason=query.reasons,
+            tag=query.tags,
+            executor=query.executor,
+            limit=limit,
+            cursor=after,
+            **period,
+        )
+
+    def gaps(
+        self,
+        job: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> GapPage:
+        """Occurrences that were skipped together, newest first."""
+        return self._call(routes.GAPS, job=job, limit=limit, cursor=after, **{"from": since, "to": until})
+
+    def run(self, run_id: str) -> RunDetail:
+        """A run with its attempts, steps and logs: by id, by a unique prefix of it, or by job for its latest run."""
+        return self._call(routes.RUN, run=run_id)
+
+    def run_definition(self, run_id: str, attempt: int | None = None) -> RunDefinition:
+        """The job's definition when an attempt started, compared with the current one."""
+        return self._call(routes.RUN_DEFINITION, run=run_id, attempt=attempt)
+
+    def list_logs(self, run_id: str) -> Sequence[LogFile]:
+        """The logs of a run, by attempt and step."""
+        return self._call(routes.LIST_LOGS, run=run_id).items
+
+    def read_log(
+        self, run_id: str, attempt: int, step: str, offset: int = 0, limit: int = LOG_BYTES_MAX, *, lines: bool = False
+    ) -> LogText:
+        """A part of a log as text. With `lines` it begins with a whole line and has its number."""
+        place = {"run": run_id, "attempt": attempt, "step": step}
+        return self._call(routes.READ_LOG, offset=offset, limit=limit, lines=lines or None, **place)
+
+    def log_bytes(self, run_id: str, attempt: int, step: str, offset: int = 0, limit: int = LOG_BYTES_MAX) -> LogChunk:
+        """A part of a log as bytes, exactly as the step printed it."""
+        from evertick.operations.results.runs import LogChunk
+
+        place = {"run": run_id, "attempt": attempt, "step": step}
+        data = self._download(_target(routes.READ_LOG, {**place, "download": True}), offset, limit)
+        # Only the end of a log is worth another request: whether more can follow.
+        is_complete = not data and self.read_log(run_id, attempt, step, offset, 1).is_complete
+        return LogChunk(data, offset + len(data), is_complete)
+
+    def search_log(self, run_id: str, attempt: int, step: str, text: str) -> LogHits:
+        """The lines of a log that contain a text; case is ignored."""
+        return self._call(routes.SEARCH_LOG, run=run_id, attempt=attempt, step=step, text=text)
+
+    # --- time
+
+    def overview(self) -> Overview:
+        """What runs, waits, failed and comes next, and the figures of the last day."""
+        return self._call(routes.OVERVIEW)
+
+    def timeline(
+        self,
+        start: Moment,
+        end: Moment,
+        offset: int = 0,
+        limit: int = 50,
+        search: str = "",
+        tags: Collection[str] = (),
+        statuses: Collection[JobStatus] = (),
+        cells: int = 240,
+    ) -> Timeline:
+        """The runs of jobs in a period, one lane per job; a lane with more than `cells` runs has counts instead."""
+        jobs = {"offset": offset, "limit": limit, "search": search, "tag": tags, "state": statuses}
+        return self._call(routes.TIMELINE, cells=cells, **jobs, **{"from": start, "to": end})
+
+    def upcoming(self, count: int = 20, until: Moment | None = None, *, once: bool = False) -> Upcoming:
+        """The next occurrences of all jobs, at most 1,000; with `once` only the first of each job."""
+        return self._call(routes.UPCOMING, limit=min(count, COUNT_MAX), to=until, once=once or None)
+
+    def job_upcoming(self, job_id: str, count: int = 20, until: Moment | None = None) -> JobUpcoming:
+        """The next occurrences of a job, at most 1,000, and how changes of the clock affect them."""
+        return self._call(routes.JOB_UPCOMING, job=job_id, count=min(count, COUNT_MAX), to=until)
+
+    def plan(self, until: Moment, jobs: Collection[str] = (), limit: int = 100) -> Plan:
+        """What would run or be skipped until a time, at most 10,000 occurrences."""
+        return self._call(routes.PLAN, to=until, job=jobs, limit=min(limit, 10 * COUNT_MAX))
+
+    def load(self, until: Moment) -> Load:
+        """How many jobs start in each minute until a time."""
+        return self._call(routes.LOAD, to=until)
+
+    def cron(
+        self,
+        expression: str,
+        timezone: str | None = None,
+        count: int = 10,
+        after: Moment | None = None,
+        name: str = "",
+    ) -> CronPreview:
+        """What a cron expression means and when it is due; `name` is the job's id, from which `H` is computed."""
+        return self._call(
+            routes.CRON, expression=expression, timezone=timezone, count=min(count, COUNT_MAX), after=after, name=name
+        )
+
+    def calendar(
+        self,
+        job_id: str | None = None,
+        start: date | str | None = None,
+        end: date | str | None = None,
+        zone: str | None = None,
+    ) -> Calendar:
+        """The outcomes of each day, of one job or of all, and what is still to come."""
+        days = {"from": start, "to": end, "zone": zone}
+        if job_id is None:
+            return self._call(routes.CALENDAR, **days)
+        return self._call(routes.JOB_CALENDAR, job=job_id, **days)
+
+    # --- the system
+
+    def status(self) -> Status:
+        """Whether a scheduler runs, and its own report."""
+        return self._call(routes.STATUS)
+
+    def executors(self) -> Executors:
+        """The executors, their health and their runs."""
+        return self._call(routes.EXECUTORS)
+
+    def queues(self) -> Queues:
+        """The queues that jobs share, and their runs."""
+        return self._call(routes.QUEUES)
+
+    def nodes(self) -> Nodes:
+        """The nodes that schedule, and those whose return is awaited."""
+        return self._call(routes.NODES)
+
+    def forget_node(self, node: str, force: bool = False) -> ForgottenNode:
+        """Give up a dead node: its runs are retried or lost now instead of when its lease ends."""
+        return self._call(routes.FORGET_NODE, node=node, force=force)
+
+    def verify(self) -> Verification:
+        """Whether the ledger has every occurrence exactly once."""
+        return self._call(routes.VERIFY)
+
+    # --- commands
+
+    def trigger(
+        self,
+        job_id: str,
+        params: Mapping[str, str] | None = None,
+        trigger: Trigger = Trigger.MANUAL,
+        *,
+        request_id: str = "",
+        wait_seconds: float = 0.0,
+    ) -> RequestStatus:
+        """Run a job now; its overlap policy applies."""
+        sent = {"job": job_id, "params": dict(params or {}), "trigger": trigger}
+        return self._command(routes.TRIGGER, request_id, wait_seconds, sent)
+
+    def cancel(self, target: str, *, request_id: str = "", wait_seconds: float = 0.0) -> RequestStatus:
+        """Cancel a run, or every open run of a job."""
+        if "@" in target:
+            return self._command(routes.CANCEL_RUN, request_id, wait_seconds, {"run": target})
+        return self._command(routes.CANCEL_JOB, request_id, wait_seconds, {"job": target})
+
+    def retry(
+        self, run_id: str, from_failed: bool = False, *, request_id: str = "", wait_seconds: float = 0.0
+    ) -> RequestStatus:
+        """Re-run a past run with its parameters; with `from_failed` the steps that succeeded are not repeated."""
+        sent = {"run": run_id, "from_failed": from_failed}
+        return self._command(routes.RETRY, request_id, wait_seconds, sent)
+
+    def pause(self, job_id: str, note: str = "", *, request_id: str = "", wait_seconds: float = 0.0) -> RequestStatus:
+        """Pause a job."""
+        return self._command(routes.PAUSE, request_id, wait_seconds, {"job": job_id, "note": note})
+
+    def resume(
+        self, job_id: str, keep: Missed | None = None, *, request_id: str = "", wait_seconds: float = 0.0
+    ) -> RequestStatus:
+        """Resume a job; `keep` says which missed occurrences run, else the job's policy does."""
+        return self._command(routes.RESUME, request_id, wait_seconds, {"job": job_id, "catchup": keep})
+
+    def backfill(
+        self,
+        job_id: str,
+        start: Moment,
+        end: Moment,
+        only_missing: bool = True,
+        overlap: str = "wait",
+        gap_seconds: float = 0.0,
+        preview: bool = False,
+        *,
+        request_id: str = "",
+        wait_seconds: float = 0.0,
+    ) -> Backfill:
+        """Run past occurrences from `start` until before `end`, at least `gap_seconds` apart."""
+        sent = {
+            "job": job_id,
+            "from": start,
+            "to": end,
+            "only_missing": only_missing,
+            "overlap": overlap,
+            "gap_seconds": gap_seconds,
+            "preview": preview,
+        }
+        return self._command(routes.BACKFILL, request_id, wait_seconds, sent)
+
+    def backfills(self, job_id: str, limit: int = 10) -> Sequence[BackfillProgress]:
+        """The backfills of a job: those in progress, then the newest."""
+        return self._call(routes.BACKFILLS, job=job_id, limit=limit).items
+
+    def backfill_progress(self, job_id: str, request: str) -> BackfillProgress:
+        """The progress of a backfill."""
+        return self._call(routes.BACKFILL_PROGRESS, job=job_id, request=request)
+
+    def cancel_backfill(
+        self, job_id: str, request: str, *, request_id: str = "", wait_seconds: float = 0.0
+    ) -> CancelledBackfill:
+        """Cancel the runs of a backfill that have not ended."""
+        return self._command(routes.CANCEL_BACKFILL, request_id, wait_seconds, {"job": job_id, "request": request})
+
+    def answer(self, request_id: str, wait_seconds: float = 0.0) -> RequestStatus:
+        """The status of a request."""
+        wait = min(wait_seconds, WAIT_SECONDS_MAX)
+        return self._send(routes.ANSWER, {"request": request_id, "wait": wait or None}, wait_seconds=wait)
+
+    # --- inside
+
+    def _call(self, route: Route[R], **parameters: object) -> R:
+        return self._send(route, parameters)
+
+    def _command(self, route: Route[R], request_id: str, wait_seconds: float, parameters: Mapping[str, object]) -> R:
+        key, wait = request_id or new_request_id(), min(wait_seconds, WAIT_SECONDS_MAX)
+        return self._send(route, {**parameters, "wait": wait or None}, idempotency_key=key, wait_seconds=wait)
+
+    def _send(
+        self, route: Route[R], parameters: Mapping[str, object], *, idempotency_key: str = "", wait_seconds: float = 0.0
+    ) -> R:
+        response = self._http.request(
+            route.method,
+            _target(route, parameters),
+            _body(route, parameters) if route.method == "POST" else None,
+            idempotency_key=idempotency_key,
+            wait_seconds=wait_seconds,
+        )
+        return from_data(route.result_type, self._http.data_of(response))
+
+    def _download(self, target: str, offset: int, limit: int) -> bytes:
+        """A byte range of a file; empty at its end."""
+        part = {"range": f"bytes={offset}-{offset + limit - 1}"}
+        response = self._http.request("GET", target, headers=part)
+        if response.status == 416:
+            return b""
+        if response.media_type == "text/plain" and response.status in (200, 206):
+            # A proxy that does not know ranges sends the whole file.
+            return response.body if response.status == 206 else response.body[offset : offset + limit]
+        # JSON with status 200 is not a file either.
+        self._http.data_of(response._replace(media_type=response.media_type if response.status != 200 else ""))
+        raise AssertionError("a response is a file or raises")
+
+
+def new_request_id() -> str:
+    return f"client-{digest(secrets.token_hex(16))}"
+
+
+def find_token(file: str | Path | None = None) -> str | None:
+    """The token from a file, else from the environment; never from an option, which every user can list."""
+    chosen = file or os.environ.get(TOKEN_FILE_VARIABLE)
+    if not chosen:
+        return os.environ.get(TOKEN_VARIABLE, "").strip() or None
+    path = Path(chosen)
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a text file"
+        raise SettingsError(f"Cannot read the token file '{path}': {reason}.") from error
+    if mode & 0o077:
+        raise SettingsError(f"Other users can read the token file '{path}'. Run: chmod 600 {path}")
+    return text or None
+
+
+def _target(route: Route[Any], parameters: Mapping[str, object]) -> str:
+    segments = {name: _segment(value) for name, value in parameters.items() if _is_in_path(name, route)}
+    given = {name: parameters.get(name) for name in route.query}
+    query = {name: _query_text(value) for name, value in given.items() if not _is_absent(value)}
+    return PREFIX + route.path.format_map(segments) + (f"?{urlencode(query, doseq=True)}" if query else "")
+
+
+def _body(route: Route[Any], parameters: Mapping[str, object]) -> dict[str, object]:
+    others = {name: value for name, value in parameters.items() if name not in route.query}
+    return {name: _plain(value) for name, value in others.items() if not _is_in_path(name, route)}
+
+
+def _is_in_path(name: str, route: Route[Any]) -> bool:
+    return f"{{{name}}}" in route.path
+
+
+def _is_absent(value: object) -> bool:
+    return value is None or (isinstance(value, Collection) and not value)
+
+
+def _plain(value: object) -> object:
+    """A parameter as JSON has it: times and enums as text."""
+    if isinstance(value, datetime):
+        return to_text(from_datetime(value))
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, Enum) else value
+
+
+def _query_text(value: object) -> object:
+    """A query parameter: text, or several of them."""
+    if isinstance(value, Collection) and not isinstance(value, str):
+        return [_query_text(one) for one in value]
+    return str(value).lower() if isinstance(value, bool) else _plain(value)
+
+
+def _segment(value: object) -> str:
+    """A name as one segment of a path: nothing in it leads elsewhere."""
+    name = str(value)
+    if name in ("", ".", ".."):
+        raise InvalidArgument(f"'{name}' is not a valid name.")
+    return quote(name, safe="", errors="surrogateescape")

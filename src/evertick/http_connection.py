@@ -1,0 +1,180 @@
+"""HTTP to an Evertick server: verified TLS, a token that goes nowhere else, problems raised as our exceptions."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import ssl
+import threading
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from evertick.errors import (
+    AccessDenied,
+    Conflict,
+    DefinitionError,
+    EvertickError,
+    InvalidArgument,
+    NotFound,
+    ServerUnavailable,
+    SettingsError,
+)
+from evertick.settings.exposure import is_loopback
+
+TIMEOUT_SECONDS: Final = 30.0
+RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,500}")
+
+# Every other status is the server's fault.
+_ERRORS: Final[Mapping[int, type[EvertickError]]] = {
+    400: InvalidArgument,
+    404: NotFound,
+    409: Conflict,
+    413: InvalidArgument,
+    421: SettingsError,
+    422: InvalidArgument,
+}
+
+
+class Response(NamedTuple):
+    status: int
+    media_type: str
+    body: bytes
+
+
+class HttpConnection:
+    """Sends requests over one connection, which is kept open; calls from several threads take turns."""
+
+    def __init__(self, url: str, token: str | None, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        try:
+            parts = urlsplit(url if "//" in url else f"//{url}", "https")
+            host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+        except ValueError:
+            host, port = "", None
+        if not host or parts.scheme not in ("http", "https"):
+            raise SettingsError(f"'{url}' is not a server URL. Write for example https://evertick.example.")
+        if token and not _TOKEN.fullmatch(token):
+            raise SettingsError("The token contains invalid characters. Copy it again, exactly as it was shown.")
+        if parts.username or parts.password:
+            raise SettingsError("A server URL must not contain a password. Put the token into EVERTICK_TOKEN.")
+        if parts.scheme == "http" and token and not is_loopback(host):
+            raise SettingsError(
+                f"The token would travel to {host} unencrypted. Use https://, or a tunnel to http://127.0.0.1:PORT."
+            )
+        self.url = f"{parts.scheme}://{parts.netloc}"
+        self._base = parts.path.rstrip("/")
+        self._token = token
+        self._timeout_seconds = timeout_seconds
+        self._connection = _connect(parts.scheme, host, port, timeout_seconds)
+        self._lock = threading.Lock()
+
+    def request(
+        self,
+        method: str,
+        target: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str = "",
+        wait_seconds: float = 0.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Send a request; redirects are not followed. A GET and a request with a key are sent again if need be."""
+        sent = {"accept": "application/json", **(headers or {})}
+        if self._token:
+            sent["authorization"] = f"Bearer {self._token}"
+        if idempotency_key:
+            sent["idempotency-key"] = idempotency_key
+        content = None if body is None else json.dumps(body).encode()
+        if content is not None:
+            sent["content-type"] = "application/json"
+        with self._lock:
+            return self._send(method, self._base + target, content, sent, wait_seconds)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _send(
+        self, method: str, target: str, content: bytes | None, headers: dict[str, str], wait_seconds: float
+    ) -> Response:
+        can_repeat = method == "GET" or "idempotency-key" in headers
+        if not can_repeat:
+            self._connection.close()  # the server may have closed an idle connection, and there is no second try
+        for is_last in (False, True) if can_repeat else (True,):
+            try:
+                return self._exchange(method, target, content, headers, wait_seconds)
+            except ssl.SSLCertVerificationError as error:
+                raise ServerUnavailable(
+                    f"The certificate of {self.url} is not trusted: {error.verify_message}. "
+                    "Set SSL_CERT_FILE to the file of the authority that signed it."
+                ) from error
+            except (OSError, http.client.HTTPException) as error:
+                self._connection.close()
+                if is_last:
+                    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                    raise ServerUnavailable(
+                        f"The server {self.url} does not answer: {reason}. Check the URL and whether it is running."
+                    ) from error
+        raise AssertionError("the last try returns or raises")
+
+    def _exchange(
+        self, method: str, target: str, content: bytes | None, headers: dict[str, str], wait_seconds: float
+    ) -> Response:
+        timeout = self._timeout_seconds + wait_seconds
+        self._connection.timeout = timeout
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(timeout)
+        self._connection.request(method, target, content, headers)
+        response = self._connection.getresponse()
+        body = response.read(RESPONSE_BYTES_MAX)
+        if not response.isclosed():
+            self._connection.close()
+            raise ServerUnavailable(f"The response of {self.url} is too large. Request fewer items.")
+        return Response(response.status, response.headers.get_content_type(), body)
+
+    def data_of(self, response: Response) -> Any:
+        """The JSON of a response with status 200; every other response raises."""
+        is_json = response.media_type in ("application/json", "application/problem+json")
+        try:
+            data = json.loads(response.body) if is_json else None
+        except ValueError:
+            data, is_json = None, False
+        if response.status == 200 and is_json:
+            return data
+        raise self._error_of(response.status, data, is_json=is_json)
+
+    def _error_of(self, status: int, data: object, *, is_json: bool) -> EvertickError:
+        problem = data if isinstance(data, dict) else {}
+        detail = str(problem.get("detail", ""))
+        if status in (401, 403):
+            return AccessDenied(detail or f"The server {self.url} denies access.", is_known=status == 403)
+        # A 404 without our problem document comes from another server: the URL is wrong, not the job.
+        if problem and status in _ERRORS:
+            return _user_error(_ERRORS[status], detail or f"The server {self.url} answers with {status}.", problem)
+        if 300 <= status < 400 or not is_json:
+            return ServerUnavailable(f"{self.url} is not an Evertick server (status {status}). Check the URL.")
+        return ServerUnavailable(f"The server {self.url} failed: {detail or f'status {status}'}")
+
+
+def _connect(scheme: str, host: str, port: int | None, timeout_seconds: float) -> http.client.HTTPConnection:
+    if scheme == "https":
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+        return http.client.HTTPSConnection(host, port, timeout=timeout_seconds, context=context)
+    return http.client.HTTPConnection(host, port, timeout=timeout_seconds)
+
+
+def _user_error(kind: type[EvertickError], detail: str, problem: Mapping[str, Any]) -> EvertickError:
+    """The error with its fields. `detail` is its whole text, so what the fields add to the reason is taken off."""
+    if kind is NotFound:
+        suggestions = tuple(map(str, problem.get("suggestions", ())))
+        return NotFound(detail.removesuffix(str(NotFound("", suggestions))), suggestions)
+    if kind is not InvalidArgument:
+        return kind(detail)
+    field, hint = problem.get("field"), problem.get("hint")
+    reason = detail.removesuffix(f" {hint}") if hint else detail
+    if "file" not in problem:
+        return InvalidArgument(reason, hint=hint, field=field)
+    place = {name: problem.get(name) for name in ("file", "line", "column")}
+    prefix = str(DefinitionError("", **place))
+    return DefinitionError(reason.removeprefix(prefix), hint=hint, field=field, **place)

@@ -1,0 +1,136 @@
+"""Which HTTP route carries each operation: method, path, parameters and result.
+
+`api/` serves these routes and `evertick.Client` calls them, so a path is written once. Results are named by module and
+class, because importing all of them takes longer than most commands.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from evertick.operations.results.base import Result
+    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rules
+    from evertick.operations.results.requests import (
+        Backfill,
+        BackfillProgress,
+        Backfills,
+        CancelledBackfill,
+        Catchup,
+        RequestStatus,
+        Why,
+    )
+    from evertick.operations.results.runs import GapPage, LogFiles, LogHits, LogText, RunDefinition, RunDetail, RunPage
+    from evertick.operations.results.schedule import (
+        Calendar,
+        CronPreview,
+        JobUpcoming,
+        Load,
+        Overview,
+        Plan,
+        Timeline,
+        Upcoming,
+    )
+    from evertick.operations.results.system import Executors, ForgottenNode, Nodes, Queues, Status, Verification
+
+    R_co = TypeVar("R_co", bound=Result, covariant=True)
+else:
+    R_co = TypeVar("R_co", covariant=True)
+
+PREFIX: Final = "/api/v1"
+WAIT_SECONDS_MAX: Final = 60.0
+"""How long the API waits for the scheduler's answer to a request."""
+COUNT_MAX: Final = 1_000
+"""Items of one response."""
+
+Method = Literal["GET", "POST", "DELETE"]
+
+
+class Route(Generic[R_co]):
+    """A parameter in the path is a segment of the URL, one in `query` a query parameter, any other a body member."""
+
+    __slots__ = ("method", "path", "query", "result")
+
+    def __init__(self, method: Method, path: str, result: str, *query: str) -> None:
+        self.method: Final = method
+        self.path: Final = path
+        self.result: Final = result
+        """Module and class in `operations.results`."""
+        self.query: Final = query
+
+    @property
+    def result_type(self) -> type[R_co]:
+        module, _, name = self.result.partition(".")
+        found: type[R_co] = getattr(import_module(f"evertick.operations.results.{module}"), name)
+        return found
+
+
+_PERIOD = ("from", "to")
+_PAGE = ("limit", "cursor")
+
+# --- jobs
+
+LIST_JOBS: Route[JobPage] = Route("GET", "/jobs", "jobs.JobPage", "search", "tag", "state", "gone", "sparkline", *_PAGE)
+JOB: Route[JobDetail] = Route("GET", "/jobs/{job}", "jobs.JobDetail")
+EXPLAIN: Route[Rules] = Route("GET", "/jobs/{job}/explain", "jobs.Rules")
+GRAPH: Route[Graph] = Route("GET", "/jobs/{job}/graph", "jobs.Graph")
+DURATIONS: Route[Durations] = Route("GET", "/jobs/{job}/durations", "jobs.Durations", "limit")
+CATCHUP: Route[Catchup] = Route("GET", "/jobs/{job}/catchup", "requests.Catchup", "keep")
+WHY: Route[Why] = Route("GET", "/jobs/{job}/why", "requests.Why", "at")
+
+# --- runs
+
+LIST_RUNS: Route[RunPage] = Route(
+    *("GET", "/runs", "runs.RunPage"), "job", "state", "trigger", "reason", "tag", *_PERIOD, "executor", *_PAGE
+)
+GAPS: Route[GapPage] = Route("GET", "/ledger/gaps", "runs.GapPage", "job", *_PERIOD, *_PAGE)
+RUN: Route[RunDetail] = Route("GET", "/runs/{run}", "runs.RunDetail")
+RUN_DEFINITION: Route[RunDefinition] = Route("GET", "/runs/{run}/definition", "runs.RunDefinition", "attempt")
+WHY_RUN: Route[Why] = Route("GET", "/runs/{run}/why", "requests.Why")
+LIST_LOGS: Route[LogFiles] = Route("GET", "/runs/{run}/logs", "runs.LogFiles")
+READ_LOG: Route[LogText] = Route(
+    *("GET", "/runs/{run}/logs/{attempt}/{step}", "runs.LogText"), "offset", "limit", "lines", "download"
+)
+SEARCH_LOG: Route[LogHits] = Route("GET", "/runs/{run}/logs/{attempt}/{step}/search", "runs.LogHits", "text")
+
+# --- time
+
+OVERVIEW: Route[Overview] = Route("GET", "/overview", "schedule.Overview")
+TIMELINE: Route[Timeline] = Route(
+    *("GET", "/timeline", "schedule.Timeline"), *_PERIOD, "offset", "limit", "search", "tag", "state", "cells"
+)
+UPCOMING: Route[Upcoming] = Route("GET", "/upcoming", "schedule.Upcoming", "limit", "to", "once")
+JOB_UPCOMING: Route[JobUpcoming] = Route("GET", "/jobs/{job}/upcoming", "schedule.JobUpcoming", "count", "to")
+PLAN: Route[Plan] = Route("GET", "/plan", "schedule.Plan", "to", "job", "limit")
+LOAD: Route[Load] = Route("GET", "/load", "schedule.Load", "to")
+CRON: Route[CronPreview] = Route(
+    *("GET", "/cron", "schedule.CronPreview"), "expression", "timezone", "count", "after", "name"
+)
+CALENDAR: Route[Calendar] = Route("GET", "/calendar", "schedule.Calendar", *_PERIOD, "zone")
+JOB_CALENDAR: Route[Calendar] = Route("GET", "/jobs/{job}/calendar", "schedule.Calendar", *_PERIOD, "zone")
+
+# --- the system
+
+STATUS: Route[Status] = Route("GET", "/status", "system.Status")
+EXECUTORS: Route[Executors] = Route("GET", "/executors", "system.Executors")
+QUEUES: Route[Queues] = Route("GET", "/queues", "system.Queues")
+NODES: Route[Nodes] = Route("GET", "/nodes", "system.Nodes")
+FORGET_NODE: Route[ForgottenNode] = Route("POST", "/nodes/{node}/forget", "system.ForgottenNode")
+VERIFY: Route[Verification] = Route("GET", "/ledger/verify", "system.Verification")
+
+# --- commands
+
+TRIGGER: Route[RequestStatus] = Route("POST", "/jobs/{job}/trigger", "requests.RequestStatus", "wait")
+CANCEL_JOB: Route[RequestStatus] = Route("POST", "/jobs/{job}/cancel", "requests.RequestStatus", "wait")
+CANCEL_RUN: Route[RequestStatus] = Route("POST", "/runs/{run}/cancel", "requests.RequestStatus", "wait")
+RETRY: Route[RequestStatus] = Route("POST", "/runs/{run}/retry", "requests.RequestStatus", "wait")
+PAUSE: Route[RequestStatus] = Route("POST", "/jobs/{job}/pause", "requests.RequestStatus", "wait")
+RESUME: Route[RequestStatus] = Route("POST", "/jobs/{job}/resume", "requests.RequestStatus", "wait")
+BACKFILL: Route[Backfill] = Route("POST", "/jobs/{job}/backfill", "requests.Backfill", "wait")
+BACKFILLS: Route[Backfills] = Route("GET", "/jobs/{job}/backfill", "requests.Backfills", "limit")
+BACKFILL_PROGRESS: Route[BackfillProgress] = Route("GET", "/jobs/{job}/backfill/{request}", "requests.BackfillProgress")
+CANCEL_BACKFILL: Route[CancelledBackfill] = Route(
+    "DELETE", "/jobs/{job}/backfill/{request}", "requests.CancelledBackfill", "wait"
+)
+ANSWER: Route[RequestStatus] = Route("GET", "/requests/{request}", "requests.RequestStatus", "wait")
