@@ -29,10 +29,14 @@ def test_the_names_for_type_checkers_are_the_public_names():
     tree = ast.parse(Path(evertick.__file__).read_text(encoding="utf-8"))
     (block,) = [node for node in tree.body if isinstance(node, ast.If)]
     shown = {
-        (node.module, alias.name) for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+        alias.asname or alias.name: (str(node.module), alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
     }
-    assert {name for _module, name in shown} == set(evertick.__all__)
-    assert all(getattr(evertick, name) is getattr(sys.modules[str(module)], name) for module, name in shown)
+    assert set(shown) == set(evertick.__all__)
+    for public, (module, name) in shown.items():
+        assert getattr(evertick, public) is getattr(sys.modules[module], name)
 
 
 def test_the_public_errors_are_those_of_the_tree():

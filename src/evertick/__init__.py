@@ -35,12 +35,17 @@ if TYPE_CHECKING:
     )
     from evertick.library.context import RunContext, StopRequested
     from evertick.library.events import Event
-    from evertick.library.results import Backfill, Explanation, Proof, Run, Schedule, Upcoming
     from evertick.library.scheduler import Scheduler
     from evertick.model.duration import format_duration, parse_duration
     from evertick.model.job import Job
     from evertick.model.policy import Policy
     from evertick.model.work import Step
+    from evertick.operations.results.jobs import Job as Schedule
+    from evertick.operations.results.requests import Backfill
+    from evertick.operations.results.requests import Why as Explanation
+    from evertick.operations.results.runs import Run
+    from evertick.operations.results.schedule import Fire as Upcoming
+    from evertick.operations.results.system import Verification as Proof
     from evertick.planning.cron import Cron
     from evertick.settings import Settings
 
@@ -103,15 +108,21 @@ _HOMES = {
     ),
     "evertick.library.context": ("RunContext", "StopRequested"),
     "evertick.library.events": ("Event",),
-    "evertick.library.results": ("Backfill", "Explanation", "Proof", "Run", "Schedule", "Upcoming"),
     "evertick.library.scheduler": ("Scheduler",),
     "evertick.model.duration": ("format_duration", "parse_duration"),
     "evertick.model.job": ("Job",),
     "evertick.model.policy": ("Policy",),
     "evertick.model.work": ("Step",),
+    "evertick.operations.results.jobs": ("Schedule",),
+    "evertick.operations.results.requests": ("Backfill", "Explanation"),
+    "evertick.operations.results.runs": ("Run",),
+    "evertick.operations.results.schedule": ("Upcoming",),
+    "evertick.operations.results.system": ("Proof",),
     "evertick.planning.cron": ("Cron",),
     "evertick.settings": ("Settings",),
 }
+# Public name -> its name in its module, where that differs.
+_NAMES = {"Explanation": "Why", "Proof": "Verification", "Schedule": "Job", "Upcoming": "Fire"}
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
@@ -124,7 +135,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'evertick' has no attribute {name!r}")
     from importlib import import_module
 
-    value: object = getattr(import_module(_HOME_OF[name]), name)
+    value: object = getattr(import_module(_HOME_OF[name]), _NAMES.get(name, name))
     globals()[name] = value
     return value
 

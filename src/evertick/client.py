@@ -101,6 +101,10 @@ class Client:
         """Close the connection; the next call opens a new one."""
         self._http.close()
 
+    def ping(self) -> None:
+        """Raise unless the server answers and accepts the token."""
+        self._http.data_of(self._http.request("GET", f"{PREFIX}/session"))
+
     # --- jobs
 
     def list_jobs(

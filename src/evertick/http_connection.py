@@ -21,7 +21,6 @@ from evertick.errors import (
     ServerUnavailable,
     SettingsError,
 )
-from evertick.settings.exposure import is_loopback
 
 TIMEOUT_SECONDS: Final = 30.0
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -59,7 +58,7 @@ class HttpConnection:
             raise SettingsError("The token contains invalid characters. Copy it again, exactly as it was shown.")
         if parts.username or parts.password:
             raise SettingsError("A server URL must not contain a password. Put the token into EVERTICK_TOKEN.")
-        if parts.scheme == "http" and token and not is_loopback(host):
+        if parts.scheme == "http" and token and not _is_loopback(host):
             raise SettingsError(
                 f"The token would travel to {host} unencrypted. Use https://, or a tunnel to http://127.0.0.1:PORT."
             )
@@ -155,6 +154,12 @@ class HttpConnection:
         if 300 <= status < 400 or not is_json:
             return ServerUnavailable(f"{self.url} is not an Evertick server (status {status}). Check the URL.")
         return ServerUnavailable(f"The server {self.url} failed: {detail or f'status {status}'}")
+
+
+def _is_loopback(host: str) -> bool:
+    from evertick.settings.exposure import is_loopback
+
+    return is_loopback(host)
 
 
 def _connect(scheme: str, host: str, port: int | None, timeout_seconds: float) -> http.client.HTTPConnection:

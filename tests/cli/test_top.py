@@ -13,7 +13,6 @@ from evertick.model.instant import MINUTE
 from evertick.model.run import RunKey
 from evertick.model.steps import StepRecord, steps_text
 from evertick.model.work import Command, Step, Work
-from evertick.operations.codec import to_data
 from evertick.operations.context import folder_of
 from evertick.operations.local import LocalOperations
 from tests.loop.harness import Act, at, job, world
@@ -26,10 +25,10 @@ def test_a_waiting_run_shows_what_it_waits_for_and_a_running_one_its_step():
     here.run_until("09:00:10")
     here.say(StepsSeen(RunKey("a", at("09:00")), 1, steps_text([StepRecord("extract", "running", 1)])))
     here.run_until("09:05")
-    desk = LocalOperations(
+    operations = LocalOperations(
         here.store, lambda: folder_of(here.jobs), now=lambda: here.now, is_scheduler_running=lambda: True
     )
-    running, waiting = (plain_table(table) for table in tables_of(to_data(desk.overview()), 8)[:2])
+    running, waiting = (plain_table(table) for table in tables_of(operations.overview(), 8)[:2])
     assert "STEP" in running
     assert "extract" in running
     assert "WAITS FOR" in waiting
@@ -42,7 +41,7 @@ def test_the_only_step_of_a_job_is_the_one_that_runs():
     here = world(replace(job("a"), work=Work((Step("load", Command(("x",))),))))
     here.act("a", Act(lasts_us=30 * MINUTE))
     here.run_until("09:05")
-    desk = LocalOperations(
+    operations = LocalOperations(
         here.store, lambda: folder_of(here.jobs), now=lambda: here.now, is_scheduler_running=lambda: True
     )
-    assert "load" in plain_table(tables_of(to_data(desk.overview()), 8)[0])
+    assert "load" in plain_table(tables_of(operations.overview(), 8)[0])

@@ -6,12 +6,12 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 
-from evertick.cli.tables import Column, Row, Table, clean, has_colour, is_terminal, show_tables
+from evertick.cli.tables import Column, Row, Table, clean, has_colour, is_terminal, show_tables, value_of
 
 __all__ = [
     "Column",
@@ -45,26 +45,32 @@ def output_as(form: str) -> Callable[[Command], Command]:
 output_option = output_as("table")
 
 
-def show(output: str, data: Any, people: People, *, rows: Sequence[Row] | None = None, name: Naming = "job") -> None:
+def show(output: str, data: object, people: People, *, rows: Sequence[Row] | None = None, name: Naming = "job") -> None:
     """Show a result in the requested format.
 
     `data` is the JSON and YAML document. `rows` are the lines of CSV; the default is `data` itself. `-o name` prints
-    `name` of each row: a key, or a function of the row.
+    `name` of each row: an attribute or key, or a function of the row.
     """
-    things: Sequence[Row] = rows if rows is not None else data if isinstance(data, list) else [data]
+    things: Sequence[Row] = rows if rows is not None else data if isinstance(data, list | tuple) else [data]
     match output:
         case "json":
             # Everything beyond ASCII is escaped: a program reads the same, and a terminal obeys nothing.
-            click.echo(json.dumps(data, indent=2, allow_nan=False))
+            click.echo(json.dumps(_plain(data), indent=2, allow_nan=False))
         case "yaml":
-            click.echo(yaml_text(data), nl=False)
+            click.echo(yaml_text(_plain(data)), nl=False)
         case "csv":
-            click.echo(csv_text(things), nl=False)
+            click.echo(csv_text([_plain(thing) for thing in things]), nl=False)
         case "name":
             for thing in things:
-                show_text(str(name(thing) if callable(name) else thing[name]))
+                show_text(str(name(thing) if callable(name) else value_of(thing, name)))
         case _:
             _show_people(people)
+
+
+def _plain(data: object) -> Any:
+    from evertick.operations.codec import to_data
+
+    return to_data(data)
 
 
 def _show_people(people: People) -> None:
@@ -79,15 +85,13 @@ def _show_people(people: People) -> None:
 def yaml_text(data: Any) -> str:
     import yaml
 
-    # Through JSON once: YAML would tag an enum or a tuple as a Python object.
-    plain = json.loads(json.dumps(data, allow_nan=False))
-    return yaml.dump(plain, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=120)
+    return yaml.dump(data, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, width=120)
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def csv_text(rows: Iterable[Row]) -> str:
+def csv_text(rows: Iterable[Mapping[str, Any]]) -> str:
     """A header and a line per row; a nested value is JSON inside its cell."""
     kept = list(rows)
     names = list(dict.fromkeys(name for row in kept for name in row))

@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -17,7 +17,13 @@ from evertick.cli.output import note, show, show_text
 from evertick.model.ids import digest
 
 if TYPE_CHECKING:
-    from evertick.operations.plain import PlainOperations
+    from evertick.operations.protocol import Operations
+    from evertick.operations.results.jobs import JobPage
+    from evertick.operations.results.requests import Backfill, RequestStatus
+    from evertick.operations.results.runs import RunDetail, RunPage, RunSummary
+
+    Status = TypeVar("Status", bound="RequestStatus | Backfill")
+    Page = TypeVar("Page", JobPage, RunPage)
 
 ANSWER_SECONDS = 15.0
 """A scheduler reads requests about once a second; one that has not answered by then is busy."""
@@ -25,7 +31,6 @@ POLL_SECONDS = 0.1
 PAGE = 1_000
 
 T = TypeVar("T")
-Data = dict[str, Any]
 
 
 def new_id() -> str:
@@ -52,13 +57,13 @@ def params_of(written: tuple[str, ...]) -> dict[str, str]:
     return given
 
 
-def ask(wanted: Callable[[str, float], Data], *, patience: float = ANSWER_SECONDS) -> Data:
+def ask(wanted: Callable[[str, float], Status], *, patience: float = ANSWER_SECONDS) -> Status:
     """Submit a request under a new id and wait for its answer while a scheduler is running."""
     request_id = new_id()
     with interruptible(f"The request {request_id} is already in the ledger, and the scheduler will still run it."):
         asked = wanted(request_id, patience)
-    if not asked["is_answered"] and asked.get("request"):
-        if not asked["is_scheduler_running"]:
+    if not asked.is_answered and asked.request:
+        if not asked.is_scheduler_running:
             note("No scheduler is running. The request is queued and will run when one starts.")
         else:
             note(f"The scheduler has not answered after {patience:g}s. The request {request_id} is queued.")
@@ -66,8 +71,8 @@ def ask(wanted: Callable[[str, float], Data], *, patience: float = ANSWER_SECOND
 
 
 def ask_for_run(
-    operations: PlainOperations,
-    wanted: Callable[[str, float], Data],
+    operations: Operations,
+    wanted: Callable[[str, float], RequestStatus],
     *,
     wait: bool,
     patience: float | None,
@@ -75,35 +80,50 @@ def ask_for_run(
 ) -> int:
     """Request a run and show it; the exit code, which is that of the run with `wait`."""
     asked = ask(wanted)
-    if not asked["is_answered"] or not wait:
-        name = asked["run"] or asked["request"]
+    if asked.run is None or not asked.is_answered or not wait:
+        name = asked.run or asked.request
         show(output, asked, lambda: show_text(name), name=lambda _: name)
         return TIMEOUT if wait else OK
-    run = wait_for_run(operations, asked["run"], patience)
-    show(output, {**asked, "run": run}, lambda: show_text(run["run"]), name=lambda _: run["run"])
+    run = wait_for_run(operations, asked.run, patience)
+    show(output, data_with(asked, run=run), lambda: show_text(run.run), name=lambda _: run.run)
     return tell_result(run)
 
 
-def tell_result(run: Data, *, is_kept: bool = True) -> int:
+def runs_of(status: RequestStatus) -> list[str]:
+    """The ids of the runs that the answer to a cancellation names."""
+    runs = (status.answer or {}).get("runs")
+    return [str(run) for run in runs] if isinstance(runs, list | tuple) else []
+
+
+def data_with(result: object, **more: object) -> dict[str, object]:
+    """The document of a result with further members."""
+    from evertick.operations.codec import to_data
+
+    return {**to_data(result), **more}
+
+
+def tell_result(run: RunSummary, *, is_kept: bool = True) -> int:
     """The exit code of a finished run; a failure is reported on stderr."""
-    if run["state"] == "succeeded":
+    from evertick.model.lifecycle import SUCCEEDED
+
+    if run.state is SUCCEEDED:
         return OK
-    code = f"exit code {run['exit_code']}" if run["exit_code"] else ""
-    reason = f": {run['reason']}" if run["reason"] else f" ({code})" if code else ""
-    detail = "" if run["detail"] == code else run["detail"]
-    note(f"{run['state']}{reason}. {detail}".rstrip(". ") + ".")
+    code = f"exit code {run.exit_code}" if run.exit_code else ""
+    reason = f": {run.reason}" if run.reason else f" ({code})" if code else ""
+    detail = "" if run.detail == code else run.detail
+    note(f"{run.state}{reason}. {detail}".rstrip(". ") + ".")
     if is_kept:
-        note(f"Next: evertick {'why' if run['reason'] else 'logs'} {run['run']}")
+        note(f"Next: evertick {'why' if run.reason else 'logs'} {run.run}")
     return FAILED
 
 
-def wait_for_run(operations: PlainOperations, run_id: str, patience: float | None) -> Data:
+def wait_for_run(operations: Operations, run_id: str, patience: float | None) -> RunDetail:
     """The run once it has ended; exit code 124 when the wait times out."""
     from evertick.model.lifecycle import TERMINAL
 
-    def ended() -> Data | None:
+    def ended() -> RunDetail | None:
         run = operations.run(run_id)
-        return run if run["state"] in TERMINAL else None
+        return run if run.state in TERMINAL else None
 
     with interruptible(f"The run continues. Next: evertick cancel {run_id}, or evertick logs {run_id} --follow"):
         note(f"Waiting for {run_id}")
@@ -126,16 +146,16 @@ def until(
         pause(POLL_SECONDS)
 
 
-def all_pages(page_of: Callable[[int, str | None], Data], limit: int | None = None, after: str | None = None) -> Data:
+def all_pages(page_of: Callable[[int, str | None], Page], limit: int | None = None, after: str | None = None) -> Page:
     """Pages joined into one, up to `limit` items; `next` is the cursor of the rest."""
-    items: list[Data] = []
-    while True:
-        size = PAGE if limit is None else min(PAGE, limit - len(items))
-        page = page_of(size, after)
-        items += page["items"]
-        after = page["next"]
-        if after is None or (limit is not None and len(items) >= limit):
-            return {**page, "items": items, "next": after}
+    from dataclasses import replace
+
+    page: Page = page_of(PAGE if limit is None else min(PAGE, limit), after)
+    items = [*page.items]
+    while page.next is not None and (limit is None or len(items) < limit):
+        page = page_of(PAGE if limit is None else min(PAGE, limit - len(items)), page.next)
+        items += page.items
+    return replace(page, items=tuple(items))
 
 
 @contextmanager

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from evertick.cli.live_view import Display, Step
 from evertick.cli.times import duration_text, now
 
 if TYPE_CHECKING:
-    from evertick.operations.plain import PlainOperations
+    from evertick.operations.protocol import Operations
+    from evertick.operations.results import runs
+    from evertick.operations.results.runs import RunDetail, RunSummary
 
 
 class Log(NamedTuple):
@@ -17,14 +19,21 @@ class Log(NamedTuple):
     step: str
 
 
-class Watched(Protocol):
+class Progress(NamedTuple):
+    """A run at one moment."""
+
+    run: RunSummary
+    steps: Sequence[runs.Step]
+
+
+class WatchedRun(Protocol):
     """A run whose state and logs can be polled."""
 
-    def data(self) -> dict[str, Any]:
-        """The run as it is now."""
-        ...
+    def look(self) -> Progress: ...
 
-    def logs(self) -> Sequence[Log]: ...
+    def logs(self) -> Sequence[Log]:
+        """The logs at the last look."""
+        ...
 
     def again_at(self) -> int | None:
         """When the next attempt starts, if known."""
@@ -35,26 +44,26 @@ class Watched(Protocol):
         ...
 
 
-class OnDesk:
+class RecordedRun:
     """A run in a ledger or on a server."""
 
-    def __init__(self, operations: PlainOperations, run_id: str) -> None:
+    def __init__(self, operations: Operations, run_id: str) -> None:
         self._operations, self._run_id = operations, run_id
-        self._data: dict[str, Any] = {}
+        self.detail: RunDetail | None = None
 
-    def data(self) -> dict[str, Any]:
-        self._data = self._operations.run(self._run_id)
-        return self._data
+    def look(self) -> Progress:
+        self.detail = self._operations.run(self._run_id)
+        return Progress(self.detail, self.detail.steps)
 
     def logs(self) -> list[Log]:
-        return [Log(log["attempt"], log["step"]) for log in self._data["logs"]]
+        return [Log(log.attempt, log.step) for log in self.detail.logs] if self.detail is not None else []
 
     def again_at(self) -> None:
         return None
 
     def read(self, log: Log, offset: int) -> tuple[bytes, int]:
-        data, end, _ = self._operations.log_bytes(self._run_id, log.attempt, log.step, offset)
-        return data, end
+        chunk = self._operations.log_bytes(self._run_id, log.attempt, log.step, offset)
+        return chunk.data, chunk.next_offset
 
 
 class Follower:
@@ -62,7 +71,7 @@ class Follower:
 
     def __init__(
         self,
-        watched: Watched,
+        watched: WatchedRun,
         display: Display,
         steps: Sequence[str] = (),
         *,
@@ -73,38 +82,38 @@ class Follower:
         self._planned = steps
         self._step, self._attempt = step, attempt
         self._offsets: dict[Log, int] = {}
-        self._gone_wrong: set[int] = set()
-        self.data: dict[str, Any] = {}
+        self._failed: set[int] = set()
+        self._progress: Progress | None = None
         self.has_told = False
 
-    def look(self) -> dict[str, Any]:
+    def look(self) -> RunSummary:
         # The state first: when it is final, the logs that follow are complete.
-        self.data = self._watched.data()
+        progress = self._progress = self._watched.look()
         for log in self._watched.logs():
             if self._step in (None, log.step) and self._attempt in (None, log.attempt):
                 self._tell(log)
-        if self.data["state"] == "retrying":
-            self._tell_retry()
+        if progress.run.state == "retrying":
+            self._tell_retry(progress.run)
         self._display.show(self.steps())
-        return self.data
+        return progress.run
 
     def close(self) -> None:
         self._display.close(self.steps())
 
     def steps(self) -> list[Step]:
         """The steps of the definition, in order, then further ones that have started."""
-        seen = {step["name"]: _step(step) for step in self.data.get("steps") or ()}
+        seen = {step.name: _step(step) for step in (self._progress.steps if self._progress is not None else ())}
         return [*(seen.pop(name, Step(name, "planned")) for name in self._planned), *seen.values()]
 
-    def _tell_retry(self) -> None:
+    def _tell_retry(self, run: RunSummary) -> None:
         """Report the wait before the next attempt, which would look like a hang."""
-        if self.data["attempt"] in self._gone_wrong:
+        if run.attempt in self._failed:
             return
-        self._gone_wrong.add(self.data["attempt"])
+        self._failed.add(run.attempt)
         at = self._watched.again_at()
         when = "" if at is None else f" in {duration_text(at - now())}"
-        why = f": {self.data['detail']}" if self.data["detail"] else ""
-        self._display.tell(f"Attempt {self.data['attempt']} failed{why}. Retrying{when} ...")
+        why = f": {run.detail}" if run.detail else ""
+        self._display.tell(f"Attempt {run.attempt} failed{why}. Retrying{when} ...")
 
     def _tell(self, log: Log) -> None:
         while True:
@@ -115,5 +124,5 @@ class Follower:
             self._display.write(log.step, log.attempt, data)
 
 
-def _step(data: dict[str, Any]) -> Step:
-    return Step(data["name"], data["state"], data["duration_seconds"], data["exit_code"], data["detail"])
+def _step(step: runs.Step) -> Step:
+    return Step(step.name, step.state, step.duration_seconds, step.exit_code, step.detail)

@@ -7,12 +7,15 @@ import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TextIO, TypeAlias
 
 import click
 
-Row: TypeAlias = Mapping[str, Any]
-"""One item of a result: programs get all of it, a table shows its columns."""
+from evertick.model.instant import from_datetime, to_text
+
+Row: TypeAlias = Any
+"""One item of a result, an object or a mapping: programs get all of it, a table shows its columns."""
 
 WRAPPED_MIN = 24
 """A wrapping column keeps at least this width while an optional column can be dropped."""
@@ -45,8 +48,8 @@ STATE_STYLES = {
 @dataclass(frozen=True, slots=True)
 class Column:
     title: str
-    show: str | Callable[[Row], str]
-    """The key of the value, or a function from the row to the cell's text."""
+    show: str | Callable[[Row], object]
+    """The attribute or key of the value, or a function from the row to the cell's value."""
     style: str = ""
     """A rich style, for a terminal; `state` picks the colour by the cell's first word."""
     right: bool = False
@@ -55,7 +58,9 @@ class Column:
     """Dropped on a narrow terminal; aligned text and JSON always have it."""
 
     def text(self, row: Row) -> str:
-        value = self.show(row) if callable(self.show) else row.get(self.show)
+        value = self.show(row) if callable(self.show) else value_of(row, self.show)
+        if isinstance(value, datetime):
+            return to_text(from_datetime(value))
         return "" if value is None else clean(str(value))
 
     def style_of(self, text: str) -> str:
@@ -67,6 +72,11 @@ class Table:
     columns: tuple[Column, ...]
     rows: Sequence[Row]
     title: str = ""
+
+
+def value_of(row: Row, name: str) -> object:
+    """An attribute of a result, or the value of a key."""
+    return row.get(name) if isinstance(row, Mapping) else getattr(row, name)
 
 
 def clean(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -16,11 +16,13 @@ from evertick.cli import times
 from evertick.cli.output import counted, note
 
 if TYPE_CHECKING:
-    from evertick.cli.remote import FolderServer
+    from evertick.client import Client
     from evertick.definitions.source import Folder
+    from evertick.executors.logs import Logs
     from evertick.model.job import Job
-    from evertick.operations.context import Live
-    from evertick.operations.plain import PlainOperations
+    from evertick.operations.live import ControlClient
+    from evertick.operations.local import LocalOperations
+    from evertick.operations.protocol import Operations
     from evertick.operations.run_logs import RunLogs
     from evertick.settings import Settings
     from evertick.store import Store
@@ -30,11 +32,11 @@ UNREADABLE_NEXT = "run the command as that user or as root, or use --server with
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Logs(Protocol):
-    """The output of runs."""
+class FolderServer(NamedTuple):
+    """The server that a folder's scheduler runs on this machine."""
 
-    def read_log(self, key: Any, attempt: int, step: str, offset: int = 0, limit: int = ...) -> Any: ...
-    def list_logs(self, key: Any) -> Any: ...
+    url: str
+    token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,42 +56,54 @@ class Target:
     """Why this user cannot read the scheduler's state folder; empty if they can."""
     is_store_hidden: bool = False
     """Whether the ledger's URL holds a password, so that the scheduler has not recorded it."""
-    _found: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What this command has already read."""
+    _definitions: list[Folder] = field(default_factory=list, repr=False, compare=False)
+    """The job files, once a command has read them."""
 
     @contextmanager
-    def operations(self, *, may_be_new: bool = False, at: int | None = None) -> Iterator[PlainOperations]:
+    def operations(self, *, may_be_new: bool = False, at: int | None = None) -> Iterator[Operations]:
         """The operations on this target. `may_be_new`: the ledger need not exist yet; `at`: instead of now."""
         if self.server is not None:
-            from evertick.cli.remote import open_remote
+            from evertick.client import Client
 
-            with open_remote(self.server, self.token_file) as remote:
-                yield cast("PlainOperations", remote)
+            with Client(self.server, token_file=self.token_file) as client:
+                yield client
             return
-        from evertick.cli.remote import open_neighbour
-
         self._require_readable()
         # The scheduler's own server answers faster than this process can open the ledger, and has the live state.
-        with open_neighbour(self._neighbour() if at is None else None) as neighbour:
-            if neighbour is not None:
-                yield cast("PlainOperations", neighbour)
-                return
+        folder_client = self._folder_client() if at is None else None
+        if folder_client is not None:
+            with folder_client:
+                yield folder_client
+            return
         with self._local_operations(may_be_new=may_be_new, at=at) as operations:
             yield operations
 
-    def _neighbour(self) -> FolderServer | None:
-        from evertick.cli.remote import find_neighbour
+    def _folder_client(self) -> Client | None:
+        """A client of the folder's own server; None if none answers, and the ledger is read instead."""
+        server = None if self.state is None or self.is_ledger_named else find_folder_server(self.state)
+        if server is None:
+            return None
+        from evertick.client import Client
+        from evertick.errors import EvertickError
 
-        return None if self.state is None or self.is_ledger_named else find_neighbour(self.state)
+        try:
+            client = Client(server.url, server.token)
+        except EvertickError:
+            return None  # it listens on an address that a token must not reach unencrypted
+        try:
+            client.ping()
+        except EvertickError:
+            client.close()
+            return None
+        return client
 
     @contextmanager
-    def _local_operations(self, *, may_be_new: bool, at: int | None) -> Iterator[PlainOperations]:
+    def _local_operations(self, *, may_be_new: bool, at: int | None) -> Iterator[LocalOperations]:
         from evertick.cli.requests import whoami
         from evertick.operations.local import LocalOperations
-        from evertick.operations.plain import PlainOperations
 
         with self.open_if_there() if may_be_new else self.open() as found, _or_nothing(found) as store:
-            operations = LocalOperations(
+            yield LocalOperations(
                 store,
                 self.definitions,
                 now=times.now if at is None else lambda: at,
@@ -98,9 +112,8 @@ class Target:
                 by=whoami(),
                 is_scheduler_running=lambda: found is not None and self.is_anyone_running(store),
             )
-            yield PlainOperations(operations)
 
-    def _scheduler(self) -> Live | None:
+    def _scheduler(self) -> ControlClient | None:
         """The control socket of the folder's scheduler, unless the user named another ledger."""
         from evertick.operations.live import ControlClient
 
@@ -136,21 +149,23 @@ class Target:
 
     def definitions(self) -> Folder:
         """The current job files; those with an error are reported and left out."""
-        if "folder" not in self._found:
-            from evertick.definitions.cache import FILE_NAME as DEFINITION_CACHE
-            from evertick.definitions.source import Folder, load_folder
-            from evertick.settings import Settings
+        if not self._definitions:
+            self._definitions.append(self._load_definitions())
+        return self._definitions[0]
 
-            if self.folder is None:
-                found = Folder()
-            else:
-                cache = self.state / DEFINITION_CACHE if self.state is not None else None
-                found = load_folder(self.folder, Settings.load(self.folder), cache=cache)
-                if found.errors:
-                    wrong = f"{len(found.errors):,} of {counted(len(found.files), 'job file')}"
-                    note(f"Ignored {wrong} because of errors. Next: evertick validate {self.folder}")
-            self._found["folder"] = found
-        return cast("Folder", self._found["folder"])
+    def _load_definitions(self) -> Folder:
+        from evertick.definitions.cache import FILE_NAME as DEFINITION_CACHE
+        from evertick.definitions.source import Folder, load_folder
+        from evertick.settings import Settings
+
+        if self.folder is None:
+            return Folder()
+        cache = self.state / DEFINITION_CACHE if self.state is not None else None
+        found = load_folder(self.folder, Settings.load(self.folder), cache=cache)
+        if found.errors:
+            wrong = f"{len(found.errors):,} of {counted(len(found.files), 'job file')}"
+            note(f"Ignored {wrong} because of errors. Next: evertick validate {self.folder}")
+        return found
 
     def jobs(self) -> Mapping[str, Job]:
         return self.definitions().jobs
@@ -281,6 +296,19 @@ class Target:
         from evertick.location import ledger_path
 
         return ledger_path(self.url) if self.url else None
+
+
+def find_folder_server(state_folder: Path) -> FolderServer | None:
+    """The server that the scheduler of a state folder has announced, if its process lives and is this user's."""
+    import json
+
+    try:
+        announced = json.loads((state_folder / "server.json").read_bytes())
+        token = (state_folder / "token").read_text(encoding="ascii").strip()
+        os.kill(int(announced["pid"]), 0)
+        return FolderServer(str(announced["url"]), token)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 @contextmanager

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from evertick.errors import Conflict
 from evertick.executors.child import CHILD
+from evertick.library.async_operations import AsyncOperations
 from evertick.library.decorator import JobDecorator, JobRegistry
 from evertick.library.events import Callback, EventStream, Listeners, event_of, status_event
 from evertick.library.location import is_anyone_running
 from evertick.library.loops import OwnLoop
-from evertick.library.questions import Questions
 from evertick.location import locate
 from evertick.model.instant import Instant
 from evertick.model.job import Job
@@ -45,7 +45,7 @@ LOOK_SECONDS = 0.2
 _LEFT_TO_PARENT: list[object] = []
 
 
-class Scheduler(JobDecorator, Questions):
+class Scheduler(JobDecorator, AsyncOperations):
     """Schedules the functions that are decorated with `job`, and the job files of a folder where there is one.
 
     Nothing is opened and no thread is started before `start`, so that a module may define one and a server fork
@@ -222,7 +222,7 @@ class Scheduler(JobDecorator, Questions):
                 own.close()
 
     @property
-    def _is_somebody_here(self) -> bool:
+    def _is_started(self) -> bool:
         return self._living() is not None
 
     def _living(self) -> NodeThread | None:
@@ -262,7 +262,7 @@ class Scheduler(JobDecorator, Questions):
         if node is not None:
             node.tell([job])
 
-    def _asked(self) -> Ledger:
+    def _open_ledger(self) -> Ledger:
         node = self._living()
         if self._ledger is not None and self._ledger[0] == os.getpid():
             return self._ledger[1]

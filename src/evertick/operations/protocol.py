@@ -9,41 +9,44 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from evertick.errors import InvalidArgument
 from evertick.model.lifecycle import JobStatus, RunState, SkipReason, Trigger
-from evertick.model.policy import Missed
-from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule
-from evertick.operations.results.requests import (
-    Backfill,
-    BackfillProgress,
-    CancelledBackfill,
-    Catchup,
-    RequestStatus,
-    Why,
-)
-from evertick.operations.results.runs import (
-    GapPage,
-    LogChunk,
-    LogFile,
-    LogHits,
-    LogText,
-    RunDefinition,
-    RunDetail,
-    RunPage,
-)
-from evertick.operations.results.schedule import (
-    Calendar,
-    CronPreview,
-    JobUpcoming,
-    Load,
-    Overview,
-    Plan,
-    Timeline,
-    Upcoming,
-)
-from evertick.operations.results.system import Executors, ForgottenNode, Nodes, Queues, Status, Verification
+
+if TYPE_CHECKING:
+    # A hundred classes take longer to import than most commands to run.
+    from evertick.model.policy import Missed
+    from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule
+    from evertick.operations.results.requests import (
+        Backfill,
+        BackfillProgress,
+        CancelledBackfill,
+        Catchup,
+        RequestStatus,
+        Why,
+    )
+    from evertick.operations.results.runs import (
+        GapPage,
+        LogChunk,
+        LogFile,
+        LogHits,
+        LogText,
+        RunDefinition,
+        RunDetail,
+        RunPage,
+    )
+    from evertick.operations.results.schedule import (
+        Calendar,
+        CronPreview,
+        JobUpcoming,
+        Load,
+        Overview,
+        Plan,
+        Timeline,
+        Upcoming,
+    )
+    from evertick.operations.results.system import Executors, ForgottenNode, Nodes, Queues, Status, Verification
 
 Moment: TypeAlias = datetime | str
 """An aware datetime, or text: RFC 3339, or a local time in the job's time zone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,8 @@ from evertick.cli.tables import is_terminal
 from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
-    from evertick.operations.plain import PlainOperations
+    from evertick.operations.protocol import Operations
+    from evertick.operations.results.requests import Backfill
 
 POLL_SECONDS = 0.5
 
@@ -79,25 +80,24 @@ def backfill(
                 job, first, last, only_missing, overlap, rate, dry_run, request_id=request, wait_seconds=patience
             )
         )
-        if asked["request"] is None:
+        if asked.request is None:
             _show(asked, output, is_dry=dry_run)
             return
-        request = asked["request"]
+        request = asked.request
         show(output, asked, lambda: show_text(request), rows=[asked], name="request")
-        chosen = counted(asked["chosen"], "run")
-        total = counted(asked["total"], "occurrence")
+        chosen, total = counted(asked.chosen, "run"), counted(asked.total or 0, "occurrence")
         note(f"{chosen} for {total}. Cancel: evertick backfill {job} --cancel {request}")
-        if asked["is_answered"] and (is_terminal(sys.stderr) if wait is None else wait):
+        if asked.is_answered and (is_terminal(sys.stderr) if wait is None else wait):
             ctx.exit(watch(operations, job, request))
         if wait:
             ctx.exit(TIMEOUT)
 
 
-def _show(asked: dict[str, Any], output: str, *, is_dry: bool) -> None:
-    rows = asked["candidates"]
+def _show(asked: Backfill, output: str, *, is_dry: bool) -> None:
+    rows = asked.candidates or ()
     columns = (
         Column("Local time", "local", "bold"),
-        Column("Action", lambda row: "run" if row["is_chosen"] else "skip"),
+        Column("Action", lambda candidate: "run" if candidate.is_chosen else "skip"),
         Column("In the ledger", "why", wrap=True),
         Column("UTC", "scheduled_for", "dim", optional=True),
     )
@@ -105,7 +105,7 @@ def _show(asked: dict[str, Any], output: str, *, is_dry: bool) -> None:
     if not rows:
         note("The job has no occurrences in that range.")
     elif is_dry:
-        note(f"{asked['chosen']:,} of {counted(asked['total'], 'occurrence')} would run.")
+        note(f"{asked.chosen:,} of {counted(asked.total or 0, 'occurrence')} would run.")
     else:
         note("All occurrences in that range have succeeded or are still running. Use --all to run them again.")
 
@@ -117,27 +117,28 @@ def _cancel(place: Target, job: str, request: str, output: str) -> None:
         asked = ask(
             lambda own, patience: operations.cancel_backfill(job, request, request_id=own, wait_seconds=patience)
         )
-    runs = asked["cancelled"]
+    runs = asked.cancelled
     result = f"Cancelled {counted(runs, 'run')} of {request}." if runs else f"All runs of {request} have already ended."
     show(output, asked, lambda: show_text(result), name=lambda _: request)
 
 
-def watch(operations: PlainOperations, job: str, request: str) -> int:
+def watch(operations: Operations, job: str, request: str) -> int:
     """Show the progress until the backfill ends; the exit code is 0 when all runs succeeded."""
     from evertick.cli.requests import interruptible
+    from evertick.model.lifecycle import SUCCEEDED
 
     with interruptible(f"The backfill continues. Cancel: evertick backfill {job} --cancel {request}"):
         progress = operations.backfill_progress(job, request)
         is_hidden = not is_terminal(sys.stderr)
-        with click.progressbar(length=progress["total"], label="backfill", file=sys.stderr, hidden=is_hidden) as bar:
+        with click.progressbar(length=progress.total, label="backfill", file=sys.stderr, hidden=is_hidden) as bar:
             told = 0
             while True:
-                bar.update(progress["ended"] - told)
-                told = progress["ended"]
-                if progress["is_over"]:
+                bar.update(progress.ended - told)
+                told = progress.ended
+                if progress.is_over:
                     break
                 time.sleep(POLL_SECONDS)
                 progress = operations.backfill_progress(job, request)
-    states = progress["states"]
+    states = progress.states
     note(", ".join(f"{count:,} {state}" for state, count in sorted(states.items())) + ".")
-    return OK if states.get("succeeded", 0) == progress["total"] else FAILED
+    return OK if states.get(SUCCEEDED, 0) == progress.total else FAILED

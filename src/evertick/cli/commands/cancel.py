@@ -25,14 +25,14 @@ def cancel(target: str, place: Target, output: str) -> None:
       evertick cancel report
       evertick cancel report@2026-03-02T09:00:00Z
     """
-    from evertick.cli.requests import ask
+    from evertick.cli.requests import ask, runs_of
 
     with place.operations() as operations:
         asked = ask(lambda request, wait: operations.cancel(target, request_id=request, wait_seconds=wait))
-    ended = asked["answer"]["runs"] if asked["is_answered"] else [asked["request"]]
+    ended = runs_of(asked) if asked.is_answered else [asked.request]
     if output == "name":
         show_lines(ended)
     else:
         show(output, asked, lambda: show_lines(ended))
     if not ended:
-        note(f"The job '{asked['job']}' has no unfinished runs.")
+        note(f"The job '{asked.job}' has no unfinished runs.")

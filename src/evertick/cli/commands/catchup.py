@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -11,18 +11,22 @@ from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Row, Table, counted, note, output_option, show, show_lines, show_text
 from evertick.cli.target import Target, place_options
 from evertick.cli.times import local_text
-from evertick.model.instant import DAY, SECOND, from_text, to_text
+from evertick.model.instant import DAY, SECOND, from_datetime, to_datetime, to_text
+from evertick.model.lifecycle import RunState, SkipReason
+from evertick.model.policy import Missed
 
 if TYPE_CHECKING:
-    from evertick.operations.plain import PlainOperations
+    from evertick.operations.protocol import Operations
+    from evertick.operations.results.requests import Backfill, Catchup
+    from evertick.operations.results.runs import Run
 
 KEEPS = ("all", "latest", "first", "none")
-LEFT_OUT = ("missed", "paused", "cap", "disabled")
+LEFT_OUT = frozenset({SkipReason.MISSED, SkipReason.PAUSED, SkipReason.CAP, SkipReason.DISABLED})
 """Skip reasons of occurrences that a catch-up can run."""
-AT_START = ("overlap", "superseded")
+AT_START = frozenset({SkipReason.OVERLAP, SkipReason.SUPERSEDED})
 """Further ones, of occurrences that were missed: the policy kept another of the same stretch."""
-DONE = ("succeeded", "planned", "waiting", "launching", "running", "retrying")
-"""States that a backfill of missing occurrences leaves alone."""
+RERUN_STATES = frozenset({RunState.FAILED, RunState.TIMED_OUT, RunState.CANCELLED, RunState.LOST, RunState.SKIPPED})
+"""States of which a backfill of missing occurrences makes a new run."""
 STRETCHES_MAX = 20
 
 
@@ -56,73 +60,76 @@ def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, place:
       evertick catchup report --keep all --since 2026-03-01
     """
     place.require_folder()
+    override = Missed(keep) if keep else None
     with place.operations() as operations:
-        found = operations.catchup(job, keep)
-        stretches = [] if found["paused_at"] else _settled(operations, job, since)
+        found = operations.catchup(job, override)
+        stretches = [] if found.paused_at else _settled(operations, job, since)
         kept = _chosen(stretches, keep or _policy(operations, job))
-        data = {**found, "settled": [_data(one, found["timezone"]) for one in kept]}
+        left_out = sum(one.occurrences for one in stretches)
         if dry_run:
-            _preview(data, output)
-            _tell(data, sum(one.occurrences for one in stretches), job, keep)
+            _preview(found, kept, output)
+            _tell(found, left_out, len(kept), job, keep)
             return
-        if found["paused_at"]:
-            _resume(operations, job, keep, output)
+        if found.paused_at:
+            _resume(operations, job, override, output)
             return
-        requests = [one for stretch in kept if (one := _run(operations, job, stretch)) is not None]
-        chosen = sum(one["chosen"] for one in requests)
-        names = [one["request"] for one in requests]
+        requests = [asked for stretch in kept if (asked := _run(operations, job, stretch)).request]
+        rows = [{"request": one.request, "is_answered": one.is_answered, "chosen": one.chosen} for one in requests]
+        chosen = sum(one.chosen for one in requests)
         show(
             output,
-            {"job": job, "keep": keep or _policy(operations, job), "chosen": chosen, "requests": requests},
-            lambda: show_lines(names),
-            rows=requests,
+            {"job": job, "keep": keep or _policy(operations, job), "chosen": chosen, "requests": rows},
+            lambda: show_lines(str(one.request) for one in requests),
+            rows=rows,
             name="request",
         )
     if requests:
         note(f"{counted(chosen, 'run')}. Next: evertick history {job} --trigger backfill")
     else:
-        _tell(data, sum(one.occurrences for one in stretches), job, keep)
+        _tell(found, left_out, len(kept), job, keep)
 
 
-def _settled(operations: PlainOperations, job: str, since: str | None) -> list[Stretch]:
+def _settled(operations: Operations, job: str, since: str | None) -> list[Stretch]:
     """What the scheduler has skipped, oldest first.
 
     Adjacent entries form one stretch: a backfill starts its runs one after another, while several backfills would run
     in parallel.
     """
+    from evertick.operations.protocol import RunQuery
+
     start = since or to_text(times.now() - _window(operations, job))
-    rows = operations.list_runs(job, since=start, until=to_text(times.now() + SECOND), limit=1_000)["items"]
+    query = RunQuery(job, since=start, until=to_datetime(times.now() + SECOND))
     found: list[Stretch] = []
-    is_going_on = False
-    for row in reversed(rows):
-        if row["request"] is not None or row["state"] in DONE:
+    is_adjacent = False
+    for run in reversed(operations.list_runs(query, 1_000).items):
+        if run.request is not None or run.state not in RERUN_STATES:
             continue
-        is_left_out = row["reason"] in LEFT_OUT or (row["reason"] in AT_START and row["missed_by"] is not None)
+        is_left_out = run.reason in LEFT_OUT or (run.reason in AT_START and run.missed_by is not None)
         if is_left_out:
-            one = _stretch(row)
-            found[-1:] = [_joined(found[-1], one)] if found and is_going_on else [*found[-1:], one]
-        is_going_on = is_left_out
+            one = _stretch(run)
+            found[-1:] = [_joined(found[-1], one)] if found and is_adjacent else [*found[-1:], one]
+        is_adjacent = is_left_out
     return found
 
 
-def _stretch(row: Row) -> Stretch:
-    first, last = from_text(row["scheduled_for"]), from_text(row["through"] or row["scheduled_for"])
-    return Stretch(first, last, row["occurrences"])
+def _stretch(run: Run) -> Stretch:
+    first, last = from_datetime(run.scheduled_for), from_datetime(run.through or run.scheduled_for)
+    return Stretch(first, last, run.occurrences)
 
 
 def _joined(one: Stretch, other: Stretch) -> Stretch:
     return Stretch(one.first, max(one.last, other.last), one.occurrences + other.occurrences)
 
 
-def _rules(operations: PlainOperations, job: str) -> dict[str, str]:
-    return {rule["name"]: rule["value"] for rule in operations.explain(job)}
+def _rules(operations: Operations, job: str) -> dict[str, str]:
+    return {rule.name: rule.value for rule in operations.explain(job)}
 
 
-def _policy(operations: PlainOperations, job: str) -> str:
+def _policy(operations: Operations, job: str) -> str:
     return _rules(operations, job)["missed"]
 
 
-def _window(operations: PlainOperations, job: str) -> int:
+def _window(operations: Operations, job: str) -> int:
     from evertick.errors import DurationError
     from evertick.model.duration import parse_duration
 
@@ -142,24 +149,23 @@ def _chosen(stretches: list[Stretch], keep: str) -> list[Stretch]:
     return stretches[-STRETCHES_MAX:]
 
 
-def _run(operations: PlainOperations, job: str, stretch: Stretch) -> dict[str, Any] | None:
+def _run(operations: Operations, job: str, stretch: Stretch) -> Backfill:
     from evertick.cli.requests import ask
 
     # The end is exclusive, and read in whole seconds.
-    start, end = to_text(stretch.first), to_text(stretch.last // SECOND * SECOND + SECOND)
-    asked = ask(lambda request, wait: operations.backfill(job, start, end, request_id=request, wait_seconds=wait))
-    return {name: asked[name] for name in ("request", "is_answered", "chosen")} if asked["request"] else None
+    start, end = to_datetime(stretch.first), to_datetime(stretch.last // SECOND * SECOND + SECOND)
+    return ask(lambda request, wait: operations.backfill(job, start, end, request_id=request, wait_seconds=wait))
 
 
-def _resume(operations: PlainOperations, job: str, keep: str | None, output: str) -> None:
+def _resume(operations: Operations, job: str, keep: Missed | None, output: str) -> None:
     from evertick.cli.requests import ask
 
     asked = ask(lambda request, wait: operations.resume(job, keep, request_id=request, wait_seconds=wait))
-    show(output, asked, lambda: show_text(f"Resumed {job}." if asked["is_answered"] else asked["request"]))
+    show(output, asked, lambda: show_text(f"Resumed {job}." if asked.is_answered else asked.request))
     note("The job was paused. It is resumed, and the pause is caught up.")
 
 
-def _data(one: Stretch, zone: str) -> Row:
+def _row(one: Stretch, zone: str) -> Row:
     return {
         "scheduled_for": to_text(one.first),
         "local": local_text(one.first, zone),
@@ -171,8 +177,11 @@ def _data(one: Stretch, zone: str) -> Row:
     }
 
 
-def _preview(data: dict[str, Any], output: str) -> None:
-    rows = [*data["settled"], *data["fates"]]
+def _preview(found: Catchup, kept: list[Stretch], output: str) -> None:
+    from evertick.cli.requests import data_with
+
+    settled = [_row(one, found.timezone) for one in kept]
+    rows = [*settled, *found.fates]
     columns = (
         Column("Local time", "local", "bold"),
         Column("Action", "what"),
@@ -180,26 +189,30 @@ def _preview(data: dict[str, Any], output: str) -> None:
         Column("Through", "through", "dim", optional=True),
         Column("Reason", "detail", wrap=True),
     )
-    show(output, data, Table(columns, rows), rows=rows, name="scheduled_for")
+    show(output, data_with(found, settled=settled), Table(columns, rows), rows=rows, name=_scheduled_for)
 
 
-def _tell(data: dict[str, Any], left_out: int, job: str, keep: str | None) -> None:
-    if data["watermark"] is None:
+def _scheduled_for(row: Row) -> str:
+    return str(row["scheduled_for"]) if isinstance(row, dict) else to_text(from_datetime(row.scheduled_for))
+
+
+def _tell(found: Catchup, left_out: int, kept: int, job: str, keep: str | None) -> None:
+    if found.watermark is None:
         note("The scheduler has not planned this job yet, so it has missed nothing.")
         return
-    since = f"since {local_text(from_text(data['watermark']), data['timezone'])} {data['timezone']}"
-    if data["paused_at"] is not None:
+    since = f"since {local_text(from_datetime(found.watermark), found.timezone)} {found.timezone}"
+    if found.paused_at is not None:
         note(f"The job is paused. This is what 'evertick resume {job}' would do.")
-    if data["fates"]:
-        when = "on resume" if data["paused_at"] else "when the scheduler starts"
-        note(f"Due {since}: {data['kept']:,} would run and {data['skipped']:,} would be skipped {when}.")
+    if found.fates:
+        when = "on resume" if found.paused_at else "when the scheduler starts"
+        note(f"Due {since}: {found.kept:,} would run and {found.skipped:,} would be skipped {when}.")
     elif not left_out:
         note(f"The job has missed nothing {since}.")
     skipped = f"{counted(left_out, 'missed occurrence')} {'was' if left_out == 1 else 'were'} skipped"
-    if left_out and not data["settled"]:
+    if left_out and not kept:
         note(f"{skipped}, and the job's policy runs none of them. Use --keep all, latest or first to run them.")
     elif left_out and keep is None:
         note(f"{skipped}. Use --keep all, latest or first to choose which of them run.")
-    if data["backlog"]:
-        waiting = len(data["backlog"])
+    if found.backlog:
+        waiting = len(found.backlog)
         note(f"{counted(waiting, 'run')} {'is' if waiting == 1 else 'are'} already waiting and will start first.")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Table, note, output_option, show, show_lines
 from evertick.cli.target import Target, place_options
+
+if TYPE_CHECKING:
+    from evertick.operations.results.runs import RunDefinition
 
 _MARKS: Final = {"both": " ", "before": "-", "after": "+"}
 
@@ -32,7 +35,7 @@ def explain(job: str, attempt: int | None, place: Target, output: str) -> None:
     if "@" in job:
         with place.operations() as operations:
             found = operations.run_definition(job, attempt)
-        show(output, found, lambda: _tell(found), name=lambda one: one["digest"])
+        show(output, found, lambda: _tell(found), name="digest")
         return
     if attempt is not None:
         raise click.UsageError("--attempt needs a run id, such as report@2026-03-02T09:00:00Z.")
@@ -47,11 +50,11 @@ def explain(job: str, attempt: int | None, place: Target, output: str) -> None:
     show(output, rules, Table(columns, rules), name="name")
 
 
-def _tell(found: dict[str, Any]) -> None:
-    is_other = found["is_current"] is False
-    marked = [f"{_MARKS[one['side']]} {one['text']}" for one in found["changes"]]
-    show_lines(marked if is_other else found["text"].splitlines())
+def _tell(found: RunDefinition) -> None:
+    is_other = found.is_current is False
+    marked = [f"{_MARKS[one.side]} {one.text}" for one in found.changes]
+    show_lines(marked if is_other else found.text.splitlines())
     if is_other:
-        note(f"The job '{found['job']}' has changed: '-' is what attempt {found['attempt']} ran, '+' is the job now.")
-    elif found["is_current"] is None:
-        note(f"The job '{found['job']}' no longer exists.")
+        note(f"The job '{found.job}' has changed: '-' is what attempt {found.attempt} ran, '+' is the job now.")
+    elif found.is_current is None:
+        note(f"The job '{found.job}' no longer exists.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import TypeVar
+
 import click
 
 from evertick.cli.complete import complete_jobs
@@ -9,6 +12,8 @@ from evertick.cli.complete import words as one_of
 from evertick.cli.output import note, output_option, show
 from evertick.cli.runs import runs_table
 from evertick.cli.target import Target, place_options
+
+E = TypeVar("E", bound=StrEnum)
 
 
 def _states() -> list[str]:
@@ -88,33 +93,33 @@ def history(
     """
     from evertick.cli.requests import all_pages
     from evertick.model.lifecycle import RunState, SkipReason, Trigger
+    from evertick.operations.protocol import RunQuery
 
-    for what, words, known in (
-        ("state", states, RunState),
-        ("trigger", triggers, Trigger),
-        ("reason", reasons, SkipReason),
-    ):
-        for word in words:
-            _one_of(what, word, list(known))
+    query = RunQuery(
+        job,
+        _members("state", states, RunState),
+        _members("trigger", triggers, Trigger),
+        _members("reason", reasons, SkipReason),
+        tags,
+        since,
+        until,
+        executor,
+    )
     with place.operations() as operations:
-        page = all_pages(
-            lambda size, mark: operations.list_runs(
-                job, states, triggers, reasons, tags, since, until, executor, limit=size, after=mark
-            ),
-            limit,
-            after,
-        )
-    runs = page["items"]
+        page = all_pages(lambda size, mark: operations.list_runs(query, size, mark), limit, after)
+    runs = page.items
     is_filtered = any((job, states, triggers, reasons, tags, executor, since, until, after))
     show(output, page, runs_table(runs), rows=runs, name="run")
     if not runs:
         note("No runs match." if is_filtered else "No runs yet. Next: evertick list")
-    elif page["next"]:
-        note(f"More: --after {page['next']}")
+    elif page.next:
+        note(f"More: --after {page.next}")
 
 
-def _one_of(what: str, word: str, known: list[str]) -> None:
+def _members(what: str, words: tuple[str, ...], kind: type[E]) -> list[E]:
     from evertick.cli.lazy import unknown
 
-    if word not in known:
-        raise click.UsageError(unknown(what, word, [str(one) for one in known]))
+    for word in words:
+        if word not in set(kind):
+            raise click.UsageError(unknown(what, word, [str(one) for one in kind]))
+    return [kind(word) for word in words]

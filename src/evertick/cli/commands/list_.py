@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli import times
 from evertick.cli.complete import words
-from evertick.cli.output import Column, Row, Table, counted, note, output_option, show
+from evertick.cli.output import Column, Table, counted, note, output_option, show
 from evertick.cli.runs import state_text
 from evertick.cli.target import Target, place_options
 from evertick.cli.times import duration_text, local_text
-from evertick.model.instant import from_text
+from evertick.model.instant import from_datetime
+
+if TYPE_CHECKING:
+    from evertick.operations.results.jobs import Job
 
 PROBLEMS_SHOWN = 5
 
@@ -56,45 +60,46 @@ def list_(
     for status in statuses:
         if status not in set(JobStatus):
             raise click.UsageError(unknown("status", status, [str(one) for one in JobStatus]))
+    chosen = [JobStatus(status) for status in statuses]
     with place.operations(may_be_new=True) as operations:
         page = all_pages(
-            lambda size, mark: operations.list_jobs(search, tags, statuses, limit=size, after=mark, with_gone=with_gone)
+            lambda size, mark: operations.list_jobs(search, tags, chosen, limit=size, after=mark, with_gone=with_gone)
         )
-        known = sum(page["statuses"].values())
-        is_new = bool(known) and all(job["watermark"] is None for job in page["items"])
-        is_idle = is_new and not operations.is_scheduler_running()
-    problems = page["problems"]
-    wrong = {problem["file"] for problem in problems}
-    show(output, page, jobs_table(page["items"], times.now(), wrong), rows=page["items"])
+        known = sum(page.statuses.values())
+        is_new = bool(known) and all(job.watermark is None for job in page.items)
+        is_idle = is_new and not operations.status().is_scheduler_running
+    problems = page.problems
+    wrong = {problem.file for problem in problems if problem.file is not None}
+    show(output, page, jobs_table(page.items, times.now(), wrong), rows=page.items)
     for problem in problems[:PROBLEMS_SHOWN]:
-        note(problem["text"])
+        note(problem.text)
     if len(problems) > PROBLEMS_SHOWN:
         note(f"{counted(len(problems) - PROBLEMS_SHOWN, 'more error')}. Next: evertick validate")
     if not known and not problems:
         note(f"No jobs match '{search}'." if search else "There are no jobs yet. Next: evertick init")
-    elif known and not page["items"]:
+    elif known and not page.items:
         note("No jobs match that status." if statuses else "No jobs match.")
     elif is_idle:
         note("The scheduler has not run here yet. Next: evertick serve")
 
 
-def jobs_table(jobs: Sequence[Row], at: int, wrong: Collection[str] = ()) -> Table:
+def jobs_table(jobs: Sequence[Job], at: int, wrong: Collection[str] = ()) -> Table:
     """`wrong` are the files with an error: the scheduler still runs their last valid version."""
 
-    def wait(row: Row) -> str:
-        return duration_text(from_text(row["next_at"]) - at) if row["next_at"] else "-"
+    def wait(job: Job) -> str:
+        return duration_text(from_datetime(job.next_at) - at) if job.next_at else "-"
 
-    def next_time(row: Row) -> str:
-        return f"{local_text(from_text(row['next_at']), row['timezone'])} {row['timezone']}" if row["next_at"] else "-"
+    def next_time(job: Job) -> str:
+        return f"{local_text(from_datetime(job.next_at), job.timezone)} {job.timezone}" if job.next_at else "-"
 
     columns = (
         Column("Job", "job", "bold cyan"),
-        Column("Status", lambda row: f"{row['status']}{' (stale)' if row['file'] in wrong else ''}", "state"),
+        Column("Status", lambda job: f"{job.status}{' (stale)' if job.file in wrong else ''}", "state"),
         Column("Next in", wait, "green", right=True),
-        Column("Last run", lambda row: state_text(row["last"]) if row["last"] else "-", "state"),
-        Column("Description", lambda row: row["description"].strip().partition("\n")[0], wrap=True, optional=True),
+        Column("Last run", lambda job: state_text(job.last) if job.last else "-", "state"),
+        Column("Description", lambda job: job.description.strip().partition("\n")[0], wrap=True, optional=True),
         Column("Next run", next_time, optional=True),
-        Column("Last due", lambda row: row["last"]["scheduled_for"] if row["last"] else "", "dim", optional=True),
-        Column("Watermark", lambda row: row["watermark"] or "not planned yet", "dim", optional=True),
+        Column("Last due", lambda job: job.last.scheduled_for if job.last else "", "dim", optional=True),
+        Column("Watermark", lambda job: job.watermark or "not planned yet", "dim", optional=True),
     )
     return Table(columns, jobs)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.live_view import PlainDisplay
 from evertick.cli.output import counted, note, output_option, show
-from evertick.cli.run_follower import Follower, OnDesk
+from evertick.cli.run_follower import Follower, RecordedRun
 from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
-    from evertick.operations.plain import PlainOperations
+    from evertick.operations.protocol import Operations
+    from evertick.operations.results.runs import LogFile, RunDetail
 
 POLL_SECONDS = 0.2
 
@@ -46,47 +47,52 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
         raise click.UsageError(f"--follow cannot be combined with -o {output}.")
     with place.operations() as operations:
         run = operations.run(run_id)
-        known = operations.list_logs(run["run"])
+        known = operations.list_logs(run.run)
         is_here = place.server is not None or place.ledger_file() is None or place.logs_if_there() is not None
-        if not is_here and not known and not run["absent_logs"]:
+        if not is_here and not known and not run.absent_logs:
             raise NotFound(
                 "The logs are with the scheduler that ran the job. Name its folder with --folder, or use --server."
             )
-        chosen = [one for one in known if step in (None, one["step"])]
+        chosen = [one for one in known if step in (None, one.step)]
         if step is not None and not chosen and not follow:
-            names = tuple(dict.fromkeys(one["step"] for one in known))
-            raise NotFound(f"The run {run['run']} has no log of a step '{step}'.", names[:3])
-        absent = [one["text"] for one in run["absent_logs"] if attempt in (None, one["attempt"])]
-        attempts = max((one["attempt"] for one in known), default=0)
-        attempts = max(attempts, run["attempt"])
+            names = tuple(dict.fromkeys(one.step for one in known))
+            raise NotFound(f"The run {run.run} has no log of a step '{step}'.", names[:3])
+        attempts = max((run.attempt, *(one.attempt for one in known)))
         if attempt is not None and attempt > attempts and not follow:
             had = counted(attempts, "attempt") if attempts else "no attempts yet"
-            raise NotFound(f"The run {run['run']} has no attempt {attempt}; it has {had}.")
+            raise NotFound(f"The run {run.run} has no attempt {attempt}; it has {had}.")
         if output != "table":
-            wanted = [one for one in chosen if attempt in (None, one["attempt"])]
+            wanted = [one for one in chosen if attempt in (None, one.attempt)]
+            absent = _absent(run, attempt)
             if absent and not wanted:
                 raise ExecutorUnavailable(" ".join(absent))
-            show(output, [_whole(operations, run["run"], one) for one in wanted], (), name="step")
+            show(output, [_with_text(operations, run.run, one) for one in wanted], (), name="step")
             return
-        last = max((one["attempt"] for one in chosen), default=run["attempt"])
+        last = max((one.attempt for one in chosen), default=run.attempt)
         display = PlainDisplay(output_on_stderr=False, has_headings=True, tells_ends=False)
-        follower = Follower(
-            OnDesk(operations, run["run"]), display, step=step, attempt=attempt if follow else attempt or last
-        )
+        recorded = RecordedRun(operations, run.run)
+        follower = Follower(recorded, display, step=step, attempt=attempt if follow else attempt or last)
         with interruptible("The run continues."):
-            while follower.look()["state"] not in TERMINAL and follow:
+            while follower.look().state not in TERMINAL and follow:
                 time.sleep(POLL_SECONDS)
-    absent = [one["text"] for one in follower.data["absent_logs"] if attempt in (None, one["attempt"])]
+    absent = _absent(recorded.detail or run, attempt)
     if absent and not follower.has_told:
         raise ExecutorUnavailable(" ".join(absent))
     for text in absent:
         note(text)
-    if not follower.has_told and not run["occurrences"] > 1:
-        note(f"The run has printed nothing. Next: evertick why {run['run']}")
+    if not follower.has_told and not run.occurrences > 1:
+        note(f"The run has printed nothing. Next: evertick why {run.run}")
 
 
-def _whole(operations: PlainOperations, run_id: str, log: dict[str, Any]) -> dict[str, Any]:
+def _absent(run: RunDetail, attempt: int | None) -> list[str]:
+    """Which logs cannot be read now, and why."""
+    return [one.text for one in run.absent_logs if attempt in (None, one.attempt)]
+
+
+def _with_text(operations: Operations, run_id: str, log: LogFile) -> dict[str, object]:
+    from evertick.cli.requests import data_with
+
     data, offset = b"", 0
-    while (chunk := operations.log_bytes(run_id, log["attempt"], log["step"], offset))[0]:
-        data, offset = data + chunk[0], chunk[1]
-    return {**log, "text": data.decode("utf-8", "replace")}
+    while (chunk := operations.log_bytes(run_id, log.attempt, log.step, offset)).data:
+        data, offset = data + chunk.data, chunk.next_offset
+    return data_with(log, text=data.decode("utf-8", "replace"))

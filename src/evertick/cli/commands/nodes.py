@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli.lazy import SuggestingGroup
-from evertick.cli.output import Column, Row, Table, note, output_option, show, show_text
+from evertick.cli.output import Column, Table, note, output_option, show, show_text
 from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
-    from evertick.operations.plain import PlainOperations
+    from evertick.operations.protocol import Operations
+    from evertick.operations.results.system import ForgottenNode, NodeState
 
 
 @click.group(cls=SuggestingGroup)
@@ -40,21 +41,20 @@ def list_(place: Target, output: str) -> None:
     """
     with place.operations() as operations:
         found = operations.nodes()
-    items = [{**one, "state": _state_of(one)} for one in found["items"]]
     columns = (
         Column("Node", "node", "bold"),
-        Column("State", "state"),
+        Column("State", _state_of),
         Column("Runs", "active", right=True),
         Column("Lease until", "awaited_until", optional=True),
         Column("Buckets", "buckets", right=True),
         Column("Version", "version", "dim", optional=True),
     )
-    show(output, found, Table(columns, items), rows=found["items"], name="node")
-    if not items:
+    show(output, found, Table(columns, found.items), rows=found.items, name="node")
+    if not found.items:
         note("No node has ever run on this ledger. Next: evertick serve")
-    for one in items:
-        if one["awaited_until"] is not None:
-            note(f"If {one['node']} will not come back: evertick nodes forget {one['node']}")
+    for one in found.items:
+        if one.awaited_until is not None:
+            note(f"If {one.node} will not come back: evertick nodes forget {one.node}")
 
 
 @nodes.command()
@@ -79,36 +79,36 @@ def forget(node: str, force: bool, yes: bool, place: Target, output: str) -> Non
         if not yes:
             _confirm(operations, node)
         found = operations.forget_node(node, force)
-    show(output, found, lambda: show_text(f"Forgot {node}."), rows=found["runs"], name="run")
+    show(output, found, lambda: show_text(f"Forgot {node}."), rows=found.runs, name="run")
     if output == "table":
         _tell_runs(found, "will be")
-    if not found["is_scheduler_running"]:
+    if not found.is_scheduler_running:
         note("No scheduler is running. The next one to start takes over the runs.")
 
 
-def _state_of(node: Row) -> str:
-    if node["is_alive"]:
+def _state_of(node: NodeState) -> str:
+    if node.is_alive:
         return "alive"
-    if node["awaited_until"] is None:
+    if node.awaited_until is None:
         return "gone"
-    return "stopped" if node["is_expected_back"] else "not responding"
+    return "stopped" if node.is_expected_back else "not responding"
 
 
-def _confirm(operations: PlainOperations, node: str) -> None:
+def _confirm(operations: Operations, node: str) -> None:
     """Name the runs that are affected, and ask."""
     if not sys.stdin.isatty():
         raise click.UsageError(f"This retries or gives up the runs of {node}. Add --yes to confirm.")
-    known: dict[str, Any] | None = next((one for one in operations.nodes()["items"] if one["node"] == node), None)
+    known = next((one for one in operations.nodes().items if one.node == node), None)
     if known is not None:
         note(f"{node}: {_state_of(known)}.")
         _tell_runs(known, "would be")
     click.confirm(f"Forget {node}? Processes that still run on its machine would run twice.", abort=True, err=True)
 
 
-def _tell_runs(found: dict[str, Any], verb: str) -> None:
-    for run in found["runs"]:
-        note(f"{run['run']} {verb} {'retried' if run['if_lost'] == 'retrying' else 'lost'}")
-    if found["active"] > len(found["runs"]):
-        note(f"and {found['active'] - len(found['runs']):,} more")
-    if not found["active"]:
+def _tell_runs(found: NodeState | ForgottenNode, verb: str) -> None:
+    for run in found.runs:
+        note(f"{run.run} {verb} {'retried' if run.if_lost == 'retrying' else 'lost'}")
+    if found.active > len(found.runs):
+        note(f"and {found.active - len(found.runs):,} more")
+    if not found.active:
         note("It has no active runs.")

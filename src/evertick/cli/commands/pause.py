@@ -29,7 +29,8 @@ def pause(job: str, reason: str, place: Target, output: str) -> None:
 
     with place.operations() as operations:
         asked = ask(lambda request, wait: operations.pause(job, reason, request_id=request, wait_seconds=wait))
-    paused = f"{job} is paused since {to_text(asked['answer']['paused_at'])}." if asked["is_answered"] else None
-    show(output, asked, lambda: show_text(paused or asked["request"]))
+    at = (asked.answer or {}).get("paused_at")
+    paused = f"{job} is paused since {to_text(at)}." if isinstance(at, int) else None
+    show(output, asked, lambda: show_text(paused or asked.request))
     if paused:
         note(f"Next: evertick resume {job}")

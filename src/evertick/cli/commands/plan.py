@@ -38,10 +38,10 @@ def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, pl
     """
     with place.in_folder(path).operations(may_be_new=True) as operations:
         found = operations.plan(until, job_ids, limit)
-        has_jobs = bool(found["items"]) or bool(operations.list_jobs(limit=1)["items"])
-    rows = found["items"]
+        has_jobs = bool(found.items) or bool(operations.list_jobs(limit=1).items)
+    rows = found.items
     columns = (
-        Column("In", lambda row: duration_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
+        Column("In", lambda fire: duration_text(round(fire.wait_seconds * 1_000_000)), "green", right=True),
         Column("Job", "job", "bold cyan"),
         Column("Action", "what"),
         Column("Local time", "local", "bold"),
@@ -52,5 +52,5 @@ def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, pl
     show(output, found, Table(columns, rows), rows=rows)
     if not rows:
         note("No job is due until then." if has_jobs else "There are no jobs yet. Next: evertick init")
-    elif found["has_more"]:
+    elif found.has_more:
         note(f"Only the first {limit:,} are shown. Use --limit to show more.")

@@ -31,12 +31,14 @@ def resume(job: str, keep: str | None, place: Target, output: str) -> None:
       evertick resume report --catchup latest
     """
     from evertick.cli.requests import ask
+    from evertick.model.policy import Missed
 
     with place.operations() as operations:
-        asked = ask(lambda request, wait: operations.resume(job, keep, request_id=request, wait_seconds=wait))
-    told = asked["request"]
-    if asked["is_answered"]:
+        chosen = Missed(keep) if keep else None
+        asked = ask(lambda request, wait: operations.resume(job, chosen, request_id=request, wait_seconds=wait))
+    told = asked.request
+    if asked.is_answered:
         # The answers of older schedulers lack the field.
-        was_paused = asked["answer"].get("resumed", True)
+        was_paused = (asked.answer or {}).get("resumed", True)
         told = f"Resumed {job}." if was_paused else f"{job} is not paused."
     show(output, asked, lambda: show_text(told))

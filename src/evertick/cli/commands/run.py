@@ -7,7 +7,7 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,8 +15,8 @@ from evertick.cli.complete import complete_jobs_and_files
 from evertick.cli.exits import INTERRUPTED, TIMEOUT
 from evertick.cli.live_view import open_display
 from evertick.cli.output import note, output_option, show
-from evertick.cli.requests import ask, new_id, params_of, tell_result, whoami
-from evertick.cli.run_follower import Follower, Log, OnDesk
+from evertick.cli.requests import ask, data_with, new_id, params_of, tell_result, whoami
+from evertick.cli.run_follower import Follower, Log, Progress, RecordedRun
 from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from evertick.cli.live_view import Display
     from evertick.model.job import Job
     from evertick.once import Once
-    from evertick.operations.plain import PlainOperations
+    from evertick.operations.protocol import Operations
 
 LOOK_SECONDS = 0.2
 
@@ -67,7 +67,7 @@ def run(
         raise click.UsageError("--alone and --server cannot be combined.")
     if not alone and not _is_file(target):
         with place.operations(may_be_new=True) as operations:
-            if place.server is not None or operations.is_scheduler_running():
+            if place.server is not None or operations.status().is_scheduler_running:
                 ctx.exit(_through(operations, target, given, timeout, output))
     ctx.exit(_alone(target, given, timeout, place, output))
 
@@ -86,23 +86,25 @@ def _is_file(target: str) -> bool:
 # --- by its scheduler
 
 
-def _through(operations: PlainOperations, job: str, params: dict[str, str], timeout: float | None, output: str) -> int:
+def _through(operations: Operations, job: str, params: dict[str, str], timeout: float | None, output: str) -> int:
     from evertick.model.lifecycle import TERMINAL
 
-    steps = [step["name"] for step in (operations.job(job)["definition"] or {"steps": ()})["steps"]]
+    definition = operations.job(job).definition
+    steps = [step.name for step in definition.steps] if definition is not None else []
     asked = ask(lambda request, wait: operations.trigger(job, params, request_id=request, wait_seconds=wait))
-    if not asked["is_answered"]:
+    if asked.run is None or not asked.is_answered:
         show(output, asked, lambda: None, name="request")
         return TIMEOUT
-    run_id = asked["run"]
+    run_id = asked.run
     display = open_display(job, len(steps), output_on_stderr=output != "table")
-    follower = Follower(OnDesk(operations, run_id), display, steps)
+    follower = Follower(RecordedRun(operations, run_id), display, steps)
     deadline = None if timeout is None else time.monotonic() + timeout
     code: int | None = None
     try:
         while True:
             try:
-                if follower.look()["state"] in TERMINAL:
+                run = follower.look()
+                if run.state in TERMINAL:
                     break
                 time.sleep(LOOK_SECONDS)
                 is_late = deadline is not None and time.monotonic() >= deadline
@@ -115,11 +117,11 @@ def _through(operations: PlainOperations, job: str, params: dict[str, str], time
                 code = _end(operations, run_id, TIMEOUT, f"Timed out after {timeout:g}s")
     finally:
         follower.close()
-    show(output, follower.data, lambda: None, name="run")
-    return tell_result(follower.data) if code is None else code
+    show(output, run, lambda: None, name="run")
+    return tell_result(run) if code is None else code
 
 
-def _end(operations: PlainOperations, run_id: str, code: int, words: str) -> int:
+def _end(operations: Operations, run_id: str, code: int, words: str) -> int:
     from evertick.errors import Conflict
 
     note(f"{words}. Cancelling the run ...")
@@ -133,7 +135,6 @@ def _end(operations: PlainOperations, run_id: str, code: int, words: str) -> int
 
 def _alone(target: str, params: dict[str, str], timeout: float | None, place: Target, output: str) -> int:
     from evertick.once import Once, own_state_folder
-    from evertick.operations.plain import run_data
     from evertick.operations.submission import params_text
 
     job, others = _find(target, place)
@@ -142,9 +143,16 @@ def _alone(target: str, params: dict[str, str], timeout: float | None, place: Ta
         one = Once(job, others, state, text, whoami())
         display = open_display(job.id, len(job.steps), output_on_stderr=output != "table")
         code = asyncio.run(_carry_out(one, display, timeout))
-    data = run_data(one.row)
-    show(output, data, lambda: None, name="run")
-    return tell_result(data, is_kept=False) if code is None else code
+    run, steps = _progress_of(one)
+    show(output, data_with(run, steps=steps), lambda: None, name="run")
+    return tell_result(run, is_kept=False) if code is None else code
+
+
+def _progress_of(one: Once) -> Progress:
+    from evertick.model.steps import read_steps
+    from evertick.operations.ledger_rows import run_summary, step_of
+
+    return Progress(run_summary(one.row), [step_of(step) for step in read_steps(one.row.steps)])
 
 
 def _find(target: str, place: Target) -> tuple[Job, Mapping[str, Job]]:
@@ -183,7 +191,7 @@ async def _carry_out(one: Once, display: Display, timeout: float | None) -> int 
         loop.add_signal_handler(number, end, INTERRUPTED, "Interrupted")
     if timeout is not None:
         loop.call_later(timeout, end, TIMEOUT, f"Timed out after {timeout:g}s")
-    follower = Follower(_Here(one), display, [step.name for step in one.job.steps])
+    follower = Follower(_OwnRun(one), display, [step.name for step in one.job.steps])
     try:
         await one.run(follower.look)
     finally:
@@ -191,16 +199,14 @@ async def _carry_out(one: Once, display: Display, timeout: float | None) -> int 
     return code
 
 
-class _Here:
+class _OwnRun:
     """A run of this process."""
 
     def __init__(self, one: Once) -> None:
         self._one = one
 
-    def data(self) -> dict[str, Any]:
-        from evertick.operations.plain import run_data
-
-        return run_data(self._one.row)
+    def look(self) -> Progress:
+        return _progress_of(self._one)
 
     def logs(self) -> list[Log]:
         from evertick.operations.ledger_rows import as_begun

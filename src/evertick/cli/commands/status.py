@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +13,12 @@ from evertick.cli.overview import show_overview
 from evertick.cli.runs import runs_table
 from evertick.cli.target import Target, place_options
 from evertick.cli.times import duration_text, local_text
-from evertick.model.instant import from_text
+from evertick.model.instant import from_datetime
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from evertick.operations.results.jobs import JobDetail
 
 WAITING_SHOWN = 10
 
@@ -35,45 +40,50 @@ def status(job: str | None, runs: int, place: Target, output: str) -> None:
       evertick status report
       evertick status report --folder jobs -o json
     """
+    from evertick.cli.requests import data_with
+    from evertick.model.lifecycle import WAITING
+    from evertick.operations.protocol import RunQuery
+
     with place.operations() as operations:
         if job is None:
             show_overview(operations, output)
             return
         one = operations.job(job)
-        waiting = operations.list_runs(job, ["waiting"], limit=WAITING_SHOWN)["items"] if one["waiting"] else []
-        last = operations.list_runs(job, limit=runs)["items"] if runs else []
+        waiting = operations.list_runs(RunQuery(job, [WAITING]), WAITING_SHOWN).items if one.waiting else ()
+        last = operations.list_runs(RunQuery(job), runs).items if runs else ()
     facts = _facts(one, times.now())
     tables = [
         Table((Column("Field", "what"), Column("Value", "value", "bold", wrap=True)), facts),
-        runs_table(one["active_runs"], "Active runs"),
-        runs_table(waiting, f"Waiting runs ({one['waiting']:,})"),
+        runs_table(one.active_runs, "Active runs"),
+        runs_table(waiting, f"Waiting runs ({one.waiting:,})"),
         runs_table(last, "Recent runs"),
     ]
-    show(output, {**one, "runs": last}, [table for table in tables if table.rows])
-    if not one["is_scheduler_running"]:
+    data = one if output == "table" else data_with(one, runs=last)
+    show(output, data, [table for table in tables if table.rows])
+    if not one.is_scheduler_running:
         note("No scheduler is running. Next: evertick serve")
 
 
-def _facts(one: dict[str, Any], now: int) -> list[Row]:
-    zone = one["timezone"]
+def _facts(one: JobDetail, now: int) -> list[Row]:
+    zone = one.timezone
 
-    def told(instant: str | None) -> str | None:
-        return None if instant is None else local_text(from_text(instant), zone)
+    def told(moment: datetime | None) -> str | None:
+        return None if moment is None else local_text(from_datetime(moment), zone)
 
-    next_at = one["next_at"]
+    next_at = one.next_at
     facts = {
-        "job": one["job"],
-        "description": one["description"].strip().partition("\n")[0],
-        "file": one["file"],
-        "status": one["status"],
-        "schedule": ", ".join(one["schedules"]) or "none (manual runs only)",
-        "next run": f"{told(next_at)} {zone} (in {duration_text(from_text(next_at) - now)})" if next_at else "-",
-        "watermark": told(one["watermark"]) or "not planned yet",
-        "last success": told(one["last_success_for"]),
-        "paused since": f"{told(one['paused_at'])} {one['pause_note']}".rstrip() if one["paused_at"] else None,
-        "stale": "the file has an error; the scheduler runs its last valid version" if one["is_stale"] else None,
-        "error": "; ".join(text for text in (one["error"], *(found["text"] for found in one["problems"])) if text),
-        "active runs": one["active"],
-        "waiting runs": one["waiting"],
+        "job": one.job,
+        "description": one.description.strip().partition("\n")[0],
+        "file": one.file,
+        "status": one.status,
+        "schedule": ", ".join(one.schedules) or "none (manual runs only)",
+        "next run": f"{told(next_at)} {zone} (in {duration_text(from_datetime(next_at) - now)})" if next_at else "-",
+        "watermark": told(one.watermark) or "not planned yet",
+        "last success": told(one.last_success_for),
+        "paused since": f"{told(one.paused_at)} {one.pause_note}".rstrip() if one.paused_at else None,
+        "stale": "the file has an error; the scheduler runs its last valid version" if one.is_stale else None,
+        "error": "; ".join(text for text in (one.error, *(found.text for found in one.problems)) if text),
+        "active runs": one.active,
+        "waiting runs": one.waiting,
     }
     return [{"what": what, "value": value} for what, value in facts.items() if value not in (None, "")]

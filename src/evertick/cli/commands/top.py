@@ -13,7 +13,10 @@ from evertick.cli.tables import is_terminal, rich_table
 from evertick.cli.target import Target, place_options
 
 if TYPE_CHECKING:
-    from evertick.operations.plain import PlainOperations
+    from rich.console import Group
+
+    from evertick.operations.protocol import Operations
+    from evertick.operations.results.schedule import Overview
 
 
 @click.command()
@@ -45,7 +48,7 @@ def top(once: bool, every: float, place: Target, output: str) -> None:
         _watch(operations, every)
 
 
-def _watch(operations: PlainOperations, every: float) -> None:
+def _watch(operations: Operations, every: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
@@ -68,7 +71,7 @@ def _watch(operations: PlainOperations, every: float) -> None:
             return
 
 
-def _drawn(found: dict[str, Any], width: int, height: int, trouble: str) -> Any:
+def _drawn(found: Overview, width: int, height: int, trouble: str) -> Group:
     from rich.console import Group
     from rich.text import Text
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import USAGE
-from evertick.cli.output import Column, Row, Table, note, output_option, show
+from evertick.cli.output import Column, Table, note, output_option, show
 from evertick.cli.target import Target, place_options
 from evertick.cli.times import MOMENT, duration_text
+
+if TYPE_CHECKING:
+    from evertick.operations.results.schedule import Fire
 
 
 @click.command()
@@ -42,19 +47,22 @@ def upcoming(
       evertick upcoming examples
       evertick upcoming jobs --until 2027-01-01T00:00:00Z --count 100 -o json
     """
+    from evertick.operations.results.schedule import Upcoming
+
     chosen = place.in_folder(path)
     if after is not None and chosen.server is not None:
         raise click.UsageError("--after and --server cannot be combined.")
     with chosen.operations(may_be_new=True, at=after) as operations:
-        found = operations.upcoming(job, count, until)
+        found = operations.upcoming(count, until) if job is None else operations.job_upcoming(job, count, until)
         jobs = operations.list_jobs(limit=1)
-    fires = found["items"]
+    fires = found.items
     show(output, found, _table(fires), rows=fires)
-    for sentence in found.get("meaning", ()):
-        note(sentence)
-    for change in found.get("dst_notes", ()):
-        note(f"{change['local']}: {change['text']}")
-    total, problems = sum(jobs["statuses"].values()), jobs["problems"]
+    if not isinstance(found, Upcoming):
+        for sentence in found.meaning:
+            note(sentence)
+        for change in found.dst_notes:
+            note(f"{change.local}: {change.text}")
+    total, problems = sum(jobs.statuses.values()), jobs.problems
     name = f" {path}" if path is not None else ""
     if not total and not problems:
         note(f"There are no jobs{f' in {path}' if path else ''} yet. Next: evertick init{name}")
@@ -63,18 +71,18 @@ def upcoming(
     elif chosen.state is not None and not chosen.state.exists():
         note(f"The scheduler has not run here yet. Next: evertick serve{name}")
     for problem in problems:
-        note(problem["text"])
+        note(problem.text)
     if problems:
         ctx.exit(USAGE)
 
 
-def _table(fires: list[Row]) -> Table:
+def _table(fires: Sequence[Fire]) -> Table:
     columns = (
-        Column("In", lambda row: duration_text(round(row["wait_seconds"] * 1_000_000)), "green", right=True),
+        Column("In", lambda fire: duration_text(round(fire.wait_seconds * 1_000_000)), "green", right=True),
         Column("Job", "job", "bold cyan"),
         Column("Action", "action"),
         Column("Local time", "local", "bold"),
-        Column("Zone", lambda row: f"{row['timezone']} {row['offset']}", optional=True),
+        Column("Zone", lambda fire: f"{fire.timezone} {fire.offset}", optional=True),
         Column("UTC", "scheduled_for", "dim", optional=True),
     )
     return Table(columns, fires)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +10,9 @@ from evertick.cli.exits import FAILED
 from evertick.cli.output import Column, Row, Table, note, output_option, show, show_text
 from evertick.cli.tables import show_tables
 from evertick.cli.target import Target, place_options
+
+if TYPE_CHECKING:
+    from evertick.operations.results.system import Verification
 
 SHOWN_MAX = 20
 """Findings in the table; JSON has all of them."""
@@ -39,36 +42,36 @@ def verify(ctx: click.Context, place: Target, output: str) -> None:
     except SchedulerLockError as error:
         # Only one process at a time can read a ledger of files; that says nothing about its consistency.
         raise StoreUnavailable(str(error)) from error
-    findings = report["findings"]
+    findings = report.findings
 
     def tell() -> None:
         show_tables(Table((Column("Entries", "what"), Column("Count", "count", "bold", right=True)), _counts(report)))
         for finding in findings[:SHOWN_MAX]:
-            show_text(finding["text"])
+            show_text(finding.text)
         if len(findings) > SHOWN_MAX:
             note(f"... and {len(findings) - SHOWN_MAX:,} more. Use -o json to list all.")
 
     show(output, report, tell, rows=findings, name="job")
-    if report["is_sound"]:
+    if report.is_sound:
         note("The ledger is consistent: it holds every occurrence up to the watermarks exactly once.")
         return
-    if report["stuck"] == len(findings):
+    if report.stuck == len(findings):
         note("Some entries are stuck. The scheduler retries them within minutes; if they stay stuck, restart it.")
     else:
         note("The ledger is inconsistent. Copy it before anything else writes to it, and report this as a bug.")
     ctx.exit(FAILED)
 
 
-def _counts(report: dict[str, Any]) -> list[Row]:
+def _counts(report: Verification) -> list[Row]:
     counts = [
-        ("occurrences", report["occurrences"]),
-        ("runs", report["runs"]),
-        *((f"skipped: {reason}", count) for reason, count in report["skips"].items()),
-        ("gaps", report["gaps"]),
-        ("lost", report["lost"]),
-        ("duplicated", report["duplicates"]),
-        ("gaps with a wrong count", report["miscounted"]),
-        ("not in any schedule", report["strays"]),
-        ("stuck", report["stuck"]),
+        ("occurrences", report.occurrences),
+        ("runs", report.runs),
+        *((f"skipped: {reason}", count) for reason, count in report.skips.items()),
+        ("gaps", report.gaps),
+        ("lost", report.lost),
+        ("duplicated", report.duplicates),
+        ("gaps with a wrong count", report.miscounted),
+        ("not in any schedule", report.strays),
+        ("stuck", report.stuck),
     ]
     return [{"what": what, "count": f"{count:,}"} for what, count in counts]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import output_option, show, show_text
 from evertick.cli.target import Target, place_options
+
+if TYPE_CHECKING:
+    from evertick.operations.results.requests import Why
 
 
 @click.command()
@@ -29,17 +32,17 @@ def why(job: str, time: str | None, place: Target, output: str) -> None:
     """
     with place.operations() as operations:
         answer = operations.why(job, time)
-    show(output, answer, lambda: _tell(answer), name=lambda row: row["run"]["run"] if row["run"] else row["job"])
+    show(output, answer, lambda: _tell(answer), name=lambda found: found.run.run if found.run else found.job)
 
 
-def _tell(answer: dict[str, Any]) -> None:
-    from evertick.model.instant import from_text
+def _tell(answer: Why) -> None:
+    from evertick.model.instant import from_datetime
     from evertick.operations.time_text import moment_text
 
-    zone, at = answer["timezone"], from_text(answer["scheduled_for"])
+    zone, at = answer.timezone, from_datetime(answer.scheduled_for)
     shown, in_utc = moment_text(at, zone), moment_text(at, "UTC")
     day, _, clock = in_utc.partition(" ")
     utc = "" if shown == in_utc else f" ({clock if shown.startswith(day) else in_utc} UTC)"
-    show_text(f"{answer['job']}  {shown} {zone}{utc}   {answer['verdict']}", bold=True)
-    for sentence in answer["sentences"]:
+    show_text(f"{answer.job}  {shown} {zone}{utc}   {answer.verdict}", bold=True)
+    for sentence in answer.sentences:
         show_text(f"  {sentence}")

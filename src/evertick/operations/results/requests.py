@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from evertick.model.ids import origin_of
+from evertick.model.instant import from_datetime
 from evertick.model.lifecycle import RunState, SkipReason
+from evertick.model.run import RunKey
 from evertick.operations.results.base import Result
 from evertick.operations.results.runs import RunSummary
+from evertick.operations.time_text import moment_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,15 @@ class Backfill(Result):
     candidates: tuple[BackfillCandidate, ...] | None = None
     run: str | None = None
     is_scheduler_running: bool | None = None
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The ids of its runs, oldest first; empty for a preview."""
+        if self.request is None:
+            return ()
+        origin = origin_of(self.request)
+        chosen = [one.scheduled_for for one in self.candidates or () if one.is_chosen]
+        return tuple(RunKey(self.job, from_datetime(at), origin).run_id for at in chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +134,9 @@ class Why(Result):
     advice: str | None
     nearest_before: datetime | None
     nearest_after: datetime | None
+
+    def __str__(self) -> str:
+        """What `evertick why` prints."""
+        at = moment_text(from_datetime(self.scheduled_for), self.timezone)
+        head = f"{self.job}  {at} {self.timezone}   {self.verdict}"
+        return "\n".join([head, *(f"  {sentence}" for sentence in self.sentences)])

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from evertick.errors import MemberUnavailableReason
 from evertick.model.facts import WaitKind
-from evertick.model.lifecycle import RunState, SkipReason, Trigger
+from evertick.model.lifecycle import TERMINAL, RunState, SkipReason, Trigger
 from evertick.model.loss import LossReason
 from evertick.model.policy import Missed
 from evertick.operations.results.base import Result
@@ -74,6 +74,14 @@ class RunSummary(Result):
     """The steps that run now."""
     parents: tuple[Parent, ...]
     """The runs that caused this one; `trigger` says how."""
+
+    @property
+    def is_success(self) -> bool:
+        return self.state is RunState.SUCCEEDED
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in TERMINAL
 
 
 @dataclass(frozen=True, slots=True)
