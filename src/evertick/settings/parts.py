@@ -50,139 +50,147 @@ def _part(cls: type, about: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class LoopPart:
-    preread_us: int = _a(duration(), 5 * SECOND, "Occurrences are entered in the ledger this long before they are due.")
-    interval_us: int = _a(duration(), SECOND, "How often the loop plans, whatever else wakes it.")
+    preread_us: int = _a(duration(), 5 * SECOND, "How long before its due time an occurrence is entered in the ledger.")
+    interval_us: int = _a(duration(), SECOND, "How often the scheduler plans when nothing else wakes it.")
     keep_us: int = _a(
-        duration(), 30 * SECOND, "How long the loop remembers an ended run, to report its end to a new owner."
+        duration(),
+        30 * SECOND,
+        "How long a node remembers a finished run, to report its end to a new owner of the job.",
     )
-    flush_us: int = _a(
-        duration(), 5 * SECOND, "With nothing due, how often the ledger learns how far planning has come."
-    )
-    retire_us: int = _a(duration(), MINUTE, "How long a job whose file went away keeps its place.")
+    flush_us: int = _a(duration(), 5 * SECOND, "How often an idle node writes its watermarks to the ledger.")
+    retire_us: int = _a(duration(), MINUTE, "How long a deleted job file may be absent before its job is retired.")
     launch_retry_us: int = _a(
-        duration(), SECOND, "The first wait after a launch was refused; it doubles up to a minute."
+        duration(), SECOND, "The wait before a refused launch is retried; it doubles each time, up to a minute."
     )
     clock_jump_us: int = _a(
-        duration(), 2 * SECOND, "A difference between wall and monotonic clock above this is a jump."
+        duration(), 2 * SECOND, "Report a clock jump when wall clock and monotonic clock differ by more than this."
     )
-    stall_us: int = _a(duration(), 5 * SECOND, "A pause of the loop above this is a stall.")
-    lease_us: int = _a(duration(), 6 * SECOND, "A dead node's jobs are free for others after this.")
-    batches: int = _a(count(1), 4, "Planning pauses while so many commits are unanswered.")
-    changes: int = _a(count(1), 100_000, "Planning pauses while so many changes are unwritten.")
+    stall_us: int = _a(duration(), 5 * SECOND, "Report a stall when the scheduling loop pauses for longer than this.")
+    lease_us: int = _a(
+        duration(), 6 * SECOND, "How long other nodes wait before they take over the jobs of a dead node."
+    )
+    batches: int = _a(count(1), 4, "Pause planning while this many commits are pending.")
+    changes: int = _a(count(1), 100_000, "Pause planning while this many changes are not yet written.")
 
 
 @dataclass(frozen=True, slots=True)
 class JobsPart:
-    grace_us: int = _a(duration(), 30 * SECOND, "An occurrence up to this late is on time, where its job does not say.")
+    grace_us: int = _a(duration(), 30 * SECOND, "Default grace: an occurrence up to this late counts as on time.")
     backlog: int = _a(
-        count(1, 1_000_000), 1_000, "Occurrences of one job that may wait; the oldest beyond it are skipped."
+        count(1, 1_000_000), 1_000, "Maximum backlog of one job; older occurrences are skipped with the reason `cap`."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class LanesPart:
-    fast: int = _a(count(1, 100_000), 200, "Launches under way at once in the fast lane.")
-    fast_queue: int = _a(count(0), 2_000, "Launches that may wait for it; the runs of further ones wait.")
-    slow: int = _a(count(1, 100_000), 100, "Launches under way at once in the slow lane.")
-    slow_queue: int = _a(count(0), 5_000, "Launches that may wait for it.")
-    slow_after_us: int = _a(duration(), 500 * MILLISECOND, "A launch that takes longer is slow.")
-    forgiven: int = _a(count(0), 10, "Slow launches of a job in a minute before it takes the slow lane.")
+    fast: int = _a(count(1, 100_000), 200, "Parallel launches in the fast lane.")
+    fast_queue: int = _a(count(0), 2_000, "Launches that may queue for the fast lane; further runs wait in the ledger.")
+    slow: int = _a(count(1, 100_000), 100, "Parallel launches in the slow lane.")
+    slow_queue: int = _a(count(0), 5_000, "Launches that may queue for the slow lane.")
+    slow_after_us: int = _a(duration(), 500 * MILLISECOND, "A launch that takes longer than this counts as slow.")
+    forgiven: int = _a(count(0), 10, "A job with more slow launches than this in a minute moves to the slow lane.")
 
 
 @dataclass(frozen=True, slots=True)
 class LocalPart:
-    keepers: int = _a(count(1, 64), 1, "Processes that start and watch runs.")
+    keepers: int = _a(count(1, 64), 1, "Number of keeper processes, which start and watch runs.")
     keeper_timeout_us: int = _a(
-        duration(), 30 * SECOND, "A keeper that does not answer for this long is killed and replaced; its runs go on."
+        duration(), 30 * SECOND, "Replace a keeper that does not respond for this long; its runs continue."
     )
-    kill_after_us: int = _a(duration(), 5 * SECOND, "Between the polite end of a process and the one by force.")
-    memory_bytes: int | None = _a(count(1 << 20, 1 << 50, none=True), None, "Address space of each process, in bytes.")
-    files: int | None = _a(count(16, 1_000_000, none=True), None, "Open files of each process.")
-    no_new_privileges: bool = _a(FLAG, False, "Programs of jobs cannot change their user (sudo).")
+    kill_after_us: int = _a(duration(), 5 * SECOND, "Time between SIGTERM and SIGKILL when a run is stopped.")
+    memory_bytes: int | None = _a(
+        count(1 << 20, 1 << 50, none=True), None, "Memory limit of each process (address space), in bytes."
+    )
+    files: int | None = _a(count(16, 1_000_000, none=True), None, "Open-file limit of each process.")
+    no_new_privileges: bool = _a(FLAG, False, "Forbid processes of jobs to gain privileges, for example by sudo.")
     lease_us: int = _a(
         duration(),
         2 * MINUTE,
-        "Where nodes share a ledger: a node that cannot reach it ends its runs in this time, and others start them.",
+        "With several nodes: a node that cannot reach the ledger stops its runs in this time; others then start them.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionPart:
-    history_us: int | None = _a(duration(forever=True), 90 * DAY, "How long the ledger keeps what has ended.")
-    logs_us: int | None = _a(duration(forever=True), 30 * DAY, "How long logs are kept, where a job does not say.")
-    backups_us: int = _a(duration(), 7 * DAY, "How long the daily copies of a SQLite ledger are kept.")
+    history_us: int | None = _a(duration(forever=True), 90 * DAY, "How long the ledger keeps finished runs and skips.")
+    logs_us: int | None = _a(duration(forever=True), 30 * DAY, "How long logs are kept, unless the job sets it.")
+    backups_us: int = _a(duration(), 7 * DAY, "How long daily backups of a SQLite ledger are kept.")
 
 
 @dataclass(frozen=True, slots=True)
 class LogsPart:
-    store: str = _a(TEXT, "", "Where finished logs are copied to, such as `s3://bucket/logs` or `file:///mnt/logs`.")
+    store: str = _a(
+        TEXT, "", "Copy finished logs to this location, for example `s3://bucket/logs` or `file:///mnt/logs`."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsPart:
-    file_bytes: int = _a(SIZE, 1 << 20, "The largest job file.")
-    feed: int = _a(count(16, 10_000_000), 10_000, "Events that the live feed remembers for those who come late.")
-    clients: int = _a(count(1, 10_000), 64, "Connections to the local socket at once.")
+    file_bytes: int = _a(SIZE, 1 << 20, "Maximum size of a job file.")
+    feed: int = _a(
+        count(16, 10_000_000), 10_000, "Number of events that the live feed keeps for clients that reconnect."
+    )
+    clients: int = _a(count(1, 10_000), 64, "Maximum number of connections to the local control socket.")
 
 
 @dataclass(frozen=True, slots=True)
 class SmtpPart:
-    host: str = _a(TEXT, "", "The server that takes mail; without it none is sent.")
-    port: int = _a(count(1, 65_535), 587, "Its port.")
-    tls: str = _a(choice("starttls", "tls", "none"), "starttls", "How the connection is protected.")
-    sender: str = _a(TEXT, "evertick@localhost", "Whom mail comes from.")
-    user: str = _a(TEXT, "", "Whom to log in as.")
-    password: Value = _a(SECRET, "", "The password to log in with.")
+    host: str = _a(TEXT, "", "SMTP server. Without it, Evertick sends no mail.")
+    port: int = _a(count(1, 65_535), 587, "Port of the SMTP server.")
+    tls: str = _a(choice("starttls", "tls", "none"), "starttls", "How the connection is encrypted.")
+    sender: str = _a(TEXT, "evertick@localhost", "Sender address.")
+    user: str = _a(TEXT, "", "User name for the SMTP server.")
+    password: Value = _a(SECRET, "", "Password for the SMTP server.")
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatPart:
-    url: Value = _a(ADDRESS, "", "Called every so often while the loop turns and is not behind.")
-    every_us: int = _a(duration(), MINUTE, "How often.")
-    behind_us: int = _a(duration(), 30 * SECOND, "A loop that is further behind than this is not said to be well.")
+    url: Value = _a(ADDRESS, "", "URL to call regularly while the scheduler is healthy.")
+    every_us: int = _a(duration(), MINUTE, "Interval between calls.")
+    behind_us: int = _a(duration(), 30 * SECOND, "Send no heartbeat when the scheduler lags by more than this.")
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationsPart:
     channels: tuple[tuple[str, Channel], ...] = _a(
-        CHANNELS, (), "Receivers by name: an address, a mail address, or `{slack = ...}`."
+        CHANNELS, (), "Named channels: a URL, a mail address, or `{slack = ...}`."
     )
-    on_failure: tuple[str, ...] = _a(LINES, (), "Channels told when a run of any job failed.")
-    on_recovered: tuple[str, ...] = _a(LINES, (), "The same for the first success after a failure.")
-    on_missed: tuple[str, ...] = _a(LINES, (), "The same for occurrences that were missed and not made up.")
-    on_late: tuple[str, ...] = _a(LINES, (), "The same for runs that started or took too long.")
-    on_skipped_streak: tuple[str, ...] = _a(LINES, (), "The same for several skips in a row.")
-    on_success: tuple[str, ...] = _a(LINES, (), "The same for every success.")
+    on_failure: tuple[str, ...] = _a(LINES, (), "Channels to notify when a run of any job fails.")
+    on_recovered: tuple[str, ...] = _a(LINES, (), "Channels to notify of the first success after a failure.")
+    on_missed: tuple[str, ...] = _a(LINES, (), "Channels to notify of missed occurrences that will not run.")
+    on_late: tuple[str, ...] = _a(LINES, (), "Channels to notify of runs that start late or take too long.")
+    on_skipped_streak: tuple[str, ...] = _a(LINES, (), "Channels to notify of several skips in a row.")
+    on_success: tuple[str, ...] = _a(LINES, (), "Channels to notify of every success.")
     on_member_missing: tuple[str, ...] = _a(
-        LINES, (), "Channels told when a member that `fleet.expected` names is missing, and when it is back."
+        LINES, (), "Channels to notify when a member listed in `fleet.expected` is missing, and when it returns."
     )
     on_ledger_damaged: tuple[str, ...] = _a(
-        LINES, (), "Channels told when the check in the background finds the ledger's file damaged."
+        LINES, (), "Channels to notify when the background check finds the ledger file damaged."
     )
-    allowed: tuple[str, ...] = _a(LINES, (), "Hosts and networks that are not public and may be called all the same.")
-    signing_key: Value = _a(SECRET, "", "The key that webhooks are signed with.")
-    quiet_us: int = _a(duration(), 10 * MINUTE, "The same event of the same job is told once in this time.")
-    streak: int = _a(count(2), 3, "Skips in a row that are worth a message.")
-    hourly: int = _a(count(1), 120, "Messages in an hour, over all jobs.")
-    attempts: int = _a(count(1, 100), 6, "Tries of one message.")
-    smtp: SmtpPart = _part(SmtpPart, "The mail server.")
-    heartbeat: HeartbeatPart = _part(HeartbeatPart, "A sign of life for a monitoring service.")
+    allowed: tuple[str, ...] = _a(LINES, (), "Private hosts and networks that notifications may call.")
+    signing_key: Value = _a(SECRET, "", "Key that signs webhooks.")
+    quiet_us: int = _a(duration(), 10 * MINUTE, "Send the same event of the same job at most once in this time.")
+    streak: int = _a(count(2), 3, "Number of skips in a row that triggers `on_skipped_streak`.")
+    hourly: int = _a(count(1), 120, "Maximum number of messages per hour, for all jobs.")
+    attempts: int = _a(count(1, 100), 6, "Delivery attempts per message.")
+    smtp: SmtpPart = _part(SmtpPart, "The SMTP server.")
+    heartbeat: HeartbeatPart = _part(HeartbeatPart, "Heartbeat for a monitoring service (dead man's switch).")
 
     @property
     def member_channels(self) -> tuple[Channel, ...]:
-        """Who is told about members of the fleet."""
+        """The channels for events of fleet members."""
         known = dict(self.channels)
         return tuple(known[name] for name in self.on_member_missing)
 
     @property
     def ledger_channels(self) -> tuple[Channel, ...]:
-        """Who is told about damage of the ledger."""
+        """The channels for a damaged ledger."""
         known = dict(self.channels)
         return tuple(known[name] for name in self.on_ledger_damaged)
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Who is told about what of every job."""
+        """The channels for events of all jobs."""
         known = dict(self.channels)
         return tuple(
             Route(event, tuple(known[name] for name in names))
@@ -193,67 +201,77 @@ class NotificationsPart:
 
 @dataclass(frozen=True, slots=True)
 class ApiPart:
-    tls_cert: Path | None = _a(
-        PATH, None, "The certificate (PEM) of the server; with it the pages are served by HTTPS."
-    )
-    tls_key: Path | None = _a(PATH, None, "The key that belongs to it.")
+    tls_cert: Path | None = _a(PATH, None, "Server certificate (PEM). With it, the server uses HTTPS.")
+    tls_key: Path | None = _a(PATH, None, "Private key of the certificate (PEM).")
     behind_proxy: bool = _a(
-        FLAG, False, "A proxy in front serves HTTPS. On another host than this machine only `api.proxies` may connect."
+        FLAG, False, "A reverse proxy terminates HTTPS. On a non-loopback host, only `api.proxies` may connect."
     )
     proxies: tuple[str, ...] = _a(
-        LINES, (), "Addresses or networks of proxies that are believed who calls (`X-Forwarded-For`, `-Proto`)."
+        LINES, (), "Addresses or networks of trusted proxies (`X-Forwarded-For`, `X-Forwarded-Proto`)."
     )
-    url: str = _a(TEXT, "", "Where other nodes of the same ledger reach this one, for logs.", "its own address")
-    allowed_hosts: tuple[str, ...] = _a(LINES, (), "Names that the server answers to, beside the local ones.")
-    require_audit: bool = _a(FLAG, True, "Refuse actions that cannot be noted in the audit log; false: do them anyway.")
+    url: str = _a(TEXT, "", "URL under which other nodes reach this one, to read logs.", "its own address")
+    allowed_hosts: tuple[str, ...] = _a(LINES, (), "Host names that the server accepts, in addition to the local ones.")
+    require_audit: bool = _a(FLAG, True, "Reject actions that cannot be written to the audit log.")
     audit_key: Value = _a(
-        SECRET, "", "The key that seals the audit log, at least 32 characters.", "`audit.key` in the state folder"
+        SECRET, "", "Key of the audit log's hash chain, at least 32 characters.", "`audit.key` in the state folder"
     )
-    allow_definitions: bool = _a(FLAG, False, "Let the API write job files. Whoever may, runs programs here.")
-    session_us: int = _a(duration(), 12 * HOUR, "How long somebody stays signed in.")
+    allow_definitions: bool = _a(
+        FLAG, False, "Let editors write job files by the API. They can then run any program on this machine."
+    )
+    session_us: int = _a(duration(), 12 * HOUR, "How long a browser session lasts.")
     hooks: tuple[tuple[str, Value], ...] = _a(
-        SECRETS, (), "Jobs that other systems may start through a webhook, each with the secret they prove it with."
+        SECRETS, (), "Jobs that a webhook may start, each with its signing secret."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class FleetPart:
-    url: str = _a(TEXT, "", "The fleet's address; without it all jobs run on this machine.")
+    url: str = _a(TEXT, "", "URL of the fleet. Without it, all jobs run on this machine.")
     lease_us: int = _a(
-        duration(), MINUTE, "A member that is silent for this long is given up; not shorter than a member's own."
+        duration(),
+        MINUTE,
+        "A member that sends no heartbeat for this long is lost. Not shorter than the lease of any member.",
     )
-    expected: tuple[str, ...] = _a(LINES, (), "Members that should be there; see `notifications.on_member_missing`.")
-    tls_ca: Path | None = _a(PATH, None, "The authority (PEM) that signs the fleet's certificates.")
-    tls_cert: Path | None = _a(PATH, None, "This node's certificate (PEM).")
-    tls_key: Path | None = _a(PATH, None, "The key that belongs to it.")
+    expected: tuple[str, ...] = _a(
+        LINES, (), "Members that should be connected; see `notifications.on_member_missing`."
+    )
+    tls_ca: Path | None = _a(PATH, None, "Certificate authority of the fleet (PEM).")
+    tls_cert: Path | None = _a(PATH, None, "Certificate of this node (PEM).")
+    tls_key: Path | None = _a(PATH, None, "Private key of the certificate (PEM).")
 
 
 @dataclass(frozen=True, slots=True)
 class KubernetesPart:
-    kubeconfig: Path | None = _a(
-        PATH, None, "The file that says how to reach the cluster.", "`KUBECONFIG`, or `~/.kube/config`"
+    kubeconfig: Path | None = _a(PATH, None, "Kubeconfig file.", "`KUBECONFIG`, or `~/.kube/config`")
+    context: str = _a(
+        TEXT, "", "Context of the kubeconfig; `in-cluster` uses the cluster that the scheduler runs in.", "the file's"
     )
-    context: str = _a(TEXT, "", "Its context; `in-cluster` is the cluster that the scheduler runs in.", "the file's")
-    namespace: str = _a(TEXT, "", "Where the Jobs are made.", "the context's, or the scheduler's own")
-    namespaces: tuple[str, ...] = _a(LINES, (), "Others that jobs may name; the account needs its rights in each.")
-    instance: str = _a(TEXT, "evertick", "Whose Jobs these are; another for each ledger that uses the same namespace.")
-    start_timeout_us: int = _a(duration(), 10 * MINUTE, "A pod that has not started by then fails.")
-    keep_us: int = _a(duration(), 10 * MINUTE, "How long a Job stays on the cluster after its end was seen.")
-    log_streams: int = _a(count(0, 10_000), 200, "Logs followed at once; those of more runs are read when they end.")
+    namespace: str = _a(TEXT, "", "Namespace for the Jobs.", "the context's, or the scheduler's own")
+    namespaces: tuple[str, ...] = _a(
+        LINES, (), "Additional namespaces that jobs may use; the service account needs permissions in each."
+    )
+    instance: str = _a(
+        TEXT, "evertick", "Owner label of the Jobs. Use another for each ledger that shares a namespace."
+    )
+    start_timeout_us: int = _a(duration(), 10 * MINUTE, "Fail a pod that has not started within this time.")
+    keep_us: int = _a(duration(), 10 * MINUTE, "How long a finished Job stays on the cluster.")
+    log_streams: int = _a(
+        count(0, 10_000), 200, "Maximum number of logs streamed at once; others are read when the run ends."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class StopPart:
-    patience_us: int = _a(duration(), 30 * SECOND, "How long a stop waits for runs to end.")
+    patience_us: int = _a(duration(), 30 * SECOND, "How long an orderly stop waits for active runs.")
     return_us: int = _a(
         duration(),
         10 * MINUTE,
-        "Where nodes share a ledger: how long others leave what still runs to a node that is stopped.",
+        "With several nodes: how long others wait for a stopped node to return to its active runs.",
     )
     runs: str = _a(
         choice("leave", "end"),
         "leave",
-        "What becomes of runs after that: they go on and are found again, or are ended.",
+        "What happens to runs that are still active then: `leave` them running for the next start, or `end` them.",
     )
 
 
@@ -261,34 +279,34 @@ class StopPart:
 class Values:
     """All of them; `Settings` adds where they come from."""
 
-    timezone: str = _a(ZONE, "UTC", "The zone of jobs and schedules that name none.", "the system's")
+    timezone: str = _a(ZONE, "UTC", "Default time zone of jobs and schedules.", "the system's")
     timezone_origin: str = "default"
     """Where `timezone` came from, in words: a setting, the system, the default."""
-    store: str = _a(STORE, "", "The ledger.", "SQLite in the folder, under `.evertick/`")
-    node: str = _a(TEXT, "", "This node's name.", "the host's name")
+    store: str = _a(STORE, "", "URL of the ledger.", "SQLite in the folder, under `.evertick/`")
+    node: str = _a(TEXT, "", "Name of this node.", "the host's name")
     state: Path | None = _a(
         PATH,
         None,
-        "Where this node keeps what it needs: its runs, their logs, the socket.",
+        "State folder of this node: attempts, logs, control socket.",
         "`.evertick` in the folder",
     )
-    host: str = _a(TEXT, "127.0.0.1", "Where the pages and the API listen.")
-    port: int = _a(count(0, 65_535), 8765, "Their port; 0 takes a free one.")
-    web: bool = _a(FLAG, True, "Whether there are pages and an API at all.")
+    host: str = _a(TEXT, "127.0.0.1", "Address that the web interface and the API listen on.")
+    port: int = _a(count(0, 65_535), 8765, "Port of the web interface and the API; 0 uses a free one.")
+    web: bool = _a(FLAG, True, "Serve the web interface and the API.")
     queues: tuple[tuple[str, int], ...] = _a(
-        LIMITS, (), "How many runs of the jobs in each named queue may be active at once, on all nodes together."
+        LIMITS, (), "Named queues: how many runs of their jobs may be active at once, on all nodes together."
     )
-    loop: LoopPart = _part(LoopPart, "How the loop is paced, and what it holds at most.")
-    jobs: JobsPart = _part(JobsPart, "What holds for jobs that do not say otherwise.")
-    lanes: LanesPart = _part(LanesPart, "How many launches are under way at once.")
+    loop: LoopPart = _part(LoopPart, "Timing and limits of the scheduling loop.")
+    jobs: JobsPart = _part(JobsPart, "Defaults for jobs.")
+    lanes: LanesPart = _part(LanesPart, "Parallel launches.")
     local: LocalPart = _part(LocalPart, "Runs on this machine.")
-    retention: RetentionPart = _part(RetentionPart, "How long things are kept.")
-    logs: LogsPart = _part(LogsPart, "Copies of logs that every node can read.")
-    limits: LimitsPart = _part(LimitsPart, "How large and how many things may be.")
-    notifications: NotificationsPart = _part(NotificationsPart, "Who is told of what, whatever the job files say.")
-    api: ApiPart = _part(ApiPart, "The pages and the API.")
-    fleet: FleetPart = _part(FleetPart, "Other machines that runs are given to.")
-    kubernetes: KubernetesPart = _part(KubernetesPart, "Clusters that runs are given to.")
+    retention: RetentionPart = _part(RetentionPart, "How long history, logs and backups are kept.")
+    logs: LogsPart = _part(LogsPart, "A shared store for logs, readable by every node.")
+    limits: LimitsPart = _part(LimitsPart, "Size limits.")
+    notifications: NotificationsPart = _part(NotificationsPart, "Notifications about all jobs.")
+    api: ApiPart = _part(ApiPart, "The web interface and the API.")
+    fleet: FleetPart = _part(FleetPart, "Runs on other machines.")
+    kubernetes: KubernetesPart = _part(KubernetesPart, "Runs on a Kubernetes cluster.")
     stop: StopPart = _part(StopPart, "What happens when the scheduler is stopped.")
     config: Path | None = field(default=None, compare=False)
     """The file that was read, if there was one."""
@@ -296,7 +314,7 @@ class Values:
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
     """Where each value came from that is not a default."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
-    """What was written and looks like a slip of the pen, in sentences."""
+    """Probable mistakes in the settings, as sentences."""
 
     def state_folder(self, folder: Path) -> Path:
         """Where the node that serves a folder keeps what it needs."""

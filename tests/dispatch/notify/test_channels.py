@@ -103,7 +103,7 @@ def test_slack_is_told_a_text_in_which_nothing_is_a_mention():
 
 
 def test_what_was_held_back_is_said():
-    assert slack_text(message()._replace(folded=4)) == "It failed. And 4 more of this kind since the last message."
+    assert slack_text(message()._replace(folded=4)) == "It failed. 4 more events of this kind since the last message."
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_server_that_offers_no_tls_gets_neither_password_nor_mail():
 def test_a_password_is_never_sent_in_the_clear():
     with PostOffice() as office:
         outcome = send(Mail(TO), mail_settings(office, user="me", password="pw"))
-    assert "in the clear" in outcome.detail
+    assert "unencrypted" in outcome.detail
     assert office.commands == []
 
 

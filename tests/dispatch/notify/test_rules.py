@@ -83,8 +83,7 @@ def test_a_gap_is_one_message_that_counts():
     gap = skipped(SkipReason.MISSED, occurrences=1_440, through=NOON + 24 * HOUR)
     (message,) = judge(Book(), subject(MISSED), gap, NEVER_QUIET)
     assert message.text == (
-        "Daily report missed 1,440 occurrences, from 2027-01-15T08:00:00Z to 2027-01-16T08:00:00Z, "
-        "and will not make them up."
+        "Daily report missed 1,440 occurrences from 2027-01-15T08:00:00Z to 2027-01-16T08:00:00Z. They will not run."
     )
 
 
@@ -206,7 +205,7 @@ def test_a_failure_that_was_held_back_is_told_although_the_job_works_again():
     assert [event for event, _ in told(run, subject(FAILURE, RECOVERED), manners, book)] == [FAILURE, RECOVERED]
     (message,) = flush(book, NOON + HOUR, manners)
     assert message.event is FAILURE
-    assert message.text.endswith("It has succeeded since.")
+    assert message.text.endswith("It has succeeded since then.")
 
 
 def test_a_recovery_that_was_held_back_is_not_told_once_the_job_has_failed_again():
@@ -221,7 +220,7 @@ def test_a_recovery_from_a_failure_that_nobody_heard_of_is_part_of_that_news():
     told([ended(FAILED)], Subject("noisy", "", subject().routes), manners, book)
     assert told([ended(FAILED), ended(SUCCEEDED, 90)], subject(FAILURE, RECOVERED), manners, book) == []
     (message,) = flush(book, NOON + 2 * HOUR, manners)
-    assert (message.event, message.text.endswith("It has succeeded since.")) == (FAILURE, True)
+    assert (message.event, message.text.endswith("It has succeeded since then.")) == (FAILURE, True)
 
 
 def test_a_recovery_from_a_failure_that_was_told_before_a_restart():
@@ -327,5 +326,5 @@ def test_an_entry_that_was_stuck_is_told_to_those_who_hear_of_lateness():
     one = Happening(RunKey("etl", NOON), PLANNED, NOON + HOUR, is_stuck=True)
     (message,) = judge(Book(), subject(LATE), one, NEVER_QUIET)
     assert message.event == LATE
-    assert "was stuck as planned. The scheduler has taken it up again." in message.text
+    assert "was stuck in state planned. The scheduler has resumed it." in message.text
     assert events([one], FAILURE) == []

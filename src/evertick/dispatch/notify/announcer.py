@@ -222,7 +222,7 @@ def message_of(effect: Notify, now: Instant) -> Message:
 
 def trial_of(channel: Channel, node: str, now: Instant) -> Message:
     """A message that says nothing but that messages arrive."""
-    text = f"Evertick on {node} sends this to see whether messages arrive."
+    text = f"This is a test notification from Evertick on {node}."
     key = RunKey("notify-test", now // SECOND * SECOND)
     return Message(
         f"test/{node}/{now}", "test", key.job_id, "Test", key.run_id, key.scheduled_for, now, text, "", (channel,)

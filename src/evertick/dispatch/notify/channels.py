@@ -101,7 +101,7 @@ def payload_of(message: Message) -> dict[str, Any]:
 def text_of(message: Message) -> str:
     if not message.folded:
         return message.text
-    return f"{message.text} And {message.folded} more of this kind since the last message."
+    return f"{message.text} {message.folded} more events of this kind since the last message."
 
 
 def slack_text(message: Message) -> str:
@@ -130,7 +130,9 @@ def look_up(value: Value, environ: Mapping[str, str]) -> str:
         with open(os.open(value.name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             return file.read(SECRET_MAX).decode().strip()
     except (KeyError, OSError, ValueError):
-        raise Refused(f"the secret {value.source} {value.name!r} is not there. Set it for the scheduler.") from None
+        raise Refused(
+            f"the secret {value.source} {value.name!r} is not set. Set it in the environment of the scheduler."
+        ) from None
 
 
 def _call(
@@ -164,7 +166,7 @@ def _call(
     if 200 <= response.status <= 299:
         return Outcome(True, status)
     if 300 <= response.status <= 399:
-        return Outcome(False, f"{status}, and redirects are not followed. Write the address it leads to.")
+        return Outcome(False, f"{status}: redirects are not followed. Use the URL that it redirects to.")
     return Outcome(False, status, may_retry=response.status >= 500 or response.status in TRY_AGAIN)
 
 
@@ -205,9 +207,9 @@ def _encodable(text: str) -> str:
 def _mail(message: Message, to: tuple[str, ...], settings: NotifySettings) -> Outcome:
     server = settings.smtp
     if server is None:
-        return Outcome(False, "no SMTP server is set, so no mail can be sent. Set one for notifications.")
+        return Outcome(False, "no SMTP server is configured. Set notifications.smtp.host.")
     if server.password and server.tls is Tls.NONE:
-        return Outcome(False, f"the password for {server.host} would be sent in the clear. Set TLS for it.")
+        return Outcome(False, f"the password for {server.host} would be sent unencrypted. Set notifications.smtp.tls.")
     try:
         refused = _send(mail_of(message, to, server.sender), to, server, settings.deadline_seconds)
     except smtplib.SMTPResponseException as error:
@@ -222,8 +224,8 @@ def _mail(message: Message, to: tuple[str, ...], settings: NotifySettings) -> Ou
     except ValueError as error:
         return Outcome(False, f"the mail could not be written: {type(error).__name__}")
     if refused:
-        return Outcome(True, f"{server.host} took it, but not for {', '.join(refused)}")
-    return Outcome(True, f"{server.host} took it")
+        return Outcome(True, f"{server.host} accepted it, but not for {', '.join(refused)}")
+    return Outcome(True, f"{server.host} accepted it")
 
 
 def _send(mail: EmailMessage, to: tuple[str, ...], server: SmtpServer, timeout: float) -> dict[str, Any]:

@@ -184,7 +184,7 @@ def flush(book: Book, now: Instant, manners: Manners) -> list[Message]:
         if event == NotifyEvent.FAILURE:
             notes.is_failure_told = notes.has_failed
             if not notes.has_failed:
-                message = message._replace(text=f"{message.text} It has succeeded since.")
+                message = message._replace(text=f"{message.text} It has succeeded since then.")
         book.holding.discard((job_id, event))
         notes.quiet[event] = _Quiet(now + manners.quiet_us)
         book.sent.append(now)
@@ -200,7 +200,7 @@ def _events(
     due = to_text(happening.key.scheduled_for)
     found: list[tuple[NotifyEvent, str]] = []
     if happening.is_stuck:
-        text = f"{name}: the run due at {due} was stuck as {happening.state}. The scheduler has taken it up again."
+        text = f"{name}: the run due at {due} was stuck in state {happening.state}. The scheduler has resumed it."
         return [(NotifyEvent.LATE, text)]
     if happening.state is SKIPPED:
         return _skipped(notes, happening, manners, name, due)
@@ -210,26 +210,26 @@ def _events(
         late_us = (happening.started_at or happening.at) - happening.key.scheduled_for
         # A run that somebody asked for is due when it was asked for, and a second attempt is late by nature.
         if late_us > subject.late_after_us and not happening.key.origin and (happening.attempt or 1) == 1:
-            found.append((NotifyEvent.LATE, f"{name} started {_round(late_us)} late: it was due at {due}."))
+            found.append((NotifyEvent.LATE, f"{name} started {_round(late_us)} late; it was due at {due}."))
         return found
     if happening.state in FAILURES:
         notes.has_failed = True
         # A recovery that was held back is no news any more.
         book.holding.discard((subject.job_id, NotifyEvent.RECOVERED))
         notes.quiet.pop(NotifyEvent.RECOVERED, None)
-        ended = {TIMED_OUT: "took too long and was ended", LOST: "was lost"}.get(happening.state, "failed")
+        ended = {TIMED_OUT: "timed out", LOST: "was lost"}.get(happening.state, "failed")
         code = f" with exit code {happening.exit_code}" if happening.exit_code is not None else ""
         found.append((NotifyEvent.FAILURE, f"{name} {ended}{code}: the run due at {due}."))
     elif happening.state is SUCCEEDED:
         if notes.has_failed:
             if notes.is_failure_told or not _is_routed(subject, NotifyEvent.FAILURE):
-                found.append((NotifyEvent.RECOVERED, f"{name} works again: the run due at {due} succeeded."))
+                found.append((NotifyEvent.RECOVERED, f"{name} recovered: the run due at {due} succeeded."))
             notes.has_failed = notes.is_failure_told = False
         found.append((NotifyEvent.SUCCESS, f"{name} succeeded: the run due at {due}."))
     if subject.expected_us is not None and happening.started_at is not None and happening.state in TERMINAL:
         took_us = happening.at - happening.started_at
         if took_us > subject.expected_us:
-            text = f"{name} took {_round(took_us)}, and {format_duration(subject.expected_us)} was expected."
+            text = f"{name} took {_round(took_us)}; expected at most {format_duration(subject.expected_us)}."
             found.append((NotifyEvent.LATE, text))
     return found
 
@@ -242,15 +242,15 @@ def _skipped(
     if happening.reason in NOT_MADE_UP:
         if count > 1:
             last = to_text(happening.through) if happening.through is not None else "later"
-            text = f"{name} missed {count:,} occurrences, from {due} to {last}, and will not make them up."
+            text = f"{name} missed {count:,} occurrences from {due} to {last}. They will not run."
         else:
-            text = f"{name} missed its occurrence of {due} and will not make it up."
+            text = f"{name} missed the occurrence of {due}. It will not run."
         found.append((NotifyEvent.MISSED, text))
     if happening.reason in STREAK:
         notes.streak += count
         if notes.streak >= max(manners.streak, 2 * notes.streak_told):
             notes.streak_told = notes.streak
-            text = f"{name} was skipped {notes.streak:,} times in a row, last at {due} because of {happening.reason}."
+            text = f"{name} was skipped {notes.streak:,} times in a row, last at {due} (reason: {happening.reason})."
             found.append((NotifyEvent.SKIPPED_STREAK, text))
     return found
 
