@@ -20,42 +20,42 @@ class Table(NamedTuple):
 
 # By the name under which other tables refer to it, in the order of the page.
 TABLES: Final[dict[str, Table]] = {
-    "schedule": Table(job.BLOCK, "The block form of `schedule`: one of `cron`, `every`, `at`, and policies."),
+    "schedule": Table(job.BLOCK, "The block form of `schedule`: one of `cron`, `every` and `at`, and rules."),
     "startStop": Table(job.START_STOP, "A `schedule` with starts, stops and restarts."),
     "scheduleEntry": Table(job.ENTRY, "One entry of a list of schedules."),
-    "window": Table(job.WINDOW, "How late is too late: `window`."),
-    "retryPolicy": Table(work.RETRY, "How often and when a failure is tried again: `retryPolicy`."),
+    "window": Table(job.WINDOW, "How late an occurrence may start: `window`."),
+    "retryPolicy": Table(work.RETRY, "How often and when a failed run is retried: `retryPolicy`."),
     "step": Table(work.STEP, "One part of a job: an item of `steps`.", ("name",)),
-    "http": Table(work.HTTP, "A call of an address: `http` of a step.", ("url",)),
+    "http": Table(work.HTTP, "An HTTP request: `http` of a step.", ("url",)),
     "kubernetes": Table(work.KUBERNETES, "A container on a cluster: `kubernetes` of a job or a step.", ("image",)),
     "clusterResources": Table(work.CLUSTER_RESOURCES, "What a container needs: `resources`."),
     "clusterSecret": Table(work.CLUSTER_SECRET, "A value in a Secret of the cluster.", ("name", "key")),
-    "repeat": Table(work.REPEAT, "A step that runs again and again: `repeat`."),
-    "continueOn": Table(work.CONTINUE_ON, "Which ends of a step are passed over: `continueOn`."),
-    "handlers": Table(work.HANDLERS, "Steps that run after the others: `handlers`."),
-    "handler": Table(work.HANDLER, "One handler, where a command is not enough."),
-    "sandbox": Table(work.SANDBOX, "What a process sees of its machine: `sandbox`.", ("kind",)),
-    "param": Table(work.PARAM, "What a parameter must look like: a value of `params`."),
-    "secret": Table(work.SECRET, "A value that is kept elsewhere, and looked up when a run starts."),
-    "condition": Table(work.CONDITION, "Something that must hold: an item of `preconditions`."),
-    "after": Table(job.AFTER, "The jobs it waits for: `after`.", ("jobs",)),
-    "notify": Table(job.NOTIFY, "Whom to tell what: `notify`. `onFailure` is the same as `on_failure`."),
-    "channel": Table(job.CHANNEL, "A way to tell it: an address is a webhook."),
-    "webhook": Table(job.WEBHOOK, "An address with headers, or the secret that holds the address."),
-    "constraints": Table(job.CONSTRAINTS, "What must hold: `constraints`."),
+    "repeat": Table(work.REPEAT, "A step that runs repeatedly: `repeat`."),
+    "continueOn": Table(work.CONTINUE_ON, "After which results of a step later steps still run: `continueOn`."),
+    "handlers": Table(work.HANDLERS, "Commands that run after the steps: `handlers`."),
+    "handler": Table(work.HANDLER, "One handler, if a command is not enough."),
+    "sandbox": Table(work.SANDBOX, "What a process can see of its machine: `sandbox`.", ("kind",)),
+    "param": Table(work.PARAM, "Type and limits of a parameter: a value of `params`."),
+    "secret": Table(work.SECRET, "A secret: a value that is read when a run starts."),
+    "condition": Table(work.CONDITION, "A condition: an item of `preconditions`."),
+    "after": Table(job.AFTER, "The jobs that must succeed first: `after`.", ("jobs",)),
+    "notify": Table(job.NOTIFY, "Who is notified of what: `notify`. `onFailure` is the same as `on_failure`."),
+    "channel": Table(job.CHANNEL, "A channel of notifications; an address is a webhook."),
+    "webhook": Table(job.WEBHOOK, "An address with headers, or a secret that contains the address."),
+    "constraints": Table(job.CONSTRAINTS, "What must hold around a run: `constraints`."),
     "runsLimit": Table(job.RUNS_LIMIT, "`maxConcurrentRuns` with actions.", ("value",)),
     "timeLimit": Table(job.TIME_LIMIT, "`maxExpectedRunTime` or `maxAllowedRunTime` with actions.", ("value",)),
     "hook": Table(job.HOOK, "`preRunHook` or `postRunHook` with actions."),
     "requiredJobs": Table(job.REQUIRED_JOBS, "`requirePreviousSuccess` with actions."),
     "action": Table(
-        job.ACTION, "Something done when a constraint is broken; `retry`, `kill` and `skipNext` are words."
+        job.ACTION, "What to do if a constraint does not hold; `retry`, `kill` and `skipNext` are plain words."
     ),
 }
 
 
 def job_schema() -> dict[str, Any]:
     """The schema of one job file."""
-    root = _object(Table(job.JOB, "A job: what to run, when, and under which policies."))
+    root = _object(Table(job.JOB, "A job: what to run, when, and under which rules."))
     definitions = {name: _object(table) for name, table in TABLES.items()}
     definitions["notify"]["properties"] |= {
         _camel(name): value for name, value in definitions["notify"]["properties"].items()

@@ -1,11 +1,11 @@
-"""Which variables a run finds in its environment: a family of names that no setting shares."""
+"""Which environment variables a run has; no setting uses their prefix."""
 
 from __future__ import annotations
 
 from typing import Final
 
 FAMILY: Final = "EVERTICK_RUN_"
-"""What each of them begins with. No setting's variable does; a test compares the two catalogues."""
+"""Their prefix. No variable of a setting has it; a test compares the two lists."""
 
 RUN_ID: Final = "EVERTICK_RUN_ID"
 JOB: Final = "EVERTICK_RUN_JOB"
@@ -28,27 +28,27 @@ HOME: Final = "EVERTICK_RUN_HOME"
 KEEPER: Final = "EVERTICK_RUN_KEEPER"
 
 RUN_VARIABLES: Final[dict[str, str]] = {
-    RUN_ID: "The id of the run. With the attempt it is a key for doing things once.",
+    RUN_ID: "The id of the run. The same for all attempts: use it as an idempotency key.",
     ATTEMPT: "The number of the attempt, from 1.",
     JOB: "The id of the job.",
     STEP: "The name of the step.",
-    SCHEDULED_FOR: "The instant that the run was due, as RFC 3339 in UTC.",
+    SCHEDULED_FOR: "The time the run is due, as RFC 3339 in UTC.",
     SCHEDULED_FOR_UNIX: "The same in seconds since 1970.",
-    TRIGGER: "Why the run exists: `scheduler`, `catchup`, `manual`, `retry` and so on.",
-    PREVIOUS_SUCCESS: "The instant for which the last successful run was due, if there was one.",
-    PARAMS: "Everything that was given with the request, as JSON, if anything was.",
-    SHARD_INDEX: "In a broadcast to the fleet: the number of this part, from 0.",
-    SHARD_TOTAL: "In a broadcast to the fleet: the number of parts.",
-    OUTCOME: "For handlers: how the steps ended, such as `succeeded`, `failed` or `cancelled`.",
-    MODEL: "For a program that answers the questions of a pipeline: the model that is asked for, if one is.",
+    TRIGGER: "The [trigger](lifecycle.md#triggers): `scheduler`, `catchup`, `manual`, `retry`, …",
+    PREVIOUS_SUCCESS: "The due time of the last successful run, if there is one.",
+    PARAMS: "All parameters of the request as JSON, if there are any.",
+    SHARD_INDEX: "In a broadcast to the fleet: the number of this shard, from 0.",
+    SHARD_TOTAL: "In a broadcast to the fleet: the number of shards.",
+    OUTCOME: "For handlers: the result of the steps, such as `succeeded`, `failed` or `cancelled`.",
+    MODEL: "For the `invoker` of a pipeline: the requested model, if any.",
     BUNDLE: "On a fleet: the folder with the job's `bundle`.",
-    MEMBER: "On a fleet: the name of the member that runs it.",
-    MEMBER_LABELS: "On a fleet: the labels of that member, as JSON.",
-    FENCE: "Grows with every change of the owner: refuse what comes with an older one.",
-    HOME: "The state folder of the scheduler on this machine: `evertick` commands of a run find its ledger by it.",
-    KEEPER: "Marks the processes of one state folder, by which they are found again.",
+    MEMBER: "On a fleet: the name of the member.",
+    MEMBER_LABELS: "On a fleet: the labels of the member, as JSON.",
+    FENCE: "A fencing token: it grows with every attempt and change of ownership. Reject writes with an older one.",
+    HOME: "The state folder of the scheduler; `evertick` commands inside a run use it to find the ledger.",
+    KEEPER: "Marks the processes of one state folder, so that the keeper finds them.",
 }
-"""Each with what it holds; `docs/reference/run-variables.md` is made from it."""
+"""Each with its content; `docs/reference/run-variables.md` is generated from it."""
 
 _OLD_MARKS: Final = {
     b"EVERTICK_ATTEMPT": ATTEMPT.encode(),

@@ -1,4 +1,4 @@
-"""Which fields a job has: its names, when it is due, its policies, and the other jobs and people around it."""
+"""Which fields a job has: its name, its schedule, its rules, and its relations to other jobs."""
 
 from __future__ import annotations
 
@@ -53,22 +53,24 @@ def _overlap(words: list[str]) -> dict[str, object]:
 
 
 ENTRY: Final[Fields] = {
-    "timezone": Field(TEXT, "The IANA name of the zone it is read in.", "the job's", "Europe/Berlin"),
+    "timezone": Field(TEXT, "IANA name of the time zone.", "the job's", "Europe/Berlin"),
     "cron": Field(WORDS, "A cron expression, or a list of them.", "", "0 9 * * MON-FRI"),
     "every": Field(one_of(INTERVAL, list_of(INTERVAL)), "An interval, counted from 1970-01-01T00:00Z.", "", "45m"),
-    "at": Field(WORDS, "One instant, or a list of them.", "", "2027-03-01T09:00:00+01:00"),
+    "at": Field(WORDS, "One time, or a list of them.", "", "2027-03-01T09:00:00+01:00"),
 }
 START_STOP: Final[Fields] = {
-    "start": Field(_TIMETABLE, "When it starts.", "", "0 9 * * *"),
-    "stop": Field(_TIMETABLE, "When an active run is ended.", "", "0 18 * * *"),
-    "restart": Field(_TIMETABLE, "When an active run is ended and started anew.", "", "0 12 * * *"),
+    "start": Field(_TIMETABLE, "When the job starts.", "", "0 9 * * *"),
+    "stop": Field(_TIMETABLE, "When an active run ends.", "", "0 18 * * *"),
+    "restart": Field(_TIMETABLE, "When an active run ends and a new one starts.", "", "0 12 * * *"),
 }
 WINDOW: Final[Fields] = {
-    "maxDelayMinutes": Field(whole(1, DELAY_MINUTES_MAX), "An occurrence later than this is skipped.", "", 30),
+    "maxDelayMinutes": Field(
+        whole(1, DELAY_MINUTES_MAX), "Skip an occurrence that would start later than this.", "", 30
+    ),
 }
 AFTER: Final[Fields] = {
-    "jobs": Field(WORDS, "The jobs it waits for."),
-    "mode": Field(choice(AfterMode), "Whether all of them must have succeeded, or any.", "`all`", "any"),
+    "jobs": Field(WORDS, "The jobs to wait for."),
+    "mode": Field(choice(AfterMode), "Whether all of them must succeed, or any one.", "`all`", "any"),
 }
 _CHANNEL_NAME: Final = {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$"}
 """Of a channel that the settings name."""
@@ -76,14 +78,14 @@ _CHANNELS: Final = one_of(URL, _CHANNEL_NAME, ref("channel"), list_of(one_of(URL
 NOTIFY: Final[Fields] = {
     str(NotifyEvent.FAILURE): Field(_CHANNELS, "A run failed, and no attempt is left."),
     str(NotifyEvent.SUCCESS): Field(_CHANNELS, "A run succeeded."),
-    str(NotifyEvent.MISSED): Field(_CHANNELS, "Occurrences were missed, and were not made up."),
+    str(NotifyEvent.MISSED): Field(_CHANNELS, "Occurrences were missed and do not run."),
     str(NotifyEvent.LATE): Field(_CHANNELS, "A run started late, or takes longer than expected."),
     str(NotifyEvent.RECOVERED): Field(_CHANNELS, "A run succeeded after one that failed."),
     str(NotifyEvent.SKIPPED_STREAK): Field(_CHANNELS, "Several occurrences in a row were skipped."),
 }
 CHANNEL: Final[Fields] = {
-    "webhook": Field(one_of(URL, ref("webhook")), "An address that is sent the event as JSON."),
-    "slack": Field(one_of(URL, ref("secret")), "The address of an incoming webhook of Slack."),
+    "webhook": Field(one_of(URL, ref("webhook")), "An address that receives the event as JSON."),
+    "slack": Field(one_of(URL, ref("secret")), "The address of a Slack incoming webhook."),
     "smtp": Field(WORDS, "One mail address, or a list of them.", "", "ops@example.org"),
 }
 WEBHOOK: Final[Fields] = {
@@ -98,67 +100,75 @@ _ACTIONS: Final = Field(
         ref("action"),
         list_of(one_of(choice(("retry", "kill", "skipNext")), ref("action"))),
     ),
-    "What is done when it does not hold: one action, or a list.",
+    "What to do if the constraint does not hold: one action, or a list.",
 )
 ACTION: Final[Fields] = {
     "startJob": Field(TEXT, "Start another job."),
     "webhook": Field(one_of(URL, ref("secret")), "Call an address."),
-    "kill": Field(choice(KILL_TARGETS), "End the run that broke it (`this`), the latest one, or all.", "", "all"),
+    "kill": Field(choice(KILL_TARGETS), "End this run (`this`), the latest one, or all.", "", "all"),
 }
-RUNS_LIMIT: Final[Fields] = {"value": Field(whole(1, PARALLEL_MAX), "How many."), "onViolation": _ACTIONS}
-TIME_LIMIT: Final[Fields] = {"value": Field(DURATION, "How long."), "onViolation": _ACTIONS}
+RUNS_LIMIT: Final[Fields] = {"value": Field(whole(1, PARALLEL_MAX), "The maximum number."), "onViolation": _ACTIONS}
+TIME_LIMIT: Final[Fields] = {"value": Field(DURATION, "The maximum duration."), "onViolation": _ACTIONS}
 HOOK: Final[Fields] = {
     "url": Field(one_of(URL, ref("secret")), "The address; it may be a secret."),
     "onViolation": _ACTIONS,
 }
 REQUIRED_JOBS: Final[Fields] = {
-    "jobs": Field(WORDS, "Which jobs.", "this job itself"),
+    "jobs": Field(WORDS, "The jobs to check.", "this job itself"),
     "onViolation": _ACTIONS,
 }
 CONSTRAINTS: Final[Fields] = {
     "maxConcurrentRuns": Field(
         one_of(whole(1, PARALLEL_MAX), ref("runsLimit")),
-        "Runs at once; more than one is `overlap: parallel(n)`.",
+        "The maximum number of active runs; more than one is `overlap: parallel(n)`.",
         "",
         2,
     ),
     "preRunHook": Field(
-        one_of(URL, ref("secret"), ref("hook")), "An address that must answer with 200 before a run starts."
+        one_of(URL, ref("secret"), ref("hook")), "An address that must answer 200 before a run starts."
     ),
     "postRunHook": Field(
-        one_of(URL, ref("secret"), ref("hook")), "An address that must answer with 200 for a run to be a success."
+        one_of(URL, ref("secret"), ref("hook")), "An address that must answer 200 for a run to succeed."
     ),
     "maxExpectedRunTime": Field(
-        one_of(DURATION, ref("timeLimit")), "A run that takes longer is behind schedule, and goes on.", "", "30m"
+        one_of(DURATION, ref("timeLimit")), "A run that takes longer is reported as late, and continues.", "", "30m"
     ),
     "maxAllowedRunTime": Field(
         one_of(DURATION, ref("timeLimit")), "A run that takes longer is ended; the same as `timeout`.", "", "2h"
     ),
     "requirePreviousSuccess": Field(
         one_of(FLAG, WORDS, ref("requiredJobs")),
-        "The latest run must have succeeded: of this job (`true`), or of those named.",
+        "The latest run must have succeeded: of this job (`true`), or of the named jobs.",
         "",
         True,
     ),
 }
 
 _LABELS: Final = one_of(map_of(TEXT), WORDS)
-_ENABLED: Final = Field(FLAG, "Whether it is planned at all.", "`true`", False)
-_WINDOW: Final = Field(ref("window"), "How late is too late, also when caught up.", "no bound")
+_ENABLED: Final = Field(FLAG, "Whether the job is scheduled.", "`true`", False)
+_WINDOW: Final = Field(ref("window"), "How late an occurrence may start, including caught-up ones.", "no limit")
 _RETRY: Final = Field(
-    ref("retryPolicy"), "Tries after a failure.", "none; in a pipeline file 3, after 60 s, 120 s, 180 s"
+    ref("retryPolicy"), "Retries after a failure.", "none; in a pipeline file 3, after 60 s, 120 s, 180 s"
 )
 _AFTER: Final = Field(
-    one_of(WORDS, ref("after")), "Jobs it waits for; at the job or in the block.", "none", "data-fetch"
+    one_of(WORDS, ref("after")),
+    "Jobs that must succeed first; in the job or in the schedule block.",
+    "none",
+    "data-fetch",
 )
-_NOTIFY: Final = Field(ref("notify"), "Whom to tell what; at the job or in the block.", "nobody")
-_CONDITION: Final = Field(CONDITIONS, "What must hold when a run starts; else it is skipped.")
+_NOTIFY: Final = Field(
+    ref("notify"), "Who is notified of what; in the job or in the schedule block.", "no notifications"
+)
+_CONDITION: Final = Field(CONDITIONS, "What must hold when a run starts; otherwise the run is skipped.")
 
 BLOCK: Final[Fields] = {
     **ENTRY,
     "enabled": _ENABLED,
     "missedExecution": Field(
-        choice(MISSED_EXECUTIONS), "Whether the latest missed occurrence is run.", "`run`", "skip"
+        choice(MISSED_EXECUTIONS),
+        "Another name for `missed: latest` and `missed: none`.",
+        "in a pipeline file `run`",
+        "skip",
     ),
     "window": _WINDOW,
     "retryPolicy": _RETRY,
@@ -167,82 +177,107 @@ BLOCK: Final[Fields] = {
     "notify": _NOTIFY,
 }
 PIPELINE: Final[Fields] = {
-    "input": Field(ANYTHING, "In a `pipeline.yaml`: where its items come from."),
-    "map": Field(ANYTHING, "In a `pipeline.yaml`: what is asked about each item."),
+    "input": Field(ANYTHING, "In a `pipeline.yaml`: the items."),
+    "map": Field(ANYTHING, "In a `pipeline.yaml`: the question about each item."),
     "reduce": Field(ANYTHING, "In a `pipeline.yaml`: how the answers become one result."),
     "filter": Field(ANYTHING, "In a `pipeline.yaml`: which items are kept."),
     "job": Field(ANYTHING, "In a `pipeline.yaml`: one question instead of `map` and `reduce`."),
     "parameters": Field(ANYTHING, "In a `pipeline.yaml`: names and values for its prompts."),
-    "workingDirectory": Field(ANYTHING, "In a `pipeline.yaml`: the folder its tools work in."),
+    "workingDirectory": Field(ANYTHING, "In a `pipeline.yaml`: the folder of the invoker."),
     "invoker": Field(ANYTHING, "In a `pipeline.yaml`: who answers.", "a dry run"),
     "failWhen": Field(one_of(whole(0, 1_000_000), TEXT), "In a `pipeline.yaml`: how many items may fail.", "none"),
-    "resultFile": Field(TEXT, "In a `pipeline.yaml`: where its result goes.", "`.results/<start>.json`"),
+    "resultFile": Field(TEXT, "In a `pipeline.yaml`: the path of the result file.", "`.results/<start>.json`"),
 }
 JOB: Final[Fields] = {
-    "name": Field(TEXT, "One line, shown to people; gives the id.", "the file's or folder's name", "Daily report"),
-    "description": Field(TEXT, "What it is for.", "", "What sold yesterday"),
+    "name": Field(
+        TEXT, "The name shown to people; the id comes from it.", "the file's or folder's name", "Daily report"
+    ),
+    "description": Field(TEXT, "What the job is for.", "", "What sold yesterday"),
     "schedule": Field(
         one_of(_TIMETABLE, ref("startStop"), ref("schedule")),
-        "When it is due: a cron expression, a list, starts and stops, or a block.",
-        "when somebody asks",
+        "When the job is due: a cron expression, a list, starts and stops, or a block.",
+        "runs only on request",
         "0 9 * * MON-FRI",
     ),
-    "timezone": Field(TEXT, "The IANA name of the zone its schedules are read in.", "the setting's", "Europe/Berlin"),
+    "timezone": Field(TEXT, "IANA name of the time zone of its schedules.", "the setting", "Europe/Berlin"),
     "enabled": _ENABLED,
     **WORK,
     "missed": Field(
         choice(MISSED),
-        "Which missed occurrences are kept.",
+        "Which missed occurrences run.",
         "`none`; in a pipeline file `latest`",
         "latest",
     ),
-    "catchupWindow": Field(DURATION, "How far back missed occurrences are kept.", "no catch-up", "6h"),
-    "overlapPolicy": Field(choice(OVERLAP_POLICIES), "With `catchupWindow`: what missed ones do.", "`skip`"),
-    "misfire": Field(choice(MISFIRES), "Whether the latest missed one is run; the grace is 5 s.", "", "DO_NOTHING"),
+    "catchupWindow": Field(
+        DURATION, "How far back missed occurrences run; alone it means `missed: first`.", "no limit", "6h"
+    ),
+    "overlapPolicy": Field(
+        choice(OVERLAP_POLICIES), "Another name for `missed` and `overlap` together, with `catchupWindow`."
+    ),
+    "misfire": Field(
+        choice(MISFIRES), "Another name for `missed: none` and `missed: latest`, with a grace of 5 s.", "", "DO_NOTHING"
+    ),
     "overlap": Field(
-        _overlap(list(OVERLAPS)), "What an occurrence does while its job is active.", "`skip`", "parallel(3)"
+        _overlap(list(OVERLAPS)), "What an occurrence does while a run of the job is active.", "`skip`", "parallel(3)"
     ),
     "blockStrategy": Field(
-        _overlap([*BLOCK_STRATEGY_ALIASES, *BLOCK_STRATEGIES]), "The same, in other words.", "", "CONCURRENT(2)"
+        _overlap([*BLOCK_STRATEGY_ALIASES, *BLOCK_STRATEGIES]), "Another name for `overlap`.", "", "CONCURRENT(2)"
     ),
-    "scope": Field(choice(SCOPES), "Where the overlap rule looks for active runs.", "`cluster`", "executor"),
+    "scope": Field(
+        choice(SCOPES), "Whether the overlap rule covers all executors or each one separately.", "`cluster`", "executor"
+    ),
     "executor": Field(
-        choice(EXECUTORS), "Where it runs: on the scheduler's machine, on the fleet, or a cluster.", "`local`", "fleet"
+        choice(EXECUTORS),
+        "Where the job runs: the scheduler's machine, the fleet, or a Kubernetes cluster.",
+        "`local`",
+        "fleet",
     ),
     "routing": Field(
-        choice([*STRATEGIES, *STRATEGY_ALIASES]), "How a member of the fleet is chosen.", "`ROUND`", "CONSISTENT_HASH"
+        choice([*STRATEGIES, *STRATEGY_ALIASES]), "How to choose a member of the fleet.", "`ROUND`", "CONSISTENT_HASH"
     ),
     "runsOn": Field(_LABELS, "Labels that a member of the fleet must have.", "any member", {"gpu": "true"}),
-    "labels": Field(_LABELS, "The same as `runsOn`.", "", ["zone=eu"]),
+    "labels": Field(_LABELS, "Another name for `runsOn`.", "", ["zone=eu"]),
     "bundle": Field(
         TEXT,
-        "A folder, wheel or zip file, beside the job's file, that members of the fleet are given to run it with.",
+        "A folder, wheel or zip file, relative to the job file, that is sent to the member that runs the job.",
         "nothing",
         "report/",
     ),
     "resources": Field(
         map_of(one_of({"type": "number"}, TEXT)),
-        "What a member of the fleet must have room for: `cpu`, `memory`, `gpus`, or names of its own.",
+        "What a member of the fleet must have free: `cpu`, `memory`, `gpus`, or other names.",
         "nothing",
         {"cpu": 2, "memory": "4GiB"},
     ),
-    "grace": Field(DURATION, "An occurrence this late is still on time.", "`30s`; `5s` with `misfire`", "1m"),
+    "grace": Field(
+        DURATION, "How late an occurrence may be and still count as on time.", "`30s`; `5s` with `misfire`", "1m"
+    ),
     "window": _WINDOW,
-    "skipIfSuccessful": Field(FLAG, "Skip when a run has succeeded since the previous occurrence.", "`false`", True),
+    "skipIfSuccessful": Field(
+        FLAG, "Skip an occurrence if a run has succeeded since the previous one.", "`false`", True
+    ),
     "retryPolicy": _RETRY,
     "maxRetries": Field(
-        whole(0, RETRIES_MAX), "The same as `retryPolicy: {maxRetries: ...}`.", "0; in a pipeline file 3", 2
+        whole(0, RETRIES_MAX), "Short for `retryPolicy: {maxRetries: ...}`.", "0; in a pipeline file 3", 2
     ),
     "onExecutorLost": Field(
-        choice(ON_EXECUTOR_LOST), "At least once (`retry`) or at most once (`fail`).", "`retry`", "fail"
+        choice(ON_EXECUTOR_LOST),
+        "If the executor is lost: run again (`retry`, at least once) or end as `lost` (`fail`, at most once).",
+        "`retry`",
+        "fail",
     ),
     "after": _AFTER,
-    "constraints": Field(ref("constraints"), "What must hold before, while and after it runs."),
+    "constraints": Field(ref("constraints"), "What must hold before, during and after a run."),
     "notify": _NOTIFY,
-    "queue": Field(TEXT, "The named limit it shares with other jobs; the settings say how many may run.", "", "batch"),
-    "priority": Field(whole(-PRIORITY_MAX, PRIORITY_MAX), "Higher first among those due at one instant.", "`0`", 10),
-    "historyRetention": Field(DURATION, "How long the ledger keeps its runs once they ended.", "the setting's", "365d"),
-    "logRetention": Field(DURATION, "How long the logs of its runs are kept.", "the setting's", "30d"),
-    "tags": Field(WORDS, "Words to find it by.", "", ["reports"]),
+    "queue": Field(TEXT, "A limit that several jobs share; the settings define it.", "", "batch"),
+    "priority": Field(
+        whole(-PRIORITY_MAX, PRIORITY_MAX),
+        "Higher goes first among runs that are due or wait at the same time.",
+        "`0`",
+        10,
+    ),
+    "historyRetention": Field(DURATION, "How long the ledger keeps ended runs.", "the setting", "365d"),
+    "logRetention": Field(DURATION, "How long logs are kept.", "the setting", "30d"),
+    "tags": Field(WORDS, "Words for filtering.", "", ["reports"]),
     **PIPELINE,
 }
