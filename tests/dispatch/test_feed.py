@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evertick.dispatch.events import DROPPED, KINDS, STEPS_MAX, kind_of
+from evertick.dispatch.broadcast import ReaderThread
+from evertick.dispatch.events import DROPPED, KINDS, STEPS_MAX, Event, kind_of
 from evertick.dispatch.facts import Withdrawn
 from evertick.dispatch.feed import Feed
 from evertick.loop.effects import Log
@@ -39,6 +40,17 @@ def nothing() -> None:
     pass
 
 
+def listen(feed: Feed, hear: Callable[[Event], None], after: int | None = None) -> Callable[[], None]:
+    """Hear events in a thread; answers what ends that."""
+    thread = ReaderThread(feed, hear, after)
+
+    def stop() -> None:
+        thread.close()
+        thread.join(PATIENCE)
+
+    return stop
+
+
 class TestTheRing:
     def test_events_are_numbered_from_one_and_found_behind_a_number(self):
         feed = feed_of()
@@ -62,12 +74,12 @@ class TestTheRing:
 
     def test_a_listener_that_is_overtaken_is_told_how_much_it_lost(self):
         feed = feed_of(10)
-        place = feed.place(nothing)
+        cursor = feed.open_cursor(nothing)
         feed([change(number) for number in range(25)])
-        events = place.take()
+        events = cursor.take()
         assert (events[0].kind, events[0].data["count"], events[0].number) == (DROPPED, 15, 15)
         assert [event.number for event in events[1:]] == list(range(16, 26))
-        assert (place.dropped, feed.dropped) == (15, 15)
+        assert (cursor.dropped, feed.dropped) == (15, 15)
 
     def test_it_keeps_no_ledger_and_no_long_output(self):
         feed = feed_of()
@@ -181,7 +193,7 @@ class TestCallbacks:
             if event.number == 30:
                 all_heard.set()
 
-        stop = feed.listen(hear)
+        stop = listen(feed, hear)
         for number in range(29):
             feed([change(number)])
         assert all_heard.wait(PATIENCE)
@@ -197,7 +209,7 @@ class TestCallbacks:
                 raise ValueError("no")
             heard.set()
 
-        stop = feed.listen(hear)
+        stop = listen(feed, hear)
         feed([change(0), change(1)])
         assert heard.wait(PATIENCE)
         stop()
@@ -219,11 +231,11 @@ class TestCallbacks:
             if event.number == 101:
                 others_heard.set()
 
-        stop = feed.listen(hear)
+        stop = listen(feed, hear)
         feed([change(0)])
         assert is_stuck.wait(PATIENCE)
         feed([change(number) for number in range(91)])
-        stop_other = feed.listen(hear_well, after=82)
+        stop_other = listen(feed, hear_well, after=82)
         feed([change(number) for number in range(9)])
         assert others_heard.wait(PATIENCE)
         go_on.set()
@@ -241,60 +253,9 @@ class TestCallbacks:
             stops[0]()
             ended.set()
 
-        stops.append(feed.listen(hear))
+        stops.append(listen(feed, hear))
         feed([change(0)])
         assert ended.wait(PATIENCE)
-        feed([change(1)])
-        assert feed.listeners == 0
-
-
-class TestAsync:
-    def test_an_iterator_hears_what_other_threads_publish(self):
-        feed = feed_of(1_000)
-
-        async def hear() -> list[int]:
-            heard = []
-            async for event in feed.stream(after=0):
-                heard.append(event.number)
-                if event.number == 501:
-                    break
-            return heard
-
-        async def run() -> list[int]:
-            task = asyncio.create_task(hear())
-            await asyncio.sleep(0)
-            await asyncio.to_thread(lambda: [feed([change(number)]) for number in range(501)])
-            return await asyncio.wait_for(task, PATIENCE)
-
-        assert asyncio.run(run()) == list(range(1, 502))
-
-    def test_one_that_is_closed_leaves(self):
-        feed = feed_of()
-
-        async def run() -> None:
-            feed([change(0)])
-            stream = feed.stream(after=0)
-            assert (await anext(stream)).number == 1
-            assert feed.listeners == 1
-            await stream.aclose()
-
-        asyncio.run(run())
-        assert feed.listeners == 0
-
-    def test_an_event_loop_that_ended_is_forgotten(self):
-        feed = feed_of()
-        streams = []
-
-        async def run() -> None:
-            streams.append(feed.stream(after=0))
-            feed([change(0)])
-            await anext(streams[0])
-
-        loop = asyncio.new_event_loop()
-        loop.run_until_complete(run())
-        place = feed._places[0]
-        place._is_waiting = True
-        loop.close()
         feed([change(1)])
         assert feed.listeners == 0
 

@@ -181,7 +181,7 @@ def test_one_that_is_far_behind_loses_the_oldest_and_is_told_how_many(caplog):
     may_go.set()
     listeners.end()
     assert heard == [0, *range(11, KEPT + 11)]
-    assert "left_out=10" in caplog.text
+    assert f"listener={slow!r} lost=10" in caplog.text
 
 
 def test_who_ends_listening_hears_no_more(scheduler):

@@ -1,7 +1,7 @@
 """What happens while somebody looks: the scheduler's events, handed on to any number of pages.
 
-One thread follows the scheduler's socket. Each page has a queue of its own that is bounded: a page that does not read
-loses events and is told so, and nobody waits for it.
+One thread follows the scheduler's socket. A page that does not read loses events and is told to ask again; no
+other page waits for it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import json
 import logging
 import secrets
 import threading
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from evertick.dispatch.broadcast import Broadcast
 from evertick.model.instant import from_datetime, to_text
 
 log = logging.getLogger("evertick.api")
@@ -55,10 +55,7 @@ class Feed:
         self._follow = follow
         self._pause = pause
         self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._kept: deque[Told] = deque(maxlen=KEPT)
-        self._number = 0
-        self._listeners: set[_Listener] = set()
+        self._told: Broadcast[Told] = Broadcast(KEPT, lambda number, _lost, _told: Told(number, RESET, {}))
         self._thread: threading.Thread | None = None
         self.watchers: list[Callable[[Mapping[str, Any]], None]] = []
         """Called for each event by the thread that follows, such as traces are."""
@@ -70,31 +67,26 @@ class Feed:
 
     def stop(self) -> None:
         self._stop.set()
-        with self._lock:
-            for listener in self._listeners:
-                listener.wake()
+        self._told.wake_all()
         if self._thread is not None:
             self._thread.join(0.2)  # it may wait for the next event, and holds nothing that must be put away
 
     @property
     def listeners(self) -> int:
-        return len(self._listeners)
+        return self._told.listeners
 
     def tell(self, event: Mapping[str, Any]) -> None:
         """Hand an event on to everybody."""
-        with self._lock:
-            self._number += 1
-            told = Told(self._number, str(event.get("kind", "message")), event)
-            if self._listeners:
-                told = told._replace(text=self.written(told))
-            self._kept.append(told)
-            for listener in self._listeners:
-                listener.put(told)
+        self._told.publish(lambda number: [self._numbered(number, event)])
         for watch in self.watchers:
             try:
                 watch(event)
             except Exception:
                 log.exception("feed.watcher_failed")
+
+    def _numbered(self, number: int, event: Mapping[str, Any]) -> Told:
+        told = Told(number, str(event.get("kind", "message")), event)
+        return told._replace(text=self.written(told)) if self.listeners else told
 
     def tell_reset(self) -> None:
         """Have every page ask again for what it shows."""
@@ -122,27 +114,28 @@ class Feed:
 
         From behind a number where it is still known. One that is too old, or of another start, begins with a reset.
         """
-        listener = _Listener(asyncio.get_running_loop())
-        with self._lock:
-            missed = [] if after is None else [told for told in self._kept if told.number > after]
-            is_known = after is None or self._is_known(after)
-            for told in missed if is_known else ():
-                listener.put(told)
-            self._listeners.add(listener)
-            number = self._number
+        loop, news = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and with it the page's connection
+                loop.call_soon_threadsafe(news.set)
+
+        is_known = after is None or self._told.oldest - 1 <= after <= self._told.last
+        cursor = self._told.open_cursor(wake, after if is_known else None, QUEUE_MAX)
         try:
             if not is_known:
-                yield [Told(number, RESET, {})]
+                yield [Told(cursor.after, RESET, {})]
             while not self._stop.is_set():
-                yield await listener.take()
+                news.clear()
+                found = cursor.take(QUEUE_MAX)
+                if not found:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
+                    found = cursor.take(QUEUE_MAX)
+                yield found
                 await asyncio.sleep(GATHER_SECONDS)
         finally:
-            with self._lock:
-                self._listeners.discard(listener)
-
-    def _is_known(self, after: int) -> bool:
-        oldest = self._kept[0].number if self._kept else self._number + 1
-        return oldest - 1 <= after <= self._number
+            self._told.close_cursor(cursor)
 
     def _run(self) -> None:
         assert self._follow is not None
@@ -154,47 +147,3 @@ class Feed:
             except Exception:
                 log.exception("feed.failed")
             self._stop.wait(AWAY_SECONDS)  # the scheduler is not there yet, or has just gone
-
-
-class _Listener:
-    """The queue of one page: filled by any thread, emptied by the event loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiting: deque[Told] = deque()
-        self._has_lost = False
-        self._lock = threading.Lock()
-        self._more = asyncio.Event()
-
-    def put(self, told: Told) -> None:
-        with self._lock:
-            if len(self._waiting) >= QUEUE_MAX:
-                self._waiting.clear()
-                self._has_lost = True
-            is_first = not self._waiting
-            self._waiting.append(told)
-        if is_first:  # of the others it will hear when it looks
-            self.wake()
-
-    def wake(self) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it the page's connection
-            self._loop.call_soon_threadsafe(self._more.set)
-
-    async def take(self) -> list[Told]:
-        """All events since the last time; none when nothing has happened for a while."""
-        found = self._take()
-        if not found:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._more.wait(), HEARTBEAT_SECONDS)
-            found = self._take()
-        return found
-
-    def _take(self) -> list[Told]:
-        with self._lock:
-            found = list(self._waiting)
-            self._waiting.clear()
-            self._more.clear()
-            if self._has_lost:
-                self._has_lost = False
-                return [Told(found[-1].number if found else 0, RESET, {}), *found]
-            return found

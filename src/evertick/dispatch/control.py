@@ -230,16 +230,16 @@ class Control:
         if type(after) is not int or not 0 <= after <= feed.last or not is_same:
             # From another start of the scheduler, or without a number: the oldest there is, or from now on.
             after = 0 if after is not None and not is_same else None
-        place = feed.place(wake, after)
+        cursor = feed.open_cursor(wake, after)
         # Whoever has closed its end may still read; whether it does is found out by writing.
         ending = asyncio.ensure_future(_discard(reader))
         ending.add_done_callback(lambda _: news.set())
         try:
-            head = {"feed": feed.name, "after": place.after, "last": feed.last, "oldest": feed.oldest}
+            head = {"feed": feed.name, "after": cursor.after, "last": feed.last, "oldest": feed.oldest}
             await _send(writer, {**head, "is_continued": is_same and after is not None})
             while True:
                 news.clear()
-                events = place.take()
+                events = cursor.take()
                 if events:
                     await _write(writer, b"".join([event.line for event in events]))
                     continue
@@ -251,7 +251,7 @@ class Control:
                 await _write(writer, _line({"beat": feed.last}))
         finally:
             ending.cancel()
-            feed.leave(place)
+            feed.close_cursor(cursor)
 
 
 async def _discard(reader: asyncio.StreamReader) -> None:

@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
+from evertick.dispatch.broadcast import Broadcast, ReaderThread
 from evertick.dispatch.facts import Fact
 from evertick.errors import InvalidArgument
 from evertick.loop.effects import Log
@@ -23,8 +23,8 @@ from evertick.model.run import Change, Entry
 
 log = logging.getLogger("evertick.events")
 
-KEPT = 1_000
-"""Events that wait for one listener; when it is further behind, the oldest are left out."""
+KEPT = 10_000
+"""Events that listeners may be behind; one that is further behind loses the oldest."""
 FAREWELL_SECONDS = 5.0
 
 START, COMPLETE, ERROR = "execution:start", "execution:complete", "execution:error"
@@ -128,47 +128,52 @@ def _of_run(name: str, fact: Change | Entry) -> Event:
 
 
 class Listeners:
-    """Each has a queue and a thread of its own, so that none waits for another, and the loop for none."""
+    """Each callback has a thread of its own, so that none waits for another, and the loop for none."""
 
     def __init__(self, home: Callable[[], asyncio.AbstractEventLoop | None]) -> None:
         self._home = home
-        self._listeners: list[_Listener] = []
+        self._events: Broadcast[Event] = Broadcast(KEPT)
+        self._threads: list[ReaderThread[Event]] = []
         self._streams: list[EventStream] = []
 
     def add(self, name: str, callback: Callback) -> Callable[[], None]:
         """Call it for every event of that name (`*`: of all); answers how to end that."""
         _check(name)
-        listener = _Listener(name, callback, self._home)
-        self._listeners.append(listener)
+
+        def call(event: Event) -> None:
+            if name in (EVERY, event.name):
+                made = callback(event)
+                if inspect.iscoroutine(made):
+                    _await(made, self._home())
+
+        thread = ReaderThread(self._events, call, name=callback)
+        self._threads.append(thread)
 
         def remove() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-                listener.end()
+            if thread in self._threads:
+                self._threads.remove(thread)
+                thread.close()
 
         return remove
 
     def stream(self, names: tuple[str, ...]) -> EventStream:
         for name in names:
             _check(name)
-        stream = EventStream(names or (EVERY,), self._streams.remove)
+        stream = EventStream(names or (EVERY,), self._events, self._streams.remove)
         self._streams.append(stream)
         return stream
 
     def tell(self, event: Event) -> None:
-        for listener in tuple(self._listeners):
-            listener.take(event)
-        for stream in tuple(self._streams):
-            stream.take(event)
+        self._events.publish(lambda _number: [event])
 
     def end(self) -> None:
-        """Nothing more comes: what waits is delivered, within a moment."""
+        """Nothing more comes: what was published is delivered, within a moment."""
         for stream in list(self._streams):
             stream.finish()
-        for listener in self._listeners:
-            listener.end()
-        for listener in self._listeners:
-            listener.join(FAREWELL_SECONDS)
+        for thread in self._threads:
+            thread.end()
+        for thread in self._threads:
+            thread.join(FAREWELL_SECONDS)
 
 
 def _check(name: str) -> None:
@@ -178,79 +183,25 @@ def _check(name: str) -> None:
         raise InvalidArgument(f"there is no event '{name}'.", hint=hint)
 
 
-class _Listener:
-    def __init__(self, name: str, callback: Callback, home: Callable[[], asyncio.AbstractEventLoop | None]) -> None:
-        self._name, self._callback, self._home = name, callback, home
-        self._waiting: deque[Event] = deque(maxlen=KEPT)
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._is_over = False
-        self._left_out = 0
-
-    def take(self, event: Event) -> None:
-        if self._name not in (EVERY, event.name):
-            return
-        with self._changed:
-            self._left_out += len(self._waiting) == KEPT
-            self._waiting.append(event)
-            self._is_over = False
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="evertick-listener", daemon=True)
-                self._thread.start()
-            self._changed.notify()
-
-    def end(self) -> None:
-        with self._changed:
-            self._is_over = True
-            self._changed.notify()
-
-    def join(self, timeout: float) -> None:
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout)
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._waiting:
-                    if self._is_over:
-                        self._thread = None
-                        return
-                    self._changed.wait()
-                event = self._waiting.popleft()
-                left_out, self._left_out = self._left_out, 0
-            if left_out:
-                log.warning("listener.behind listener=%r left_out=%d", self._callback, left_out)
-            try:
-                made = self._callback(event)
-                if inspect.iscoroutine(made):
-                    self._await(made)
-            except Exception:
-                log.exception("listener.raised listener=%r event=%s", self._callback, event.name)
-
-    def _await(self, made: Any) -> None:
-        home = self._home()
-        if home is None or home.is_closed():
-            made.close()
-            raise RuntimeError("the event loop that the listener runs on is closed")
-        asyncio.run_coroutine_threadsafe(made, home).result()
+def _await(made: Coroutine[Any, Any, object], home: asyncio.AbstractEventLoop | None) -> None:
+    if home is None or home.is_closed():
+        made.close()
+        raise RuntimeError("the event loop that the listener runs on is closed")
+    asyncio.run_coroutine_threadsafe(made, home).result()
 
 
 class EventStream:
     """Events as they come: `async for event in scheduler.events(): ...`; it ends when the scheduler has stopped."""
 
-    def __init__(self, names: tuple[str, ...], forget: Callable[[EventStream], None]) -> None:
+    def __init__(self, names: tuple[str, ...], events: Broadcast[Event], forget: Callable[[EventStream], None]) -> None:
         self._names = names
         self._forget = forget
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Event] = deque(maxlen=KEPT)
         self._some = asyncio.Event()
         self._is_over = False
-
-    def take(self, event: Event) -> None:
-        if EVERY in self._names or event.name in self._names:
-            self._waiting.append(event)
-            self._wake()
+        self._taken: deque[Event] = deque()
+        self._events = events
+        self._cursor = events.open_cursor(self._wake)
 
     def finish(self) -> None:
         self._is_over = True
@@ -260,6 +211,7 @@ class EventStream:
         """Hear no more."""
         if not self._is_over:
             self.finish()
+        self._events.close_cursor(self._cursor)
         with contextlib.suppress(ValueError):  # for the second time
             self._forget(self)
 
@@ -268,20 +220,23 @@ class EventStream:
             self._loop.call_soon_threadsafe(self._some.set)
         except RuntimeError:
             self._is_over = True  # its loop has ended
+            self._events.close_cursor(self._cursor)
 
     def __aiter__(self) -> EventStream:
         return self
 
     async def __anext__(self) -> Event:
-        while not self._waiting:
-            if self._is_over:
+        while not self._taken:
+            self._some.clear()
+            is_over, events = self._is_over, self._cursor.take()
+            self._taken += [event for event in events if EVERY in self._names or event.name in self._names]
+            if events:
+                continue
+            if is_over:
                 self.close()
                 raise StopAsyncIteration
-            self._some.clear()
-            if self._waiting or self._is_over:
-                continue
             await self._some.wait()
-        return self._waiting.popleft()
+        return self._taken.popleft()
 
 
 def status_event(status: str, now: Instant, details: Mapping[str, Any] | None = None) -> Event:

@@ -203,12 +203,12 @@ class NodeThread:
         """Hand on what the ledger has, in the thread that publishes it: those who listen have queues of their own."""
 
         def hand_on() -> None:
-            while events := place.take():
+            while events := cursor.take():
                 for event in events:
                     self._on_fact(event.fact, event.at)
 
-        place = feed.place(hand_on, 0)
-        place.take()  # from now on it is woken
+        cursor = feed.open_cursor(hand_on, 0)
+        cursor.take()  # from now on it is woken
 
     def _set(self, status: str) -> None:
         if status != self.status:
