@@ -8,6 +8,7 @@ import pytest
 
 from evertick.dispatch.lookup import stops
 from evertick.loop.effects import LookUpStops, Stop
+from evertick.loop.fire import FENCE_BITS
 from evertick.loop.messages import (
     CancelRun,
     ForwardedReport,
@@ -24,8 +25,8 @@ from evertick.model.chain import After
 from evertick.model.facts import read_facts
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.ledger import Batch, Request, RequestKind
-from evertick.model.lifecycle import CANCELLED, LOST, SUCCEEDED
-from evertick.model.run import RunKey
+from evertick.model.lifecycle import CANCELLED, LOST, SKIPPED, SUCCEEDED, SkipReason
+from evertick.model.run import Change, RunKey
 from tests.loop.executor import Act
 from tests.loop.harness import FOREVER, WAIT, World, at, job, world
 from tests.loop.test_chains import after, claim
@@ -100,6 +101,19 @@ def test_a_success_that_others_wait_for_is_told_although_its_batch_was_fenced(bu
     here.run_for(SECOND)
     assert here.ledger() == ["09:00 succeeded"]
     assert [request.job_id for request in here.store.claim(None, 10)] == ["z"]
+
+
+def test_a_success_that_the_ledger_refuses_starts_no_job_after_it():
+    """The next owner had skipped the run, because it could not know that the node before it had started it."""
+    here = world(job("a"), replace(job("z"), schedules=(), after=After(("a",))))
+    here.act("a", FOREVER)
+    here.run_until("09:00:05")
+    here.steal(bucket_of("a"))
+    here.store.record([Change(NINE, SKIPPED, here.now, 9 << FENCE_BITS, reason=SkipReason.OVERLAP)])
+    here.finish("a")
+    here.run_for(SECOND)
+    assert here.ledger() == ["09:00 skipped overlap"]
+    assert [request.kind for request in here.store.claim(None, 10)] == [RequestKind.REPORT]
 
 
 # --- a lease that is over

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from unittest import mock
 
 from evertick.errors import StoreUnavailable
+from evertick.executor import AttemptId
 from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.merge_results import NotEnded, PartEnd, joined
@@ -20,7 +21,7 @@ from evertick.loop.state import JobState, State
 from evertick.loop.turn import Turn
 from evertick.model.instant import Instant
 from evertick.model.job import Job
-from evertick.model.ledger import Claim
+from evertick.model.ledger import Claim, Request
 from evertick.model.lifecycle import PLANNED, SUCCEEDED, TERMINAL, WAITING
 from evertick.model.policy import OnExecutorLost
 from evertick.model.report import AttemptReport, RunFinished
@@ -29,6 +30,7 @@ from evertick.routing.placement import Placement
 from evertick.store import Batch, Committed
 from evertick.stores.memory import MemoryStore
 from evertick.stores.memory.lines import changed, line_of
+from evertick.testing.members import SimulatedMember
 
 # Stores
 
@@ -246,6 +248,21 @@ def tells_steps_that_all_is_well(state: State, messages: Sequence[Message], now:
 def takes_the_first_refusal(self: Assignments, task: Task, part: Part) -> None:
     """Of an order that was said twice, the second one may be taken."""
     self._ended(task, part, PartEnd(part.member, NotEnded.REFUSED, 0, None, part.refusal))
+
+
+_answer = SimulatedMember._answer
+
+
+def forgets_who_asked(member: SimulatedMember, attempt_id: AttemptId, fence: int) -> None:
+    """A member says that it does not know a run, and takes an older order for it all the same."""
+    before = dict(member._fences)
+    _answer(member, attempt_id, fence)
+    member._fences = before
+
+
+def submits_all(batch: Batch, _: Collection[RunKey]) -> Sequence[Request]:
+    """A request is submitted although the ledger refused what led to it."""
+    return batch.requests
 
 
 def sets_no_limits(_: Assignments, *__: object) -> dict[str, int]:

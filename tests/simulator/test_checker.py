@@ -16,6 +16,7 @@ from evertick.executors.fleet import parts
 from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.membership import Membership
 from evertick.model.instant import MINUTE, SECOND
+from evertick.store import Batch
 from evertick.testing import Faults, Outcome, simulate
 from evertick.testing.keepers import SimulatedKeeper
 from evertick.testing.members import SimulatedMember
@@ -31,6 +32,7 @@ FAILING = Faults(failure=0.5)
 MEMBERS = Faults(failure=0.0, member_outages_per_hour=12.0)
 FAILING_MEMBERS = Faults(failure=0.4, member_outages_per_hour=12.0)
 HELD_UP = Faults(failure=0.0, member_outages_per_hour=90.0, stalls_per_hour=40.0, partitions_per_hour=20.0)
+CUT_OFF = Faults(failure=0.1, partitions_per_hour=12.0, stalls_per_hour=3.0)
 MOVING = Faults(stalls_per_hour=6.0, crashes_per_hour=2.0, leaves_per_hour=4.0, late_report=0.3)
 
 
@@ -188,9 +190,19 @@ def test_a_lost_shard_that_a_failed_one_hides_is_noticed():
 @pytest.mark.slow
 def test_orders_that_may_start_however_late_they_arrive_are_noticed():
     """One that was held up on its way starts on its member when the run is another node's."""
-    with mock.patch.object(Assignments, "_limits", broken.sets_no_limits):
+    with (
+        mock.patch.object(Assignments, "_limits", broken.sets_no_limits),
+        mock.patch.object(SimulatedMember, "_answer", broken.forgets_who_asked),
+    ):
         found = failures(HELD_UP, 3, 3, nodes=3, jobs=16)
         assert any(re.search("at most once, and nobody knows", str(outcome.failure)) for outcome in found)
+
+
+def test_a_job_that_runs_after_a_success_that_the_ledger_refused_is_noticed():
+    """Of a node that was cut off, and ended a run that the next owner has skipped or started again."""
+    with mock.patch.object(Batch, "requests_without", broken.submits_all):
+        found = failures(CUT_OFF, 13, 3, nodes=3)
+        assert any("runs after the success of" in str(outcome.failure) for outcome in found)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from evertick.model.ledger import Claim, JobRecord
 from evertick.model.lifecycle import LAUNCHING, PLANNED, RETRYING, RUNNING, SUCCEEDED, WAITING
 from evertick.model.run import RunKey
 from evertick.store import Batch, Committed
-from tests.stores.building import NINE, SECOND, became, enter, occurrence, planned, row
+from tests.stores.building import NINE, SECOND, asked, became, enter, occurrence, planned, row
 
 QUEUED = ["a", "b", "c"]
 RUNS = [occurrence(NINE, job) for job in QUEUED]
@@ -84,6 +84,26 @@ class ClaimContract:
         done = queue.commit(Batch(by="node-1", changes=[became(A, LAUNCHING, fence=2), became(B, LAUNCHING, fence=2)]))
         assert done.overruled == {A}
         assert row(queue, A).state is theirs.state
+
+    @pytest.mark.parametrize(
+        ("theirs", "submitted"),
+        [
+            pytest.param(became(A, LAUNCHING, fence=1), {"after a", "for all"}, id="our word is taken"),
+            pytest.param(became(A, SUCCEEDED, fence=1), {"for all"}, id="it has ended"),
+            pytest.param(became(A, RUNNING, fence=9), {"for all"}, id="somebody has a newer fence"),
+        ],
+    )
+    def test_what_rests_on_a_change_that_is_overruled_is_not_asked_for(self, queue, theirs, submitted):
+        queue.record([theirs])
+        batch = Batch(
+            by="node-1",
+            changes=[became(A, SUCCEEDED, fence=2)],
+            requests=[asked("after a"), asked("for all")],
+            rests_on={"after a": A},
+        )
+        for _ in range(2):  # its answer may be lost
+            queue.commit(batch)
+            assert {one.id for one in queue.requests(["after a", "for all"])} == submitted
 
     def test_a_batch_that_is_repeated_is_not_overruled_by_itself(self, queue):
         batch = Batch(by="node-1", changes=[became(A, WAITING, fence=1), became(A, LAUNCHING, fence=2)])

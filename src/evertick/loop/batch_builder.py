@@ -27,6 +27,7 @@ class BatchBuilder:
         "launches",
         "request_jobs",
         "requests",
+        "rests_on",
         "rewound",
         "schedules",
         "wants_floor",
@@ -45,6 +46,8 @@ class BatchBuilder:
         self.schedules: list[ScheduleLine] = []
         self.definitions: list[DefinitionLine] = []
         self.requests: list[Request] = []
+        self.rests_on: dict[str, RunKey] = {}
+        """By request: the run among the changes that led to it."""
         self.answers: dict[str, str] = {}
         self.request_jobs: dict[str, str] = {}
         """The job of each request that is answered."""
@@ -69,13 +72,13 @@ class BatchBuilder:
 
     def forget(self, buckets: Collection[int]) -> list[Change]:
         """Leave out what was decided about these buckets; answers what was to be said of their runs."""
-        lost = [change for change in self.changes if not _is_kept(change.key.job_id, buckets)]
+        told, lost = _parted(self.changes, buckets, self.rests_on)
         self.entries = [entry for entry in self.entries if _is_kept(entry.key.job_id, buckets)]
         self.entered = [run for run in self.entered if _is_kept(run.key.job_id, buckets)]
         self.jobs = {job_id: job for job_id, job in self.jobs.items() if _is_kept(job_id, buckets)}
         self.rewound = {job_id for job_id in self.rewound if _is_kept(job_id, buckets)}
         self.withdrawn = [key for key in self.withdrawn if _is_kept(key.job_id, buckets)]
-        self.changes = [change for change in self.changes if _is_kept(change.key.job_id, buckets)]
+        self.changes = told
         self.schedules = [line for line in self.schedules if _is_kept(line.job_id, buckets)]
         self.definitions = [line for line in self.definitions if _is_kept(line.job_id, buckets)]
         self.launches = [run for run in self.launches if _is_kept(run.key.job_id, buckets)]
@@ -101,6 +104,7 @@ class BatchBuilder:
             floors={bucket: state.index.horizon for bucket in state.epochs if bucket not in unplanned},
             epochs=_rested_on(state, state.epochs),
             requests=self.requests,
+            rests_on=self.rests_on,
             answers=self.answers,
             claims=claims_of(state, self.launches),
         )
@@ -126,12 +130,13 @@ def commit_again(state: State, pending: PendingBatch, lost: Collection[int]) -> 
         jobs=[record for record in old.jobs if _is_kept(record.job_id, lost)],
         rewinds={job_id: watermark for job_id, watermark in old.rewinds.items() if _is_kept(job_id, lost)},
         withdrawn=[key for key in old.withdrawn if _is_kept(key.job_id, lost)],
-        changes=[*(change for change in old.changes if _is_kept(change.key.job_id, lost)), *early],
+        changes=[*_parted(old.changes, lost, old.rests_on)[0], *early],
         schedules=[line for line in old.schedules if _is_kept(line.job_id, lost)],
         definitions=[line for line in old.definitions if _is_kept(line.job_id, lost)],
         floors={bucket: floor for bucket, floor in old.floors.items() if bucket not in lost},
         epochs=_rested_on(state, epochs),
         requests=old.requests,
+        rests_on=old.rests_on,
         answers={
             request_id: answer
             for request_id, answer in old.answers.items()
@@ -208,6 +213,26 @@ def _record_of(state: State, job: JobState) -> JobRecord:
         definition=job.told,
         asked_at=job.last_asked_at,
     )
+
+
+def changes_to_tell(batch: Batch, lost: Collection[int]) -> list[Change]:
+    """Changes of a refused batch that are not said again with it."""
+    return _parted(batch.changes, lost, batch.rests_on)[1]
+
+
+def _parted(
+    changes: Sequence[Change], lost: Collection[int], rests_on: Mapping[str, RunKey]
+) -> tuple[list[Change], list[Change]]:
+    """Those to write in the transaction without the lost buckets, and the others.
+
+    A change that requests rest on stays with them: the ledger takes both or neither, by the fence of the change.
+    """
+    leading_on = set(rests_on.values())
+    parted: tuple[list[Change], list[Change]] = ([], [])
+    for change in changes:
+        is_with_batch = change.key in leading_on or _is_kept(change.key.job_id, lost)
+        parted[0 if is_with_batch else 1].append(change)
+    return parted
 
 
 def _is_kept(job_id: str, lost: Collection[int]) -> bool:

@@ -39,7 +39,7 @@ def announce(state: State, turn: Turn, run: OpenRun) -> None:
     for downstream in sorted(state.downstream.get(run.key.job_id, ())):
         payload = json.dumps({"upstream": run.key.job_id, "at": run.key.scheduled_for, "run": run.key.run_id})
         told = request_id_of("chain", run.key.run_id, downstream)
-        turn.request(Request(told, RequestKind.CHAIN, downstream, payload, turn.now))
+        turn.request(Request(told, RequestKind.CHAIN, downstream, payload, turn.now), rests_on=run.key)
 
 
 def arrived(state: State, turn: Turn, message: ChainArrived) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from evertick.loop import audit, chain, clocks, jobs, orphans, ownership, peers, placement, reports, requests, subruns
+from evertick.loop.batch_builder import changes_to_tell
 from evertick.loop.constraints import outcomes_seen
 from evertick.loop.delivery import note_answered
 from evertick.loop.effects import Decision, Resync
@@ -57,7 +58,6 @@ from evertick.loop.messages import (
 from evertick.loop.plan import drop, is_ledger_behind, plan_ahead, report_missed, settle_catchup
 from evertick.loop.state import PendingBatch, State
 from evertick.loop.turn import Turn
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import Instant, to_text
 from evertick.model.lifecycle import PLANNED, RETRYING, RUNNING, Trigger
 from evertick.model.loss import LossReason
@@ -224,7 +224,7 @@ def _fenced(state: State, turn: Turn, message: BatchFenced) -> None:
     ownership.lost(state, turn, BucketsLost(fenced, is_fenced=True))
     for refused in _take_refused(state, message.number, fenced):
         lost = {bucket for bucket, epoch in fenced.items() if refused.epochs.get(bucket) == epoch}
-        turn.tell_ends(change for change in refused.batch.changes if bucket_of(change.key.job_id) in lost)
+        turn.tell_ends(changes_to_tell(refused.batch, lost))
         # What it asks of other jobs holds although nothing is ours any more.
         if len(lost) < len(refused.epochs) or refused.batch.requests:
             turn.resubmit(refused, lost)

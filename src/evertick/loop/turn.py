@@ -112,9 +112,14 @@ class Turn:
         if may_rewind:
             self._draft.rewound.add(job.job.id)
 
-    def request(self, request: Request) -> None:
-        """Ask something of another job, in the same transaction as what led to it."""
+    def request(self, request: Request, rests_on: RunKey | None = None) -> None:
+        """Ask something of another job, in the same transaction as what led to it.
+
+        `rests_on` is the run whose change in that transaction led to it: without the change it is not asked.
+        """
         self._draft.requests.append(request)
+        if rests_on is not None:
+            self._draft.rests_on[request.id] = rests_on
 
     def withdraw(self, key: RunKey) -> None:
         self._draft.withdrawn.append(key)
@@ -159,7 +164,8 @@ class Turn:
     @property
     def has_changes(self) -> bool:
         """Whether something became of runs that is not on its way to the ledger yet."""
-        return bool(self._changes or self._draft.changes)
+        said_again = any(pending.batch.changes for pending, _ in self._resubmitted)
+        return bool(self._changes or self._draft.changes or said_again)
 
     def has_ended(self, key: RunKey) -> bool:
         """Whether a run ended in this turn; the job does not have it any more, and the ledger will."""

@@ -140,10 +140,18 @@ class Batch:
     """Per bucket: the epoch that must still be the lease's; otherwise `Fenced`, and nothing is written."""
     requests: Sequence[Request] = ()
     """Requests submitted; one that is there already is left as it is."""
+    rests_on: Mapping[str, RunKey] = field(default_factory=dict)
+    """Per request id: the run among `changes` that led to it; without that change the request is not submitted."""
     answers: Mapping[str, str] = field(default_factory=dict)
     """Per request id: its answer, JSON."""
     claims: Sequence[Claim] = ()
     """Places that runs among `changes` need; each gets one, or its changes are not written."""
+
+    def requests_without(self, unwritten: Collection[RunKey]) -> Sequence[Request]:
+        """Those to be submitted where the changes of these runs were not written."""
+        if not (unwritten and self.rests_on):
+            return self.requests
+        return [request for request in self.requests if self.rests_on.get(request.id) not in unwritten]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from evertick.model.bucket import bucket_of
+from evertick.model.facts import read_facts
 from evertick.model.instant import Instant, to_text
 from evertick.model.ledger import Batch, Claim, Committed, JobRecord, ScheduleLine
-from evertick.model.lifecycle import ACTIVE, PLANNED, TERMINAL, WAITING
+from evertick.model.lifecycle import ACTIVE, PLANNED, SUCCEEDED, TERMINAL, WAITING, Trigger
 from evertick.model.run import Change, LedgerRow, RunKey
 from evertick.planning.schedules import next_of
 from evertick.planning.verify import Cover, stretches, uncovered, watermark_of
@@ -119,6 +120,16 @@ class LedgerWatch:
             self._refuse_overlapping(row)
             self._by_job[key.job_id][key.scheduled_for] = row
         self.rows[key] = row
+        if row.trigger is Trigger.CHAINED:
+            self._check_parents(row)
+
+    def _check_parents(self, row: LedgerRow) -> None:
+        """What runs after other jobs runs because of successes that the ledger has."""
+        for parent in read_facts(row.facts).parents:
+            before = self.rows.get(RunKey.from_run_id(parent.run))
+            if before is None or before.state is not SUCCEEDED:
+                said = "is not in the ledger" if before is None else f"is {before.state}"
+                raise Violation(f"{row.key.run_id} runs after the success of {parent.run}, which {said}")
 
     def _refuse_overlapping(self, row: LedgerRow) -> None:
         job_id, at = row.key.job_id, row.key.scheduled_for

@@ -100,6 +100,7 @@ def encode_write(write: Write) -> dict[str, Json]:
                 "floors": list(write.floors.items()),
                 "epochs": list(write.epochs.items()),
                 "requests": list(write.requests),
+                "rests_on": list(write.rests_on.items()),
                 "answers": dict(write.answers),
                 "claims": list(write.claims),
             }
@@ -127,6 +128,7 @@ def decode_write(document: dict[str, Json]) -> Write:
                 floors=dict(parts.get("floors", ())),
                 epochs=dict(parts.get("epochs", ())),
                 requests=tuple(map(_request, parts.get("requests", ()))),
+                rests_on={request_id: RunKey(*key) for request_id, key in parts.get("rests_on", ())},
                 answers=parts.get("answers", {}),
                 claims=tuple(map(_claim, parts.get("claims", ()))),
             )

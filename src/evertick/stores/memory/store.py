@@ -161,7 +161,7 @@ class MemoryStore:
                 known_as = self._definitions.setdefault(told.job_id, {})
                 since = max(told.since, known_as[told.digest].since) if told.digest in known_as else told.since
                 known_as[told.digest] = told._replace(since=since)
-            for request in batch.requests:
+            for request in batch.requests_without(refused | crowded | overruled):
                 self._submit(request)
             for request_id, answer in batch.answers.items():
                 self._answer(request_id, answer)

@@ -214,10 +214,11 @@ class SqlStore(ABC):
         self._many(connection, sql.upsert_schedule, lines)
         told = [(line.job_id, line.digest, line.since, storable(line.text)) for line in batch.definitions]
         self._many(connection, sql.upsert_definition, told)
-        self._many(connection, sql.insert_request, [request_row(request) for request in batch.requests])
+        requests = batch.requests_without(entered.refused | crowded | recorded.overruled)
+        self._many(connection, sql.insert_request, [request_row(request) for request in requests])
         answers = [(storable(answer), request_id) for request_id, answer in batch.answers.items()]
         self._many(connection, sql.answer, answers)
-        if batch.requests:
+        if requests:
             self._announce_requests(connection)
         self._count(connection, entered.counts() + recorded.ended)
         return Committed(frozenset(entered.refused), crowded, recorded.overruled, outranked)
