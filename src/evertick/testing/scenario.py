@@ -151,6 +151,9 @@ def draw_scenario(
     luck = Random(f"delivery {seed}")
     if faults is None:
         drawn_faults = replace(drawn_faults, redelivery=luck.choice((0.0, 0.05, 0.3)))
+    if ownership is Ownership.LEASED and faults is None:
+        partitions = Random(f"partitions {seed}")
+        drawn_faults = replace(drawn_faults, partitions_per_hour=partitions.choice((0.0, 0.5, 2.0)))
     if members and faults is None:
         luck = Random(f"outages {seed}")
         drawn_faults = replace(drawn_faults, member_outages_per_hour=luck.choice((0.0, 1.0, 6.0)))
