@@ -45,7 +45,7 @@ export function Strip({ overview, hasDetails }: { overview: Overview | undefined
         href={`/runs?state=${BAD_STATES.join(",")}&${since}`}
         glyph={<Glyph look={STATES.failed} size={11} />}
         value={number(bad)}
-        note={jobs.error ? `${counted(jobs.error, "job")} in error` : "no jobs failing"}
+        note={jobs.error ? `${counted(jobs.error, "job")} in error` : "no jobs in error"}
         isBad={bad > 0}
       />
       <Tile
