@@ -442,6 +442,62 @@ def test_an_answer_is_waited_for_as_long_as_asked(make, desk, store):
         asking.answer("r2")
 
 
+class CountedStore:
+    """A store that notes which of its verbs are called."""
+
+    def __init__(self, store):
+        self.store, self.called = store, []
+
+    def __getattr__(self, name):
+        self.called.append(name)
+        return getattr(self.store, name)
+
+
+def test_a_run_is_requested_with_one_write_and_no_read(store):
+    fill(store, watermark=4)
+    counted, folder = CountedStore(store), Folder(jobs={"etl": job()})
+    operations = LocalOperations(counted, lambda: folder, now=lambda: at(4.5), is_scheduler_running=lambda: True)
+    status = operations.trigger("etl")
+    assert counted.called == ["commit"]
+    (request,) = store.claim(None, 10)
+    assert (status.request, status.is_answered) == (request.id, False)
+
+
+def test_whether_a_job_of_the_ledger_exists_is_found_without_its_bucket(store):
+    fill(store, watermark=4)
+    counted = CountedStore(store)
+    operations = LocalOperations(counted, Folder, now=lambda: at(4.5), is_scheduler_running=lambda: True)
+    operations.pause("etl")
+    assert "load" not in counted.called
+    with pytest.raises(NotFound, match="'elt'"):
+        operations.pause("elt")
+
+
+def test_an_answer_is_looked_for_when_the_scheduler_reports_a_change(desk, store):
+    asking = LocalOperations(store, desk.definitions, now=desk.now, is_scheduler_running=lambda: True)
+    waits = []
+
+    def answer_meanwhile(seen, timeout):
+        waits.append(timeout)
+        if len(waits) == 3:
+            store.commit(Batch(by="a1/1", answers={"r1": '{"paused": true}'}))
+
+    asking.wait_for_change = answer_meanwhile
+    found = asking.pause("etl", request_id="r1", wait_seconds=60)
+    assert found.is_answered
+    assert waits == sorted(set(waits)), "without changes it looks less and less often"
+
+
+def test_a_change_ends_a_wait_for_it(desk):
+    seen = desk.changes
+    waiting = threading.Thread(target=desk.wait_for_change, args=(seen, 60), daemon=True)
+    waiting.start()
+    desk.stir()
+    waiting.join(30)
+    assert not waiting.is_alive()
+    desk.wait_for_change(seen, 60)  # it has changed since, so there is nothing to wait for
+
+
 def test_a_refusal_is_raised(desk, store):
     desk.resume("etl", request_id="r1")
     store.commit(Batch(by="a1/1", answers={"r1": '{"error": "conflict", "text": "it is not paused"}'}))

@@ -9,7 +9,6 @@ import asyncio
 import functools
 import inspect
 import re
-import secrets
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
@@ -55,9 +54,9 @@ async def request_id_of(
         ),
     ] = None,
 ) -> str:
-    """The id under which the ledger keeps what is asked."""
+    """The id of the request in the ledger; empty, and then made when it is submitted, without a key."""
     if not idempotency_key:
-        return f"api-{digest(secrets.token_hex(16))}"
+        return ""
     caller: Caller | None = request.state.caller
     whose = caller.token_id if caller else ""
     text = "\n".join((whose, request.method, request.url.path, idempotency_key))

@@ -35,12 +35,15 @@ from evertick.operations.results.requests import (
     CancelledBackfill,
     RequestStatus,
 )
-from evertick.operations.submission import answer_to, params_text, submit
+from evertick.operations.submission import answer_to, params_text, read_answer, submit
 from evertick.operations.time_text import local_text, read_moment
 from evertick.planning.schedules import compile_all
 from evertick.store import RunFilter
 
-POLL_SECONDS = 0.05
+LOOK_SECONDS = 0.005
+"""The least time between two looks for an answer."""
+LOOK_MAX_SECONDS = 0.5
+"""The most, where no scheduler reports changes to this process."""
 WAITERS_MAX = 24
 """Callers that may wait for an answer at once; others get the present status, so that they do not block everyone."""
 BACKFILL_US = 10 * 366 * DAY
@@ -64,10 +67,10 @@ def trigger(
 ) -> RequestStatus:
     if trigger not in TRIGGERS:
         raise InvalidArgument(f"a run cannot be requested with the trigger '{trigger}'.", field="trigger")
-    context.require(job_id)
+    context.require_job(job_id)
     text = params_text(context.jobs.get(job_id), params or {})
     request = trigger_request(_id(request_id), job_id, context.now(), by=by or context.by, params=text, trigger=trigger)
-    return _submit(context, request, wait_seconds)
+    return _submit(context, request, wait_seconds, is_new=not request_id)
 
 
 def cancel(
@@ -75,7 +78,7 @@ def cancel(
 ) -> RequestStatus:
     if "@" not in target and context.is_job(target):
         request = cancel_request(_id(request_id), target, context.now(), by=by or context.by)
-        return _submit(context, request, wait_seconds)
+        return _submit(context, request, wait_seconds, is_new=not request_id)
     return cancel_run(context, target, request_id=request_id, by=by, wait_seconds=wait_seconds)
 
 
@@ -83,11 +86,11 @@ def cancel_run(
     context: Context, reference: str, *, request_id: str = "", by: str = "", wait_seconds: float = 0.0
 ) -> RequestStatus:
     row = context.find_run(reference)
-    job_id, run_id, request_id = row.key.job_id, row.key.run_id, _id(request_id)
-    if row.state in TERMINAL and _known(context, request_id) is None:
+    job_id, run_id = row.key.job_id, row.key.run_id
+    if row.state in TERMINAL and (not request_id or _known(context, request_id) is None):
         raise Conflict(f"the run {run_id} has ended: {row.state}. Nothing was changed.")
-    request = cancel_request(request_id, job_id, context.now(), run_id=run_id, by=by or context.by)
-    return _submit(context, request, wait_seconds)
+    request = cancel_request(_id(request_id), job_id, context.now(), run_id=run_id, by=by or context.by)
+    return _submit(context, request, wait_seconds, is_new=not request_id)
 
 
 def retry(
@@ -107,15 +110,15 @@ def retry(
         raise Conflict(f"{run_id} is a gap of {row.occurrences:,} skipped occurrences. Next: backfill them.")
     job = context.jobs.get(key.job_id)
     request = retry_request(_id(request_id), row, context.now(), by=by or context.by, job=job, from_failed=from_failed)
-    return _submit(context, request, wait_seconds)
+    return _submit(context, request, wait_seconds, is_new=not request_id)
 
 
 def pause(
     context: Context, job_id: str, note: str = "", *, request_id: str = "", by: str = "", wait_seconds: float = 0.0
 ) -> RequestStatus:
-    context.require(job_id)
+    context.require_job(job_id)
     request = pause_request(_id(request_id), job_id, context.now(), note=note, by=by or context.by)
-    return _submit(context, request, wait_seconds)
+    return _submit(context, request, wait_seconds, is_new=not request_id)
 
 
 def resume(
@@ -127,9 +130,9 @@ def resume(
     by: str = "",
     wait_seconds: float = 0.0,
 ) -> RequestStatus:
-    context.require(job_id)
+    context.require_job(job_id)
     request = resume_request(_id(request_id), job_id, context.now(), keep=keep, by=by or context.by)
-    return _submit(context, request, wait_seconds)
+    return _submit(context, request, wait_seconds, is_new=not request_id)
 
 
 def backfill(
@@ -146,19 +149,19 @@ def backfill(
     by: str = "",
     wait_seconds: float = 0.0,
 ) -> Backfill:
-    context.require(job_id)
+    context.require_job(job_id)
     if not 0 <= gap_seconds <= GAP_MAX_SECONDS:
         raise InvalidArgument(
             f"the time between two starts is {gap_seconds:g} s.",
             hint=f"Write 0 to {GAP_MAX_SECONDS:,.0f}.",
             field="gap_seconds",
         )
-    rule, zone, request_id = read_overlap(overlap), context.zone(job_id), _id(request_id)
-    known = None if preview else _known(context, request_id)
+    rule, zone = read_overlap(overlap), context.zone(job_id)
+    known = _known(context, request_id) if request_id and not preview else None
     if known is not None:
         return _with_request(
             Backfill(None, job_id, False, None, len(json.loads(known.payload).get("instants", ()))),
-            _wait(context, known, wait_seconds),
+            _status(context, known, wait_seconds),
         )
     schedules = compile_all(context.specs(job_id))
     first, last = (
@@ -184,9 +187,9 @@ def backfill(
         return planned
     gap_us = round(gap_seconds * 1_000_000)
     request = backfill_request(
-        request_id, job_id, context.now(), chosen, overlap=rule, gap_us=gap_us, by=by or context.by
+        _id(request_id), job_id, context.now(), chosen, overlap=rule, gap_us=gap_us, by=by or context.by
     )
-    return _with_request(planned, _submit(context, request, wait_seconds))
+    return _with_request(planned, _submit(context, request, wait_seconds, is_new=not request_id))
 
 
 def _with_request(planned: Backfill, status: RequestStatus) -> Backfill:
@@ -247,7 +250,7 @@ def cancel_backfill(
         *others, last = requests
         submit(context.store, *others)
         with suppress(Conflict):
-            status = _submit(context, last, wait_seconds)
+            status = _submit(context, last, wait_seconds, is_new=False)
     return CancelledBackfill(
         request=request_id,
         job=job_id,
@@ -263,41 +266,38 @@ def answer(context: Context, request_id: str, wait_seconds: float = 0.0) -> Requ
     known = _known(context, request_id)
     if known is None:
         raise NotFound(f"unknown request '{request_id}'.")
-    return _wait(context, known, wait_seconds)
+    return _status(context, known, wait_seconds)
 
 
 def _known(context: Context, request_id: str) -> Request | None:
     return next(iter(context.store.requests([request_id])), None)
 
 
-def _submit(context: Context, request: Request, wait_seconds: float) -> RequestStatus:
+def _submit(context: Context, request: Request, wait_seconds: float, *, is_new: bool) -> RequestStatus:
+    """`is_new`: the id was made here, so that the ledger cannot have it already."""
     submit(context.store, request)
     if context.live is not None:
         context.live.look()
     context.forget()
-    known = _known(context, request.id)
-    if known is not None and not _is_same(known, request):
+    known = request if is_new else _known(context, request.id) or request
+    if not _is_same(known, request):
         raise Conflict(
             f"the request id '{request.id}' was used for another request: {known.kind} of {known.job_id}. "
             "Next: use a new id, or another Idempotency-Key."
         )
-    return _wait(context, request, wait_seconds)
+    return _status(context, known, wait_seconds)
 
 
-def _wait(context: Context, request: Request, wait_seconds: float) -> RequestStatus:
-    answer = answer_to(context.store, request.id)
-    is_running = context.is_scheduler_running() if wait_seconds > 0 else None
-    if answer is None and is_running and _waiters.acquire(blocking=False):
-        deadline = time.monotonic() + wait_seconds
+def _status(context: Context, request: Request, wait_seconds: float) -> RequestStatus:
+    """The status of a request as it was read; waits for its answer if there is none and a scheduler runs."""
+    answer: Mapping[str, object] | None = read_answer(request)
+    is_running = answer is not None or context.is_scheduler_running()
+    if answer is None and wait_seconds > 0 and is_running and _waiters.acquire(blocking=False):
         try:
-            while answer is None and time.monotonic() < deadline:
-                time.sleep(POLL_SECONDS)
-                answer = answer_to(context.store, request.id)
+            answer = _wait(context, request.id, wait_seconds)
         finally:
             _waiters.release()
-    context.forget()
-    if is_running is None:
-        is_running = answer is not None or context.is_scheduler_running()
+        context.forget()
     run = None if answer is None else answer.get("run_id")
     return RequestStatus(
         request=request.id,
@@ -307,6 +307,20 @@ def _wait(context: Context, request: Request, wait_seconds: float) -> RequestSta
         run=None if run is None else str(run),
         is_scheduler_running=is_running,
     )
+
+
+def _wait(context: Context, request_id: str, wait_seconds: float) -> Mapping[str, object] | None:
+    """Wait for the scheduler's answer: look when it reports a change, and otherwise less and less often."""
+    deadline, pause = time.monotonic() + wait_seconds, LOOK_SECONDS
+    while True:
+        seen = context.changes
+        answer = answer_to(context.store, request_id)
+        left = deadline - time.monotonic()
+        if answer is not None or left <= 0:
+            return answer
+        context.wait_for_change(seen, min(pause, left))
+        pause = min(2 * pause, LOOK_MAX_SECONDS)
+        time.sleep(min(LOOK_SECONDS, max(deadline - time.monotonic(), 0)))  # many changes must not become many reads
 
 
 def _is_same(known: Request, asked: Request) -> bool:

@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeVar
 
 from evertick.definitions.source import Folder
 from evertick.errors import InvalidArgument
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import MILLISECOND, Instant, from_datetime
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, Snapshot
@@ -26,7 +25,7 @@ from evertick.operations.results.runs import Run
 from evertick.operations.run_logs import LogsReader, RunLogs
 from evertick.operations.run_reference import find_referenced
 from evertick.operations.scheduler_report import SchedulerReport, read_report
-from evertick.operations.submission import find_record, live_nodes, no_such_job
+from evertick.operations.submission import find_record, is_known, live_nodes, no_such_job
 from evertick.operations.time_text import read_moment
 from evertick.store import Store, Tally
 
@@ -152,6 +151,8 @@ class Context:
         self.kept_days: dict[Instant, tuple[Instant, list[Tally]]] = {}
         """The counts of past days by their start, and until when they are used."""
         self._has_changed = False
+        self._changed = threading.Condition()
+        self._changes = 0
 
     @property
     def jobs(self) -> Mapping[str, Job]:
@@ -182,6 +183,19 @@ class Context:
     def stir(self, _: object = None) -> None:
         """Something has changed: use the view for a shorter time. Under many changes it is read ten times a second."""
         self._has_changed = True
+        with self._changed:
+            self._changes += 1
+            self._changed.notify_all()
+
+    @property
+    def changes(self) -> int:
+        """How often something has changed; see `wait_for_change`."""
+        return self._changes
+
+    def wait_for_change(self, seen: int, timeout: float) -> None:
+        """Wait until `changes` is no longer `seen`, or the timeout is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._changes != seen, timeout)
 
     def forget(self) -> None:
         """Drop the view, so that a caller sees its own change."""
@@ -201,7 +215,12 @@ class Context:
 
     def is_job(self, job_id: str) -> bool:
         """Whether a job with this id is defined or in the ledger."""
-        return job_id in self.jobs or any(one.job_id == job_id for one in self.store.load([bucket_of(job_id)]).jobs)
+        return is_known(self.store, job_id, self.jobs)
+
+    def require_job(self, job_id: str) -> None:
+        """`NotFound` unless a job with this id is defined or in the ledger."""
+        if not self.is_job(job_id):
+            raise no_such_job(job_id, {*self.jobs, *self.view().records})
 
     def find_run(self, reference: str) -> LedgerRow:
         """The run that a text names: its id, a beginning of it, or its job for the latest."""

@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from evertick.errors import InvalidArgument, NotFound
-from evertick.model.bucket import bucket_of
 from evertick.model.instant import SECOND, Instant, from_datetime
 from evertick.model.job import Job
 from evertick.model.lifecycle import PLANNED, SKIPPED, WAITING, RunState
 from evertick.model.run import LedgerRow
-from evertick.operations.submission import find_run, no_such_job, read_run_id
+from evertick.operations.submission import find_run, is_known, no_such_job, read_run_id
 from evertick.store import RunFilter, Store
 
 CANDIDATES_MAX = 5
@@ -39,7 +38,7 @@ def find_referenced(store: Store, text: str, jobs: Mapping[str, Job], now: Insta
             raise  # no id begins so
         row = None
     job_id = text.partition("@")[0]
-    if row is None and not _is_known(store, job_id, jobs):
+    if row is None and not is_known(store, job_id, jobs):
         raise no_such_job(job_id, _known_jobs(store, jobs))
     return row or _only(text, _beginning_with(store, text, [job_id]), store)
 
@@ -53,7 +52,7 @@ def latest_run(store: Store, job_id: str, now: Instant) -> LedgerRow | None:
 
 
 def _of_job(store: Store, text: str, jobs: Mapping[str, Job], now: Instant) -> LedgerRow:
-    if _is_known(store, text, jobs):
+    if is_known(store, text, jobs):
         row = latest_run(store, text, now)
         if row is None:
             raise NotFound(f"no run of '{text}' has come due yet. Next: evertick trigger {text}")
@@ -63,10 +62,6 @@ def _of_job(store: Store, text: str, jobs: Mapping[str, Job], now: Instant) -> L
     if not text or not begun:
         raise no_such_job(text, names)
     return _only(text, _beginning_with(store, text, begun), store)
-
-
-def _is_known(store: Store, job_id: str, jobs: Mapping[str, Job]) -> bool:
-    return job_id in jobs or any(record.job_id == job_id for record in store.load([bucket_of(job_id)]).jobs)
 
 
 def _known_jobs(store: Store, jobs: Mapping[str, Job]) -> set[str]:

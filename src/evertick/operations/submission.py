@@ -7,7 +7,6 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
-from typing import Any
 
 from evertick.errors import Conflict, InvalidArgument, NotFound
 from evertick.model.bucket import bucket_of
@@ -28,7 +27,7 @@ LINES_AT_ONCE = 8
 
 
 def submit(store: Store, *requests: Request) -> None:
-    """Put requests into the ledger; whoever owns the job carries them out and answers there."""
+    """Put requests into the ledger, once each; the node that owns the job carries them out and answers there."""
     if requests:
         store.commit(Batch(by=f"request/{requests[0].id}", requests=requests))
 
@@ -59,18 +58,23 @@ def forwarded_reports(store: Ledger, buckets: Collection[int]) -> list[RequestMe
     return messages_of(store, [request for request in found if request.kind is RequestKind.REPORT])
 
 
-def answer_to(store: Store, request_id: str) -> dict[str, Any] | None:
-    """What the scheduler answered; None until it has. A refusal is raised."""
+def answer_to(store: Store, request_id: str) -> dict[str, object] | None:
+    """The scheduler's answer; None until there is one. A refusal is raised."""
     found = store.requests([request_id])
-    if not found or found[0].answer is None:
+    return read_answer(found[0]) if found else None
+
+
+def read_answer(request: Request) -> dict[str, object] | None:
+    """The answer in a request; None if it has none yet. A refusal is raised."""
+    if request.answer is None:
         return None
-    answer: dict[str, Any] = json.loads(found[0].answer)
+    answer: dict[str, object] = json.loads(request.answer)
     if "error" not in answer:
         return answer
     reason = f"{answer.get('text') or answer['error']}."
     if answer["error"] == "not-found":
-        raise NotFound(f"{reason} Next: evertick list shows the jobs there are.")
-    raise Conflict(f"{reason} Next: evertick status {found[0].job_id} shows what is.")
+        raise NotFound(f"{reason} Next: evertick list")
+    raise Conflict(f"{reason} Next: evertick status {request.job_id}")
 
 
 def live_nodes(store: Store, now: Instant) -> tuple[str, ...]:
@@ -80,11 +84,20 @@ def live_nodes(store: Store, now: Instant) -> tuple[str, ...]:
 
 def find_record(store: Store, job_id: str, jobs: Mapping[str, Job]) -> JobRecord | None:
     """What the ledger keeps about a job; None for one that only the folder knows. Neither: the nearest are named."""
-    records = {record.job_id: record for record in store.load([bucket_of(job_id)]).jobs}
-    record = records.get(job_id)
+    record = _records(store, job_id).get(job_id)
     if record is None and job_id not in jobs:
         raise no_such_job(job_id, {*jobs, *(record.job_id for record in store.load().jobs)})
     return record
+
+
+def is_known(store: Store, job_id: str, jobs: Mapping[str, Job]) -> bool:
+    """Whether a job is defined or in the ledger."""
+    # A job of the ledger has a schedule line, which is found without reading all jobs of its bucket.
+    return job_id in jobs or bool(store.schedules([job_id])) or job_id in _records(store, job_id)
+
+
+def _records(store: Store, job_id: str) -> dict[str, JobRecord]:
+    return {record.job_id: record for record in store.load([bucket_of(job_id)]).jobs}
 
 
 def no_such_job(job_id: str, known: Iterable[str]) -> NotFound:
