@@ -106,7 +106,7 @@ def test_a_backup_is_made_whenever_it_is_asked_for(url):
         pytest.param("postgresql://u@127.0.0.1:1/x", "pg_dump", id="PostgreSQL"),
         pytest.param("mysql://u@127.0.0.1:1/x", "mysqldump", id="MySQL"),
         pytest.param("files:///srv", "is not a database", id="files"),
-        pytest.param("sqlite://", "names no file", id="no file"),
+        pytest.param("sqlite://", "needs a file", id="no file"),
     ],
 )
 def test_a_backup_that_is_not_ours_to_make_is_refused_in_words(url, says):

@@ -25,30 +25,8 @@ from evertick.settings import Settings
 Duration: TypeAlias = str | timedelta
 """`2d12h`, or a `timedelta`."""
 
-# How an argument is called in a job file; the reader's own words for what is wrong then fit both.
-FIELDS: Mapping[str, str] = {
-    "timezone": "timezone",
-    "catchup_window": "catchupWindow",
-    "missed": "missed",
-    "overlap": "overlap",
-    "overlap_policy": "overlapPolicy",
-    "misfire": "misfire",
-    "grace": "grace",
-    "skip_if_successful": "skipIfSuccessful",
-    "on_executor_lost": "onExecutorLost",
-    "timeout": "timeout",
-    "description": "description",
-    "enabled": "enabled",
-    "priority": "priority",
-    "queue": "queue",
-    "tags": "tags",
-    "after": "after",
-    "executor": "executor",
-    "runs_on": "runsOn",
-    "routing": "routing",
-    "resources": "resources",
-    "bundle": "bundle",
-}
+WRITTEN_OTHERWISE = frozenset({"cron", "every", "at", "name", "retries", "retry_delay", "backoff", "max_delay"})
+"""Arguments that stand elsewhere in a job file; each of the others is a field of the same name in camelCase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +47,7 @@ def read_function(
     folder = os.path.dirname(place.rpartition(":")[0] or place)
     parsed = parse_definition(json.dumps(_fields(call, options)), place, settings, folder=folder)
     if parsed.job is None:
-        raise _told(call, place, parsed.errors)
+        raise _told(call, place, options, parsed.errors)
     job = parsed.job
     if job.routing.executor != LOCAL:
         _check_remote(call, job.routing.executor, function, isolation, place)
@@ -125,10 +103,9 @@ def _fields(call: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, A
     ]
     if schedules:
         fields["schedule"] = schedules
-    for option, field in FIELDS.items():
-        value = options[option]
-        if value is not None:
-            fields[field] = _plain(value)
+    for option, value in options.items():
+        if option not in WRITTEN_OTHERWISE and value is not None:
+            fields[_camel(option)] = _plain(value)
     if document:
         fields["description"] = document
     if options["retries"] is not None or options["retry_delay"] is not None or options["backoff"] is not None:
@@ -147,6 +124,11 @@ def _inspect_doc(call: Callable[..., Any]) -> str | None:
     """The first line of its docstring."""
     text = inspect.getdoc(call)
     return text.splitlines()[0].strip() if text and text.strip() else None
+
+
+def _camel(option: str) -> str:
+    head, *rest = option.split("_")
+    return head + "".join(word.title() for word in rest)
 
 
 def _listed(value: Any) -> Sequence[Any]:
@@ -199,8 +181,10 @@ def _origin(value: str, place: str) -> str:
     return place if value.startswith(f"{place}:") else value
 
 
-def _told(call: Callable[..., Any], place: str, errors: Sequence[DefinitionError]) -> DefinitionError:
-    arguments = {field: option for option, field in FIELDS.items()}
+def _told(
+    call: Callable[..., Any], place: str, options: Mapping[str, Any], errors: Sequence[DefinitionError]
+) -> DefinitionError:
+    arguments = {_camel(option): option for option in options if option not in WRITTEN_OTHERWISE}
     first = errors[0]
     more = (
         f" (and {len(errors) - 1} more: {'; '.join(str(other.reason) for other in errors[1:])})" if errors[1:] else ""

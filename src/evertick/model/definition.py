@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Final
 
 from evertick.model.duration import format_duration
@@ -45,7 +46,6 @@ TEXT_MAX: Final = 64 * 1024
 """Characters; a longer one is cut and says so. Two that differ behind the cut still have two digests."""
 
 _POLICY: Final = Policy()
-_OVERLAP: Final = Overlap()
 _HERE: Final = Routing()
 _SIGNED_IN: Final = re.compile(r"^([^/]*//)[^/]*@")
 
@@ -91,28 +91,21 @@ def _specs(name: str, specs: tuple[ScheduleSpec, ...]) -> Iterator[str]:
 
 
 def _policy(policy: Policy) -> Iterator[str]:
-    if policy == _POLICY:
-        return
-    if policy.missed is not _POLICY.missed:
-        yield f"missed: {policy.missed}"
-    if policy.catchup_window_us is not None:
-        yield f"catchup_window: {format_duration(policy.catchup_window_us)}"
-    if not policy.run_missed_one_off:
-        yield "run_missed_one_off: false"
-    if policy.overlap != _OVERLAP:
-        where = "" if policy.overlap.scope is Scope.CLUSTER else f" on each {policy.overlap.scope}"
-        yield f"overlap: {policy.overlap}{where}"
-    if policy.grace_us != _POLICY.grace_us:
-        yield f"grace: {format_duration(policy.grace_us)}"
-    if policy.max_delay_us is not None:
-        yield f"max_delay: {format_duration(policy.max_delay_us)}"
-    if policy.skip_if_successful:
-        yield "skip_if_successful: true"
-    yield from _retry(policy.retry)
-    if policy.on_executor_lost is not _POLICY.on_executor_lost:
-        yield f"on_executor_lost: {policy.on_executor_lost}"
-    if policy.backlog_max != _POLICY.backlog_max:
-        yield f"backlog_max: {policy.backlog_max}"
+    for one in fields(policy):
+        value, name = getattr(policy, one.name), one.name.removesuffix("_us")
+        if value == getattr(_POLICY, one.name):
+            continue
+        match value:
+            case Overlap():
+                yield f"{name}: {value}{'' if value.scope is Scope.CLUSTER else f' on each {value.scope}'}"
+            case Retry():
+                yield from _retry(value)
+            case bool():
+                yield f"{name}: {str(value).lower()}"
+            case int() if one.name.endswith("_us"):
+                yield f"{name}: {format_duration(value)}"
+            case _:
+                yield f"{name}: {value}"
 
 
 def _retry(retry: Retry) -> Iterator[str]:

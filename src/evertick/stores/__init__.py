@@ -24,8 +24,8 @@ EXAMPLES = (
 _EXTRAS = {"psycopg": "postgres", "pymysql": "mysql"}
 
 
-def open_store(url: str) -> Store:
-    """The ledger that a URL names, ready for use.
+def open_store(url: str, *, migrate: bool = True) -> Store:
+    """The ledger that a URL names, ready for use; a database keeps its schema unless `migrate`.
 
     `sqlite:///evertick.db` is a file in the working folder and `sqlite:////var/lib/evertick.db` one anywhere;
     `files:///srv/pipelines` is a folder, and `files:pipelines` one in the working folder.
@@ -34,7 +34,7 @@ def open_store(url: str) -> Store:
     if opener is None:
         raise SettingsError(f"the store {_shown(url)!r} has no known scheme. Write one of: {', '.join(EXAMPLES)}.")
     try:
-        return opener(url)
+        return opener(url, migrate)
     except ModuleNotFoundError as missing:
         extra = _EXTRAS.get((missing.name or "").partition(".")[0])
         if extra is None:
@@ -45,7 +45,7 @@ def open_store(url: str) -> Store:
         ) from missing
 
 
-def _memory(url: str) -> Store:
+def _memory(url: str, _migrate: bool) -> Store:
     if _after_scheme(url).strip("/"):
         raise SettingsError(f"a store in memory has no path, but {_after_scheme(url)!r} was given. Write: memory:")
     from evertick.stores.memory import MemoryStore
@@ -53,7 +53,7 @@ def _memory(url: str) -> Store:
     return MemoryStore()
 
 
-def _files(url: str) -> Store:
+def _files(url: str, _migrate: bool) -> Store:
     folder = ledger_path(url)
     assert folder is not None
     from evertick.stores.files import FilesStore
@@ -61,31 +61,31 @@ def _files(url: str) -> Store:
     return FilesStore(folder)
 
 
-def _sqlite(url: str) -> Store:
+def _sqlite(url: str, migrate: bool) -> Store:
     path = ledger_path(url)
     assert path is not None
     from evertick.stores.sql.sqlite import SqliteStore
 
-    return SqliteStore(path, force=parse_qs(urlsplit(url).query).get("force") == ["1"])
+    return SqliteStore(path, force=parse_qs(urlsplit(url).query).get("force") == ["1"], migrate=migrate)
 
 
-def _postgres(url: str) -> Store:
+def _postgres(url: str, migrate: bool) -> Store:
     import psycopg  # noqa: F401  # the driver first: without it, say what to install
 
     from evertick.stores.sql.postgres import PostgresStore
 
-    return PostgresStore(f"postgresql+psycopg:{_after_scheme(url)}")
+    return PostgresStore(f"postgresql+psycopg:{_after_scheme(url)}", migrate=migrate)
 
 
-def _mysql(url: str) -> Store:
+def _mysql(url: str, migrate: bool) -> Store:
     import pymysql  # noqa: F401
 
     from evertick.stores.sql.mysql import MysqlStore
 
-    return MysqlStore(f"mysql+pymysql:{_after_scheme(url)}")
+    return MysqlStore(f"mysql+pymysql:{_after_scheme(url)}", migrate=migrate)
 
 
-_OPENERS: dict[str, Callable[[str], Store]] = {
+_OPENERS: dict[str, Callable[[str, bool], Store]] = {
     "memory": _memory,
     "files": _files,
     "sqlite": _sqlite,

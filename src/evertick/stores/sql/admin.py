@@ -10,7 +10,9 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from evertick.errors import SettingsError, StoreCorrupt, StoreUnavailable
+from evertick.location import ledger_path
 from evertick.model.instant import Instant, to_text
+from evertick.stores import open_store
 from evertick.stores.sql import migrations, sqlite_backup
 from evertick.stores.sql.schema import JOBS, REQUESTS, RUNS
 from evertick.stores.sql.sqlite import SqliteStore
@@ -119,21 +121,8 @@ def _kind(url: str) -> str:
 
 def _open(url: str, *, must_exist: bool = False) -> SqlStore:
     """The ledger as it is, not migrated."""
-    kind, rest = _kind(url), url.partition(":")[2]
-    match kind:
-        case "sqlite":
-            parsed = sa.make_url(url)
-            path = Path(parsed.database or "")
-            if not parsed.database:
-                raise SettingsError(f"{url!r} names no file. Write: sqlite:///evertick.db")
-            if must_exist and not path.exists():
-                raise StoreUnavailable(f"there is no ledger at {path}. Next: evertick db migrate makes one.")
-            return SqliteStore(path, force=parsed.query.get("force") == "1", migrate=False)
-        case "postgresql":
-            from evertick.stores.sql.postgres import PostgresStore
-
-            return PostgresStore(f"postgresql+psycopg:{rest}", migrate=False)
-        case _:
-            from evertick.stores.sql.mysql import MysqlStore
-
-            return MysqlStore(f"mysql+pymysql:{rest}", migrate=False)
+    if _kind(url) == "sqlite" and must_exist and (path := ledger_path(url)) is not None and not path.exists():
+        raise StoreUnavailable(f"there is no ledger at {path}. Next: evertick db migrate makes one.")
+    store = open_store(url, migrate=False)
+    assert isinstance(store, SqlStore)
+    return store
