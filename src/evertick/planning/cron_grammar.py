@@ -78,9 +78,7 @@ def read_expression(text: str, name: str = "") -> Expression:
         seconds = _read(SECOND, second, name)
         minutes = _read(MINUTE, minute, name)
         hours = _read(HOUR, hour, name)
-        month_days = _read(DAY_OF_MONTH, month_day, name)
-        months = _read(MONTH, month, name)
-        weekdays = _read(DAY_OF_WEEK, weekday, name)
+        days = _read_days(month_day, month, weekday, name)
     except CronError as error:
         _refuse(text, error.reason, error.hint)
     return Expression(
@@ -89,10 +87,29 @@ def read_expression(text: str, name: str = "") -> Expression:
         seconds.numbers,
         minutes.numbers,
         hours.numbers,
-        _day_rule(month_days, months, weekdays, needs_both=month_day[0] in "*?" or weekday[0] in "*?"),
-        is_wildcard="*" in (second[0], minute[0], hour[0]),
-        uses_name=any(values.is_hashed for values in (seconds, minutes, hours, month_days, months, weekdays)),
+        days.rule,
+        is_wildcard=second[0] == "*" or minute[0] == "*" or hour[0] == "*",
+        uses_name=seconds.is_hashed or minutes.is_hashed or hours.is_hashed or days.is_hashed,
     )
+
+
+class _Days(NamedTuple):
+    rule: DayRule
+    is_hashed: bool
+
+
+def _read_days(month_day: str, month: str, weekday: str, name: str) -> _Days:
+    """The three day fields together: a hundred thousand expressions have few of them."""
+    return _read_days_kept(month_day, month, weekday, name if "H" in f"{month_day}{month}{weekday}" else "")
+
+
+@lru_cache(maxsize=4096)
+def _read_days_kept(month_day: str, month: str, weekday: str, name: str) -> _Days:
+    fields = [
+        _read(kind, text, name) for kind, text in ((DAY_OF_MONTH, month_day), (MONTH, month), (DAY_OF_WEEK, weekday))
+    ]
+    rule = _day_rule(*fields, needs_both=month_day[0] in "*?" or weekday[0] in "*?")
+    return _Days(rule, any(values.is_hashed for values in fields))
 
 
 @lru_cache(maxsize=4096)

@@ -127,7 +127,8 @@ class Pattern:
 
     def can_match(self) -> bool:
         """Whether there is a matching day in any kind of year."""
-        return any(self._row(year) for year in range(1, 42))  # 1970 to 2010 has all fourteen kinds
+        # The first of them is nearly always enough; 1970 to 2010 has all fourteen kinds.
+        return bool(self._rows[1] or any(self._row(year) for year in range(1, 42)))
 
     def at_or_after(self, local: int) -> int | None:
         """The first match that is not before `local`."""

@@ -7,13 +7,13 @@ that are not due add anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple, TypeAlias
 
 from evertick.model.instant import Instant
-from evertick.model.schedule import ScheduleSpec
-from evertick.planning.schedules import Engine, compile_all, next_of, normalise
+from evertick.model.schedule import AtSpec, CronSpec, EverySpec, ScheduleSpec
+from evertick.planning.schedules import Engine, compile_all, next_of, uses_name
 
 DUE_MAX = 100_000
 """Entries handed out at once: a year of a job that is due every second must not fill the memory."""
@@ -36,7 +36,8 @@ class _Group:
     def __init__(self, key: _Key, engines: tuple[Engine, ...], next_at: Instant | None, number: int) -> None:
         self.key = key
         self.engines = engines
-        self.members: dict[str, None] = {}
+        self.members: tuple[str, ...] | dict[str, None] = ()
+        """Job ids; a dict from the second one on, because most groups of a million one-offs have one."""
         self.next_at = next_at
         """The first occurrence after the horizon; None: there is none, and the group is not in the heap."""
         self.number = number
@@ -44,21 +45,32 @@ class _Group:
         self._snapshot: tuple[str, ...] | None = None
 
     def add(self, job_id: str) -> None:
+        if not self.members:
+            self.members = (job_id,)
+            return
+        if isinstance(self.members, tuple):
+            self.members = dict.fromkeys(self.members)
         self.members[job_id] = None
         self._snapshot = None
 
     def remove(self, job_id: str) -> None:
+        if isinstance(self.members, tuple):
+            self.members = ()
+            return
         del self.members[job_id]
         self._snapshot = None
 
     def snapshot(self) -> tuple[str, ...]:
         """The members as a value that later changes do not touch; made anew only after one."""
+        if isinstance(self.members, tuple):
+            return self.members
         if self._snapshot is None:
             self._snapshot = tuple(self.members)
         return self._snapshot
 
 
-_Key: TypeAlias = tuple[ScheduleSpec, ...]
+_Key: TypeAlias = Hashable
+"""Equal for schedules that are due at the same instants by the way they are written."""
 _Place: TypeAlias = tuple[Instant, int, _Group]
 
 
@@ -89,11 +101,11 @@ class OccurrenceIndex:
 
         Schedules that cannot be used raise a `DefinitionError` and leave the index as it was.
         """
-        key = _key(schedules)
+        key = _key_of(schedules[0]) if len(schedules) == 1 else _key_of_all(schedules)
         old = self._group_of.get(job_id)
         group = self._groups.get(key)
         if group is None:
-            group = self._form(key)
+            group = self._form(key, schedules)
         elif group is old:
             return
         if old is not None:
@@ -190,8 +202,8 @@ class OccurrenceIndex:
             return group.next_at
         return next_of(group.engines, start)
 
-    def _form(self, key: _Key) -> _Group:
-        engines = compile_all(key)
+    def _form(self, key: _Key, schedules: tuple[ScheduleSpec, ...]) -> _Group:
+        engines = compile_all(schedules)
         next_at = next_of(engines, self._horizon)
         group = self._groups[key] = _Group(key, engines, next_at, self._formed)
         self._formed += 1
@@ -221,8 +233,18 @@ class OccurrenceIndex:
             self._stale = 0
 
 
-def _key(schedules: tuple[ScheduleSpec, ...]) -> _Key:
-    """The same for the same schedules in any order, whatever the jobs are called."""
-    if len(schedules) == 1:
-        return (normalise(schedules[0]),)
-    return tuple(sorted({normalise(spec) for spec in schedules}, key=repr))
+def _key_of_all(schedules: tuple[ScheduleSpec, ...]) -> _Key:
+    """The same in any order, and with a schedule written twice."""
+    keys = frozenset(map(_key_of, schedules))
+    return next(iter(keys)) if len(keys) == 1 else keys
+
+
+def _key_of(spec: ScheduleSpec) -> _Key:
+    """The same for the same schedule, whatever the job is called; plain values, which are quick to look up."""
+    match spec:
+        case AtSpec(instant):
+            return instant
+        case CronSpec(text, timezone, name):
+            return (text, timezone, name) if name and uses_name(text) else (text, timezone)
+        case EverySpec(period_us):
+            return ("every", period_us)

@@ -93,10 +93,16 @@ class Every:
 class At:
     """One instant."""
 
-    __slots__ = ("__weakref__", "instant")
+    __slots__ = ("instant",)
 
     def __init__(self, instant: Instant) -> None:
         self.instant = instant
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, At) and self.instant == other.instant
+
+    def __hash__(self) -> int:
+        return hash(self.instant)
 
     def next_after(self, instant: Instant) -> Instant | None:
         return self.instant if instant < self.instant else None
@@ -114,29 +120,29 @@ class At:
 Engine: TypeAlias = CronSchedule | Every | At
 
 # Weak, so that an engine lives as long as somebody plans with it and no longer: jobs come and go for years.
-_engines: WeakValueDictionary[ScheduleSpec, Engine] = WeakValueDictionary()
+_engines: WeakValueDictionary[CronSpec | EverySpec, CronSchedule | Every] = WeakValueDictionary()
 
 # An H on its own, not the one of THU, @hourly or a zone. Seeing one too many would only cost sharing.
 _HASHED = re.compile(r"(?<![A-Za-z])[Hh](?![A-Za-z])")
 
 
-def normalise(spec: ScheduleSpec) -> ScheduleSpec:
-    """The same schedule without a name that it does not use, so that all jobs that share it are found."""
-    if isinstance(spec, CronSpec) and spec.name and not _uses_name(spec.text):
-        return CronSpec(spec.text, spec.timezone)
-    return spec
-
-
 @lru_cache(maxsize=1_024)
-def _uses_name(text: str) -> bool:
+def uses_name(text: str) -> bool:
+    """Whether an expression is spread by the name of its job."""
     return _HASHED.search(text) is not None
+
+
+def compile_schedule(spec: ScheduleSpec) -> Engine:
+    """The engine of a schedule, shared by all that are equal; a `DefinitionError` if it cannot be used."""
+    # An instant has nothing to compile and nothing to share, and there may be a million of them.
+    return At(spec.instant) if isinstance(spec, AtSpec) else _compile_shared(spec)
 
 
 # The recent ones are kept although nobody holds them: previews ask for the same few again and again.
 @lru_cache(maxsize=1_024)
-def compile_schedule(spec: ScheduleSpec) -> Engine:
-    """The engine of a schedule, shared by all that are equal; a `DefinitionError` if it cannot be used."""
-    spec = normalise(spec)
+def _compile_shared(spec: CronSpec | EverySpec) -> CronSchedule | Every:
+    if isinstance(spec, CronSpec) and spec.name and not uses_name(spec.text):
+        spec = CronSpec(spec.text, spec.timezone)  # without a name that it does not use, so that jobs share it
     engine = _engines.get(spec)
     if engine is None:
         engine = _engines[spec] = _compile(spec)
@@ -145,17 +151,15 @@ def compile_schedule(spec: ScheduleSpec) -> Engine:
 
 def compile_all(specs: Iterable[ScheduleSpec]) -> tuple[Engine, ...]:
     """The engines of one job."""
-    return tuple(compile_schedule(spec) for spec in specs)
+    return tuple([compile_schedule(spec) for spec in specs])
 
 
-def _compile(spec: ScheduleSpec) -> Engine:
+def _compile(spec: CronSpec | EverySpec) -> CronSchedule | Every:
     match spec:
         case CronSpec(text, timezone, name):
             return CronSchedule(Cron.parse(text, timezone, name))
         case EverySpec(period_us):
             return Every(period_us)
-        case AtSpec(instant):
-            return At(instant)
 
 
 def next_of(schedules: Sequence[Schedule], after: Instant) -> Instant | None:
