@@ -240,10 +240,10 @@ class Node:
             self._leadership.released(buckets)
 
     def _own_everything(self, store: Ledger) -> Message:
-        """The lock says that nobody else is here: take all buckets, under new epochs, without end."""
+        """The lock excludes other nodes: take all buckets, under new epochs, without end."""
         names = [NODE_PREFIX + self.name, *map(bucket_lease, range(BUCKETS))]
         now = self._clock.now()
-        # Whoever is named in them is not here: the lock says so. They may have been another name's.
+        # The holders of these leases are gone: the lock says so. They may have had other names.
         for holder in {lease.holder for lease in store.lease((), self.name, 0, now)} | {self.name}:
             store.lease(names, holder, 0, now)
         leases = store.lease(names, self.name, FOR_EVER_US, now)
@@ -306,7 +306,7 @@ class Node:
             if self._leadership is not None:
                 self._leadership.release()
         finally:
-            # What the ledger took last is told too, though the loop no longer asks.
+            # Publish what the ledger took last too, although the loop no longer reads the inbox.
             for message in self.inbox.drain():
                 self.observers(message)
             for attachment in reversed(self.attachments):

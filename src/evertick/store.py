@@ -117,7 +117,7 @@ class Ledger(Protocol):
         ...
 
     def record(self, changes: Sequence[Change]) -> frozenset[RunKey]:
-        """Apply what became of runs; answers the keys that were refused.
+        """Apply changes of runs; returns the keys of those that were refused.
 
         Refused is a change to a run that has ended, with an older fence than the ledger's, or to a run that is
         not there. Several changes to one run apply in order.

@@ -61,7 +61,7 @@ def executors_of(settings: Settings, location: Location) -> Executors:
 
 
 def fleet_settings(settings: Settings) -> FleetSettings | None:
-    """What the fleet is told of the settings; None: there is none."""
+    """The settings of the fleet; None: there is none."""
     part = settings.fleet
     if not part.url:
         return None
@@ -86,7 +86,7 @@ def member_logs(settings: Settings) -> MemberLogs:
 
 
 def loop_settings(settings: Settings) -> LoopSettings:
-    """What the loop is told of the settings."""
+    """The settings of the loop."""
     loop = settings.loop
     return LoopSettings(
         preread_us=loop.preread_us,
@@ -104,7 +104,7 @@ def loop_settings(settings: Settings) -> LoopSettings:
 
 
 def kubernetes_settings(settings: Settings) -> KubernetesSettings:
-    """What runs on a cluster are told of the settings."""
+    """The settings of runs on a cluster."""
     part = settings.kubernetes
     kubeconfig = str(part.kubeconfig) if part.kubeconfig else None
     return KubernetesSettings(
@@ -118,7 +118,7 @@ def kubernetes_settings(settings: Settings) -> KubernetesSettings:
 
 
 def local_settings(settings: Settings, ledger_lock: Path | None = None) -> LocalSettings:
-    """What runs on this machine are told of the settings."""
+    """The settings of runs on this machine."""
     lanes, local = settings.lanes, settings.local
     keys = (settings.config, settings.api.tls_key, settings.fleet.tls_key, settings.kubernetes.kubeconfig)
     return LocalSettings(

@@ -85,10 +85,10 @@ def test_one_that_never_started_can_be_stopped():
 def test_a_message_goes_to_the_channels_that_the_settings_name(monkeypatch):
     clock = SystemClock()
     state = State(LoopSettings(), "node-a", "x", clock.now())
-    outlook = Observers(state, None, clock, {}, NotifyConfig(ledger_channels=(Slack("https://hooks.example/x"),)))
+    outlook = Observers(state, None, clock, {}, NotifyConfig(ledger_channels=(Slack("https://hooks.example/x"),)), 100)
     sent: list[Any] = []
     monkeypatch.setattr(outlook.announcer, "tell", sent.append)
     outlook.tell_of_damage("row 3 missing")
     ((message),) = sent
     assert (message.event, message.detail, "node-a is damaged" in message.text) == (DAMAGED, "row 3 missing", True)
-    Observers(state, None, clock, {}).tell_of_damage("nobody wants to hear it")
+    Observers(state, None, clock, {}, NotifyConfig(), 100).tell_of_damage("nobody wants to hear it")

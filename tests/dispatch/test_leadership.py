@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
-from evertick.dispatch.leadership import LEASE_US, Leadership
+from evertick.dispatch.leadership import Leadership
 from evertick.errors import StoreError, StoreUnavailable
 from evertick.loop.messages import BucketsGained, BucketsLost, LeaseRenewed, NodesSeen
 from evertick.model.bucket import BUCKETS
 from evertick.model.instant import SECOND
+from evertick.settings.parts import LoopPart
 from evertick.stores.memory import MemoryStore
+
+LEASE_US = LoopPart().lease_us
 
 
 class Time:
@@ -40,7 +43,7 @@ class Node(Leadership):
     def __init__(self, name, store, time) -> None:
         self.said: list[object] = []
         self.lets_go = True
-        super().__init__(store, name, time, self._hear)
+        super().__init__(store, name, time, self._hear, LEASE_US)
 
     def _hear(self, message) -> None:
         self.said.append(message)

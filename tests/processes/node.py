@@ -29,7 +29,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from evertick.dispatch.leadership import LEASE_US
 from evertick.errors import SchedulerLockError
 from evertick.executor import Attempt
 from evertick.location import Location
@@ -64,7 +63,7 @@ class Config:
     """Jobs that are due every second."""
     quarters: int = 0
     """Jobs that are due every quarter of a second."""
-    lease_us: int = LEASE_US
+    lease_us: int = LoopPart().lease_us
     takes_us: int = 0
     retry_seconds: int | None = None
     """Every run fails, and is tried again after this."""

@@ -19,9 +19,8 @@ from evertick.model.instant import DAY, SECOND
 from evertick.model.notify import Mail, NotifyEvent, Route, Slack, Webhook
 from evertick.model.work import Secret
 from evertick.settings import Settings
-from evertick.settings.catalogue import catalogue, parts
+from evertick.settings.catalogue import catalogue, lines, parts
 from evertick.settings.kinds import mask_url
-from evertick.settings.listing import lines
 from evertick.settings.secrets import reveal
 from evertick.wiring import local_settings, loop_settings
 from tests.present import present
@@ -269,7 +268,6 @@ class TestTheTable:
         assert all(part.settings and (part.about or not part.key) for part in parts())
 
     def test_the_defaults_are_those_of_the_parts_that_are_told(self):
-        from evertick.dispatch.leadership import LEASE_US
         from evertick.executors.settings import LocalSettings
         from evertick.loop.settings import LoopSettings
         from evertick.model.policy import BACKLOG_MAX, GRACE_US
@@ -277,11 +275,7 @@ class TestTheTable:
         settings = Settings()
         assert loop_settings(settings) == LoopSettings()
         assert local_settings(settings) == LocalSettings()
-        assert (settings.loop.lease_us, settings.jobs.grace_us, settings.jobs.backlog) == (
-            LEASE_US,
-            GRACE_US,
-            BACKLOG_MAX,
-        )
+        assert (settings.jobs.grace_us, settings.jobs.backlog) == (GRACE_US, BACKLOG_MAX)
 
 
 class TestJobs:

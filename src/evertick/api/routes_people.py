@@ -160,8 +160,7 @@ def revoke_token(at: At, token: Annotated[str, Path(max_length=64, description="
 @routes.get("/settings", Role.ADMIN)
 def list_settings(at: At) -> SettingsList:
     """List every setting, its value and its origin; of a secret only where it is kept."""
-    from evertick.settings.catalogue import catalogue
-    from evertick.settings.listing import lines
+    from evertick.settings.catalogue import catalogue, lines
 
     known = catalogue()
     return SettingsList(

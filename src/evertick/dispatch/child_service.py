@@ -46,7 +46,7 @@ class ChildService:
 
     The child's standard input is a pipe that ends with this process; `leash` makes of it that the child does too. Its
     standard output is a pipe for signs of life: with `shows_life` a child that writes nothing there is killed and
-    started again, because one that hangs answers nobody and never ends by itself.
+    started again, because one that hangs answers no request and never ends by itself.
     """
 
     def __init__(

@@ -14,11 +14,11 @@ class Clock(Protocol):
         ...
 
     def monotonic_us(self) -> int:
-        """A clock that nobody sets; it stands still while the machine is suspended."""
+        """A clock that cannot be set; it stops while the machine is suspended."""
         ...
 
     def boottime_us(self) -> int:
-        """A clock that nobody sets, and that counts the time in which the machine is suspended."""
+        """A clock that cannot be set, and that counts while the machine is suspended."""
         ...
 
 

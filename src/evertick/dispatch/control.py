@@ -34,7 +34,7 @@ UNSENT_MAX: Final = 256 * 1024
 PATIENCE_SECONDS: Final = 30.0
 """A client that reads nothing for this long while something waits for it is let go; so is one that asks nothing."""
 BEAT_SECONDS: Final = 15.0
-"""Without news, how often a listener is told that there are none."""
+"""Without events, how often a listener gets a sign of life."""
 
 
 @contextlib.contextmanager
@@ -113,7 +113,7 @@ class Control:
                 os.unlink(self.path)
 
     def _is_answered(self) -> bool:
-        """Whether somebody lives behind a socket that is there already."""
+        """Whether a process answers on a socket that is there already."""
         if not self.path.exists():
             return False
         with address_of(self.path) as address, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
@@ -128,7 +128,7 @@ class Control:
             return True
 
     def _bind(self) -> socket.socket:
-        """Under a name of its own first: whoever connects finds a socket that is ready, and never one half made."""
+        """Under a temporary name first: a client finds a socket that is ready, never one that is not."""
         unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         with contextlib.suppress(FileNotFoundError):
             unfinished.unlink()
@@ -231,7 +231,7 @@ class Control:
             # From another start of the scheduler, or without a number: the oldest there is, or from now on.
             after = 0 if after is not None and not is_same else None
         cursor = feed.open_cursor(wake, after)
-        # Whoever has closed its end may still read; whether it does is found out by writing.
+        # A client that has closed its sending side may still read; only writing shows whether it does.
         ending = asyncio.ensure_future(_discard(reader))
         ending.add_done_callback(lambda _: news.set())
         try:

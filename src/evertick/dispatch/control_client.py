@@ -15,7 +15,7 @@ from evertick.dispatch.control import SOCKET, address_of
 ANSWER_MAX: Final = 64 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.5
-"""Nobody waits for long to have something done sooner."""
+"""A hint must not take longer than the poll that it saves."""
 BEHIND_SECONDS: Final = 30.0
 """A planner further behind than this is not well, and a loop that has not turned for this long hangs."""
 ALIVE: Final = "--alive"

@@ -78,7 +78,7 @@ class Dispatcher:
         self._read_reports = read_reports
         self._observe = observe
         self._leave_at_us: int | None = None
-        """When to stop waiting for runs that go on; whoever comes next finds them."""
+        """When to stop waiting for active runs; the next scheduler finds them."""
         self._failure: Exception | None = None
         """Why this node must stop at once."""
         self._ends_runs = False
@@ -86,12 +86,12 @@ class Dispatcher:
         self.turns = Histogram()
         """How long each iteration took, carrying out included."""
         self.turned_at_us = clock.monotonic_us()
-        """When the last one ended, by the monotonic clock: a loop that hangs is told by it."""
+        """When the last one ended, by the monotonic clock: the watchdog detects a hanging loop by it."""
         self.turns_at_us = self.turned_at_us
         """When the next one is due, or 0 while one goes on; any thread may look."""
 
     async def run(self) -> None:
-        """Until it is told to shut down, and nothing more is active or its patience is over."""
+        """Run until `shut_down`, and until no run is active or its patience is over."""
         self._inbox.attach()
         for executor in self._executors.values():
             executor.open(self._inbox.report)
@@ -150,7 +150,7 @@ class Dispatcher:
         # What the ledger refuses, and how runs end whose jobs went to other nodes, is forwarded to their owners.
         if self._state.records or self._state.orphans:
             return True
-        # Between two attempts there is nothing to wait for: the next one is made by whoever starts next.
+        # Between two attempts there is nothing to wait for: the next scheduler makes the next one.
         return any(
             run.state is not RETRYING
             for job in self._state.jobs.values()

@@ -1,4 +1,4 @@
-"""What an onlooker is told: an event, with a number, in the words of the ledger."""
+"""The events that a node publishes: numbered, in the words of the ledger."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=
 
 
 class Event:
-    """Made for the ring: what it says is worked out when somebody wants to read it, and only once."""
+    """Made for the ring: its text is rendered when the first reader wants it, and only once."""
 
     __slots__ = ("_data", "_line", "at", "fact", "kind", "number")
 

@@ -1,4 +1,4 @@
-"""What has happened, told once the ledger has it: whoever hears of it finds it there."""
+"""What has happened, published once the ledger has it: a listener can read it there."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TELLING = frozenset(
 
 
 class Facts:
-    """Looks on beside the dispatcher, in its thread, so that nobody else has to wait for the ledger's answers.
+    """Observes the dispatcher in its thread, and matches decisions with the ledger's answers for all listeners.
 
     What was decided and then refused, because another node had decided it, is never told.
     """

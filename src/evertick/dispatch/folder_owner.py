@@ -18,7 +18,7 @@ _IDENTITY: Final = "node.id"
 
 
 class FolderIdentity(NamedTuple):
-    """By what a state folder is told from another that had its place before."""
+    """What distinguishes a state folder from one that had the same path before."""
 
     name: str
     made_at: Instant

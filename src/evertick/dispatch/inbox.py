@@ -44,7 +44,7 @@ class Inbox:
         return taken
 
     async def wait(self, seconds: float) -> None:
-        """Until there is a message, or so many seconds have passed."""
+        """Wait until there is a message, or for this many seconds."""
         assert self._has_some is not None, "attach() comes first"
         if seconds <= 0 or self._messages:
             await asyncio.sleep(0)

@@ -20,8 +20,6 @@ from evertick.store import Ledger
 
 log = logging.getLogger("evertick.leadership")
 
-LEASE_US = 6 * SECOND
-"""A dead node's buckets are free after this, and taken within another renewal: under ten seconds in all."""
 RENEWALS_PER_LEASE = 3
 
 
@@ -39,7 +37,7 @@ class Leadership:
         holder: str,
         clock: Clock,
         report: Callable[[Message], None],
-        lease_us: int = LEASE_US,
+        lease_us: int,
         failed: Callable[[Exception], None] = lambda _: None,
         runs: RunsLease | None = None,
     ) -> None:
@@ -120,7 +118,7 @@ class Leadership:
         vouched_until = self._runs.boottime_us() + self._lease_us if self._runs is not None else 0
         held = self._store.lease(self._names([*self._epochs, *self._leaving]), self._holder, self._lease_us, asked_at)
         if self._runs is not None:
-            # Before anything is taken: nothing is launched that nobody would end.
+            # Before anything is taken: nothing is launched that no lease would end.
             self._runs.renew(self._store, self._clock.now(), vouched_until)
         holders = [lease.name.removeprefix(NODE_PREFIX) for lease in held if _is_node(lease)]
         share = share_of(self._holder, holders)

@@ -36,7 +36,7 @@ class LogRetention:
         self._clock = clock
         self._retention_us = retention_us
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="evertick-sweeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="evertick-log-retention", daemon=True)
 
     def start(self) -> None:
         self._thread.start()

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from evertick.dispatch.clock import Clock
 from evertick.dispatch.dispatcher import Dispatcher
 from evertick.dispatch.facts import Facts, Listener
-from evertick.dispatch.feed import SIZE, Feed
+from evertick.dispatch.feed import Feed
 from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.notify.announcer import Announcer
-from evertick.dispatch.notify.config import NO_NOTIFICATIONS, NotifyConfig
+from evertick.dispatch.notify.config import NotifyConfig
 from evertick.dispatch.notify.heartbeat import Heartbeat
 from evertick.dispatch.notify.rules import Message as Notice
 from evertick.dispatch.run_counters import RunCounters
@@ -38,8 +38,8 @@ class Observers:
         inbox: Inbox,
         clock: Clock,
         executors: Mapping[str, Executor],
-        notify: NotifyConfig = NO_NOTIFICATIONS,
-        feed_size: int = SIZE,
+        notify: NotifyConfig,
+        feed_size: int,
     ) -> None:
         self._state = state
         self._notify = notify

@@ -13,7 +13,7 @@ from evertick.model.run import Change, Entry, RunKey
 
 
 class RunCounters:
-    """Written in the loop's thread; the counts may be read from any, and a moment's difference harms nobody."""
+    """Written in the loop's thread; the counts may be read from any, and may be a moment old."""
 
     def __init__(self) -> None:
         self._states: dict[RunKey, RunState] = {}

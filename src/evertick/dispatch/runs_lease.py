@@ -10,15 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from evertick.errors import StoreUnavailable
-from evertick.model.instant import MINUTE, SECOND, Instant
+from evertick.model.instant import SECOND, Instant
 from evertick.model.ledger import RUNS_PREFIX, STOPPED_PREFIX, Lease, runs_lease
 from evertick.model.lifecycle import LAUNCHING, RUNNING
 from evertick.model.run import LedgerRow, RunKey
 from evertick.store import Ledger
 
-LEASE_US = 2 * MINUTE
-"""Longer than a database takes to be started again: without it, all that runs here is ended when this is over."""
-RETURN_US = 10 * MINUTE
 RENEW_US = 5 * SECOND
 RENEWALS_PER_LEASE = 6
 
@@ -40,8 +37,8 @@ class RunsLease:
         folder: str,
         executors: Sequence[HoldsRuns],
         boottime_us: Callable[[], int],
-        lease_us: int = LEASE_US,
-        return_us: int = RETURN_US,
+        lease_us: int,
+        return_us: int,
     ) -> None:
         self.name = runs_lease(node, folder)
         self.boottime_us = boottime_us

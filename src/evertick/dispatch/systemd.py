@@ -1,4 +1,4 @@
-"""What a service manager is told: that the scheduler is ready, that it stops, and that its loop still turns.
+"""Notifies the service manager: the scheduler is ready, it stops, its loop still turns.
 
 The protocol is that of sd_notify: a datagram of lines to the socket that NOTIFY_SOCKET names.
 """

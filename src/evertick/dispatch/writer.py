@@ -160,7 +160,7 @@ def launched_in(changes: Sequence[Change], refused: frozenset[RunKey]) -> list[t
 
 
 def answered(number: int, committed: Committed) -> BatchCommitted:
-    """What the loop is told of a batch that was written."""
+    """The loop's message about a batch that was written."""
     return BatchCommitted(number, committed.refused, committed.crowded, committed.overruled, committed.outranked)
 
 

@@ -1,4 +1,4 @@
-"""The table of all settings, read off the parts, and the object made from values."""
+"""The table of all settings, derived from the parts; the object built from values, and its listing."""
 
 from __future__ import annotations
 
@@ -64,3 +64,25 @@ def _build(cls: type, path: tuple[str, ...], values: Mapping[str, Any], others: 
 
 def _bare(name: str) -> str:
     return next((name.removesuffix(unit) for unit in _UNITS if name.endswith(unit)), name)
+
+
+class Line(NamedTuple):
+    key: str
+    value: str
+    origin: str
+    """`default`, a file with its line, a variable, or an option."""
+    variable: str
+    meaning: str
+
+
+def lines(settings: Values) -> list[Line]:
+    found = []
+    for setting in catalogue().values():
+        origin = settings.origins.get(setting.key, "default")
+        value = setting.kind.show(setting.value_in(settings))
+        if setting.key == "timezone" and origin == "default":
+            origin = settings.timezone_origin
+        elif origin == "default" and setting.shown is not None and not value:
+            value = setting.shown.replace("`", "")
+        found.append(Line(setting.key, value, origin, setting.variable, setting.meaning))
+    return found

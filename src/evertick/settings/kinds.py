@@ -34,7 +34,7 @@ class Kind:
     read: Callable[[Any], Any]
     """From what TOML gives, or from the text of a variable or an option; raises `Unfit`."""
     show: Callable[[Any], str] = str
-    """As it may be seen by anybody; never a secret."""
+    """As it may be shown; never a secret."""
     is_path: bool = False
     """Relative to the file it is written in."""
     is_secret: bool = False

@@ -20,7 +20,7 @@ def reveal(value: Value, environ: Mapping[str, str], what: str) -> str:
         if value.source == "env":
             found = environ[value.name]
         else:
-            # Not blocking: opening a pipe that nobody writes to would hold the start up for ever.
+            # Not blocking: opening a pipe without a writer would block the start for ever.
             with open(os.open(value.name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
                 found = file.read(SECRET_MAX).decode()
     except (KeyError, OSError, ValueError):

@@ -4,8 +4,8 @@ A scheduler notes where it is when it starts: in its state folder (`place.json`,
 the jobs folder's own, in a pointer beside the jobs. Where it may not write there, as under the shipped systemd unit,
 the pointer is in a registry: of the system, in the folders that systemd gave the service, or of the user.
 
-A pointer is somebody's word for where commands look. It is believed only of those who could say what the jobs are
-anyway: root, whoever asks, and the owner of the jobs folder.
+A pointer decides where commands look, so it is trusted only from users who could change the jobs anyway: root, the
+user of the command, and the owner of the jobs folder.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class FolderLock:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Nobody else reads or writes the lock file meanwhile; the kernel ends it if this process does."""
+        """Keep other processes from the lock file; the kernel ends this with the process."""
         folder = self.path.parent
         try:
             folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -166,7 +166,7 @@ class FolderLock:
         try:
             return Owner.from_bytes(content)
         except ValueError:
-            # Nobody knows whose it is; it is as fresh as the file.
+            # The owner is unknown; it is as fresh as the file.
             written_at = self.path.stat().st_mtime_ns // 1_000
             return Owner(0, "an unknown machine", written_at, written_at, UNREADABLE)
 
@@ -197,7 +197,7 @@ def _is_running(pid: int, process: str) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's, but running
+        pass  # another user's process, but running
     except OverflowError:
         return False
     with suppress(OSError, IndexError):

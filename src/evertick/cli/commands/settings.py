@@ -28,7 +28,7 @@ def settings(folder: Path, config: str | None, changed: bool, output: str) -> No
       evertick settings -o json
     """
     from evertick.settings import Settings
-    from evertick.settings.listing import lines
+    from evertick.settings.catalogue import lines
 
     found = Settings.load(folder, overrides={"config": config})
     shown = [line for line in lines(found) if not changed or line.origin != "default"]

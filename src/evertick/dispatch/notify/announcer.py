@@ -54,7 +54,7 @@ _Item: TypeAlias = tuple[Subject, Happening] | Message | _Remember | _Gone | _Ba
 
 
 class Announcer:
-    """A listener to facts. It sorts out, in the loop's thread, what nobody wants to hear of; a thread does the rest.
+    """A listener to facts. In the loop's thread it drops facts that no rule is about; another thread does the rest.
 
     `job_of` is asked in the loop's thread only.
     """
@@ -84,7 +84,7 @@ class Announcer:
         self._is_sending = False
         self._told_of_drops = 0
         self.dropped = 0
-        """Happenings that nobody was told of, because too many waited."""
+        """Facts that were dropped, because too many waited."""
         self._thread = threading.Thread(target=self._run, name="evertick-notify", daemon=True)
 
     @property
@@ -144,7 +144,7 @@ class Announcer:
         self._put(message)
 
     def _subject(self, job_id: str) -> Subject | None:
-        """What the rules need to know of a job; None when nobody wants to hear of it."""
+        """What the rules need to know of a job; None when no rule is about it."""
         job = self._job_of(job_id)
         if job is None or not (job.notify or self._routes):
             return None

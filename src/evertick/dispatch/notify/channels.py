@@ -75,7 +75,7 @@ def ping(url: str, settings: NotifySettings, guard: EgressGuard) -> Outcome:
 
 
 def receiver_of(channel: Channel) -> str:
-    """Whom it reaches, as it may be shown; nothing is looked up for it."""
+    """The receiver, as it may be shown; nothing is resolved for it."""
     match channel:
         case Webhook(url) | Slack(url):
             return f"secret {url.source} {url.name}" if isinstance(url, Secret) else masked(url)
@@ -126,7 +126,7 @@ def look_up(value: Value, environ: Mapping[str, str]) -> str:
     try:
         if value.source == "env":
             return environ[value.name].strip()
-        # Not blocking: opening a pipe that nobody writes to would hold this thread for ever.
+        # Not blocking: opening a pipe without a writer would block this thread for ever.
         with open(os.open(value.name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             return file.read(SECRET_MAX).decode().strip()
     except (KeyError, OSError, ValueError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from evertick.dispatch.notify.rules import Manners
 from evertick.dispatch.notify.settings import NotifySettings, SmtpServer, Tls
@@ -29,10 +28,6 @@ class NotifyConfig:
     behind_us: int = 30 * SECOND
 
 
-NO_NOTIFICATIONS: Final = NotifyConfig()
-"""Only what the jobs themselves want told."""
-
-
 def notify_config(settings: Settings, environ: Mapping[str, str]) -> NotifyConfig:
     """SettingsError when a secret is not where the settings say."""
     told, beat = settings.notifications, settings.notifications.heartbeat
@@ -49,7 +44,7 @@ def notify_config(settings: Settings, environ: Mapping[str, str]) -> NotifyConfi
 
 
 def notify_settings(settings: Settings, environ: Mapping[str, str]) -> NotifySettings:
-    """What the sender is told."""
+    """The settings of the sender."""
     told, mail = settings.notifications, settings.notifications.smtp
     server = None
     if mail.host:

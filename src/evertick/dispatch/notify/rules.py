@@ -35,7 +35,7 @@ STREAK: Final = frozenset(
         SkipReason.SATURATED,
     }
 )
-"""Skips that nobody asked for: a paused or disabled job, and one that had succeeded, is as its owner wants it."""
+"""Skips that the owner did not ask for, as by a pause, by `enabled: false` or by a success."""
 
 
 class Happening(NamedTuple):
@@ -172,7 +172,7 @@ def judge(book: Book, subject: Subject, happening: Happening, manners: Manners) 
 def flush(book: Book, now: Instant, manners: Manners) -> list[Message]:
     """What was held back and may be told by now."""
     told = []
-    # Those that have waited longest first: whoever is noisy must not keep the others from being heard.
+    # Those that have waited longest first: a noisy job must not delay the messages of the others.
     waiting = sorted(book.holding, key=lambda one: (book.jobs[one[0]].quiet[one[1]].until, one))
     for job_id, event in waiting:
         notes = book.jobs[job_id]
@@ -208,7 +208,7 @@ def _events(
         notes.streak = notes.streak_told = 0
     if happening.state is RUNNING:
         late_us = (happening.started_at or happening.at) - happening.key.scheduled_for
-        # A run that somebody asked for is due when it was asked for, and a second attempt is late by nature.
+        # A requested run is due when it was requested, and a second attempt is always late.
         if late_us > subject.late_after_us and not happening.key.origin and (happening.attempt or 1) == 1:
             found.append((NotifyEvent.LATE, f"{name} started {_round(late_us)} late; it was due at {due}."))
         return found
@@ -303,5 +303,5 @@ def _is_routed(subject: Subject, event: NotifyEvent) -> bool:
 
 
 def _round(duration_us: int) -> str:
-    """To the second: nobody is helped by the microseconds of a delay."""
+    """To the second: the microseconds of a delay help no reader."""
     return format_duration(max(SECOND, duration_us // SECOND * SECOND))

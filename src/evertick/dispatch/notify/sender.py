@@ -33,7 +33,7 @@ class Delivered(StrEnum):
 
 
 class DeliveryRecord(NamedTuple):
-    """What became of one message to one receiver."""
+    """How one message to one receiver ended."""
 
     message_id: str
     event: str
@@ -56,7 +56,7 @@ class _Parcel:
 class Sender:
     """A few threads and a queue. `send` returns at once, whatever the receivers do.
 
-    One try is under way for one receiver at a time, so a slow one holds up one thread and nobody else.
+    One try is under way for one receiver at a time, so a slow one blocks one thread and no other receiver.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Sender:
             outcome = self._try(parcel)
             with self._changed:
                 self._settle(parcel, outcome)
-            # Whoever waits for the end finds it in the log as well.
+            # The log has it before the caller that waits for the end.
             self._log_ends()
             with self._changed:
                 self._busy.discard(parcel.channel)
@@ -233,7 +233,7 @@ class Sender:
         self._unlogged.append(record)
 
     def _log_ends(self) -> None:
-        """Apart from the lock: a log that is slow must not hold up whoever sends."""
+        """Apart from the lock: a slow log must not block a sending thread."""
         while True:
             try:
                 record = self._unlogged.popleft()

@@ -70,7 +70,7 @@ def recover(folder: Path) -> Recovered:
         earlier = read_if_there(folder / (JOURNAL + PREVIOUS))
         end = _follow(found, folder / (JOURNAL + PREVIOUS), earlier)
         found.is_patched = found.is_patched or bool(found.writes)
-        # It was closed as a whole: if it is not, nobody knows how much there was up to the present snapshot.
+        # It was closed as a whole: if it is not, how much there was up to the present snapshot is unknown.
         found.is_lossy = found.is_lossy or (present is False and end != len(earlier or b"?"))
     found.journal_end = _follow(found, folder / JOURNAL, journal)
     if present is False:

@@ -47,7 +47,7 @@ FLUSH_US: Final = 5 * SECOND
 FOLD_BYTES: Final = 4 << 20
 """A journal this long is folded into a snapshot, unless the snapshot is longer still."""
 LATE: Final = 2
-"""A journal so many times as long at a start is folded at once: whoever never ran long enough for it."""
+"""At a start, a journal this many times as long is folded at once: no process before ran long enough for it."""
 WATERMARKS: Final = "watermarks.json"
 
 

@@ -16,11 +16,11 @@ Place: TypeAlias = tuple[Instant, str, str]
 """A key as the ledger is sorted: (scheduled_for, job_id, origin)."""
 Stretch: TypeAlias = tuple[Instant, Instant]
 Read: TypeAlias = Callable[[Place | None, Place | None, int], list[Place]]
-"""The places of some lines: from one on, before another, and up to so many, in the order that is wanted."""
+"""The places of lines: from the first, before the second, at most this many, in the wanted order."""
 RARE = TERMINAL - {SUCCEEDED}
 """Ends that few lines have, and that are looked for most."""
 QUOTA_MIN = 16
-"""So many are read of each list at least where many are put together."""
+"""Read at least this many of each list where several are merged."""
 
 
 def place_of(key: RunKey) -> Place:
@@ -57,7 +57,7 @@ class TimeOrder:
         self._removed.add(place)
 
     def stretch(self, low: Place | None, high: Place | None, count: int, *, oldest_first: bool) -> list[Place]:
-        """Up to so many from `low` on and before `high`: the first of them, or the last, and then the last first."""
+        """Up to `count` from `low` on and before `high`: the first ones in order, or the last ones in reverse order."""
         self._settle()
         start = 0 if low is None else bisect_left(self._sorted, low)
         end = len(self._sorted) if high is None else bisect_left(self._sorted, high)
@@ -87,7 +87,7 @@ class TimeIndex:
         self._instants: dict[str, list[Instant]] = {}
         """Per job: where its schedule has a line, in order."""
         self._requested: dict[str, TimeOrder] = {}
-        """Per job: the lines that somebody asked for."""
+        """Per job: the lines of requested runs."""
         self._gaps: dict[str, list[Stretch]] = {}
         """Per job: its gaps, in order; they never overlap."""
 
@@ -147,7 +147,7 @@ class TimeIndex:
         return following < len(instants) and instants[following] <= entry.through
 
     def stretch(self, where: RunFilter, after: Place | None, count: int) -> list[Place]:
-        """The next places, about so many, where a line that is looked for may be; none only where they end.
+        """The next places, about `count`, where a matching line may be; none only at the end.
 
         Gaps that reach past `since` count. Which of them fit is for the lines to say.
         """

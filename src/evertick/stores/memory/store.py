@@ -41,7 +41,7 @@ _by_time = attrgetter("key.scheduled_for", "key.job_id", "key.origin")
 _by_age = attrgetter("submitted_at", "id")
 
 HANDFUL = 1_000
-"""So many lines at most are read before whoever wants to write is let in."""
+"""A read takes at most this many lines before it lets a writer in."""
 
 
 class Contents(NamedTuple):
@@ -230,7 +230,7 @@ class MemoryStore:
         return Page(rows[:limit], rows[limit - 1].key if len(rows) > limit else None)
 
     def _walk(self, where: RunFilter, after: Place | None = None, count: int = HANDFUL) -> Iterator[LedgerRow]:
-        """The lines that are looked for, in order. Whoever writes meanwhile waits for a handful, not for all of it."""
+        """The matching lines, in order. A writer waits for a handful of them, not for all."""
         where = replace(where, job_ids=frozenset(where.job_ids))
         while True:
             with self._lock:

@@ -10,11 +10,11 @@ from evertick.model.run import LedgerRow
 from evertick.store import Tally
 
 NONE = -(1 << 63)
-"""Of a length that nobody has measured yet."""
+"""Of a length that is not known yet."""
 
 
 def tally(rows: Iterable[LedgerRow], start: Instant, width_us: int, *, by_job: bool) -> Sequence[Tally]:
-    """In the order of cells; within one in no order that anybody may rely on."""
+    """In the order of cells; the order within a cell is not specified."""
     # Counted in place, one list for each kind and cell: there may be a hundred thousand lines, and few kinds.
     found: dict[tuple[int, str, RunState, Trigger, SkipReason | None], list[int]] = {}
     for row in rows:

@@ -24,7 +24,7 @@ def end_name(state: RunState, reason: str | None) -> str:
 
 @dataclass(slots=True)
 class Recorded:
-    """What became of some changes."""
+    """Which changes were written, and which refused."""
 
     refused: frozenset[RunKey] = frozenset()
     ended: Counter[str] = field(default_factory=Counter)

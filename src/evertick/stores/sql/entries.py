@@ -21,7 +21,7 @@ Insert = Callable[[sa.Connection, Sequence[Entry]], bool]
 
 @dataclass(slots=True)
 class Entered:
-    """What became of the entries of a batch."""
+    """Which entries of a batch were written, and which refused."""
 
     written: Sequence[Entry] = ()
     refused: set[RunKey] = field(default_factory=set)
@@ -45,7 +45,7 @@ def is_stretch(entry: Entry) -> bool:
 def enter_all(
     connection: sa.Connection, statements: Statements, entries: Sequence[Entry], by: str, insert: Insert
 ) -> Entered:
-    """Write the entries that are new; refuse those that somebody else decided. The caller holds the gap lock."""
+    """Write the entries that are new; refuse those that another node decided. The caller holds the gap lock."""
     refused = _taken(connection, statements, entries)
     left = entries
     if refused:
@@ -53,7 +53,7 @@ def enter_all(
         # A line of ours is a repeat, whatever else lies there.
         refused -= {key for key, owner in decided_by(connection, statements, refused).items() if owner == by}
     while left and not insert(connection, left):
-        # Somebody was first. Reading who that was is left to this case: nearly always nobody was.
+        # Another node was first. Only then is it read which one: conflicts are rare.
         first = {entry.key: entry for entry in reversed(left)}
         known = decided_by(connection, statements, first)
         if not known and len(first) == len(left):

@@ -42,7 +42,7 @@ def take_leases(
 
 
 def lock_rows(connection: sa.Connection, statements: Statements, names: Sequence[str]) -> None:
-    """Let nobody else pass here until the transaction ends; the rows are leases that nobody ever holds."""
+    """Block other transactions here until this one ends; the rows are leases that no node ever holds."""
     wanted = sorted(set(names))
     there = {held.name for held in _all(connection)}
     _make(connection, statements, [name for name in wanted if name not in there])
@@ -82,7 +82,7 @@ def _all(connection: sa.Connection) -> list[Lease]:
 
 
 def _make(connection: sa.Connection, statements: Statements, names: Sequence[str]) -> None:
-    """Rows that nobody holds yet; another node may make them at the same time."""
+    """Rows of leases that no node holds yet; another node may insert them at the same time."""
     if names:
         connection.exec_driver_sql(statements.insert_lease, [(name, "", 0, 0) for name in names])
 

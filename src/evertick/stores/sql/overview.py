@@ -32,7 +32,7 @@ def newest(connection: sa.Connection, job_ids: Collection[str], count: int) -> M
 
 @lru_cache(maxsize=64)  # putting it together takes longer than asking it of one job
 def _select_newest(count: int) -> sa.Select[Any]:
-    """For each job a look at the end of its part of the index: where the last so many begin, and all from there."""
+    """For each job, find in the index where its last `count` runs begin, and read from there."""
     runs = RUNS.alias()
     first = (
         sa.select(runs.c.scheduled_for)

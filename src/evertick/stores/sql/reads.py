@@ -149,7 +149,7 @@ def _lines(connection: sa.Connection, where: RunFilter, after: RunKey | None, li
 def select_pages(
     where: RunFilter, after: RunKey | None, limit: int, *, has_ends: bool = False
 ) -> list[list[sa.Select[Any]]]:
-    """The statements of a page: parts that follow each other, each a statement per so many jobs.
+    """The statements of a page: parts that follow each other, each a statement per `NAMES_PER_QUERY` jobs.
 
     A gap may begin before `since` and reach past it. Found by its own table, such gaps all lie before the other
     lines, so that neither part has to read the whole past.

@@ -18,7 +18,7 @@ CONNECT_SECONDS: Final = 10
 READERS: Final = 8
 IDLE_SECONDS: Final = 4
 """A node that freezes inside a transaction keeps its locks from everybody else no longer than this, where the server
-can be told so. Less than a lease, so that whoever takes its jobs over does not wait for it."""
+supports that. Less than a lease, so that the node that takes over its jobs does not wait for it."""
 MIGRATION_IDLE_SECONDS: Final = 60
 """The same while a node migrates: it loads Alembic between two statements, which takes seconds on a busy machine."""
 
@@ -61,7 +61,7 @@ class ServerStore(SqlStore):
             yield connection
 
     def _taking_time(self, connection: sa.Connection) -> AbstractContextManager[None]:
-        """A transaction that only reads holds up nobody, and may be slow to work through what it has read."""
+        """A read-only transaction blocks no other, and may take long to process what it has read."""
         raise NotImplementedError
 
     def _live_nodes(self, connection: sa.Connection) -> Sequence[str]:

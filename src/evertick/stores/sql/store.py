@@ -131,7 +131,7 @@ class SqlStore(ABC):
         found = self.schema()
         migrations.refuse_newer(found, self.place)
         if found.version >= migrations.newest():
-            return 0  # every start but the first waits for nobody
+            return 0  # only the first start waits for the lock
         with self._naming_errors(), self._migration_lock() as connection:
             if migrations.is_breaking(found.version) and (alive := self._live_nodes(connection)):
                 raise StoreError(
@@ -193,7 +193,7 @@ class SqlStore(ABC):
         """Whether the database ended the transaction for the sake of another, so that it may be run again."""
 
     def _announce_requests(self, connection: sa.Connection) -> None:  # noqa: B027 - not all can
-        """Tell whoever waits that there are requests."""
+        """Announce to waiting nodes that there are requests."""
 
     # The parts of a commit
 
@@ -224,7 +224,7 @@ class SqlStore(ABC):
         return Committed(frozenset(entered.refused), crowded, recorded.overruled, outranked)
 
     def _check_epochs(self, connection: sa.Connection, epochs: Mapping[int, int]) -> None:
-        """Hold the leases as they are until the transaction ends, so that nobody takes one over meanwhile."""
+        """Hold the leases as they are until the transaction ends, so that no node takes one over meanwhile."""
         if not epochs:
             return
         names = sorted(map(bucket_lease, epochs))
@@ -328,7 +328,7 @@ class _NamingErrors:
 
 
 def unavailable(place: str, error: Exception, look: str) -> StoreUnavailable:
-    """`look` says where whoever reads it should look first."""
+    """`look` says what the reader should check first."""
     reason = " ".join(str(getattr(error, "orig", None) or error).split())
     return StoreUnavailable(
         f"the ledger at {place} did not answer: {reason.rstrip('.?')}. Next: {look}; "
