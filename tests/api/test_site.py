@@ -57,4 +57,4 @@ def test_a_start_without_the_page_says_so_and_shows_no_link_to_it(token):
     assert "http://here:1/api/v1" in told
     assert "#token" not in told
     assert (token is None) == ("abc" not in told)
-    assert greeting("http://here:1", None, has_page=True) == ["The page: http://here:1/"]
+    assert greeting("http://here:1", None, has_page=True) == ["Web interface: http://here:1/"]

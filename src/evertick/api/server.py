@@ -206,12 +206,12 @@ def _forget(place: Path) -> None:
 
 
 def greeting(url: str, token: str | None, *, has_page: bool) -> list[str]:
-    """What a start says: where the page is, or that there is none; `token` is that of the first start."""
+    """What a start prints: the address of the web interface or the API; `token` is that of the first start."""
     if has_page:
         return [
-            f"The page: {url}/"
+            f"Web interface: {url}/"
             if token is None
-            else f"The page, with a token that is shown this once: {url}/#token={token}"
+            else f"Web interface, with an admin token that is shown only once: {url}/#token={token}"
         ]
-    about_token = [] if token is None else [f"A token for the API, shown this once: {token}"]
-    return [f"{how_to_build()} The API: {url}/api/v1", *about_token]
+    about_token = [] if token is None else [f"Admin token for the API, shown only once: {token}"]
+    return [f"{how_to_build()} API: {url}/api/v1", *about_token]

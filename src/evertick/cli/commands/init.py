@@ -20,8 +20,9 @@ schedule: "* * * * *"
 # timezone: Europe/Berlin
 
 # Run occurrences that were missed while the scheduler was down, up to six hours back.
+# missed: all
 # catchupWindow: 6h
-# overlapPolicy: all
+# overlap: wait
 
 # Retry a failed run.
 # retryPolicy: {maxRetries: 2, retryDelay: 10s}

@@ -130,7 +130,7 @@ class _Reader:
     def missed(self) -> tuple[Missed, int | None]:
         """Which missed occurrences are kept, and how far back."""
         window_us = self._window_us
-        self.origins["catchup_window"] = self._line("catchupWindow") if window_us else "default: no bound"
+        self.origins["catchup_window"] = self._line("catchupWindow") if window_us else "default"
         for name, section, value in (
             ("missed", self._job, self._missed),
             ("misfire", self._job, self._misfire),
@@ -195,7 +195,7 @@ class _Reader:
     def max_delay(self) -> int | None:
         """`window: {maxDelayMinutes: 30}`, in the job or in its schedule block."""
         delay_us = None
-        self.origins["max_delay"] = "default: no bound"
+        self.origins["max_delay"] = "default"
         for section in (self._job, self._block):
             node = section.take("window") if section else None
             if section is None or node is None:
