@@ -72,7 +72,7 @@ MAY_NAME = {
         "evertick.stores.memory.",
         *("evertick.executors.fleet.assignments.", "evertick.executors.fleet.membership."),
         "evertick.executors.fleet.messages.",
-        *("evertick.executors.fleet.settings.", "evertick.executors.fleet.log_copy.LogCopies"),
+        *("evertick.executors.fleet.settings.", "evertick.executors.fleet.log_sync.LogCopies"),
         *("evertick.executors.keeper.lease.", "evertick.executors.keeper.unconfirmed."),
         "evertick.executors.protocol.",
     ),

@@ -12,14 +12,14 @@ import pytest
 
 from evertick.errors import SettingsError
 from evertick.executors import protocol
-from evertick.executors.fleet import log_copy, messages
-from evertick.executors.fleet.assignments import AGAIN_SECONDS, Assignments
-from evertick.executors.fleet.log_copy import LogCopies
+from evertick.executors.fleet import log_sync, messages
+from evertick.executors.fleet.assignments import RETRY_SECONDS, Assignments
+from evertick.executors.fleet.log_sync import LogCopies
 from evertick.executors.fleet.member import MemberPlugin
 from evertick.executors.fleet.membership import Membership
-from evertick.executors.fleet.merge_results import NotEnded, PartEnd, joined, report_of
 from evertick.executors.fleet.relay import Relay
 from evertick.executors.fleet.settings import FleetSettings
+from evertick.executors.fleet.task import NotEnded, PartEnd, merge_ends, report_of
 from evertick.executors.logs import Logs
 from evertick.executors.protocol import LaunchMessage, shard_key, split_key, split_run_id
 from evertick.model.instant import SECOND
@@ -69,10 +69,10 @@ class Line:
 
     def card(self, name: str, incarnation: str = "1") -> None:
         plain = messages.Heartbeat(name, (), True, 0, 0, "1", incarnation, 0.0, 0, NINE + self.ahead_us).to_plain()
-        self.assignments.card(plain, "tcp://there", self.now, NINE)
+        self.assignments.heartbeat(plain, "tcp://there", self.now, NINE)
 
     def say(self, member: str, verb: str, *rest, key: RunKey = KEY, attempt: int = 1) -> None:
-        self.assignments.heard(member, protocol.encode(verb, *key, attempt, *rest), self.now)
+        self.assignments.receive(member, protocol.encode(verb, *key, attempt, *rest), self.now)
 
     def finish(self, member: str, state=SUCCEEDED, key: RunKey = KEY, serial: int = 7, attempt: int = 1) -> None:
         self.say(member, protocol.FINISHED, NINE + 1, state, 0, "", serial, None, key=key, attempt=attempt)
@@ -134,7 +134,7 @@ def test_cards_that_were_all_held_up_are_no_wrong_clock(line):
         plain = messages.Heartbeat(
             "ex-a", (), True, 0, 0, "1", "1", 0.0, 0, NINE + sent, 5_000_000 + sent, 0
         ).to_plain()
-        line.assignments.card(plain, "tcp://there", 1_000.0 + arrived_at, NINE + int(arrived_at * SECOND))
+        line.assignments.heartbeat(plain, "tcp://there", 1_000.0 + arrived_at, NINE + int(arrived_at * SECOND))
 
     line.connect("ex-b").launch()
     for second in range(5):
@@ -150,7 +150,7 @@ def test_cards_that_were_all_held_up_are_no_wrong_clock(line):
 def test_a_member_is_given_up_only_when_its_own_lease_is_over(line):
     card = messages.Heartbeat("ex-a", (), True, 0, 0, "1", "1", 0.0, 0, NINE, 1, int(3 * LEASE * SECOND)).to_plain()
     line.connect("ex-b")
-    line.assignments.card(card, "tcp://there", line.now, NINE)
+    line.assignments.heartbeat(card, "tcp://there", line.now, NINE)
     (shown,) = [member for member in line.assignments.members if member.name == "ex-a"]
     assert (shown.is_open, shown.closed) == (False, Closed.LEASE_TOO_LONG), "it outlives our lease"
     line.launch()
@@ -198,7 +198,7 @@ def test_everyone_who_is_there_is_shown_at_once(line):
         for name in ("ex-a", "ex-b")
     ]
     line.assignments.connected(line.now)
-    line.assignments.cards(cards, line.now, NINE)
+    line.assignments.heartbeats(cards, line.now, NINE)
     assert [[member.name for member in seen.members] for seen in line.reports] == [["ex-a", "ex-b"]]
 
 
@@ -223,9 +223,9 @@ def test_what_was_not_answered_is_said_again_to_a_member_that_is_back(line):
 
 def test_what_is_not_settled_is_asked_for_now_and_then(line):
     line.connect("ex-a").launch()
-    line.pass_by(AGAIN_SECONDS + 2, "ex-a")
+    line.pass_by(RETRY_SECONDS + 2, "ex-a")
     line.say("ex-a", protocol.STARTED, NINE)
-    line.pass_by(AGAIN_SECONDS + 2, "ex-a")
+    line.pass_by(RETRY_SECONDS + 2, "ex-a")
     assert line.verbs("ex-a") == [protocol.LAUNCH, protocol.LAUNCH, protocol.RECONCILE]
 
 
@@ -325,7 +325,7 @@ def test_an_order_says_until_when_it_may_be_started(line, stamp, until):
     """One that is held up on the way may arrive when the run is another node's, and at work elsewhere."""
     line.connect("ex-b")
     plain = messages.Heartbeat("ex-a", (), True, 0, 0, "1", "1", 0.0, 0, NINE, stamp).to_plain()
-    line.assignments.card(plain, "tcp://there", line.now, NINE)
+    line.assignments.heartbeat(plain, "tcp://there", line.now, NINE)
     line.now += 4.0
     order = LaunchMessage(KEY, 1, 1, "scheduler", "", None, "{}")
     line.assignments.launch(order, "fleet:ex-a", line.now, valid_us=5 * SECOND)
@@ -343,7 +343,7 @@ def test_an_order_says_until_when_it_may_be_started(line, stamp, until):
 def test_a_refusal_of_an_order_that_was_said_twice_is_believed_when_the_second_is_answered_too(line, answer, news):
     """Otherwise the attempt is given to another member, and the second order may be taken."""
     line.connect("ex-a").launch()
-    line.pass_by(AGAIN_SECONDS + 2, "ex-a")
+    line.pass_by(RETRY_SECONDS + 2, "ex-a")
     line.say("ex-a", protocol.REFUSED, "no room")
     assert line.news() == []
     assert line.verbs("ex-a") == [protocol.LAUNCH, protocol.LAUNCH, protocol.RECONCILE]
@@ -366,9 +366,9 @@ def test_a_line_that_is_nested_without_end_is_no_line():
 
 
 def test_a_log_without_end_fills_no_disk(line, monkeypatch):
-    monkeypatch.setattr(log_copy, "LOG_MAX", 2 * messages.PIECE)
-    monkeypatch.setattr(log_copy, "ATTEMPT_MAX", 4 * messages.PIECE)
-    monkeypatch.setattr(log_copy, "LOGS_MAX", 3)
+    monkeypatch.setattr(log_sync, "LOG_MAX", 2 * messages.PIECE)
+    monkeypatch.setattr(log_sync, "ATTEMPT_MAX", 4 * messages.PIECE)
+    monkeypatch.setattr(log_sync, "LOGS_MAX", 3)
     line.connect("ex-a").launch()
     piece = base64.b64encode(b"x" * messages.PIECE).decode()
     for number in range(5):
@@ -387,7 +387,7 @@ def test_a_piece_that_cannot_be_written_is_not_asked_for_at_once(line, monkeypat
     line.say("ex-a", messages.LOG, "main", 0, piece, False)
     assert ("ex-a", [messages.LOGS, *KEY, 1, {"main": messages.PIECE}]) in line.told
     line.told.clear()
-    monkeypatch.setattr(log_copy, "_put", no_room)
+    monkeypatch.setattr(log_sync, "_put", no_room)
     line.say("ex-a", messages.LOG, "main", messages.PIECE, piece, False)
     assert line.told == []
 
@@ -439,7 +439,7 @@ def test_a_member_that_makes_no_sense_is_not_there_and_harms_nobody(line, field,
     line.connect()
     good = messages.Heartbeat("ex-a", (), True, 0, 0, "1", "1", 0.0, 0, NINE).to_plain()
     bad = {**good, "name": "ex-b", field: value}
-    line.assignments.cards(
+    line.assignments.heartbeats(
         [{"card": card, "address": "tcp://x", "age": 0.0} for card in (bad, {}, good)], line.now, NINE
     )
     assert [member.name for member in line.assignments.members] == ["ex-a"]
@@ -469,7 +469,7 @@ def test_a_member_that_is_away_is_given_nothing(line):
     line.connect("ex-a")
     line.assignments.gone("ex-a", line.now)
     line.launch()
-    assert line.news() == [LaunchRefused(KEY, 1, "the member ex-a is away")]
+    assert line.news() == [LaunchRefused(KEY, 1, "the member ex-a is not connected")]
 
 
 FENCE = 5 << 16
@@ -581,7 +581,7 @@ def said(verb: str, *rest: object) -> bytes:
 )
 def test_nonsense_is_passed_over(line, garbage):
     line.connect("ex-a").launch()
-    line.assignments.heard("ex-a", garbage, line.now)
+    line.assignments.receive("ex-a", garbage, line.now)
     line.say("ex-a", protocol.STARTED, NINE)
     assert line.news() == [RunStarted(KEY, 1, NINE)]
 
@@ -608,7 +608,7 @@ def end(state, exit_code=None, detail="", member="ex"):
 )
 def test_what_becomes_of_a_broadcast(ends, kind, state, placed):
     placement = parse_placement("fleet:*a,b,c")
-    report = joined(KEY, 1, placement, {number: end(one) for number, one in enumerate(ends)})
+    report = merge_ends(KEY, 1, placement, {number: end(one) for number, one in enumerate(ends)})
     assert type(report) is kind
     assert getattr(report, "state", None) == state
     assert getattr(report, "executor", None) == placed
@@ -618,7 +618,7 @@ def test_what_becomes_of_a_broadcast(ends, kind, state, placed):
     ("other", "has_loss"), [pytest.param(LOST, True, id="a loss"), pytest.param(NotEnded.REFUSED, False, id="no start")]
 )
 def test_a_broadcast_that_failed_says_whether_the_end_of_a_shard_is_unknown(other, has_loss):
-    report = joined(KEY, 1, parse_placement("fleet:*a,b"), {0: end(FAILED), 1: end(other)})
+    report = merge_ends(KEY, 1, parse_placement("fleet:*a,b"), {0: end(FAILED), 1: end(other)})
     assert (report.state, report.has_loss) == (FAILED, has_loss)
 
 
@@ -637,8 +637,8 @@ def test_a_loss_has_the_reason_that_the_member_knows(causes, reason):
     if len(ends) == 1:
         report = report_of(KEY, 1, ends[0])
     else:
-        report = joined(KEY, 1, parse_placement("fleet:*a,b"), ends)
-        failed = joined(KEY, 1, parse_placement("fleet:*a,b,c"), {**ends, 2: end(FAILED)})
+        report = merge_ends(KEY, 1, parse_placement("fleet:*a,b"), ends)
+        failed = merge_ends(KEY, 1, parse_placement("fleet:*a,b,c"), {**ends, 2: end(FAILED)})
         assert failed.broken == ""
     assert report.reason is reason
 

@@ -9,8 +9,8 @@ from cryptography import x509
 
 from evertick.errors import Conflict, NotFound, SettingsError
 from evertick.executors.fleet import authority as authority_module
-from evertick.executors.fleet.authority import OVERLAP_US, Authority, fingerprint_of
-from evertick.executors.fleet.certs import Place, new_request, place_of
+from evertick.executors.fleet.authority import OVERLAP_US, Authority
+from evertick.executors.fleet.certs import Place, fingerprint_of, new_request, place_of
 from evertick.executors.fleet.enrolment import Token
 from evertick.executors.fleet.hub_folder import place_in, provide
 from evertick.executors.fleet.identity import Peer, Role
@@ -41,14 +41,14 @@ def test_a_token_is_good_for_one_certificate_with_the_name_in_it(authority):
     assert Token.parse(token) == (8787, secret_of(token), fingerprint_of(authority.ca))
     cert = authority.redeem(secret_of(token), "ex-a", new_request("whatever it says").csr)
     assert identity_in(cert) == ["evertick:member:ex-a"]
-    with pytest.raises(Conflict, match="was used by ex-a"):
+    with pytest.raises(Conflict, match="already used by ex-a"):
         authority.redeem(secret_of(token), "ex-b", new_request("ex-b").csr)
 
 
 def test_a_name_that_has_a_certificate_is_given_to_nobody_else(authority):
     authority.redeem(secret_of(authority.invite(1)), "ex-a", new_request("ex-a").csr)
     token = authority.invite(1)
-    with pytest.raises(Conflict, match="has a certificate already"):
+    with pytest.raises(Conflict, match="already has a certificate"):
         authority.redeem(secret_of(token), "ex-a", new_request("ex-a").csr)
     # A refusal does not use the token up.
     authority.redeem(secret_of(token), "ex-b", new_request("ex-b").csr)
@@ -60,14 +60,14 @@ def test_a_name_that_has_a_certificate_is_given_to_nobody_else(authority):
     ("invited", "comes_as", "reason"),
     [
         pytest.param({"name": "ex-b"}, "ex-a", "is for ex-b", id="another name"),
-        pytest.param({"lasts_us": 0}, "ex-a", "its time is over", id="too late"),
+        pytest.param({"lasts_us": 0}, "ex-a", "unknown or has expired", id="too late"),
     ],
 )
 def test_a_token_that_is_not_for_this_is_refused(authority, invited, comes_as, reason):
     token = authority.invite(1, **invited)
     with pytest.raises(Conflict, match=reason):
         authority.redeem(secret_of(token), comes_as, new_request(comes_as).csr)
-    with pytest.raises(Conflict, match="not known"):
+    with pytest.raises(Conflict, match="unknown or has expired"):
         authority.redeem("guess", comes_as, new_request(comes_as).csr)
 
 

@@ -142,7 +142,7 @@ def test_a_launch_on_a_member_that_is_not_there_is_refused(executor, reports):
     order = given("true", "fleet:ex-z")
     executor.launch(order)
     (refusal,) = reports.wait_until(lambda said: len(said) == 1)
-    assert refusal == LaunchRefused(order.key, 1, "the member ex-z is away")
+    assert refusal == LaunchRefused(order.key, 1, "the member ex-z is not connected")
 
 
 class TestBroadcast:

@@ -205,7 +205,7 @@ class TestRotationOfTheAuthority:
     def test_everybody_comes_along_and_the_former_one_is_worth_nothing_then(self, hub, machines, tmp_path, at):
         first = signer_of(machines[0])
         following = hub.authority.begin_rotation()
-        with pytest.raises(Conflict, match=r"2 would be shut out.*member ex-a.*scheduler node-2"):
+        with pytest.raises(Conflict, match=r"2 would be locked out.*member ex-a.*scheduler node-2"):
             hub.authority.finish_rotation()
         hub.look()
         for folder in machines:
@@ -262,7 +262,7 @@ class TestRotationOfTheAuthority:
         for folder in machines:
             look_after(folder)
             assert signer_of(folder) == signer_of(hub.folder / "hub")
-        with pytest.raises(Conflict, match="no next authority"):
+        with pytest.raises(Conflict, match="No rotation is in progress"):
             hub.authority.finish_rotation()
 
     def test_only_one_at_a_time(self, hub):
@@ -271,7 +271,7 @@ class TestRotationOfTheAuthority:
             hub.authority.begin_rotation()
         hub.look()
         hub.authority.finish_rotation()
-        with pytest.raises(Conflict, match="former authority are still good"):
+        with pytest.raises(Conflict, match="former authority are still valid"):
             hub.authority.begin_rotation()
 
     def test_those_who_do_not_come_along_can_be_left_behind(self, hub, machines):

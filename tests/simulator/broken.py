@@ -10,8 +10,7 @@ from evertick.errors import StoreUnavailable
 from evertick.executor import AttemptId
 from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.membership import Membership
-from evertick.executors.fleet.merge_results import NotEnded, PartEnd, joined
-from evertick.executors.fleet.parts import Part, Task
+from evertick.executors.fleet.task import NotEnded, Part, PartEnd, Task, merge_ends
 from evertick.loop import constraints, fire, reports
 from evertick.loop.decide import decide
 from evertick.loop.effects import Audit, Commit, Decision, Effect, Launch, Log, Record, TellStep
@@ -272,7 +271,7 @@ def sets_no_limits(_: Assignments, *__: object) -> dict[str, int]:
 
 def hides_lost_shards(key: RunKey, attempt: int, placement: Placement, ends: Mapping[int, PartEnd]) -> AttemptReport:
     """What a broadcast is told of one that failed does not say that the end of another is unknown."""
-    report = joined(key, attempt, placement, ends)
+    report = merge_ends(key, attempt, placement, ends)
     return report._replace(has_loss=False) if isinstance(report, RunFinished) else report
 
 

@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from evertick.dispatch.runs_lease import RunsLease
-from evertick.executors.fleet import parts
+from evertick.executors.fleet import task
 from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.membership import Membership
 from evertick.model.instant import MINUTE, SECOND
@@ -182,7 +182,7 @@ def test_members_that_freeze_and_are_cut_off_never_run_two_copies_unnoticed(owne
 @pytest.mark.slow
 def test_a_lost_shard_that_a_failed_one_hides_is_noticed():
     """A broadcast that runs at most once is then tried again, with the shard whose end is unknown."""
-    with mock.patch.object(parts, "joined", broken.hides_lost_shards):
+    with mock.patch.object(task, "merge_ends", broken.hides_lost_shards):
         found = failures(FAILING_MEMBERS, 624, 12, jobs=12)
         assert any(re.search("at most once, and nobody knows", str(outcome.failure)) for outcome in found)
 

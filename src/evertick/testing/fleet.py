@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from evertick.executor import AttemptId
 from evertick.executors.fleet.assignments import Assignments
-from evertick.executors.fleet.log_copy import LogCopies
+from evertick.executors.fleet.log_sync import LogCopies
 from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.settings import FleetSettings
 from evertick.executors.protocol import LaunchMessage, split_key
@@ -219,7 +219,7 @@ class SimulatedFleet:
         for name, (card, seen_at) in self._cards.items():
             one = {"card": card, "address": name, "age": (now - seen_at) / SECOND}
             (there if name in self._connected else away).append(one)
-        station.assignments.cards(there, station.now, station.instant, away)
+        station.assignments.heartbeats(there, station.now, station.instant, away)
 
     def _disconnect(self, station: _Station) -> None:
         if station.is_connected and (station.up.is_cut or station.down.is_cut):
@@ -247,9 +247,9 @@ class SimulatedFleet:
         assignments.listening(now)
         match message:
             case {"lines": bytes(lines), "member": str(member)}:
-                assignments.heard(member, lines, now)
+                assignments.receive(member, lines, now)
             case {"card": card, "address": str(address)}:
-                assignments.card(card, address, now, station.instant)
+                assignments.heartbeat(card, address, now, station.instant)
             case {"gone": str(member)}:
                 assignments.gone(member, now)
         if self._misses_somebody(station):

@@ -13,7 +13,7 @@ from evertick.executors import protocol
 from evertick.executors.fleet import messages
 from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.settings import FleetSettings
-from evertick.executors.fleet.validation import card_of
+from evertick.executors.fleet.validation import heartbeat_of
 from evertick.model.member import Member
 
 ANSWER_SECONDS = 10.0
@@ -95,8 +95,8 @@ class _View:
     """What a person sees of a fleet while connected."""
 
     def __init__(self, settings: FleetSettings, control: Any) -> None:
-        self._crew = Membership(settings)
-        self._crew.connected(time.monotonic())
+        self._membership = Membership(settings)
+        self._membership.connected(time.monotonic())
         self._control = control
         self._forgotten: dict[str, bool] = {}
         """Names that the hub has freed, and whether they were known."""
@@ -107,26 +107,26 @@ class _View:
         for message in await self._control.read():
             for one in message.get("cards", [message] if "card" in message else []):
                 with contextlib.suppress(ValueError):  # one that makes no sense is not there
-                    self._crew.shown(card_of(one["card"]), one["address"], now, instant, one.get("age", 0.0))
+                    self._membership.seen(heartbeat_of(one["card"]), one["address"], now, instant, one.get("age", 0.0))
             for one in message.get("absent", ()):
                 with contextlib.suppress(ValueError):
-                    self._crew.remembered(card_of(one["card"]), one["address"], now, instant, one["age"])
+                    self._membership.restored(heartbeat_of(one["card"]), one["address"], now, instant, one["age"])
             if "gone" in message:
-                self._crew.left(message["gone"])
+                self._membership.disconnect(message["gone"])
             if messages.FORGOTTEN in message:
                 self._forgotten[str(message[messages.FORGOTTEN])] = message.get("is_known") is True
 
     def usable(self) -> list[Member]:
         """Those that are away too, and what they are to one whose lease is as our settings say."""
-        return self._crew.usable(time.monotonic())
+        return self._membership.usable(time.monotonic())
 
     def known(self) -> list[Member]:
         """Those that are away too."""
-        return list(self._crew.members(time.monotonic()))
+        return list(self._membership.members(time.monotonic()))
 
     def members(self) -> list[Member]:
-        there = set(self._crew.there())
-        return [member for member in self._crew.members(time.monotonic()) if member.name in there]
+        there = set(self._membership.connected_names())
+        return [member for member in self._membership.members(time.monotonic()) if member.name in there]
 
     def member(self, name: str) -> Member:
         found = {member.name: member for member in self.members()}
@@ -164,7 +164,7 @@ class _View:
 
     async def wait_until_gone(self, name: str, timeout: float) -> None:
         async def until() -> None:
-            while name in self._crew.there():
+            while name in self._membership.connected_names():
                 await self.look()
 
         await _within(until(), timeout, name)

@@ -1,7 +1,7 @@
-"""What this scheduler has assigned to the fleet and its results: no connection, no clock, no thread.
+"""The attempts that this scheduler has assigned to members, and their results: no connection, no clock, no thread.
 
-`tell` hands lines to a member and may fail in silence. Therefore everything that was not answered is said again: when
-a member is back, when the connection is, and now and then; no member does anything twice.
+`send` sends lines to a member and may fail silently. So everything unanswered is sent again: when a member is back,
+when the connection is, and now and then; no member does anything twice.
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ from evertick.executor import AttemptId
 from evertick.executors import protocol
 from evertick.executors.fleet import messages, validation
 from evertick.executors.fleet.bundles import Bundle
-from evertick.executors.fleet.log_copy import LogCopies
-from evertick.executors.fleet.log_sync import LogFetcher
+from evertick.executors.fleet.foreign_attempts import ForeignAttempts
+from evertick.executors.fleet.log_sync import LogCopies, LogFetcher
 from evertick.executors.fleet.membership import Membership
-from evertick.executors.fleet.merge_results import NotEnded, PartEnd
-from evertick.executors.fleet.parts import Part, Phase, Task, task_of_order, task_of_question
-from evertick.executors.protocol import LaunchMessage, split_key
+from evertick.executors.fleet.task import NotEnded, Part, PartEnd, Phase, Task, task_of_launch, task_of_question
+from evertick.executors.protocol import LaunchMessage
 from evertick.model.lifecycle import LOST, RunState
 from evertick.model.member import Member
 from evertick.model.report import (
     AttemptQuestion,
-    AttemptSeen,
     LaunchRefused,
     MembersSeen,
     Report,
@@ -44,12 +42,10 @@ from evertick.routing.placement import Placement, parse_placement
 
 log = logging.getLogger("evertick.fleet")
 
-AGAIN_SECONDS = 10.0
-"""How often what is not settled is asked for again, whether or not there is a reason to."""
-GIVEN_UP_MAX = 10_000
-STRANGERS_MAX = 10_000
+RETRY_SECONDS = 10.0
+"""How often unanswered launches and questions are sent again."""
 DEAF_SECONDS = 2.0
-"""A tick that comes later than this was held up with everything else here, so that nobody could be heard."""
+"""A tick later than this was delayed with everything else here: members could not be heard meanwhile."""
 
 
 class Assignments:
@@ -57,56 +53,53 @@ class Assignments:
         self,
         membership: Membership,
         copies: LogCopies,
-        tell: Callable[[str, bytes], None],
+        send: Callable[[str, bytes], None],
         report: Callable[[Report], None],
     ) -> None:
         self.membership = membership
-        self._logs = LogFetcher(copies, tell, membership.is_heard)
-        self._tell = tell
+        self._logs = LogFetcher(copies, send, membership.is_heard)
+        self._send = send
         self._report = report
         self._tasks: dict[AttemptId, Task] = {}
         self._parts: dict[AttemptId, tuple[Task, Part]] = {}
-        self._given_up: dict[AttemptId, str] = {}
-        """Attempts that were reported lost, and the member that had them: when it is back, they are ended."""
-        self._strangers: dict[AttemptId, dict[AttemptId, str]] = {}
-        """Attempts that members have and that nobody here asked for: the loop may want them ended."""
-        self._strangers_told_at = 0.0
+        self._foreign = ForeignAttempts(send, report)
+        self._foreign_reported_at = 0.0
         self._ticked_at: float | None = None
-        self._shown: tuple[Member, ...] | None = None
+        self._reported_members: tuple[Member, ...] | None = None
         self.members: Sequence[Member] = ()
 
-    # What the loop wants
+    # Requests of the loop
 
     def launch(
         self,
-        order: LaunchMessage,
+        launch: LaunchMessage,
         placed: str,
         now: float,
         needs: Resources = (),
         bundle: Bundle | None = None,
         valid_us: int | None = None,
     ) -> None:
-        """`valid_us` is how long it may still be started: an order that arrives later may be another node's by then."""
-        known = self._tasks.get(AttemptId(order.key, order.attempt))
+        """`valid_us` is how long it may still be started: after that another node may launch it."""
+        known = self._tasks.get(launch.attempt_id)
         if known is not None:
             known.owes_answer = True
             for part in known.parts:
-                self._ask_again(part, now)
+                self._resend(part, now)
             return
         placement = parse_placement(placed)
         if not placement.members:
-            # Nobody has chosen: the first that is there, so that saying it again reaches the same one.
-            placement = Placement(FLEET, next(iter(self.membership.there()), ""))
-        away = [name for name in placement.members if not self.membership.is_there(name)]
+            # No member was chosen: take the first connected one, so that a repeated launch reaches the same one.
+            placement = Placement(FLEET, next(iter(self.membership.connected_names()), ""))
+        away = [name for name in placement.members if not self.membership.is_member_connected(name)]
         if away or not placement.members:
-            reason = f"the member {away[0]} is away" if away else "no member of the fleet is there"
-            self._report(LaunchRefused(order.key, order.attempt, reason))
+            reason = f"the member {away[0]} is not connected" if away else "no member of the fleet is connected"
+            self._report(LaunchRefused(launch.key, launch.attempt, reason))
             return
         limits = {} if valid_us is None else self._limits(placement.members, now, valid_us)
-        task = task_of_order(order, placement, now, needs, bundle, limits)
+        task = task_of_launch(launch, placement, now, needs, bundle, limits)
         self._keep(task)
         for part in task.parts:
-            self._send_order(part)
+            self._send_launch(part)
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
         attempt_id = AttemptId(key, attempt)
@@ -117,18 +110,17 @@ class Assignments:
                 self._stop_part(task, part)
             return
         line = protocol.encode(protocol.STOP, *key, attempt, detail)
-        for member in self.membership.there():
-            self._tell(member, line)
-        for stranger, member in self._strangers.pop(attempt_id, {}).items():
-            self._tell(member, protocol.encode(protocol.STOP, *stranger.key, stranger.attempt, detail))
+        for member in self.membership.connected_names():
+            self._send(member, line)
+        self._foreign.stop(attempt_id, detail)
 
     def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
-        """A step waits for it; a member that does not hear it asks again."""
+        """A step waits for it; a member that does not receive it asks again."""
         task = self._tasks.get(AttemptId(key, attempt))
         for part in task.parts if task is not None else ():
             if part.member and part.phase is not Phase.ENDED:
                 words = (step, number, end.state, end.detail, dict(end.outputs))
-                self._tell(
+                self._send(
                     part.member,
                     protocol.encode(protocol.SUB_RUN_ENDED, *part.attempt_id.key, part.attempt_id.attempt, *words),
                 )
@@ -144,7 +136,7 @@ class Assignments:
                 self._keep(task)
             task.owes_answer = True
             for part in task.parts:
-                self._ask_again(part, now)
+                self._resend(part, now)
 
     def _limits(self, members: Sequence[str], now: float, valid_us: int) -> dict[str, int]:
         clocks = {member: self.membership.boottime_of(member, now) for member in members}
@@ -155,67 +147,67 @@ class Assignments:
         for part in task.parts:
             self._parts[part.attempt_id] = (task, part)
 
-    # What the fleet says
+    # Messages of the fleet
 
     def connected(self, now: float) -> None:
         self.membership.connected(now)
 
     def listening(self, now: float) -> None:
-        """The fleet can be heard: something was said, by whomever."""
-        self.membership.heard(now)
+        """Anything was received: the connection works."""
+        self.membership.received(now)
 
     def disconnected(self, now: float) -> None:
         self.membership.disconnected()
-        self._show(now)
+        self._report_members(now)
 
-    def card(self, plain: Mapping[str, Any], address: str, now: float, instant: int, age: float = 0.0) -> None:
-        self._take_card(plain, address, now, instant, age)
-        self._show(now)
+    def heartbeat(self, plain: Mapping[str, Any], address: str, now: float, instant: int, age: float = 0.0) -> None:
+        self._take_heartbeat(plain, address, now, instant, age)
+        self._report_members(now)
 
-    def cards(
+    def heartbeats(
         self,
-        all_of_them: Sequence[Mapping[str, Any]],
+        connected: Sequence[Mapping[str, Any]],
         now: float,
         instant: int,
         absent: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Everyone that is there, at once: with only the first of them known, a broadcast would go to it alone."""
+        """All members at once: with only the first of them known, a broadcast would go to it alone."""
         for one in absent:
-            with contextlib.suppress(ValueError):  # one that makes no sense is not there
-                self.membership.remembered(validation.card_of(one["card"]), one["address"], now, instant, one["age"])
-        for one in all_of_them:
-            self._take_card(one["card"], one["address"], now, instant, one["age"])
-        self._show(now)
+            with contextlib.suppress(ValueError):  # an invalid heartbeat is ignored
+                self.membership.restored(validation.heartbeat_of(one["card"]), one["address"], now, instant, one["age"])
+        for one in connected:
+            self._take_heartbeat(one["card"], one["address"], now, instant, one["age"])
+        self._report_members(now)
 
-    def _take_card(self, plain: Mapping[str, Any], address: str, now: float, instant: int, age: float) -> None:
+    def _take_heartbeat(self, plain: Mapping[str, Any], address: str, now: float, instant: int, age: float) -> None:
         try:
-            card = validation.card_of(plain)
+            heartbeat = validation.heartbeat_of(plain)
         except ValueError as error:
-            log.warning("fleet.card_not_understood address=%s reason=%s", address, error)
+            log.warning("fleet.heartbeat_invalid address=%s reason=%s", address, error)
             return
-        back = self.membership.shown(card, address, now, instant, age)
+        back = self.membership.seen(heartbeat, address, now, instant, age)
         if back is not None:
-            self._welcome(back, now)
+            self._resend_to(back, now)
 
     def gone(self, member: str, now: float) -> None:
-        self.membership.left(member)
-        self._show(now)
+        self.membership.disconnect(member)
+        self._report_members(now)
 
     def forgotten(self, member: str, now: float) -> None:
-        self.membership.forgotten(member)
-        self._show(now)
+        self.membership.forget(member)
+        self._report_members(now)
 
-    def heard(self, member: str, lines: bytes, now: float) -> None:
+    def receive(self, member: str, lines: bytes, now: float) -> None:
         for words in messages.rows_of(lines):
             try:
-                self._hear(member, words, now)
+                self._receive(member, words, now)
             except (ValueError, TypeError, KeyError, IndexError) as error:
-                log.warning("fleet.not_understood member=%s verb=%s reason=%s", member, words[0], error)
+                log.warning("fleet.message_invalid member=%s verb=%s reason=%s", member, words[0], error)
 
     def tick(self, now: float) -> None:
-        """What must be looked at although nobody said anything."""
+        """Timeouts and retries."""
         if self._ticked_at is not None and now - self._ticked_at > DEAF_SECONDS and self.membership.is_connected:
-            # It was we who stood still: what members said meanwhile is still to be read.
+            # This process was suspended: messages of members are still unread.
             self.membership.connected(now)
         self._ticked_at = now
         for task, part in tuple(self._parts.values()):
@@ -225,36 +217,35 @@ class Assignments:
                 self._give_up(task, part, now)
             elif not part.member:
                 self._close_question(task, part, now)
-            elif now - part.since > AGAIN_SECONDS:
-                self._ask_again(part, now)
-        if now - self._strangers_told_at >= AGAIN_SECONDS:
-            self._strangers_told_at = now
-            for whole in self._strangers:
-                self._report(AttemptSeen(*whole))
+            elif now - part.since > RETRY_SECONDS:
+                self._resend(part, now)
+        if now - self._foreign_reported_at >= RETRY_SECONDS:
+            self._foreign_reported_at = now
+            self._foreign.report_again()
         self._logs.tick(now, self._running)
-        self._show(now)
+        self._report_members(now)
 
-    # One line
+    # One message
 
-    def _hear(self, member: str, words: list[Any], now: float) -> None:
+    def _receive(self, member: str, words: list[Any], now: float) -> None:
         verb, attempt_id, rest = validation.attempt_id_of(words)
         if verb in (messages.LOG, messages.LOGS_END):
             self._logs.take(verb, member, attempt_id, rest, self._holder_of(attempt_id))
             return
         task, part = self._parts.get(attempt_id, (None, None))
         if task is None or part is None:
-            self._hear_of_stranger(verb, member, attempt_id, rest)
+            self._foreign.receive(verb, member, attempt_id, rest)
             return
         if not part.member and verb in (protocol.STARTED, protocol.FINISHED):
             part.member = member
             task.found_at = str(Placement(FLEET, member))
         if part.member and part.member != member:
-            # Given to another one since: only that one's word counts, and what this one has must end.
+            # Assigned to another member since: only that one's reports count, and this one must stop.
             if verb == protocol.STARTED:
-                self._tell(
+                self._send(
                     member,
                     protocol.encode(
-                        protocol.STOP, *attempt_id.key, attempt_id.attempt, "it was given to another member"
+                        protocol.STOP, *attempt_id.key, attempt_id.attempt, "it was assigned to another member"
                     ),
                 )
             return
@@ -263,29 +254,31 @@ class Assignments:
             case messages.WANT_BUNDLE:
                 self._send_piece(part, member, rest)
             case protocol.STARTED:
-                self._started(task, part, self.membership.ours(member, validation.instant_of(rest[0])))
+                self._started(task, part, self.membership.to_our_clock(member, validation.instant_of(rest[0])))
             case protocol.STEPS if part.number is None:
                 self._report(StepsSeen(task.key, task.attempt, validation.steps_of(rest[0])))
             case protocol.SUB_RUN_WANTED:
-                # The shards of a broadcast ask for the same run: it is made once for all of them.
-                self._report(SubRunWanted(task.key, task.attempt, *validation.call_of(rest), is_from_member=True))
+                # The shards of a broadcast request the same sub-run: it is created once for all of them.
+                self._report(
+                    SubRunWanted(task.key, task.attempt, *validation.sub_run_wanted_of(rest), is_from_member=True)
+                )
             case protocol.SUB_RUN_UNWANTED:
-                self._report(SubRunUnwanted(task.key, task.attempt, *validation.hang_up_of(rest)))
+                self._report(SubRunUnwanted(task.key, task.attempt, *validation.sub_run_unwanted_of(rest)))
             case protocol.FINISHED:
-                said = validation.finished_of(rest)
-                state, at = RunState(said.state), self.membership.ours(member, said.at)
-                end = PartEnd(member, state, at, said.exit_code, said.detail, said.steps, said.cause)
+                finished = validation.finished_of(rest)
+                state, at = RunState(finished.state), self.membership.to_our_clock(member, finished.at)
+                end = PartEnd(member, state, at, finished.exit_code, finished.detail, finished.steps, finished.cause)
                 self._logs.ended(attempt_id, member)
                 self._ended(task, part, end)
-                if said.serial:
-                    self._tell(member, protocol.encode(protocol.DELIVERED, said.serial))
+                if finished.serial:
+                    self._send(member, protocol.encode(protocol.DELIVERED, finished.serial))
             case protocol.REFUSED:
-                # Every scheduler hears it: a late order of the former owner may be the one that was refused.
+                # Every scheduler gets it: a late launch of the former owner may be the one that was refused.
                 if part.phase is Phase.SENT and validation.fence_of(rest[1:]) in (None, part.fence):
                     part.refusal = validation.text_of(rest[0])
                     self._refused(task, part)
             case protocol.UNKNOWN:
-                # Said to one with an older fence, it does not keep orders of that one from being taken.
+                # An answer to an older fence does not block launches with a newer one.
                 if (fence := validation.fence_of(rest)) is None or fence >= part.fence:
                     self._unknown(task, part, member)
 
@@ -294,7 +287,7 @@ class Assignments:
         if part.bundle is not None and part.bundle.digest == digest:
             piece = base64.b64encode(part.bundle.data[offset : offset + messages.PIECE]).decode("ascii")
             key, attempt = part.attempt_id
-            self._tell(member, protocol.encode(messages.BUNDLE_PIECE, *key, attempt, digest, offset, piece))
+            self._send(member, protocol.encode(messages.BUNDLE_PIECE, *key, attempt, digest, offset, piece))
 
     def _started(self, task: Task, part: Part, at: int) -> None:
         part.phase = Phase.RUNNING
@@ -305,10 +298,10 @@ class Assignments:
             self._report(RunStarted(task.key, task.attempt, at, task.found_at))
 
     def _refused(self, task: Task, part: Part) -> None:
-        """Its member has not taken it; of an order that was said again, the next one may be taken all the same."""
+        """Its member refused it; of a launch that was sent again, the next copy may still be accepted."""
         if part.sent > 1:
             part.phase = Phase.REFUSED
-            self._tell(part.member, part.question)  # behind them: when it is answered they have been, too
+            self._send(part.member, part.question)  # sent after them: its answer comes after theirs
         else:
             self._ended(task, part, PartEnd(part.member, NotEnded.REFUSED, 0, None, part.refusal))
 
@@ -316,7 +309,7 @@ class Assignments:
         if part.phase is Phase.REFUSED:
             self._ended(task, part, PartEnd(member, NotEnded.REFUSED, 0, None, part.refusal))
         elif part.phase is Phase.RUNNING:
-            detail = f"{member} was started anew, and knows nothing of it"
+            detail = f"{member} was restarted and has no record of it"
             self._ended(task, part, PartEnd(member, LOST, 0, None, detail))
         elif part.phase is Phase.ASKED and part.member:
             self._ended(task, part, PartEnd(member, NotEnded.UNKNOWN, 0))
@@ -337,70 +330,41 @@ class Assignments:
             raise AssertionError(f"{task.key.run_id} was refused after it had started")
         self._report(outcome)
 
-    def _hear_of_stranger(self, verb: str, member: str, attempt_id: AttemptId, rest: list[Any]) -> None:
-        if attempt_id in self._given_up:
-            if verb == protocol.STARTED:
-                log.warning(
-                    "attempt.late member=%s run=%s attempt=%s", member, attempt_id.key.run_id, attempt_id.attempt
-                )
-                detail = "it was given up while its member was away"
-                self._tell(member, protocol.encode(protocol.STOP, *attempt_id.key, attempt_id.attempt, detail))
-            elif verb == protocol.FINISHED:
-                log.warning("attempt.result_refused member=%s run=%s", member, attempt_id.key.run_id)
-                del self._given_up[attempt_id]
-                self._tell(member, protocol.encode(protocol.DELIVERED, validation.finished_of(rest).serial))
-        elif verb == protocol.STARTED:
-            # Perhaps another node's; if it is ours, the loop knows whether it is still wanted.
-            whole = AttemptId(split_key(attempt_id.key)[0], attempt_id.attempt)
-            if whole not in self._strangers and len(self._strangers) >= STRANGERS_MAX:
-                return
-            self._strangers.setdefault(whole, {})[attempt_id] = member
-            self._report(AttemptSeen(*whole))
-        elif verb == protocol.FINISHED:
-            self._strangers.pop(AttemptId(split_key(attempt_id.key)[0], attempt_id.attempt), None)
+    # Sending again
 
-    # Saying it again
-
-    def _welcome(self, member: str, now: float) -> None:
-        """A member is there, for the first time or again: whatever concerns it may have been lost on the way."""
-        for whole, those in list(self._strangers.items()):
-            # It says again what it has.
-            self._strangers[whole] = {attempt_id: had for attempt_id, had in those.items() if had != member}
-            if not self._strangers[whole]:
-                del self._strangers[whole]
+    def _resend_to(self, member: str, now: float) -> None:
+        """A member has connected: whatever was sent to it may have been lost."""
+        self._foreign.member_returned(member)
         for task, part in tuple(self._parts.values()):
             if part.phase is Phase.ENDED or part.member not in (member, ""):
                 continue
             if not part.member:
                 part.asked.add(member)
-                self._tell(member, part.question)
+                self._send(member, part.question)
                 continue
-            self._ask_again(part, now)
+            self._resend(part, now)
             if task.stop_detail is not None:
                 self._stop_part(task, part)
-        for attempt_id in [attempt_id for attempt_id, had in self._given_up.items() if had == member]:
-            self._tell(
-                member, protocol.encode(protocol.STOP, *attempt_id.key, attempt_id.attempt, "it was given up meanwhile")
-            )
+        self._foreign.stop_given_up(member)
 
-    def _ask_again(self, part: Part, now: float) -> None:
+    def _resend(self, part: Part, now: float) -> None:
         part.since = now
         if part.phase is Phase.SENT:
-            self._send_order(part)
+            self._send_launch(part)
         elif part.phase is not Phase.ENDED and part.member:
-            self._tell(part.member, part.question)
+            self._send(part.member, part.question)
         elif part.phase is Phase.ASKED:
-            for member in self.membership.there():
+            for member in self.membership.connected_names():
                 part.asked.add(member)
-                self._tell(member, part.question)
+                self._send(member, part.question)
 
-    def _send_order(self, part: Part) -> None:
+    def _send_launch(self, part: Part) -> None:
         part.sent += 1
-        self._tell(part.member, part.order)
+        self._send(part.member, part.launch)
 
     def _stop_part(self, task: Task, part: Part) -> None:
         if part.phase is not Phase.ENDED and part.member:
-            self._tell(
+            self._send(
                 part.member,
                 protocol.encode(protocol.STOP, *part.attempt_id.key, part.attempt_id.attempt, task.stop_detail),
             )
@@ -411,36 +375,34 @@ class Assignments:
         silence = self.membership.silence_of(part.member, now)
         detail = f"the member {part.member} has been silent for {silence:.0f} s"
         log.warning("attempt.given_up member=%s run=%s", part.member, task.key.run_id)
-        while len(self._given_up) >= GIVEN_UP_MAX:
-            del self._given_up[next(iter(self._given_up))]
-        self._given_up[part.attempt_id] = part.member
+        self._foreign.give_up(part.attempt_id, part.member)
         self._logs.ended(part.attempt_id, part.member)
         self._ended(task, part, PartEnd(part.member, LOST, 0, None, detail))
 
     def _close_question(self, task: Task, part: Part, now: float) -> None:
-        """Nobody knows who has it: those who are there have to answer, and the others had their time to come."""
+        """Its member is unknown: wait for the answers of connected members, and for the others to connect."""
         part.asked = {member for member in part.asked if not self.membership.is_given_up(member, now)}
-        if not part.asked and self.membership.is_given_up("", now) and now - task.since > AGAIN_SECONDS:
+        if not part.asked and self.membership.is_given_up("", now) and now - task.since > RETRY_SECONDS:
             self._ended(task, part, PartEnd("", NotEnded.UNKNOWN, 0))
-        elif part.asked and now - part.since > AGAIN_SECONDS:
-            self._ask_again(part, now)
+        elif part.asked and now - part.since > RETRY_SECONDS:
+            self._resend(part, now)
 
-    # Who is there, and has what
+    # Members, and what they run
 
     def _running(self) -> list[tuple[AttemptId, str]]:
         return [(part.attempt_id, part.member) for _, part in self._parts.values() if part.phase is Phase.RUNNING]
 
     def _holder_of(self, attempt_id: AttemptId) -> str | None:
-        """The member that carries an attempt out; None when it has ended, or is not ours."""
+        """The member that runs an attempt; None if it has ended or is not ours."""
         _, part = self._parts.get(attempt_id, (None, None))
         return part.member if part is not None and part.phase is not Phase.ENDED else None
 
-    def _show(self, now: float) -> None:
+    def _report_members(self, now: float) -> None:
         self.members = members = tuple(self.membership.usable(now))
-        # What only people look at is no news for the loop; of the load, only what makes one the less loaded.
+        # The loop needs no report of fields that only people read, and of the load only large changes.
         shown = tuple(
             member._replace(seen_at=0, cpu_percent=round(member.cpu_percent, -1), memory_bytes=0) for member in members
         )
-        if shown != self._shown:
-            self._shown = shown
+        if shown != self._reported_members:
+            self._reported_members = shown
             self._report(MembersSeen(FLEET, members))

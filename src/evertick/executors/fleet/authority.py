@@ -1,20 +1,17 @@
-"""Who is let into a fleet: its authority, the certificates that it has signed, and the invitations that are open.
+"""The certificate authority of a fleet: its key, the certificates it has signed, and open invitations.
 
-Everything is in one folder on the machine of the hub, for its owner only: `authority/` has the key that signs,
-`authority.json` the record. Commands and the process of `fleet start` change the record under one lock.
+Everything is in one private folder on the hub's machine: `authority/` has the signing key, `authority.json` the record.
+Commands and the process of `fleet start` change the record under one lock.
 
-The key that signs can be replaced while the fleet runs. First everybody is given the next authority to trust beside the
-present one; then the next one signs, and everybody gets a new certificate; then the former one is forgotten.
+The signing key can be rotated while the fleet runs. First all peers get the next authority to trust beside the present
+one; then the next one signs, and all peers get new certificates; then the former one is dropped.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import datetime
 import fcntl
 import hashlib
-import ipaddress
 import json
 import os
 import secrets
@@ -30,31 +27,41 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from evertick.errors import Conflict, NotFound, SettingsError
-from evertick.executors.fleet.certs import Place, new_request, pem_of, write_folder
-from evertick.executors.fleet.identity import AUTHORITY, Role, uri_of
+from evertick.executors.fleet.certs import (
+    Place,
+    alternative_name,
+    certificate_builder,
+    fingerprint_of,
+    is_of_key,
+    key_usage,
+    new_authority,
+    new_request,
+    write_folder,
+)
+from evertick.executors.fleet.identity import Role, uri_of
 from evertick.executors.fleet.registry import RECORD_FILE, write_private
 from evertick.executors.fleet.settings import CA_FILE, Certificates
-from evertick.model.instant import DAY, HOUR, SECOND, Instant
+from evertick.model.instant import DAY, HOUR, Instant
 from evertick.model.member import is_member_name
 
 LIFETIME_US = 365 * DAY
 AUTHORITY_LIFETIME_US = 10 * 365 * DAY
 INVITATION_US = 24 * HOUR
 OVERLAP_US = HOUR
-"""How long a certificate is still good when its owner has a newer one: connections that are open end by themselves."""
+"""How long a replaced certificate stays valid, so that open connections can end by themselves."""
 RENEWED_MAX = 20
-"""Certificates of one role and name that are good side by side: more would only fill the record."""
+"""Valid certificates of one role and name at a time."""
 KEPT_US = 30 * DAY
-"""How long what is over stays in the record."""
+"""How long expired entries stay in the record."""
 OWN = ((Role.HUB, "hub"), (Role.SCHEDULER, "scheduler"))
-"""Those that a hub makes for itself and for its machine, in folders of these names."""
+"""The certificates that a hub issues for itself and its machine, in folders of these names."""
 _FOLDER, _KEY = "authority", "ca.key"
 _NEXT_CA, _NEXT_KEY, _FORMER_CA = "next.pem", "next.key", "former.pem"
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A certificate that was signed."""
+    """A signed certificate."""
 
     serial: str
     role: Role
@@ -62,11 +69,11 @@ class Issued:
     issued_at: Instant
     expires_at: Instant
     revoked_at: Instant = 0
-    """From when on it is not taken any more; 0: never. It lies ahead for one that was replaced by a newer one."""
+    """From then on it is rejected; 0: never. It is in the future for one that was replaced."""
     authority: str = ""
-    """The fingerprint of what signed it; empty: it was signed before authorities could be replaced."""
+    """The fingerprint of its authority; empty: signed before authorities could be rotated."""
     trusts: str = ""
-    """The fingerprint of the newest authority that its owner was told of."""
+    """The fingerprint of the newest authority that its owner trusts."""
 
     def is_good(self, at: Instant) -> bool:
         return at < self.expires_at and not 0 < self.revoked_at <= at
@@ -74,12 +81,12 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """Lets one in, once."""
+    """Good for one certificate."""
 
     digest: str
     role: Role
     name: str
-    """Whom it is for; empty: whoever comes with it."""
+    """The member it is for; empty: any."""
     expires_at: Instant
     used_by: str = ""
 
@@ -101,21 +108,21 @@ class Authority:
 
     @property
     def ca(self) -> bytes:
-        """What everybody has to trust: the authority that signs first, then those that will, or did."""
+        """The trusted authorities: the one that signs first, then the next and the former one."""
         signing = self.signing
         others = [self._read(name) for name in (CA_FILE, _NEXT_CA, _FORMER_CA)]
         return b"".join(dict.fromkeys([signing, *(one for one in others if one)]))
 
     @property
     def signing(self) -> bytes:
-        """The certificate of the key that signs. The key alone decides, so that a switch is done or not done."""
+        """The certificate of the signing key. Replacing the key is the atomic step of a rotation."""
         try:
             key = self._key()
         except FileNotFoundError:
-            raise NotFound(f"there is no fleet in '{self.folder}'. Start one with 'evertick fleet start'.") from None
-        found = [one for name in (CA_FILE, _NEXT_CA) if (one := self._read(name)) and _is_of(one, key)]
+            raise NotFound(f"'{self.folder}' has no fleet. Start one with 'evertick fleet start'.") from None
+        found = [one for name in (CA_FILE, _NEXT_CA) if (one := self._read(name)) and is_of_key(one, key)]
         if not found:
-            raise SettingsError(f"no certificate in '{self._keys}' belongs to the key of the fleet. Restore a backup.")
+            raise SettingsError(f"No certificate in '{self._keys}' belongs to the fleet's key. Restore a backup.")
         return found[0]
 
     def _read(self, name: str) -> bytes:
@@ -128,26 +135,26 @@ class Authority:
         return (self._keys / _KEY).read_bytes()
 
     def create(self) -> bool:
-        """Make a key that signs, unless there is one; True: it was made."""
+        """Create the signing key if it does not exist; whether it was created."""
         with self._lock():
             if self.exists:
                 return False
             self._keys.mkdir(mode=0o700, exist_ok=True)
-            key, cert = _new_authority()
+            key, cert = new_authority()
             write_private(self._keys / _KEY, key)
             write_private(self._keys / CA_FILE, cert)
             return True
 
-    # Replacing the authority
+    # Rotation
 
     @property
     def next_fingerprint(self) -> str:
-        """Of the authority that will sign; empty: none is being prepared."""
+        """The fingerprint of the next authority; empty: no rotation is in progress."""
         following = self._read(_NEXT_CA)
         return fingerprint_of(following) if following and following != self.signing else ""
 
     def begin_rotation(self) -> str:
-        """Make the next authority, for everybody to trust beside the present one; answers its fingerprint."""
+        """Create the next authority, to be trusted beside the present one; its fingerprint."""
         with self._lock():
             self._settle()
             if self._read(_NEXT_CA):
@@ -155,37 +162,37 @@ class Authority:
                     "the next authority is there already. Finish: evertick fleet certs rotate-authority --finish"
                 )
             if self._read(_FORMER_CA):
-                raise Conflict("certificates of the former authority are still good. Try again when all are replaced.")
-            key, cert = _new_authority()
+                raise Conflict("Certificates of the former authority are still valid. Try again when all are replaced.")
+            key, cert = new_authority()
             write_private(self._keys / _NEXT_KEY, key)
             write_private(self._keys / _NEXT_CA, cert)
             return fingerprint_of(cert)
 
     def untrusting(self) -> list[Issued]:
-        """Whose certificates are good and who have not been told of the next authority yet."""
+        """The owners of valid certificates that do not trust the next authority yet."""
         at, following = _now(), self.next_fingerprint
         known = [one for one in self.read().issued if one.is_good(at) and not one.revoked_at]
-        # The hub gives its own new ones when it starts, and while it runs.
+        # The hub renews its own when it starts, and while it runs.
         return [one for one in known if one.trusts != following and (one.role, one.name) not in OWN]
 
     def finish_rotation(self, *, is_forced: bool = False) -> None:
-        """Let the next authority sign from now on; everybody who trusts it gets a new certificate in time."""
+        """Sign with the next authority from now on; peers that trust it renew their certificates."""
         with self._lock():
             if not self.next_fingerprint:
-                raise Conflict("no next authority is being prepared. Begin: evertick fleet certs rotate-authority")
+                raise Conflict("No rotation is in progress. Next: evertick fleet certs rotate-authority")
             left = [f"{one.role} {one.name}" for one in self.untrusting()]
             if left and not is_forced:
                 raise Conflict(
-                    f"{len(left)} would be shut out, because they do not know the next authority yet: "
+                    f"{len(left)} would be locked out, because they do not trust the next authority yet: "
                     f"{', '.join(left[:10])}. Wait a minute, revoke those that are gone, or use --force."
                 )
             write_private(self._keys / _FORMER_CA, self.signing)
-            # From here on it is done: what is left to do is done by whoever comes next.
+            # The rotation is done; `_settle` completes what a crash leaves.
             os.replace(self._keys / _NEXT_KEY, self._keys / _KEY)
             self._settle()
 
     def forget_former(self) -> bool:
-        """Trust the former authority no more when no certificate of it is good; whether it was there to forget."""
+        """Drop the former authority if none of its certificates is valid; whether there was one."""
         former, at = self._read(_FORMER_CA), _now()
         if not former:
             return False
@@ -198,15 +205,15 @@ class Authority:
             return True
 
     def _settle(self) -> None:
-        """Put the certificate of the key that signs into its place, after a switch that was cut short too."""
+        """Put the certificate of the signing key into its place, also after an interrupted rotation."""
         following = self._read(_NEXT_CA)
         if following and following == self.signing:
             os.replace(self._keys / _NEXT_CA, self._keys / CA_FILE)
         elif self._read(_FORMER_CA) == self.signing:
-            (self._keys / _FORMER_CA).unlink()  # written before a switch that did not come about
+            (self._keys / _FORMER_CA).unlink()  # written before a rotation that did not happen
 
     def note_trust(self, serial: str) -> None:
-        """Remember that the owner of this certificate was told of the newest authority."""
+        """Record that the owner of this certificate trusts the newest authority."""
         newest = self.next_fingerprint or fingerprint_of(self.signing)
         if any(one.serial == serial and one.trusts != newest for one in self.read().issued):
             with self._changing() as change:
@@ -215,29 +222,29 @@ class Authority:
     # Certificates
 
     def sign(self, csr: bytes, role: Role, name: str, hosts: Sequence[str] = (), *, renews: bool = False) -> bytes:
-        """A certificate for the key of a request; a role and a name have one at a time."""
+        """Sign a request; a role and name has one certificate at a time."""
         check_name(name)
         with self._changing() as change:
             return change.sign(csr, role, name, hosts, renews=renews)
 
     def renew(self, csr: bytes, serial: str) -> bytes:
-        """A certificate in the place of one that is good, for the same role and name."""
+        """Replace a valid certificate by a new one for the same role and name."""
         with self._changing() as change:
             good = [one for one in change.issued if one.serial == serial and one.is_good(change.at)]
             if not good:
-                raise Conflict("that certificate was revoked, or is not in the record of this fleet.")
+                raise Conflict("That certificate was revoked, or is not in this fleet's record.")
             role, name = good[0].role, good[0].name
             if (
                 sum((one.role, one.name) == (role, name) and one.is_good(change.at) for one in change.issued)
                 > RENEWED_MAX
             ):
-                raise Conflict("it was renewed too often within an hour.")
+                raise Conflict("It was renewed too often within an hour.")
             return change.sign(csr, role, name, renews=True)
 
     def issue(
         self, folder: Path, role: Role, name: str, hosts: Sequence[str] = (), place: Place | None = None
     ) -> Certificates:
-        """All files of one who takes part, with a new key."""
+        """Issue a certificate with a new key, and write all files of a peer."""
         request = new_request(name)
         return write_folder(folder, self.ca, self.sign(request.csr, role, name, hosts), request.key, place)
 
@@ -245,11 +252,11 @@ class Authority:
         return sorted(self.read().issued, key=lambda one: (one.role, one.name, one.issued_at))
 
     def revoke(self, which: str) -> list[Issued]:
-        """Take nothing more from whoever has it, by name or serial number; answers those that were good until now."""
+        """Revoke by name or serial number; the certificates that were valid until now."""
         with self._changing() as change:
             ended = [one for one in change.issued if which in (one.name, one.serial) and one.is_good(change.at)]
             if not ended:
-                raise NotFound(f"no certificate that is still good has the name or serial number '{which}'.")
+                raise NotFound(f"No valid certificate has the name or serial number '{which}'.")
             gone = {one.serial for one in ended}
             change.issued = [replace(one, revoked_at=change.at) if one.serial in gone else one for one in change.issued]
             return ended
@@ -257,7 +264,7 @@ class Authority:
     # Invitations
 
     def invite(self, join_port: int, role: Role = Role.MEMBER, name: str = "", lasts_us: int = INVITATION_US) -> str:
-        """A token that is good for one certificate. It names the authority, so that nobody else can take its place."""
+        """A token for one certificate, with the authority's fingerprint: no other server can act as the hub."""
         if name:
             check_name(name)
         secret = secrets.token_urlsafe(18)
@@ -271,11 +278,11 @@ class Authority:
             digest = _digest(secret)
             known = next((one for one in change.invitations if secrets.compare_digest(one.digest, digest)), None)
             if known is None or known.expires_at <= change.at:
-                raise Conflict("the token is not known, or its time is over. Get another: evertick fleet token")
+                raise Conflict("The token is unknown or has expired. Get another: evertick fleet token")
             if known.used_by:
-                raise Conflict(f"the token was used by {known.used_by}. Get another: evertick fleet token")
+                raise Conflict(f"The token was already used by {known.used_by}. Get another: evertick fleet token")
             if known.name and known.name != name:
-                raise Conflict(f"the token is for {known.name}, not for {name}.")
+                raise Conflict(f"The token is for {known.name}, not for {name}.")
             cert = change.sign(csr, known.role, name)
             change.invitations = [replace(one, used_by=name) if one is known else one for one in change.invitations]
             return cert
@@ -318,7 +325,7 @@ class Authority:
 
 
 class _Change:
-    """The record while it is being changed."""
+    """A change of the record."""
 
     def __init__(
         self, ca: bytes, key: bytes, at: Instant, before: Record, lifetime_us: int, next_fingerprint: str
@@ -334,7 +341,7 @@ class _Change:
         had = [one for one in self.issued if (one.role, one.name) == (role, name) and one.is_good(self.at)]
         if had and not renews:
             raise Conflict(
-                f"the {role} '{name}' has a certificate already. If it is lost, revoke it first: "
+                f"The {role} '{name}' already has a certificate. If it is lost, revoke it first: "
                 f"evertick fleet certs revoke {name}"
             )
         ours = x509.load_pem_x509_certificate(self._ca)
@@ -344,24 +351,27 @@ class _Change:
             request = x509.load_pem_x509_csr(csr)
             is_sound = request.is_signature_valid
         except ValueError as error:
-            raise Conflict(f"the request for a certificate cannot be read: {error}") from None
+            raise Conflict(f"The certificate request cannot be read: {error}") from None
         public = request.public_key()
         if not is_sound or not isinstance(public, ec.EllipticCurvePublicKey):
-            raise Conflict("the request for a certificate is not signed with its own key.")
-        # Of the request only the key counts: who it is for is not for the one who asks to say.
+            raise Conflict("The certificate request is not signed with its own key.")
+        # Only the key of the request counts; the authority decides the role and name.
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri_of(role, name)), *map(_alternative, hosts)]
+        names: list[x509.GeneralName] = [
+            x509.UniformResourceIdentifier(uri_of(role, name)),
+            *map(alternative_name, hosts),
+        ]
         uses = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
-        builder = _builder(subject, ours.subject, public, self.at, self._lifetime_us)
+        builder = certificate_builder(subject, ours.subject, public, self.at, self._lifetime_us)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        builder = builder.add_extension(_usage(is_authority=False), critical=True)
+        builder = builder.add_extension(key_usage(is_authority=False), critical=True)
         builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         cert = builder.sign(key, hashes.SHA256())
         until = self.at + OVERLAP_US
         self.issued = [replace(one, revoked_at=one.revoked_at or until) if one in had else one for one in self.issued]
         ends_at, own = self.at + self._lifetime_us, fingerprint_of(self._ca)
-        # Whoever gets a certificate gets with it all that is to be trusted.
+        # A certificate comes with all trusted authorities.
         trusts = self._next_fingerprint or own
         self.issued.append(
             Issued(f"{cert.serial_number:X}", role, name, self.at, ends_at, authority=own, trusts=trusts)
@@ -371,62 +381,7 @@ class _Change:
 
 def check_name(name: str) -> None:
     if not is_member_name(name):
-        raise SettingsError(f"'{name}' cannot be a name in a fleet. Write letters, digits, '-', '_' and '.'.")
-
-
-def fingerprint_of(ca: bytes) -> str:
-    der = x509.load_pem_x509_certificate(ca).public_bytes(serialization.Encoding.DER)
-    return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).decode().rstrip("=")
-
-
-def _new_authority() -> tuple[bytes, bytes]:
-    """A key that signs, and its certificate."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    words = [
-        x509.NameAttribute(NameOID.ORGANIZATION_NAME, AUTHORITY),
-        x509.NameAttribute(NameOID.COMMON_NAME, f"{AUTHORITY} {secrets.token_hex(4)}"),
-    ]
-    subject = x509.Name(words)
-    builder = _builder(subject, subject, key.public_key(), _now(), AUTHORITY_LIFETIME_US)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    cert = builder.add_extension(_usage(is_authority=True), critical=True).sign(key, hashes.SHA256())
-    return pem_of(key), cert.public_bytes(serialization.Encoding.PEM)
-
-
-def _is_of(cert: bytes, key: bytes) -> bool:
-    private = serialization.load_pem_private_key(key, None)
-    return x509.load_pem_x509_certificate(cert).public_key() == private.public_key()
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, at: Instant, lasts_us: int
-) -> x509.CertificateBuilder:
-    # Clocks differ a little between machines.
-    begin = datetime.datetime.fromtimestamp((at - HOUR) / SECOND, datetime.UTC)
-    end = datetime.datetime.fromtimestamp((at + lasts_us) / SECOND, datetime.UTC)
-    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public)
-    return builder.serial_number(x509.random_serial_number()).not_valid_before(begin).not_valid_after(end)
-
-
-def _usage(*, is_authority: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not is_authority,
-        key_cert_sign=is_authority,
-        crl_sign=is_authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _alternative(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
+        raise SettingsError(f"'{name}' is not a valid name in a fleet. Use letters, digits, '-', '_' and '.'.")
 
 
 def _digest(secret: str) -> str:

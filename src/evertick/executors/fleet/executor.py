@@ -18,7 +18,7 @@ from evertick.executor import Attempt
 from evertick.executors.fleet import messages
 from evertick.executors.fleet.assignments import Assignments
 from evertick.executors.fleet.bundles import BundleError, Packer
-from evertick.executors.fleet.log_copy import LogCopies
+from evertick.executors.fleet.log_sync import LogCopies
 from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.settings import FleetSettings, need_dask
 from evertick.executors.protocol import LaunchEncoder, LaunchMessage
@@ -266,12 +266,12 @@ class FleetExecutor:
         assignments.listening(now)
         match message:
             case {"lines": bytes(lines), "member": str(member)}:
-                assignments.heard(member, lines, now)
+                assignments.receive(member, lines, now)
             case {"card": dict(card), "address": str(address)}:
-                assignments.card(card, address, now, instant)
+                assignments.heartbeat(card, address, now, instant)
             case {"cards": list(cards) | tuple(cards)}:
                 absent = message.get("absent")
-                assignments.cards(cards, now, instant, absent if isinstance(absent, list | tuple) else ())
+                assignments.heartbeats(cards, now, instant, absent if isinstance(absent, list | tuple) else ())
             case {"gone": str(member)}:
                 assignments.gone(member, now)
             case {messages.FORGOTTEN: str(member)}:

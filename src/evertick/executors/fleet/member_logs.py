@@ -159,7 +159,7 @@ def _find(messages: Sequence[dict[str, Any]], member: str) -> tuple[Heartbeat | 
         for kind in ("cards", "absent"):
             for one in message.get(kind, ()):
                 try:
-                    card, age = validation.card_of(one["card"]), float(one["age"])
+                    card, age = validation.heartbeat_of(one["card"]), float(one["age"])
                 except (ValueError, TypeError, KeyError):
                     continue  # one that makes no sense is not there
                 if card.name == member:

@@ -22,7 +22,7 @@ from tornado.ioloop import PeriodicCallback
 from evertick.executors.fleet import messages
 from evertick.executors.fleet.identity import Role
 from evertick.executors.fleet.registry import MemberRegistry
-from evertick.executors.fleet.validation import card_of
+from evertick.executors.fleet.validation import heartbeat_of
 
 log = logging.getLogger("evertick.fleet")
 
@@ -66,7 +66,7 @@ class Relay(SchedulerPlugin):
     def _shown(self, card: dict[str, Any], worker: str) -> None:
         try:
             # Only what a card consists of is passed on: what else a member has put into it is no business of others.
-            card = card_of(card).to_plain()
+            card = heartbeat_of(card).to_plain()
         except ValueError as error:
             log.warning("member.card_refused address=%s reason=%s", worker, error)
             return

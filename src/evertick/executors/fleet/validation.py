@@ -63,7 +63,7 @@ def steps_of(text: Any) -> str:
     return text_of(text, STEPS_MAX)
 
 
-def call_of(words: list[Any]) -> tuple[str, int, str, str, bool]:
+def sub_run_wanted_of(words: list[Any]) -> tuple[str, int, str, str, bool]:
     """The run of another job that a step asks for."""
     step, number, job_id, params, waits = words
     if not isinstance(waits, bool):
@@ -79,7 +79,7 @@ def params_of(text: Any) -> str:
     return text_of(text, STEPS_MAX)
 
 
-def hang_up_of(words: list[Any]) -> tuple[str, int, str]:
+def sub_run_unwanted_of(words: list[Any]) -> tuple[str, int, str]:
     step, number, job_id = words
     return text_of(step), _number(number, 1, NUMBER_MAX), text_of(job_id)
 
@@ -92,7 +92,7 @@ def text_of(text: Any, longest: int = WORDS_MAX) -> str:
     return text
 
 
-def card_of(plain: Mapping[str, Any]) -> Heartbeat:
+def heartbeat_of(plain: Mapping[str, Any]) -> Heartbeat:
     """What a member says of itself; `ValueError` when that cannot be."""
     try:
         card = Heartbeat.from_plain(plain)
