@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -221,11 +221,13 @@ def secrets_of(value: object) -> Iterator[Secret]:
     """Every secret that the work names, at any depth."""
     if isinstance(value, Secret):
         yield value
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            yield from secrets_of(getattr(value, field.name))
-    elif isinstance(value, tuple):
-        for part in value:
+        return
+    if is_dataclass(value) and not isinstance(value, type):
+        parts: Iterable[object] = (getattr(value, field.name) for field in fields(value))
+    else:
+        parts = value if isinstance(value, tuple) else ()
+    for part in parts:
+        if isinstance(part, tuple) or is_dataclass(part):
             yield from secrets_of(part)
 
 

@@ -101,9 +101,10 @@ class AttemptContext:
         # A masker without secrets keeps no state and can be shared.
         return Masker(self._secrets.values) if self._secrets.values else _NOTHING_TO_MASK
 
-    def env_of(self, step: Step) -> dict[str, str]:
+    def env_of(self, step: Step, confinement: Confinement | None = None) -> dict[str, str]:
+        confinement = confinement or self.confinement_of(step)
         env = {
-            **self._base_env(self.confinement_of(step)),
+            **self._base_env(confinement),
             **self._env,
             **self._outputs,
             **(self._secrets.environment(step.env) if step.env else {}),
@@ -112,10 +113,10 @@ class AttemptContext:
         }
         if self.outcome:
             env[variables.OUTCOME] = self.outcome
-        return self._checked(env, self.confinement_of(step))
+        return self._checked(env, confinement)
 
-    def folder_of(self, step: Step) -> str | None:
-        confinement = self.confinement_of(step)
+    def folder_of(self, step: Step, confinement: Confinement | None = None) -> str | None:
+        confinement = confinement or self.confinement_of(step)
         own = _folder_of(self._work.working_dir, confinement)
         if step.working_dir is None:
             return own
@@ -241,7 +242,8 @@ class AttemptContext:
         self, condition: Condition, add: Callable[[Cancellable], None], step: Step | None = None
     ) -> str | None:
         if step is not None:
-            env, folder, confinement = self.env_of(step), self.folder_of(step), self.confinement_of(step)
+            confinement = self.confinement_of(step)
+            env, folder = self.env_of(step, confinement), self.folder_of(step, confinement)
         else:
             folder, confinement = self._folder, self._confinement
             written = {**self._base_env(confinement), **self._env, **self._outputs, **self._variables}

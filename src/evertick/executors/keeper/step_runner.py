@@ -181,17 +181,18 @@ class StepRunner:
 
     async def _spawn(self, program: Program) -> TryEnd:
         step, context, scope = self._step, self._context, self._scope
+        confinement = context.confinement_of(step)
         # Room for the name, the '=' and the NUL that the kernel counts too.
         output_max = VALUE_MAX - len(step.output) - 2 if step.output is not None else None
         process = ProcessTry(
             scope.runtime,
             program,
-            context.env_of(step),
-            context.folder_of(step),
+            context.env_of(step, confinement),
+            context.folder_of(step, confinement),
             context.marks,
             self._log.write,
             output_max,
-            context.confinement_of(step),
+            confinement,
         )
         try:
             process.start()
