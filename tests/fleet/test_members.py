@@ -270,11 +270,11 @@ def test_a_member_that_is_away_stays_in_the_list_and_one_that_was_removed_does_n
     }
     told = Settings.load(None, {}, {"fleet.url": yard.url, "fleet.expected": "ex-b, ex-z", "fleet.lease": "5m"})
     assert list(check_fleet(told, jobs)) == [
-        ("fail", "missing: ex-z", "start them with 'evertick fleet join', or change fleet.expected"),
+        ("fail", "missing members: ex-z", "start them: evertick fleet join; or change fleet.expected"),
         (
             "warn",
-            "no member could ever run large: of 3 members: none offers cpu=4 (the maximum is 1)",
-            "change the job, or let a member join that can",
+            "no member can run large: of 3 members: none offers cpu=4 (the maximum is 1)",
+            "change the job, or add a member that meets it",
         ),
     ]
     assert command("remove", yard.url, "ex-b").returncode == 0
@@ -310,11 +310,11 @@ def test_a_member_whose_lease_is_too_long_says_why_it_gets_nothing(yard):
     said = subprocess.run(line, cwd=yard.folder, capture_output=True, text=True, check=True, timeout=60)
     (row,) = json.loads(said.stdout)
     assert (row["state"], row["lease_seconds"]) == ("lease-too-long", 120)
-    assert "its lease of 120 s is longer than fleet.lease" in said.stderr
+    assert "its lease (120s) is longer than fleet.lease" in said.stderr
     assert list(check_fleet(Settings.load(None, {}, {"fleet.url": yard.url}), {}))[1] == (
         "fail",
-        "ex-a is given nothing: its lease (2m) is longer than fleet.lease (1m)",
-        "start it with --lease 60, or set fleet.lease to 2m",
+        "ex-a receives no runs: its lease (2m) is longer than fleet.lease (1m)",
+        "restart it with --lease 60, or set fleet.lease to 2m",
     )
 
 
@@ -371,7 +371,7 @@ def test_a_second_member_of_one_name_is_told_so(crowd, tmp_path):
     second = other.join("ex-a", url=crowd.url)
     try:
         log = tmp_path / "ex-a.log"
-        wait_for(lambda: "ex-a cannot join: the name belongs to another member" in log.read_text(), "its complaint")
+        wait_for(lambda: "ex-a: cannot join: the name belongs to another member" in log.read_text(), "its complaint")
         assert "Traceback" not in log.read_text()
     finally:
         assert second.stop() == 0
@@ -383,7 +383,9 @@ def test_a_member_that_finds_no_fleet_says_why_and_can_be_stopped(tmp_path):
     member = lonely.join("ex-a", url="tcp://127.0.0.1:1")
     try:
         log = tmp_path / "ex-a.log"
-        wait_for(lambda: "ex-a waits: the fleet at tcp://127.0.0.1:1 cannot be reached" in log.read_text(), "its words")
+        wait_for(
+            lambda: "ex-a: waits: the fleet at tcp://127.0.0.1:1 cannot be reached" in log.read_text(), "its words"
+        )
         assert member.stop() == 0
         assert "Traceback" not in log.read_text()
     finally:
@@ -395,7 +397,7 @@ def test_a_fleet_where_somebody_listens_already_says_so(crowd, tmp_path):
     second = Process(*words, log=tmp_path / "second.log")
     try:
         log = tmp_path / "second.log"
-        wait_for(lambda: "the fleet cannot start: something listens at its address" in log.read_text(), "its complaint")
+        wait_for(lambda: "hub: cannot start: something listens at its address" in log.read_text(), "its complaint")
         assert "Traceback" not in log.read_text()
     finally:
         assert second.stop() == 0
