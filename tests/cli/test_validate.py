@@ -49,7 +49,7 @@ def test_warnings_are_told_and_do_not_change_the_end(tmp_path):
     result = run(tmp_path)
     assert (result.exit_code, result.stdout) == (0, "")
     assert "no effect without 'catchupWindow'" in result.stderr
-    assert "2020-01-01T00:00:00Z, which is past" in result.stderr
+    assert "2020-01-01T00:00:00Z, which is in the past" in result.stderr
     assert "2 warnings" in result.stderr
 
 

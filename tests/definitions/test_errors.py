@@ -39,7 +39,7 @@ def told(text, file="jobs/report.yaml"):
             "Did you mean 'catchupWindow'?",
             id="a field in another case",
         ),
-        pytest.param("command: x\nqqq: 6h\n", 2, 1, "qqq", "Known fields: name", id="a field like no other"),
+        pytest.param("command: x\nqqq: 6h\n", 2, 1, "qqq", "Similar fields: queue, ", id="a field like no other"),
         pytest.param(
             "command: x\nschedule:\n  crn: '@daily'\n  every: 1h\n",
             3,
@@ -190,9 +190,7 @@ def told(text, file="jobs/report.yaml"):
         pytest.param("command: x\nname:\n", 2, 1, "name", "'name' has no value", id="a name without a value"),
         pytest.param("command: x\nname: []\n", 2, 7, "name", "must be a text, not a list", id="a list as a name"),
         pytest.param("command: x\nname: '  '\n", 2, 7, "name", "'name' is empty", id="a blank name"),
-        pytest.param(
-            "command: x\nname: '!!!'\n", 2, 7, "name", "no id can be made of '!!!'", id="a name without letters"
-        ),
+        pytest.param("command: x\nname: '!!!'\n", 2, 7, "name", "'!!!' gives no job id", id="a name without letters"),
         pytest.param(
             'command: x\nname: "a\\nb"\n', 2, 7, "name", "line break or a control character", id="a name of two lines"
         ),

@@ -31,7 +31,14 @@ STEP = "steps:\n  - name: a\n    command: x\n"
         case(JOB + "env: {A: }\n", 2, 10, "env.A", "Write '' for an empty text", "a variable without a value"),
         case(JOB + "env: {A: [b]}\n", 2, 10, "env.A", "must be a text, not a list", "a list as a value"),
         case(JOB + "env: [A=b, A=c]\n", 2, 12, "env", "set twice: on line 2 and on line 2", "a variable set twice"),
-        case(JOB + "env: {EVERTICK_RUN_ID: x}\n", 2, 7, "env", "kept for what a run is told", "a reserved name"),
+        case(
+            JOB + "env: {EVERTICK_RUN_ID: x}\n",
+            2,
+            7,
+            "env",
+            "reserved for the variables that describe a run",
+            "a reserved name",
+        ),
         case(JOB + "env: {A: {}}\n", 2, 10, "env.A", "does not say where its value is", "an empty secret"),
         case(JOB + "env: {A: {env: B, file: c}}\n", 2, 19, "env.A.file", "contradict each other", "a secret twice"),
         case(JOB + "env: {A: {vault: B}}\n", 2, 11, "env.A.vault", "unknown field 'vault'", "a secret elsewhere"),
@@ -256,7 +263,7 @@ STEP = "steps:\n  - name: a\n    command: x\n"
         # other jobs
         case(JOB + "after: report\n", 2, 8, "after", "job 'report' waits for itself", "after itself"),
         case(JOB + "after: []\n", 2, 8, "after", "empty list", "after none"),
-        case(JOB + "after: {mode: any}\n", 2, 8, "after", "does not say after which jobs", "after any"),
+        case(JOB + "after: {mode: any}\n", 2, 8, "after", "names no job", "after any"),
         case(JOB + "after: {jobs: a, mode: som}\n", 2, 24, "after.mode", "one of all, any", "an unknown mode"),
         case(JOB + "after: '!!!'\n", 2, 8, "after", "not the name of a job", "after no name"),
         case(

@@ -220,7 +220,7 @@ def test_a_function_stays_what_it_is_and_becomes_a_job(scheduler):
         pytest.param({"overlap": "sometimes"}, "overlap", id="an overlap rule that is none"),
         pytest.param({"retries": -1}, "maxRetries", id="less than no retries"),
         pytest.param({"misfire": "DO_NOTHING", "catchup_window": "1d"}, "window", id="two rules that contradict"),
-        pytest.param({"name": "+++"}, "no id can be made", id="a name without a letter"),
+        pytest.param({"name": "+++"}, "gives no job id", id="a name without a letter"),
     ],
 )
 def test_what_a_job_file_refuses_is_refused_with_its_place_in_the_code(scheduler, options, words):

@@ -15,9 +15,9 @@ def past_one_offs(job: Job, now: Instant) -> list[DefinitionError]:
     file, _, line = origin.rpartition(":")
     return [
         DefinitionError(
-            f"'at' of job '{job.id}' is {to_text(spec.instant)}, which is past: "
-            "a scheduler that first sees it now never runs it.",
-            hint=f"Write a time to come, or run it once: evertick trigger {job.id}.",
+            f"'at' of job '{job.id}' is {to_text(spec.instant)}, which is in the past: "
+            "a scheduler that sees the job for the first time does not run it.",
+            hint=f"Write a future time, or run it now: evertick trigger {job.id}.",
             file=file or job.file,
             line=int(line) if line.isdigit() else None,
             field="schedule",

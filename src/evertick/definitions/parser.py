@@ -169,8 +169,8 @@ def _read_job(section: Section, source: _Source, settings: Settings, report: Rep
         report.warn(node, "schedule", f"job '{job_id}' never starts by itself.", "Add 'start' to its schedule.")
     if timetable.starts or after is not None:
         for param in (param for param in work.params if param.default is None):
-            reason = f"the parameter '{param.name}' must be given, and nobody gives it when the job starts by itself."
-            report.warn(section.key("params"), "params", reason, "Add 'default'; without it such a run fails.")
+            reason = f"the parameter '{param.name}' has no default, so every run that the schedule starts fails."
+            report.warn(section.key("params"), "params", reason, "Add 'default'.")
     return job
 
 
@@ -186,8 +186,8 @@ def _finish(section: Section, job_id: str) -> None:
 def _read_id(written: str, node: Node | None, report: Report) -> str:
     job_id = job_id_of(written)
     if not job_id:
-        reason = f"no id can be made of '{written[:60]}': it has no letter a-z and no digit."
-        report.error(node, "name", reason, "Write a 'name' with some, for example 'report-2'.")
+        reason = f"'{written[:60]}' gives no job id: it has no letter a-z and no digit."
+        report.error(node, "name", reason, "Write a 'name' that has some, for example 'report-2'.")
     return job_id
 
 
@@ -266,6 +266,6 @@ def _read_queue(section: Section, settings: Settings, report: Report) -> str | N
     known = [queue for queue, _limit in settings.queues]
     if name is not None and name not in known:
         near = report.suggest(name, known)
-        hint = f"{f'{near} Else add' if near else 'Add'} '{name} = 2' below [queues] in evertick.toml."
-        report.error(node, "queue", f"the settings know no queue '{name}', so it would limit nothing.", hint)
+        hint = f"{f'{near} Otherwise add' if near else 'Add'} '{name} = 2' below [queues] in evertick.toml."
+        report.error(node, "queue", f"the settings define no queue '{name}'.", hint)
     return name

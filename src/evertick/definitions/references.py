@@ -24,7 +24,8 @@ def find_circles(jobs: Mapping[str, Job]) -> dict[str, DefinitionError]:
         for place, job_id in enumerate(circle):
             way = _way(circle, place)
             reason = (
-                f"job '{job_id}' and others start or wait for each other in a circle: {way}. None of them is loaded."
+                f"job '{job_id}' is part of a cycle of jobs that start or wait for each other: {way}. "
+                "None of them is loaded."
             )
             hint = "Remove one of these 'after' or 'job' fields."
             errors.setdefault(job_id, _told(jobs[job_id], "after", reason, hint))

@@ -10,6 +10,8 @@ from evertick.errors import DefinitionError
 
 CLOSE = 0.6
 """How alike two names must be for one to be suggested instead of the other."""
+NAMES_MAX = 5
+"""Names that an error lists where none is near enough to be meant."""
 ERRORS_MAX = 1_000
 """Per file; the rest is counted."""
 SUGGESTIONS_MAX = 50
@@ -30,7 +32,7 @@ class Report:
         told = sorted(self._errors, key=_place)
         if len(told) <= ERRORS_MAX:
             return tuple(told)
-        rest = self._located(None, "", f"{len(told) - ERRORS_MAX:,} more errors are not shown.", "Mend these first.")
+        rest = self._located(None, "", f"{len(told) - ERRORS_MAX:,} more errors are not shown.", "Fix these first.")
         return (*told[:ERRORS_MAX], rest)
 
     @property
@@ -63,6 +65,15 @@ class Report:
             return None
         near = nearest(name, known)
         return f"Did you mean '{near}'?" if near else None
+
+    def similar(self, name: str, known: Iterable[str]) -> str:
+        """`Similar fields: …`, where none is near enough to be meant: nobody reads fifty names."""
+        names = list(known)
+        if len(names) <= NAMES_MAX:
+            return f"Known fields: {', '.join(names)}."
+        if self._suggestions > SUGGESTIONS_MAX:
+            return "All fields: evertick schema."
+        return f"Similar fields: {', '.join(_by_likeness(name, names)[:NAMES_MAX])}. All fields: evertick schema."
 
     def origin(self, node: Node) -> str:
         """Where a value was written, as `origins` of a job tells it."""
@@ -132,9 +143,9 @@ class Section:
             self.report.error(found[0], self.field(name), reason, hint)
 
     def finish(self, owner: str) -> None:
-        """Report every field that nothing here knows."""
+        """Report every unknown field, with the known names that are nearest to it."""
         for name, (key, _value) in self._left.items():
-            hint = self.report.suggest(name, self._fields) or f"Known fields: {', '.join(self._fields)}."
+            hint = self.report.suggest(name, self._fields) or self.report.similar(name, self._fields)
             self.report.error(key, self.field(name), f"unknown field '{name[:60]}' in {owner}.", hint)
 
 
@@ -161,6 +172,19 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     plain = {_folded(candidate): candidate for candidate in known}
     near = get_close_matches(_folded(name[:60]), plain, n=1, cutoff=CLOSE)
     return plain[near[0]] if near else None
+
+
+def _by_likeness(name: str, known: list[str]) -> list[str]:
+    """The likest first; equally like ones in the order of the reference."""
+    from difflib import SequenceMatcher
+
+    matcher = SequenceMatcher(b=_folded(name[:60]))
+
+    def likeness(candidate: str) -> float:
+        matcher.set_seq1(_folded(candidate))
+        return matcher.ratio()
+
+    return sorted(known, key=likeness, reverse=True)
 
 
 def _folded(name: str) -> str:

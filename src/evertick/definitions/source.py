@@ -257,7 +257,7 @@ def _leads_away(file: Path) -> bool:
 def _of_link(file: Path) -> DefinitionError:
     """Nothing of what is in the other file: who may write a link need not be allowed to read what it leads to."""
     return DefinitionError(
-        f"the link leads to '{os.readlink(file)}', outside of this folder, which is not a valid job file.",
+        f"the link points outside of this folder, to '{os.readlink(file)}', which is not a valid job file.",
         hint=f"Next, as a user who may read it: evertick validate {os.readlink(file)}",
         file=str(file),
         line=1,

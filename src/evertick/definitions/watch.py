@@ -306,7 +306,9 @@ class FolderWatch:
         if not self._is_away:
             self._is_away = True
             reason = f"the folder '{self._path}' cannot be read: {error.strerror}. Its jobs stay as they were."
-            told = DefinitionError(reason, hint="Bring it back, or remove the files one by one.", file=self._path)
+            told = DefinitionError(
+                reason, hint="Restore the folder. To remove its jobs, delete their files one by one.", file=self._path
+            )
             self._folder = replace(self._folder, errors=MappingProxyType({**self._folder.errors, self._path: (told,)}))
             self._is_untold = True
 

@@ -20,7 +20,7 @@ def read_after(node: Node, field: str, own_id: str, report: Report) -> After | N
     section = Section(node, field, report, AFTER)
     place, word = section.take("jobs"), section.take("mode")
     if place is None and "jobs" not in section:
-        report.error(node, field, f"'{field}' does not say after which jobs.", "Add 'jobs: [...]'.")
+        report.error(node, field, f"'{field}' names no job.", "Add 'jobs: [...]'.")
     jobs = read_jobs(place, section.field("jobs"), own_id, report) if place else ()
     mode = choice_of(word, section.field("mode"), report, _MODES) if word else None
     section.finish(f"'{field}'")

@@ -102,7 +102,7 @@ def _read_default(section: Section, report: Report) -> tuple[str | None, Node | 
     if required and "default" in section:
         section.contradict("required", "default", "a value that must be given needs no default")
     if required is False and "default" not in section:
-        reason = f"'{section.path}' need not be given, and there is no value without it."
+        reason = f"'{section.path}' is optional and has no default."
         report.error(flag, section.field("required"), reason, "Add 'default'.")
     if node is None:
         return None, None

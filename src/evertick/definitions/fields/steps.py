@@ -232,7 +232,7 @@ def _report_order(places: dict[str, Node], depends: dict[str, tuple[tuple[Node, 
         what = (
             f"step '{cycle[0]}' depends on itself."
             if len(cycle) == 2
-            else f"steps depend on each other in a circle: {way}."
+            else f"steps depend on each other in a cycle: {way}."
         )
         report.error(places[cycle[0]], "depends", what, "Remove one of these dependencies.")
 

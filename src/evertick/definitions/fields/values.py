@@ -121,7 +121,7 @@ def name_of(node: Node, text: str, field: str, report: Report) -> str | None:
         report.error(node, field, f"'{text[:60]}' is not the name of a variable.", hint)
         return None
     if text.upper().startswith(RESERVED):
-        reason = f"'{text[:60]}' begins with {RESERVED}, which is kept for what a run is told about itself."
+        reason = f"'{text[:60]}' begins with {RESERVED}, which is reserved for the variables that describe a run."
         report.error(node, field, reason, "Choose another name.")
         return None
     return text
@@ -150,7 +150,7 @@ def job_of(node: Node, field: str, report: Report) -> str | None:
         return None
     job_id = job_id_of(text)
     if not job_id:
-        report.error(node, field, f"'{text[:60]}' is not the name of a job.", "Write the id of one.")
+        report.error(node, field, f"'{text[:60]}' is not the name of a job.", "Write the id of a job.")
         return None
     return job_id
 
