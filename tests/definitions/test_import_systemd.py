@@ -8,15 +8,15 @@ import pytest
 from click.testing import CliRunner
 
 from evertick.cli.app import evertick
-from evertick.definitions.importing.cron_job import read_cron_jobs
-from evertick.definitions.importing.on_calendar import CalendarTime, from_on_calendar
-from evertick.definitions.importing.systemd import read_systemd, read_systemd_files
+from evertick.definitions.importers.cron_job import read_cron_jobs
+from evertick.definitions.importers.on_calendar import CalendarTime, from_on_calendar
+from evertick.definitions.importers.systemd import read_systemd, read_systemd_files
 from evertick.errors import DefinitionError
 from evertick.model.instant import MINUTE, SECOND
 from evertick.model.policy import Missed, OverlapKind
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
 from evertick.model.work import Command, ContinueOn, Pod, SecretKey
-from tests.definitions.test_importing import jobs_of, told
+from tests.definitions.test_importers import jobs_of, told
 
 TIMER = """\
 [Unit]

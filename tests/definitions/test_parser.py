@@ -342,7 +342,7 @@ steps:
         pytest.param((("warehouse", 2),), [], id="it is known"),
         pytest.param(
             (("warehouses", 2),),
-            ["Did you mean 'warehouses'? Else add 'warehouse = 2' below [queues] in evertick.toml."],
+            ["Did you mean 'warehouses'? Otherwise add 'warehouse = 2' below [queues] in evertick.toml."],
             id="another is, of nearly that name",
         ),
     ],

@@ -115,11 +115,11 @@ def import_definitions(
     body: ImportBody, kind: Annotated[Literal["crontab", "systemd", "kubernetes", "dagu", "xxl-job"], Path()]
 ) -> ImportedFiles:
     """Convert a crontab, systemd timers, CronJob manifests, a Dagu file or an XXL-JOB export; writes nothing."""
-    from evertick.definitions.importing.cron_job import read_cron_jobs
-    from evertick.definitions.importing.crontab import read_crontab
-    from evertick.definitions.importing.dagu import read_dagu
-    from evertick.definitions.importing.systemd import read_systemd
-    from evertick.definitions.importing.xxl_job import read_xxl_job
+    from evertick.definitions.importers.cron_job import read_cron_jobs
+    from evertick.definitions.importers.crontab import read_crontab
+    from evertick.definitions.importers.dagu import read_dagu
+    from evertick.definitions.importers.systemd import read_systemd
+    from evertick.definitions.importers.xxl_job import read_xxl_job
     from evertick.settings import is_zone
 
     if body.timezone is not None and not is_zone(body.timezone):

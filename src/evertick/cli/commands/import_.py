@@ -11,7 +11,7 @@ import click
 from evertick.cli.output import counted, note, output_option, show, show_text
 
 if TYPE_CHECKING:
-    from evertick.definitions.importing.imported import Imported
+    from evertick.definitions.importers.imported import Imported
 
 KINDS = ("crontab", "systemd", "kubernetes", "dagu", "xxl-job")
 
@@ -42,7 +42,7 @@ def import_(
       evertick import dagu dags --to jobs
       evertick import xxl-job jobs.json --to jobs --timezone Asia/Shanghai
     """
-    from evertick.definitions.importing.imported import write
+    from evertick.definitions.importers.imported import write
     from evertick.settings import is_zone
 
     if system and kind != "crontab":
@@ -80,11 +80,11 @@ def import_(
 
 
 def _convert(kind: str, source: Path, is_system: bool, timezone: str | None) -> Imported:
-    from evertick.definitions.importing.cron_job import read_cron_jobs
-    from evertick.definitions.importing.crontab import read_crontab
-    from evertick.definitions.importing.dagu import read_dagu, read_dagu_folder
-    from evertick.definitions.importing.systemd import read_systemd, read_systemd_files
-    from evertick.definitions.importing.xxl_job import read_xxl_job
+    from evertick.definitions.importers.cron_job import read_cron_jobs
+    from evertick.definitions.importers.crontab import read_crontab
+    from evertick.definitions.importers.dagu import read_dagu, read_dagu_folder
+    from evertick.definitions.importers.systemd import read_systemd, read_systemd_files
+    from evertick.definitions.importers.xxl_job import read_xxl_job
 
     match kind:
         case "systemd" if source.is_dir() or source.suffix == ".timer":

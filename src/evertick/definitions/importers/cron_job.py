@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from evertick.definitions.importing.imported import Draft, Imported, Note, finish
+from evertick.definitions.importers.imported import Draft, Imported, Note, finish
 from evertick.definitions.nodes import ListNode, MapNode, Node, plain_data
 from evertick.definitions.yaml import read_yaml
 from evertick.errors import DefinitionError

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Final
 
-from evertick.definitions.importing.imported import Draft, Imported, Note, finish
-from evertick.definitions.importing.on_calendar import from_on_calendar
+from evertick.definitions.importers.imported import Draft, Imported, Note, finish
+from evertick.definitions.importers.on_calendar import from_on_calendar
 
 _FILE: Final = re.compile(r"# (/\S+\.(?:timer|service|conf))")
 """The line by which `systemctl cat` begins each file."""

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evertick.cli.app import evertick
-from evertick.definitions.importing.crontab import read_crontab
-from evertick.definitions.importing.dagu import read_dagu, read_dagu_folder
-from evertick.definitions.importing.imported import Draft, Imported, render, unique, write
-from evertick.definitions.importing.quartz import from_quartz
-from evertick.definitions.importing.xxl_job import read_xxl_job
+from evertick.definitions.importers.crontab import read_crontab
+from evertick.definitions.importers.dagu import read_dagu, read_dagu_folder
+from evertick.definitions.importers.imported import Draft, Imported, render, unique, write
+from evertick.definitions.importers.quartz import from_quartz
+from evertick.definitions.importers.xxl_job import read_xxl_job
 from evertick.definitions.nodes import plain_data
 from evertick.definitions.parser import parse_definition
 from evertick.definitions.source import load_folder

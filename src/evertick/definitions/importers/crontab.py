@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import Any, Final
 
-from evertick.definitions.importing.imported import Draft, Imported, Note, finish
+from evertick.definitions.importers.imported import Draft, Imported, Note, finish
 
 _VARIABLE: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
 _FIELDS: Final = 5

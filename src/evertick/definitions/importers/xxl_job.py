@@ -8,8 +8,8 @@ import shlex
 from typing import Any, Final
 
 from evertick.definitions.catalogue.words import BLOCK_STRATEGY_ALIASES, STRATEGY_ALIASES
-from evertick.definitions.importing.imported import Draft, Imported, Note, finish, unique
-from evertick.definitions.importing.quartz import from_quartz
+from evertick.definitions.importers.imported import Draft, Imported, Note, finish, unique
+from evertick.definitions.importers.quartz import from_quartz
 from evertick.errors import DefinitionError
 
 _MISFIRE: Final = ("DO_NOTHING", "FIRE_ONCE_NOW")
