@@ -1,8 +1,8 @@
-"""What a place that runs attempts must be able to do: the contract of every executor.
+"""The contract of every executor, which runs attempts.
 
-None of the verbs waits: what becomes of an attempt is reported when it is known, through the `report` an executor was
-opened with, in any order and from any thread. A launch of an attempt that the executor has already is answered by
-saying again what is known of it; so a launch may be repeated after a crash, and never starts anything twice.
+No method waits: results are reported when they are known, through the `report` given to `open`, in any order and from
+any thread. A repeated launch is answered by repeating the last report; so a launch may be repeated after a crash, and
+never starts anything twice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AttemptId(NamedTuple):
 
 
 class Attempt(Protocol):
-    """One try of a run: everything the executor is told about it."""
+    """One attempt of a run, as the executor receives it."""
 
     @property
     def key(self) -> RunKey: ...
@@ -59,26 +59,26 @@ class Attempt(Protocol):
     def previous_success_at(self) -> Instant | None: ...
     @property
     def executor(self) -> str:
-        """Where it was put, as the ledger has it."""
+        """Its placement, as in the ledger."""
         ...
 
     @property
     def valid_until(self) -> Instant | None:
-        """Not to be started after that: another node may start it then; None: there is no other node."""
+        """Do not start it after that: another node may; None: there is no other node."""
         ...
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether the ledger knows already that it is launched."""
+        """Whether the ledger has already recorded the launch."""
         ...
 
 
 @runtime_checkable
 class HearsOfSubRuns(Protocol):
-    """An executor whose steps may be runs of other jobs: it asks for them, and is told how they ended."""
+    """An executor whose steps may request runs of other jobs, and which is told how they ended."""
 
     def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
-        """Said once or more; a step that waits no longer is no error."""
+        """May be called more than once; a step that no longer waits is no error."""
         ...
 
 
@@ -86,19 +86,19 @@ class Executor(Protocol):
     name: str
 
     def open(self, report: Callable[[Report], None]) -> None:
-        """Begin; `report` may be called from any thread until `close` returns."""
+        """Start; `report` may be called from any thread until `close` returns."""
         ...
 
     def launch(self, attempt: Attempt) -> None:
-        """Start an attempt; answered by a report, at the latest that it was refused."""
+        """Start an attempt; it is answered by a report, at least by a refusal."""
         ...
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
-        """End an attempt: politely, then by force. One that is not there is no error."""
+        """End an attempt: SIGTERM, then SIGKILL. An unknown one is no error."""
         ...
 
     def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
-        """Report what is known of each: started, finished, lost, or never seen (`RunUnknown`)."""
+        """Report the state of each: started, finished, lost, or unknown (`RunUnknown`)."""
         ...
 
     def members(self) -> Sequence[Member]: ...
@@ -108,22 +108,22 @@ class Executor(Protocol):
 
 @runtime_checkable
 class PlacedExecutor(Executor, Protocol):
-    """One with many members, which must be told whom to ask."""
+    """An executor with many members, which needs the placement of an attempt to ask about it."""
 
     def reconcile_placed(self, runs: Sequence[AttemptQuestion]) -> None:
-        """As `reconcile`; a member that has not seen a run refuses older orders for it from then on."""
+        """As `reconcile`; a member that does not know a run refuses launches with an older fence from then on."""
         ...
 
 
 class KeeperHealth(NamedTuple):
-    """How a process does that runs attempts for an executor."""
+    """The health of a process that runs attempts for an executor."""
 
     name: str
     pid: int | None
     silent_seconds: float
-    """For how long it has not answered."""
+    """How long it has not answered."""
     replaced: int
-    """How often one was killed because it did not answer."""
+    """How many were killed because they did not answer."""
 
     @property
     def is_silent(self) -> bool:
@@ -132,31 +132,31 @@ class KeeperHealth(NamedTuple):
 
 @runtime_checkable
 class HasKeepers(Protocol):
-    """An executor whose attempts live in processes of their own, which may hang."""
+    """An executor whose attempts run in keeper processes, which may hang."""
 
     def keepers(self) -> Sequence[KeeperHealth]: ...
 
 
 @runtime_checkable
 class LeasedExecutor(Executor, Protocol):
-    """One whose attempts outlive this process, on a ledger that other nodes share.
+    """An executor whose attempts outlive this process, on a ledger that nodes share.
 
-    It ends them by itself before the lease is over: from then on others may start them again.
+    It ends them before the lease is over, because other nodes may start them again from then on.
     """
 
     def live_by_lease(self) -> None:
-        """To be called before `open`: run nothing without a lease."""
+        """Call it before `open`: run nothing without a lease."""
         ...
 
     def renew(self, asked_at: int, lease_us: int, epoch: int, vouched_until: int) -> None:
-        """What runs here is this node's for `lease_us` from `asked_at`, and what the ledger does not know yet until
-        `vouched_until`; both in microseconds since boot. Another epoch: the lease was over in between."""
+        """This node owns its attempts for `lease_us` from `asked_at`, and unconfirmed ones until `vouched_until`, in
+        microseconds since boot. A new epoch means that the lease had expired in between."""
         ...
 
     def confirm(self, runs: Sequence[tuple[RunKey, int]]) -> None:
-        """The ledger knows that these attempts were launched."""
+        """The ledger has recorded these launches."""
         ...
 
     def is_idle(self) -> bool:
-        """Whether nothing runs or is being launched, as far as is known for certain."""
+        """Whether it is certain that nothing runs or launches."""
         ...

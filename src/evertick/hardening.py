@@ -1,4 +1,4 @@
-"""How a long-lived process keeps what it knows from the jobs that run as the same user."""
+"""Hides a long-lived process from the jobs that run as the same user."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _PR_SET_DUMPABLE = 4
 
 
 def hide_process() -> None:
-    """Close this process's memory and environment (`/proc/PID/environ`, `mem`, a debugger) to others of its user.
+    """Hide this process's memory and environment (`/proc/PID/environ`, `mem`, debuggers) from its user's processes.
 
-    Programs that it starts are open again: the kernel undoes it where another program begins. A process of root reads
-    everything all the same. Where the kernel is not Linux nothing is done.
+    Programs that it starts are not hidden: the kernel resets the flag on exec. Root still reads everything.
+    On systems other than Linux it does nothing.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):

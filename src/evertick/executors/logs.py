@@ -18,9 +18,9 @@ from evertick.model.run import RunKey
 FOLDER: Final = "logs"
 SUFFIX: Final = ".log"
 OPEN_SUFFIX: Final = ".part"
-"""Behind the name of a log that may still grow."""
+"""Suffix of a log that is still written."""
 TAIL_SUFFIX: Final = ".tail"
-"""Behind the name of the last bytes of a log that is too long and may still grow."""
+"""Suffix of the last bytes of a log that is too long and still written."""
 LIMIT_MAX: Final = 1024 * 1024
 PRUNED_AT_ONCE: Final = 200
 
@@ -28,7 +28,7 @@ PRUNED_AT_ONCE: Final = 200
 class LogChunk(NamedTuple):
     data: bytes
     next_offset: int
-    """Where to go on reading."""
+    """Where to continue reading."""
     is_complete: bool
     """Nothing follows, now or later."""
 
@@ -41,20 +41,20 @@ class LogFile(NamedTuple):
 
 
 class Logs:
-    """The logs under a state folder. Offsets count bytes of the file, so a reader may come back at any time."""
+    """The logs under a state folder. Offsets are bytes of the file, so a reader can resume at any time."""
 
     def __init__(self, state_folder: Path | str) -> None:
         self._root = Path(state_folder) / FOLDER
 
     def read_log(self, key: RunKey, attempt: int, step: str, offset: int = 0, limit: int = LIMIT_MAX) -> LogChunk:
-        """At most `limit` bytes from `offset` on. A log that is not there is empty, and may come."""
+        """At most `limit` bytes from `offset`. A log that does not exist is empty and incomplete."""
         if offset < 0 or limit < 0:
             raise ValueError(f"a log cannot be read from {offset} for {limit} bytes. Give numbers from 0 on.")
         with self._folder(key, str(attempt)) as folder:
             if folder is None:
                 return LogChunk(b"", offset, False)
             name = file_name(step) + SUFFIX
-            # The open one first: between the two looks it may get its lasting name, never the other way round.
+            # The open file first: it may get its final name between the two tries, never the other way round.
             for candidate, is_closed in ((name + OPEN_SUFFIX, False), (name, True)):
                 fd = _open(candidate, folder)
                 if fd is not None:
@@ -66,7 +66,7 @@ class Logs:
         return LogChunk(b"", offset, False)
 
     def read_tail(self, key: RunKey, attempt: int, step: str) -> bytes:
-        """The last bytes of a log that has grown beyond its limit while its step still runs; empty otherwise."""
+        """The last bytes of a log over its limit, while its step still runs; empty otherwise."""
         with self._folder(key, str(attempt)) as folder:
             fd = None if folder is None else _open(file_name(step) + SUFFIX + TAIL_SUFFIX, folder)
             if fd is None:
@@ -75,7 +75,7 @@ class Logs:
                 return file.read(LIMIT_MAX)
 
     def list_logs(self, key: RunKey) -> Sequence[LogFile]:
-        """Every log of a run, by attempt, and of steps that ran one after another in that order."""
+        """Every log of a run, by attempt, then by the time of the last write."""
         found: list[LogFile] = []
         with self._folder(key) as folder:
             attempts = [] if folder is None else [name for name in os.listdir(folder) if name.isdigit()]
@@ -102,7 +102,7 @@ class Logs:
     ) -> int:
         """Remove the logs of runs that were due, and last written to, before an instant; at most `limit` runs at once.
 
-        Of one job, or of all `but` some. Answers how many went; as long as that is the limit there may be more.
+        Of one job, or of all `but` some. Returns how many were removed; if that is the limit, there may be more.
         """
         removed = 0
         day = to_text(before)[:10]
@@ -147,7 +147,7 @@ def _open(name: str, folder: int) -> int | None:
 
 
 def _folders(path: Path) -> list[Path]:
-    """Oldest name first; links are none of ours."""
+    """Sorted by name, without symbolic links."""
     try:
         return sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.is_symlink())
     except FileNotFoundError:
@@ -155,7 +155,7 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _is_growing(run: Path) -> bool:
-    """Whether a step still prints: a run may be older than its logs are kept."""
+    """Whether a step is still running: a run may be older than the retention."""
     return any(name.endswith(OPEN_SUFFIX) for attempt in _folders(run) for name in os.listdir(attempt))
 
 

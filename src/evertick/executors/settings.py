@@ -1,4 +1,4 @@
-"""What may be set about running jobs on this machine."""
+"""The settings of the local executor and its keepers."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from evertick.model.instant import MINUTE, SECOND
 from evertick.routing.lanes import LaneSettings
 
 KEEPER_TIMEOUT_US = 30 * SECOND
-"""A keeper that does not answer for this long hangs, and is replaced."""
+"""A keeper that does not answer for this long counts as hung and is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeeperSettings:
-    """What a keeper is told when it is started; it keeps to it as long as it lives."""
+    """Given to a keeper when it starts, for its whole life."""
 
     grace_us: int = 5 * SECOND
-    """Between the polite end of a process and the one by force."""
+    """Between SIGTERM and SIGKILL."""
     memory_max_bytes: int | None = None
-    """Address space of each process; None: no limit of ours."""
+    """Address space of each process; None: no limit."""
     files_max: int | None = None
-    """Open files of each process; None: as the scheduler was given."""
+    """Open files of each process; None: the scheduler's own limit."""
     no_new_privileges: bool = False
-    """Programs that change the user (sudo) do not work in jobs then."""
+    """If set, programs that change the user (sudo) do not work in jobs."""
     idle_us: int = MINUTE
-    """A keeper that has nothing to do and nobody to tell ends after this long."""
+    """An idle keeper without a scheduler exits after this long."""
     remember_us: int = 10 * MINUTE
-    """An outcome that was delivered is kept for this long, counted while a scheduler is connected."""
+    """A delivered result is kept for this long, counted while a scheduler is connected."""
     journal_bytes: int = 2 * 1024 * 1024
-    """Size at which a new journal file is begun."""
+    """Size at which the journal is rotated."""
     journal_files: int = 8
-    """Files of delivered outcomes that are kept at most, however young."""
+    """Archived journal files kept at most."""
     hidden: tuple[str, ...] = ()
-    """Files and folders of the scheduler, beside its state folder, that no sandbox shows."""
+    """Files and folders of the scheduler, beside its state folder, that sandboxes hide."""
     unshowable: tuple[str, ...] = ()
-    """Files such as a ledger: no sandbox shows a folder that holds one."""
+    """Files such as a ledger: no sandbox shows a folder that contains one."""
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))
@@ -53,7 +53,7 @@ class KeeperSettings:
 @dataclass(frozen=True, slots=True)
 class LocalSettings:
     keepers: int = 1
-    """Processes that start and watch runs. One starts about as many runs a second as a core can."""
+    """Keeper processes. One uses about one core when it starts runs."""
     lanes: LaneSettings = field(default_factory=LaneSettings)
     keeper: KeeperSettings = field(default_factory=KeeperSettings)
     keeper_timeout_us: int = KEEPER_TIMEOUT_US

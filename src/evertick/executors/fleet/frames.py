@@ -1,8 +1,8 @@
-"""How a message looks on a connection to the fleet: Dask's frames, of which only plain values are read.
+"""Encodes and decodes messages of a fleet: Dask's frames, with plain values only.
 
-Dask's own reader rebuilds whatever object a frame names: it unpickles it, or imports the module that it says it is
-from. So whoever may send a message may run code in the process that reads it. This reader knows maps, lists, texts,
-bytes, numbers, booleans and nothing else, and refuses a message that says it is longer than any of ours.
+Dask's own reader rebuilds any object that a frame names: it unpickles it, or imports its module. So a peer that may
+send a message may run code in the process that reads it. This reader accepts maps, lists, texts, bytes, numbers and booleans
+only, and rejects a message that claims to be longer than any of ours.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _PRELUDE: Final = struct.Struct("=QQ")
 HANDSHAKE: Final[dict[str, Any]] = {
     "compression": None,
     "python": list(sys.version_info[:3]),
-    # Dask wants to hear a number; nothing of ours is ever pickled.
+    # Dask requires a number; nothing is ever pickled.
     "pickle-protocol": 5,
 }
 
 
 class FrameError(ValueError):
-    """What was sent is not a plain message."""
+    """Not a plain message."""
 
 
 def encode(message: Any) -> bytes:
-    """The bytes of a message, with their size ahead."""
+    """The bytes of a message, prefixed by their size."""
     body: bytes = msgpack.packb(message, use_bin_type=True)
     return _HEAD.pack(_PRELUDE.size + len(body)) + _PRELUDE.pack(1, len(body)) + body
 

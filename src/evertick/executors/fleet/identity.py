@@ -1,4 +1,4 @@
-"""Who shows a certificate: its role in the fleet and its name, as the fleet's authority has written them into it."""
+"""The identity in a certificate: the role and name that the fleet's authority has written into it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SCHEME: Final = "evertick"
 
 class Role(StrEnum):
     HUB = "hub"
-    """What everybody dials to."""
+    """The server that all others connect to."""
     SCHEDULER = "scheduler"
-    """One that gives orders: `evertick serve`, and the commands that look after a fleet."""
+    """Launches attempts: `evertick serve`, and the commands that manage a fleet."""
     MEMBER = "member"
-    """One that carries them out, under one name."""
+    """Runs attempts, under one name."""
 
 
 class Peer(NamedTuple):
@@ -28,12 +28,12 @@ class Peer(NamedTuple):
 
 
 def uri_of(role: Role, name: str) -> str:
-    """How role and name are written into a certificate, beside its other names."""
+    """The URI that holds role and name in a certificate."""
     return f"{_SCHEME}:{role}:{name}"
 
 
 def peer_of(certificate: Mapping[str, Any] | None) -> Peer | None:
-    """From a verified certificate, in the form that `getpeercert` has; None: it says no role."""
+    """From a verified certificate, as `getpeercert` returns it; None: it has no role."""
     found = []
     for kind, value in (certificate or {}).get("subjectAltName", ()):
         scheme, _, rest = value.partition(":")
@@ -44,11 +44,11 @@ def peer_of(certificate: Mapping[str, Any] | None) -> Peer | None:
 
 
 def is_of_an_evertick_authority(certificate: Mapping[str, Any] | None) -> bool:
-    """Whether it was signed by an authority of ours, which gives everyone a role."""
+    """Whether an Evertick authority signed it, which gives every peer a role."""
     issuer = (certificate or {}).get("issuer", ())
     return ("organizationName", AUTHORITY) in [pair for part in issuer for pair in part]
 
 
 def serial_of(text: str) -> str:
-    """One form for a number that everybody pads in another way."""
+    """A serial number without padding."""
     return f"{int(text, 16):X}"

@@ -1,4 +1,4 @@
-"""What a machine has to offer: its processors and memory, or what its container may use of them."""
+"""Detects the resources of this machine, or of its container: CPU, memory and GPUs."""
 
 from __future__ import annotations
 

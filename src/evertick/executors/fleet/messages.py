@@ -1,7 +1,7 @@
 """The messages between schedulers, the relay and members, beside the keeper lines that pass through.
 
-The keeper's lines (`executors.wire`) travel as they are. A member answers some verbs itself; those are here. Everything
-goes over the streams that Dask keeps between its scheduler and its workers, and one stream for each of us.
+The keeper's lines (`executors.protocol`) pass through unchanged. A member answers some verbs itself; those are here.
+Everything goes over the streams between Dask's scheduler and its workers, and one stream for each scheduler.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ LEAVE: Final = "leave-fleet"  #
 PIECE: Final = 256 * 1024
 """Bytes of a log in one message."""
 ASKER_MAX: Final = 64
-"""Characters of the name that one who asks a question has chosen for itself."""
+"""Characters of the name that a questioner chooses for itself."""
 
 
 class Heartbeat(NamedTuple):
-    """What a member says of itself, once a second."""
+    """A member's heartbeat, once a second."""
 
     name: str
     labels: Labels
@@ -57,21 +57,21 @@ class Heartbeat(NamedTuple):
     running: int
     version: str
     incarnation: str
-    """Differs whenever its keeper was started anew, or its worker was."""
+    """Changes whenever its keeper or its worker was restarted."""
     cpu_percent: float
     memory_bytes: int
     clock: int
-    """What time it is there."""
+    """Its wall clock."""
     stamp: int = 0
-    """When it was sent, in microseconds since its machine started; 0: a member that does not live by a lease."""
+    """When it was sent, in microseconds since boot; 0: a member without a lease."""
     lease_us: int = 0
-    """What it runs is ended before this long after the last card that was acknowledged."""
+    """Its attempts end before this long after its last acknowledged heartbeat."""
     is_leaving: bool = False
-    """Whether it goes for good, and nobody should miss it."""
+    """Whether it leaves for good."""
     offers: Resources = ()
     used: Resources = ()
     answers_logs: bool = False
-    """Whether it can be asked for the logs that it keeps; older versions cannot."""
+    """Whether it answers questions about logs; older versions do not."""
 
     def to_plain(self) -> dict[str, Any]:
         plain = {**self._asdict(), "labels": dict(self.labels)}
@@ -106,7 +106,7 @@ class Heartbeat(NamedTuple):
 
 
 def rows_of(lines: bytes) -> list[list[Any]]:
-    """The words of each line; `ValueError` for what is none."""
+    """The decoded lines; `ValueError` for an invalid one."""
     found = []
     for row in lines.split(b"\n"):
         if row:

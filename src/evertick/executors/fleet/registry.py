@@ -1,6 +1,6 @@
 """Which member owns which name, across restarts of the hub, and which certificates are revoked.
 
-A name belongs to the folder of the member that came under it first, by a number that is kept in that folder.
+A name belongs to the folder of the member that joined with it first, by an id that is kept in that folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def default_folder() -> Path:
 
 
 def lock(folder: Path) -> int:
-    """Held until the process ends: two hubs would each have their own idea of the names."""
+    """Held until the process ends: two hubs would each have their own registry."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(folder / ".hub.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -43,7 +43,7 @@ def lock(folder: Path) -> int:
 
 class MemberRegistry:
     def __init__(self, folder: Path | None) -> None:
-        """Without a folder they are known until the hub ends."""
+        """Without a folder, names are kept in memory only."""
         self._path = folder / NAMES_FILE if folder is not None else None
         self._owners: dict[str, str] = {}
         if self._path is not None and self._path.exists():
@@ -51,14 +51,14 @@ class MemberRegistry:
             self._owners = {str(name): str(owner) for name, owner in plain.items()}
 
     def claim(self, name: str, owner: str) -> bool:
-        """Whether the name belongs to this one, from now on or since long."""
+        """Whether the name belongs to this owner, from now on or already."""
         if name not in self._owners and 0 < len(owner) <= ID_MAX:
             self._owners[name] = owner
             self._write()
         return self._owners.get(name) == owner
 
     def release(self, name: str) -> bool:
-        """Let the next one who comes have it; whether it belonged to anyone."""
+        """Free the name; whether it had an owner."""
         if self._owners.pop(name, None) is None:
             return False
         log.info("member.name_released member=%s", name)
@@ -71,20 +71,20 @@ class MemberRegistry:
 
 
 class Revocations:
-    """Which certificates are not taken any more, as the record of the authority says now."""
+    """The revoked certificates, from the authority's record."""
 
     def __init__(self, record: Path) -> None:
         self._path = record
         self._read_at: tuple[int, int] | None = None
         self._revoked: dict[str, int] = {}
         self.freed: frozenset[str] = frozenset()
-        """MemberRegistry of members that have no good certificate left."""
+        """Names of members without a valid certificate."""
 
     def __call__(self, peer: Peer) -> bool:
         return 0 < self._revoked.get(peer.serial, 0) <= time.time_ns() // 1_000
 
     def look(self) -> None:
-        """Read the record if it has changed; one that cannot be read changes nothing."""
+        """Read the record if it has changed; an unreadable one changes nothing."""
         try:
             found = self._path.stat()
             if (stamp := (found.st_mtime_ns, found.st_ino)) == self._read_at:
@@ -104,7 +104,7 @@ class Revocations:
 
 
 def member_id(folder: Path) -> str:
-    """What tells this member's folder from every other; made once."""
+    """The id of this member's folder, created once."""
     path = folder / MEMBER_ID_FILE
     if not path.exists():
         write_private(path, secrets.token_hex(16).encode())
@@ -112,7 +112,7 @@ def member_id(folder: Path) -> str:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """For its owner only: the new content or the old one, never a part of it."""
+    """Write a private file atomically."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

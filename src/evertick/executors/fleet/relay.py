@@ -1,8 +1,8 @@
 """Relays messages between schedulers and members: a plugin of Dask's scheduler, to which all of them connect.
 
-It connects, and decides nothing: who is there is what Dask says, and what a member says goes to every scheduler that
-listens. Who was there and is away is remembered for people who ask. If it dies, members and schedulers come back to the
-next one and tell each other again what they know.
+It decides nothing: Dask says which members are connected, and a member's messages go to every connected scheduler. It
+remembers disconnected members for operators. If it dies, members and schedulers reconnect to the next one and send
+again what was not answered.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from evertick.executors.fleet.validation import heartbeat_of
 log = logging.getLogger("evertick.fleet")
 
 INTERVAL = "1ms"
-"""How long messages to a scheduler are gathered."""
+"""How long messages to a scheduler are batched."""
 GONE_MAX = 1_000
 BEAT_MS = 1_000
-"""How often schedulers hear that they would hear: what is not said through a dead line is no silence of a member."""
+"""How often schedulers get a sign of life, so that a dead connection is not taken for silent members."""
 
 
 class Relay(SchedulerPlugin):
@@ -40,14 +40,14 @@ class Relay(SchedulerPlugin):
         self._names = names
         self._controls: set[BatchedSend] = set()
         self._askers: dict[str, BatchedSend] = {}
-        """Those that came to ask one question, by the name that they chose: they hear the answer, and nothing else."""
+        """Connections with one question, by the name that they chose: they get the answer and nothing else."""
         self._cards: dict[str, dict[str, Any]] = {}
-        """By the address of the worker."""
+        """Heartbeats by the worker's address."""
         self._seen: dict[str, float] = {}
         self._addresses: dict[str, str] = {}
-        """By the name of the member."""
+        """Addresses by the member's name."""
         self._gone: dict[str, tuple[dict[str, Any], str, float]] = {}
-        """Who was there, by name: its last card, its address, and when it was seen."""
+        """Disconnected members by name: last heartbeat, address, and when it was seen."""
 
     async def start(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -65,7 +65,7 @@ class Relay(SchedulerPlugin):
 
     def _shown(self, card: dict[str, Any], worker: str) -> None:
         try:
-            # Only what a card consists of is passed on: what else a member has put into it is no business of others.
+            # Only the known fields are passed on.
             card = heartbeat_of(card).to_plain()
         except ValueError as error:
             log.warning("member.card_refused address=%s reason=%s", worker, error)
@@ -73,9 +73,9 @@ class Relay(SchedulerPlugin):
         name = card["name"]
         known = self._scheduler.workers.get(worker)
         if known is None:
-            return  # Dask has given it up; it hears of that, and comes again
+            return  # Dask has dropped it; it will reconnect
         if str(known.name) != name:
-            # Dask lets no two come under one name; so nobody is given, or speaks for, what another was given.
+            # Dask allows a name once, so no member can act for another.
             log.warning("member.not_itself address=%s says=%s", worker, name)
             return
         is_news = worker not in self._cards
@@ -86,7 +86,7 @@ class Relay(SchedulerPlugin):
             log.info("member.joined member=%s address=%s", name, worker)
         self._tell({"card": card, "address": worker})
         if card.get("stamp") and worker in self._scheduler.stream_comms:
-            # Whoever listens hears this card before anything later: silence is not counted from before it.
+            # Schedulers get this heartbeat before anything later, so silence counts from it.
             self._scheduler.worker_send(worker, {"op": messages.ACK, "stamp": card["stamp"]})
 
     def _said(self, lines: bytes, worker: str) -> None:
@@ -115,7 +115,7 @@ class Relay(SchedulerPlugin):
     # Schedulers
 
     async def _control(self, comm: Comm, protocol: int = 0, asker: str = "", **_: Any) -> Status:
-        """A scheduler of ours has come, or one with a question; its stream lasts until one of us goes."""
+        """A scheduler, or a connection with one question; its stream lasts until one side closes it."""
         peer = getattr(comm, "peer", None)
         if peer is not None and peer.role is not Role.SCHEDULER:
             log.warning("control.refused role=%s name=%s address=%s", peer.role, peer.name, comm.peer_address)
@@ -158,13 +158,13 @@ class Relay(SchedulerPlugin):
         return Status.dont_reply
 
     def _forget(self, member: str) -> None:
-        """The name is free, and nobody is told any more that its member is away."""
+        """Free the name, and drop its member from the list."""
         is_named = self._names is not None and self._names.release(member)
         is_known = self._gone.pop(member, None) is not None or is_named
         self._tell({messages.FORGOTTEN: member, "is_known": is_known})
 
     def _pass_on(self, member: str, lines: bytes) -> None:
-        """One that is not there hears nothing; whoever spoke sees it missing, and says it again when it is back."""
+        """A message to a disconnected member is dropped; the scheduler sends it again when the member is back."""
         address = self._addresses.get(member)
         if address is not None and address in self._scheduler.stream_comms:
             self._scheduler.worker_send(address, {"op": messages.HEAR, "lines": lines})

@@ -1,4 +1,4 @@
-"""How much of what a member offers its attempts have asked for; it outlives the worker, as the attempts do."""
+"""The resources reserved by a member's attempts; kept on disk, because attempts outlive the worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evertick.model.run import RunKey
 
 FILE: Final = "reservations.json"
 STARTING_SECONDS: Final = 60.0
-"""An attempt that has not started by then never will: its launch got lost, or its keeper did."""
+"""An attempt that has not started by then never will: its launch or its keeper was lost."""
 
 
 class Reservations:
@@ -24,17 +24,17 @@ class Reservations:
         self._offers = offers
         self._clock = clock
         self._asked: dict[AttemptId, Resources] = {}
-        """What attempts ask for that have not been launched yet."""
+        """Requested by attempts that are not launched yet."""
         self._held: dict[AttemptId, tuple[Resources, float]] = {
             attempt_id: (held, clock()) for attempt_id, held in self._load()
         }
 
     def ask(self, attempt_id: AttemptId, resources: Resources) -> None:
-        """Said right before the launch of an attempt."""
+        """Received right before the launch of an attempt."""
         self._asked[attempt_id] = resources
 
     def take(self, attempt_id: AttemptId, running: Collection[AttemptId]) -> Resources:
-        """Reserve what an attempt asked for; answers what there is no room for, and then nothing was reserved."""
+        """Reserve what an attempt requested; returns what is lacking, and then nothing is reserved."""
         asked = self._asked.pop(attempt_id, ())
         if not asked or attempt_id in self._held:
             return ()
@@ -50,7 +50,7 @@ class Reservations:
             self._save()
 
     def used(self, running: Collection[AttemptId]) -> Resources:
-        """By the attempts that run, and those that were launched a moment ago."""
+        """By running attempts, and those launched a moment ago."""
         now = self._clock()
         gone = [
             attempt_id
@@ -69,7 +69,7 @@ class Reservations:
                 for job, at, origin, attempt, held in plain
             ]
         except (OSError, ValueError, TypeError, AttributeError):
-            return []  # a number too low for a moment: the schedulers count too
+            return []  # too low for a moment; the schedulers count too
 
     def _save(self) -> None:
         plain = [[*attempt_id.key, attempt_id.attempt, dict(held)] for attempt_id, (held, _) in self._held.items()]

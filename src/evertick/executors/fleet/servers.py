@@ -1,8 +1,7 @@
 """Dask's scheduler and worker without what a fleet does not use: no tasks, no functions, no pages.
 
-A Dask cluster runs whatever code a client sends it. Evertick sends none: it uses the connections, the heartbeats and
-the streams. So every other operation is closed, on the hub as well as on members, and what a member says of itself is
-taken only as far as it is needed.
+A Dask cluster runs any code that a client sends. Evertick sends none: it uses the connections, heartbeats and streams.
+So every other operation is removed, on the hub and on members, and only the needed fields of a member are read.
 """
 
 from __future__ import annotations
@@ -30,34 +29,34 @@ METRICS: dict[str, Any] = {
     "memory": 0,
     "spilled_bytes": {"memory": 0, "disk": 0},
 }
-"""What Dask wants to know for placing tasks; there are none."""
+"""What Dask needs for placing tasks; there are none."""
 
 
 MEMBER_ID = "evertick-id"
 LOOK_MS = 1_000
-"""How often it is looked for certificates that were revoked."""
+"""How often revoked certificates are checked."""
 
 
 class Refusal(StrEnum):
-    """Why a member is not taken; it finds this in what Dask tells it."""
+    """Why a member is refused, in Dask's answer to it."""
 
     NAME = "evertick-refusal-name-taken"
     CERTIFICATE = "evertick-refusal-other-certificate"
 
 
 class _ClosedServer:
-    """What the two have in common."""
+    """What hub and member have in common."""
 
     stream_handlers: dict[str, Callable[..., Any]]
     http_port = 0
 
     def start_http_server(self, routes: Any, *_: Any, **__: Any) -> None:
-        """Only where it was asked for, and on this machine. Dask opens one whatever its own settings say."""
+        """Only if requested, and on the loopback address. Dask opens one regardless of its settings."""
         if self.http_port:
             super().start_http_server(routes, f"127.0.0.1:{self.http_port}")  # type: ignore[misc]
 
     async def handle_stream(self, comm: Comm, extra: dict[str, Any] | None = None) -> None:
-        """As Dask's own; but a speaker is who opened the stream, whatever a message says, and the unknown is left."""
+        """As Dask's own, but the sender is the peer that opened the stream, and unknown operations are ignored."""
         try:
             while True:
                 messages = await comm.read()
@@ -159,12 +158,12 @@ class MemberWorker(_ClosedServer, Worker):
 
     async def plugin_add(self, plugin: Any, name: str | None = None, catch_errors: bool = True) -> Any:
         if isinstance(plugin, bytes):
-            # It would be unpickled.
+            # Dask would unpickle it.
             raise TypeError("a plugin that the hub has sent is not taken")
         return await super().plugin_add(plugin, name, catch_errors)
 
 
 def peer_behind(comm: Comm) -> Peer | None:
-    """Who is at the other end, by its certificate; None where there are none."""
+    """The peer by its certificate; None without certificates."""
     peer = getattr(comm, "peer", None)
     return peer if isinstance(peer, Peer) else None

@@ -1,4 +1,4 @@
-"""Where a fleet is reached, how those who talk to each other are known, and how long a silent member is waited for."""
+"""The settings of a fleet: its address, its certificates, and its timeouts."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from evertick.model.instant import SECOND
 
 PORT = 8786
 LEASE_US = 60 * SECOND
-"""Long enough for the fleet's scheduler to be started again: what members run is ended when they do not hear it."""
+"""Long enough to restart the hub: members end their attempts when they do not hear it for this long."""
 CA_FILE, CERT_FILE, KEY_FILE = "ca.pem", "cert.pem", "key.pem"
 NEXT_KEY_FILE = "next-key.pem"
-"""Of a certificate that is being written: it takes the place of the key when the certificate is there."""
+"""The key of a certificate that is being written; it replaces the key once the certificate is in place."""
 HUB_FOLDER = ".evertick-fleet"
-"""Under the home of the user that runs the hub."""
+"""In the home of the hub's user."""
 
 
 class Certificates(NamedTuple):
-    """Files of one who takes part: whom it trusts, who it is, and how it proves it."""
+    """The files of a peer: trusted authorities, its certificate, its key."""
 
     ca: str
     cert: str
@@ -33,7 +33,7 @@ class Certificates(NamedTuple):
 
     @classmethod
     def in_folder(cls, folder: Path | str) -> Certificates:
-        """The three files of one who takes part."""
+        """The files in a folder."""
         settle_key(Path(folder))
         paths = [Path(folder).absolute() / name for name in (CA_FILE, CERT_FILE, KEY_FILE)]
         missing = [str(path) for path in paths if not path.is_file()]
@@ -43,7 +43,7 @@ class Certificates(NamedTuple):
 
     @classmethod
     def of_this_machine(cls) -> Certificates | None:
-        """Those that `fleet start` has made for schedulers and commands of its own user; None: it has not run here."""
+        """Those that `fleet start` created for schedulers and commands of its user; None: it has not run here."""
         try:
             folder = Path.home() / HUB_FOLDER / "scheduler"
         except RuntimeError:  # a user without a home
@@ -57,18 +57,18 @@ class FleetSettings:
     """`tls://host:8786`, or `tcp://127.0.0.1:8786` on one machine."""
     certificates: Certificates | None = None
     lease_us: int = LEASE_US
-    """A member that was silent for this long is given up; what ran there is lost, and may be tried elsewhere."""
+    """A member that was silent for this long is given up; its attempts are lost and may be retried elsewhere."""
     silence_us: int = 5 * SECOND
-    """A member that was silent for this long is given nothing new."""
+    """A member that was silent for this long gets no launches."""
     expected: tuple[str, ...] = ()
-    """Members that should be there."""
+    """Members that should be connected."""
 
     def __post_init__(self) -> None:
         check_url(self.url, self.certificates)
 
 
 def check_url(url: str, certificates: Certificates | None) -> None:
-    """Refuse an address over which anybody could read along or take part."""
+    """Reject an address without encryption, except on this machine."""
     parts = urlsplit(url)
     try:
         has_address = parts.scheme in {"tcp", "tls"} and bool(parts.hostname) and parts.port != 0
@@ -91,7 +91,7 @@ def check_url(url: str, certificates: Certificates | None) -> None:
 
 
 def need_dask() -> None:
-    """Say what is missing before anything is tried that needs it."""
+    """Raise `SettingsError` if Dask is not installed."""
     if find_spec("distributed") is None:
         raise SettingsError("the fleet runs on Dask, which is not installed. Run: pip install 'evertick[fleet]'")
 
@@ -111,11 +111,13 @@ def is_loopback(host: str) -> bool:
 
 
 def settle_key(folder: Path) -> None:
-    """Put the key of a new certificate into its place, where the process that wrote them was killed before that."""
+    """Finish writing a new certificate and key that a killed process left."""
     following = folder / NEXT_KEY_FILE
     if following.exists():
-        import ssl  # not needed by those who only read the settings
+        import ssl  # imported on use
 
-        with contextlib.suppress(OSError, ValueError):  # it is the key of no certificate yet, or another process did it
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # its certificate is not written yet, or another process finished it
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(folder / CERT_FILE, following)
             os.replace(following, folder / KEY_FILE)

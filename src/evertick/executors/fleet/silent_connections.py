@@ -1,6 +1,6 @@
-"""Connections whose other side has not shown who it is: few of them, and the oldest makes room for the next.
+"""Limits connections without a verified peer: the oldest is dropped for the next.
 
-Anyone can open one. Without a limit they would use up the descriptors of the hub, and keep members and schedulers out.
+Anyone can open one. Without a limit they would exhaust the hub's descriptors and lock out members and schedulers.
 """
 
 from __future__ import annotations
@@ -38,6 +38,6 @@ class SilentConnections(Generic[Connection]):
             self._drop(one)
 
     def spoke(self, connection: Connection) -> None:
-        """It is counted no more: it has shown who it is, or is closed."""
+        """Its peer is verified, or it is closed: stop counting it."""
         with self._lock:
             self._known.pop(connection, None)

@@ -1,8 +1,8 @@
-"""How the processes of a fleet read each other: Dask's connections, of which only plain values are taken.
+"""Dask's connections with plain values only, for the processes of a fleet.
 
-Dask lets a transport be put in the place of its own, by the scheme of an address. This one reads with `frames`, so
-that nothing that a member sends is unpickled, neither by the hub nor by another member. Over TLS it also looks at the
-role in the certificate of the other side: Dask lets in whoever the authority has signed, and takes anyone for the hub.
+Dask allows to replace its transport, by the scheme of an address. This one reads with `frames`, so that neither the hub
+nor a member unpickles anything. Over TLS it also checks the role in the peer's certificate: Dask accepts every peer
+that the authority has signed, and takes any of them for the hub.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ HANDSHAKE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """With whom a process of the fleet speaks, over TLS."""
+    """The roles that a process of the fleet talks to, over TLS."""
 
     callers: frozenset[Role]
-    """Whose calls it takes."""
+    """Accepted on incoming connections."""
     called: frozenset[Role]
-    """Whom it calls."""
+    """Accepted on outgoing connections."""
     is_revoked: Callable[[Peer], bool] = lambda _: False
 
     def refusal(self, peer: Peer | None, allowed: frozenset[Role]) -> str:
-        """Why it does not speak with this one; empty: it does."""
+        """Why this peer is rejected; empty: it is accepted."""
         if peer is None:
             return "its certificate says no role in a fleet"
         if peer.role not in allowed:
@@ -63,7 +63,7 @@ _rules = Rules(frozenset(), frozenset())
 
 
 class _PlainReader:
-    """In front of one of Dask's connections: reads as it does, but only plain values."""
+    """Reads as Dask's connections do, but plain values only."""
 
     stream: IOStream | None
     peer_address: str
@@ -85,7 +85,7 @@ class _PlainReader:
             self.abort()
             raise CommClosedError(f"{self.peer_address} sent {error}") from error
         except BaseException:
-            # How much of the message was read is not known.
+            # The position in the stream is unknown.
             self.abort()
             raise
 
@@ -134,7 +134,7 @@ class _PlainTLSListener(TLSListener):
     async def _prepare_stream(self, stream: Any, address: str) -> Any:
         self._silent.opened(stream, urlsplit(address).hostname or "")
         try:
-            # Dask waits for ever for one that connects and says nothing.
+            # Dask waits forever for a peer that connects and sends nothing.
             prepared = await asyncio.wait_for(super()._prepare_stream(stream, address), HANDSHAKE_SECONDS)
         except TimeoutError:
             prepared = None
@@ -161,7 +161,7 @@ class _PlainTLSBackend(BaseTCPBackend):
 
 
 def install(rules: Rules) -> None:
-    """Before anything of Dask is opened in this process; other ways to connect are closed."""
+    """Call it before Dask opens anything in this process; it removes all other transports."""
     global _rules
     _rules = rules
     registry.backends.clear()
@@ -169,7 +169,7 @@ def install(rules: Rules) -> None:
 
 
 def security_of(certificates: Certificates | None) -> Security:
-    """The same three files for whatever part one takes; both sides must show theirs."""
+    """The same files for every role; both sides must show a certificate."""
     if certificates is None:
         return Security(require_encryption=False)
     ca, cert, key = certificates

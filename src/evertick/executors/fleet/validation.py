@@ -1,7 +1,7 @@
 """Validates what a member sends before it reaches the loop and the ledger.
 
-Who has a certificate is let in; what it says is checked all the same. A number where a text should be would
-be found only by the store, which could then write down nothing more.
+A certificate lets a member in; its messages are checked all the same. A number in place of a text would be noticed only
+by the store, which could then write nothing more.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from evertick.model.steps import TEXT_MAX
 
 NUMBER_MAX: Final = 2**53
 INSTANT_MAX: Final = 200 * 366 * DAY
-"""Within the years that the ledger's times are for."""
+"""The range of the ledger's times."""
 WORDS_MAX: Final = 64 * 1024
 STEPS_MAX: Final = 4 * TEXT_MAX
 
 
 def attempt_id_of(words: list[Any]) -> tuple[str, AttemptId, list[Any]]:
-    """The verb, the attempt that it is about, and the rest; `ValueError` when there is none."""
+    """The verb, the attempt and the other fields; `ValueError` if they are invalid."""
     verb, job_id, scheduled_for, origin, attempt, *rest = words
     key = RunKey(text_of(job_id), instant_of(scheduled_for), text_of(origin))
     return verb, AttemptId(key, _number(attempt, 0, NUMBER_MAX)), rest
 
 
 def fence_of(words: list[Any]) -> int | None:
-    """Of the order that was refused, or below which orders are; None from a member that does not say so."""
+    """The fence of a refused launch, or below which launches are refused; None from older members."""
     return _number(words[0], -1, NUMBER_MAX) if words else None
 
 
 def finished_of(words: list[Any]) -> protocol.Finished:
-    """How an attempt ended; `ValueError` when that cannot be."""
+    """The end of an attempt; `ValueError` if it is invalid."""
     said = protocol.Finished(*words)
     instant_of(said.at)
     _number(said.serial, 0, NUMBER_MAX)
@@ -64,7 +64,7 @@ def steps_of(text: Any) -> str:
 
 
 def sub_run_wanted_of(words: list[Any]) -> tuple[str, int, str, str, bool]:
-    """The run of another job that a step asks for."""
+    """The sub-run that a step requests."""
     step, number, job_id, params, waits = words
     if not isinstance(waits, bool):
         raise ValueError("a step waits or does not")
@@ -72,7 +72,7 @@ def sub_run_wanted_of(words: list[Any]) -> tuple[str, int, str, str, bool]:
 
 
 def params_of(text: Any) -> str:
-    """Names and plain values, as JSON; or nothing."""
+    """Names and plain values as JSON, or empty."""
     found = parse_json(text_of(text, STEPS_MAX)) if text else {}
     if not isinstance(found, dict) or any(isinstance(value, dict | list) for value in found.values()):
         raise ValueError("parameters are names with plain values")
@@ -85,7 +85,7 @@ def sub_run_unwanted_of(words: list[Any]) -> tuple[str, int, str]:
 
 
 def text_of(text: Any, longest: int = WORDS_MAX) -> str:
-    # What cannot be written as UTF-8 no store could keep.
+    # A store keeps UTF-8 only.
     if not isinstance(text, str) or len(text) > longest or "\0" in text:
         raise ValueError("not a text, or too long a one")
     text.encode()
@@ -93,7 +93,7 @@ def text_of(text: Any, longest: int = WORDS_MAX) -> str:
 
 
 def heartbeat_of(plain: Mapping[str, Any]) -> Heartbeat:
-    """What a member says of itself; `ValueError` when that cannot be."""
+    """A member's heartbeat; `ValueError` if it is invalid."""
     try:
         card = Heartbeat.from_plain(plain)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
