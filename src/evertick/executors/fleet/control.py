@@ -1,7 +1,7 @@
 """The connection of a scheduler or a command to a fleet: one stream to its relay.
 
-It speaks as Dask does, without Dask: what comes from the fleet is read by `frames`, which rebuilds no objects, because
-this runs in the process that has the scheduler's ledger, secrets and account.
+It uses Dask's protocol without Dask: messages are read by `frames`, which rebuilds no objects, because this process has
+the scheduler's ledger, secrets and account.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ BUFFER = 1024 * 1024
 
 
 class Control:
-    """The stream. `read` answers what was said next, and raises `ExecutorUnavailable` when the stream has ended."""
+    """The stream. `read` returns the next messages, and raises `ExecutorUnavailable` when the stream has ended."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: list[dict[str, Any]]) -> None:
         self._reader = reader
         self._writer = writer
         self._first = first
-        """What was said before anybody read: who is there."""
+        """The first message: the members."""
         self._waiting: list[dict[str, Any]] = []
 
     @classmethod
     async def open(cls, settings: FleetSettings, asker: str = "") -> Control:
         """Connected when the relay has sent the list of members; a server that does not is not a fleet.
 
-        With the name of an `asker` nothing is heard after that but the answers to it.
+        With an `asker`, only answers to that name follow.
         """
         try:
             reader, writer = await _connect(settings)
@@ -66,24 +66,24 @@ class Control:
         return await _read(self._reader)
 
     def tell(self, member: str, lines: bytes) -> bool:
-        """Whether it may arrive."""
+        """False if the connection is closed."""
         if self._writer.is_closing():
             return False
         if not self._waiting:
-            # What is said in one turn of the loop goes out as one message.
+            # Lines of one turn of the event loop go out as one message.
             asyncio.get_running_loop().call_soon(self._flush)
         self._waiting.append({"member": member, "lines": lines})
         return True
 
     def release(self, member: str) -> None:
-        """Let the hub give the name of a member to the next one who comes under it."""
+        """Free the name of a member on the hub."""
         self._writer.write(frames.encode({messages.RELEASE: member}))
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
         size, portion = 0, list[dict[str, Any]]()
         for message in waiting:
-            # A batch has the same limit as a message.
+            # A batch has the same size limit as a message.
             if portion and size + len(message["lines"]) > frames.MESSAGE_MAX // 2:
                 self._writer.write(frames.encode(portion))
                 size, portion = 0, []
@@ -103,7 +103,7 @@ class Control:
 
 
 async def probe(settings: FleetSettings) -> None:
-    """Whether a hub answers there; `ExecutorUnavailable` says why it does not."""
+    """Raises `ExecutorUnavailable` if no hub answers."""
     try:
         _, writer = await _connect(settings)
     except (OSError, TimeoutError, frames.FrameError, EOFError) as error:
@@ -112,7 +112,7 @@ async def probe(settings: FleetSettings) -> None:
 
 
 async def _connect(settings: FleetSettings) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Where nothing listens it may be that the hub is being started again: it is given some time for that."""
+    """Retries a refused connection for a while: the hub may be restarting."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + CONNECT_SECONDS
     while True:
@@ -139,7 +139,7 @@ async def _dial(settings: FleetSettings) -> tuple[asyncio.StreamReader, asyncio.
 
 
 def _check_hub(writer: asyncio.StreamWriter) -> None:
-    """A member has a certificate of the same authority: it must not be able to take the place of the hub."""
+    """A member has a certificate of the same authority, and must not be able to act as the hub."""
     certificate = writer.get_extra_info("peercert")
     if is_of_an_evertick_authority(certificate):
         peer = peer_of(certificate)
@@ -148,7 +148,7 @@ def _check_hub(writer: asyncio.StreamWriter) -> None:
 
 
 def client_context(certificates: Certificates) -> ssl.SSLContext:
-    """Both sides show their certificates; who is who is in them, and not in the names of machines."""
+    """Both sides show certificates; the identity is in them, not in host names."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -157,7 +157,7 @@ def client_context(certificates: Certificates) -> ssl.SSLContext:
         try:
             context.load_cert_chain(certificates.cert, certificates.key)
         except ssl.SSLError:
-            # They may have been replaced between the two.
+            # They may have been replaced between the two reads.
             settle_key(Path(certificates.cert).parent)
             context.load_cert_chain(certificates.cert, certificates.key)
     except (OSError, ValueError) as error:

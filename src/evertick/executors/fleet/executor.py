@@ -1,4 +1,4 @@
-"""Running attempts on the members of a fleet: a thread that is connected to it, and comes back when it is not."""
+"""Runs attempts on the members of a fleet, through a thread that stays connected to its hub."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ TICK_SECONDS = 0.25
 RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
 CLOSE_SECONDS = 5.0
 QUIET_SECONDS = 15.0
-"""A fleet that has not even beaten for this long is looked for anew."""
+"""Reconnect when nothing, not even a beat, was received for this long."""
 
 
 class FleetExecutor:
-    """Attempts live with the members, not here. What is known of them is the thread's; others leave a note."""
+    """Attempts run on members. Only the thread touches their state; other threads queue calls."""
 
     name = FLEET
 
@@ -54,7 +54,7 @@ class FleetExecutor:
         self._state = Path(state_folder).absolute()
         self._settings = settings
         self._encoder = LaunchEncoder(os.environ if environ is None else environ)
-        self._notes: deque[Callable[[], None]] = deque()
+        self._calls: deque[Callable[[], None]] = deque()
         self._is_woken = False
         self._thread = threading.Thread(target=self._run, name="evertick-fleet", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -64,7 +64,7 @@ class FleetExecutor:
         self._control: object | None = None
         self._bundles = Packer()
         self._packing: dict[tuple[RunKey, int], str] = {}
-        """Attempts whose bundle is being packed, and why they are not to be launched any more."""
+        """Attempts whose bundle is being packed, and why they are not launched any more, if so."""
         self._packers: set[asyncio.Task[None]] = set()
 
     # The contract
@@ -76,20 +76,22 @@ class FleetExecutor:
         self._is_ready.wait()
 
     def launch(self, attempt: Attempt) -> None:
-        order, placed = self._encoder.message_for(attempt), attempt.executor
+        launch, placed = self._encoder.message_for(attempt), attempt.executor
         needs = attempt.job.routing.resources
         assignments = self._assignments
         assert assignments is not None, "launch() before open()"
         path, until = attempt.job.routing.bundle, attempt.valid_until
         if path:
-            self._note(lambda: self._pack_and_launch(assignments, order, placed, needs, path, until))
+            self._call_soon(lambda: self._pack_and_launch(assignments, launch, placed, needs, path, until))
         else:
-            self._note(lambda: assignments.launch(order, placed, time.monotonic(), needs, valid_us=_left_us(until)))
+            self._call_soon(
+                lambda: assignments.launch(launch, placed, time.monotonic(), needs, valid_us=_left_us(until))
+            )
 
     def stop(self, key: RunKey, attempt: int, detail: str) -> None:
         assignments = self._assignments
         assert assignments is not None, "stop() before open()"
-        self._note(lambda: self._stop(assignments, key, attempt, detail))
+        self._call_soon(lambda: self._stop(assignments, key, attempt, detail))
 
     def reconcile(self, runs: Sequence[tuple[RunKey, int]]) -> None:
         self.reconcile_placed([AttemptQuestion(key, attempt, FLEET) for key, attempt in runs])
@@ -97,20 +99,20 @@ class FleetExecutor:
     def reconcile_placed(self, runs: Sequence[AttemptQuestion]) -> None:
         assignments = self._assignments
         assert assignments is not None, "reconcile() before open()"
-        self._note(lambda: assignments.reconcile(runs, time.monotonic()))
+        self._call_soon(lambda: assignments.reconcile(runs, time.monotonic()))
 
     def sub_run_ended(self, key: RunKey, attempt: int, step: str, number: int, end: SubRunEnd) -> None:
         assignments = self._assignments
         assert assignments is not None, "sub_run_ended() before open()"
-        self._note(lambda: assignments.sub_run_ended(key, attempt, step, number, end))
+        self._call_soon(lambda: assignments.sub_run_ended(key, attempt, step, number, end))
 
     def members(self) -> Sequence[Member]:
         return self._assignments.members if self._assignments is not None else ()
 
     def close(self) -> None:
-        """Let go; what runs goes on, and is told to whoever comes next."""
+        """Disconnect; attempts go on, and the next process is told their results."""
         if self._loop is not None and self._closing is not None:
-            with contextlib.suppress(RuntimeError):  # the thread has ended by itself
+            with contextlib.suppress(RuntimeError):  # the thread has ended
                 self._loop.call_soon_threadsafe(self._closing.set)
             self._thread.join(CLOSE_SECONDS)
 
@@ -119,25 +121,25 @@ class FleetExecutor:
     def _pack_and_launch(
         self,
         assignments: Assignments,
-        order: LaunchMessage,
+        launch: LaunchMessage,
         placed: str,
         needs: Resources,
         path: str,
         until: Instant | None,
     ) -> None:
-        """Beside this thread's own work: a large bundle takes a while, and members must be heard meanwhile."""
-        attempt_id = (order.key, order.attempt)
+        """In the background: a large bundle takes a while, and members must be heard meanwhile."""
+        attempt_id = (launch.key, launch.attempt)
         if attempt_id in self._packing:
             return
         self._packing[attempt_id] = ""
-        task = asyncio.get_running_loop().create_task(self._packed(assignments, order, placed, needs, path, until))
+        task = asyncio.get_running_loop().create_task(self._packed(assignments, launch, placed, needs, path, until))
         self._packers.add(task)
         task.add_done_callback(self._packers.discard)
 
     async def _packed(
         self,
         assignments: Assignments,
-        order: LaunchMessage,
+        launch: LaunchMessage,
         placed: str,
         needs: Resources,
         path: str,
@@ -148,40 +150,40 @@ class FleetExecutor:
         except BundleError as error:
             bundle, why = None, str(error)
         else:
-            why = self._packing[order.key, order.attempt]
-        del self._packing[order.key, order.attempt]
+            why = self._packing[launch.key, launch.attempt]
+        del self._packing[launch.key, launch.attempt]
         left_us = _left_us(until)
         if not why and left_us is not None and left_us <= 0:
-            # What was packed is kept, as is what a member has unpacked: the next order finds it there.
+            # The packed bundle is cached here and on the member for the next launch.
             why = "packing its bundle took longer than this node's lease on its jobs"
         if bundle is None or why:
-            self._report(LaunchRefused(order.key, order.attempt, why))
+            self._report(LaunchRefused(launch.key, launch.attempt, why))
         else:
-            assignments.launch(order, placed, time.monotonic(), needs, bundle, left_us)
+            assignments.launch(launch, placed, time.monotonic(), needs, bundle, left_us)
 
     def _stop(self, assignments: Assignments, key: RunKey, attempt: int, detail: str) -> None:
         if (key, attempt) in self._packing:
             self._packing[key, attempt] = detail or "it was stopped"
         assignments.stop(key, attempt, detail)
 
-    def _note(self, note: Callable[[], None]) -> None:
-        self._notes.append(note)
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        self._calls.append(call)
         if not self._is_woken:
             self._is_woken = True
             assert self._loop is not None
             try:
-                self._loop.call_soon_threadsafe(self._read_notes)
+                self._loop.call_soon_threadsafe(self._run_calls)
             except RuntimeError:
                 log.warning("fleet.closed_already")
 
-    def _read_notes(self) -> None:
+    def _run_calls(self) -> None:
         self._is_woken = False
-        while self._notes:
-            note = self._notes.popleft()
+        while self._calls:
+            call = self._calls.popleft()
             try:
-                note()
+                call()
             except Exception:
-                log.exception("fleet.note_failed")
+                log.exception("fleet.call_failed")
 
     def _run(self) -> None:
         asyncio.run(self._main())
@@ -196,7 +198,7 @@ class FleetExecutor:
         done, _ = await asyncio.wait([*work, closing], return_when=asyncio.FIRST_COMPLETED)
         left = {*work, closing}
         while left:
-            # Again and again: what was answered in the instant of the word has not heard it, and goes on.
+            # Repeatedly: a task that finishes an await just then misses the cancellation.
             for task in left:
                 task.cancel()
             _, left = await asyncio.wait(left, timeout=TICK_SECONDS)
@@ -211,11 +213,11 @@ class FleetExecutor:
             try:
                 self._assignments.tick(time.monotonic())
             except Exception:
-                # Ours, and to be found; but one attempt must not take the others with it.
+                # A defect with one attempt must not affect the others.
                 log.exception("fleet.tick_failed")
 
     async def _look_after_certificate(self) -> None:
-        """A new one is used by the next connection; the hub ends those of the former one in time."""
+        """The next connection uses a new certificate; the hub closes those with the former one in time."""
         certificates = self._settings.certificates
         if certificates is None:
             await asyncio.Event().wait()
@@ -231,7 +233,7 @@ class FleetExecutor:
             await asyncio.sleep(pause)
 
     async def _stay_connected(self) -> None:
-        # Dask is heavy, and only needed by those who have a fleet.
+        # Imported on use: only schedulers with a fleet need it.
         from evertick.executors.fleet.control import Control
 
         assignments, tries = self._assignments, 0
@@ -251,7 +253,7 @@ class FleetExecutor:
                         except Exception:
                             log.exception("fleet.message_failed")
             except EvertickError as error:
-                # Certificates that cannot be read now may be later, when they are replaced or there are descriptors.
+                # Certificates that cannot be read now may be readable later.
                 log.warning("fleet.unreachable reason=%s", error)
             finally:
                 self._control = None
@@ -285,12 +287,12 @@ class FleetExecutor:
 
 
 def _left_us(until: Instant | None) -> int | None:
-    """How long an order is valid from now on."""
+    """How long a launch is still valid."""
     return None if until is None else until - time.time_ns() // 1_000
 
 
 async def _next(control: Control, url: str) -> Sequence[Mapping[str, object]]:
-    """What is said next; a line that is dead without a word has ended too."""
+    """The next messages; a connection without any counts as dead."""
     try:
         return await asyncio.wait_for(control.read(), QUIET_SECONDS)
     except TimeoutError as error:

@@ -1,8 +1,8 @@
 """Encodes and decodes messages of a fleet: Dask's frames, with plain values only.
 
 Dask's own reader rebuilds any object that a frame names: it unpickles it, or imports its module. So a peer that may
-send a message may run code in the process that reads it. This reader accepts maps, lists, texts, bytes, numbers and booleans
-only, and rejects a message that claims to be longer than any of ours.
+send a message may run code in the process that reads it. This reader accepts maps, lists, texts, bytes, numbers and
+booleans only, and rejects a message that claims to be longer than any of ours.
 """
 
 from __future__ import annotations

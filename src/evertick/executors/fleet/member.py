@@ -1,7 +1,7 @@
-"""A member of the fleet: a Dask worker that hands orders to its keeper, and what the keeper says back.
+"""A member of the fleet: a Dask worker that passes launches to its keeper, and the keeper's reports back.
 
-Attempts live in the keeper, as on a scheduler's own machine: its journal has how they ended, whoever listened, and a
-worker that is killed finds them again when it is started anew. Here nothing is decided and nothing remembered.
+Attempts run in the keeper, as on a scheduler's own machine: its journal has their results, and a restarted worker finds
+them again. The worker itself decides and stores nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ log = logging.getLogger("evertick.fleet")
 BEAT_MS = 1_000
 TIDY_MS = 600_000
 LOGS_KEPT_US = 3 * DAY
-"""The scheduler has copies of the logs; these are for when it could not be reached."""
+"""The scheduler has copies of the logs; these are for when it was unreachable."""
 OWN_VERBS = (
     messages.LOGS,
     messages.LIST_LOGS,
@@ -58,12 +58,12 @@ OWN_VERBS = (
     messages.LEAVE,
 )
 PUSHED_MAX = 64 * 1024
-"""Bytes of a log that are sent along with the end of its attempt; what is longer is asked for."""
+"""Bytes of a log that are sent with the end of its attempt; more must be requested."""
 _CORDONED = "cordoned"
 
 
 class MemberPlugin(WorkerPlugin):
-    """What makes a Dask worker a member. Everything but the link to the keeper happens on the worker's own loop."""
+    """Makes a Dask worker a member. Everything but the keeper client runs on the worker's event loop."""
 
     name = "evertick-member"
 
@@ -77,22 +77,22 @@ class MemberPlugin(WorkerPlugin):
         self._offers = offers
         self._reservations = Reservations(self._folder, offers)
         self._lease_us = lease_us
-        """A keeper whose worker has not heard the fleet for this long has ended what it runs: others may start it."""
+        """Without the fleet for this long, the keeper has ended its attempts: others may start them."""
         self._settings = KeeperSettings()
         self._open: dict[AttemptId, None] = {}
         self._calls: dict[tuple[AttemptId, str, int], bytes] = {}
-        """Runs of other jobs that steps wait for: by attempt, step and its try."""
+        """Sub-runs that steps wait for: by attempt, step and try."""
         self._incarnation = ""
         self._cpu_percent, self._measured_at = 0.0, 0.0
         self._bundled: dict[AttemptId, str] = {}
-        """The digest of the bundle that an attempt runs with."""
+        """The digest of an attempt's bundle."""
         self._held: dict[AttemptId, list[Any]] = {}
         """Launches that wait for their bundle."""
         self._unpacking: set[str] = set()
         self.is_cordoned = False
-        """As its folder remembers; asked with every order, and so not of the disk."""
+        """As stored in its folder; kept in memory, because every launch checks it."""
         self.has_left = False
-        """Whether it was told to go for good."""
+        """Whether it was removed for good."""
 
     async def setup(self, worker: Worker) -> None:
         self._worker = worker
@@ -106,11 +106,11 @@ class MemberPlugin(WorkerPlugin):
         self.is_cordoned = (self._folder / _CORDONED).exists()
         self._keeper = KeeperClient(keeper, logs, self._settings, inherited(os.environ), self)
         self._keeper.start()
-        # At once, not with the first order: what an earlier worker has begun is to be told, or to be ended.
+        # At once, not with the first launch: attempts of an earlier worker must be reported or ended.
         self._keeper.wake()
-        worker.stream_handlers[messages.HEAR] = self._hear
+        worker.stream_handlers[messages.HEAR] = self._receive
         worker.stream_handlers[messages.ACK] = self._acknowledged
-        self._beat = PeriodicCallback(self._show, BEAT_MS)
+        self._beat = PeriodicCallback(self._send_heartbeat, BEAT_MS)
         self._beat.start()
         self._tidying = PeriodicCallback(self._tidy, TIDY_MS)
         self._tidying.start()
@@ -132,7 +132,7 @@ class MemberPlugin(WorkerPlugin):
 
     # From the schedulers
 
-    def _hear(self, lines: bytes) -> None:
+    def _receive(self, lines: bytes) -> None:
         try:
             rows = messages.rows_of(lines)
         except ValueError as error:
@@ -145,9 +145,9 @@ class MemberPlugin(WorkerPlugin):
             elif words[0] == protocol.LAUNCH and not self._keeper.is_connected:
                 self._refuse(words, "the keeper of the member is not there yet")
             elif words[0] in OWN_VERBS:
-                self._obey(words)
+                self._handle(words)
             elif words[0] == protocol.LAUNCH and (missing := self._reservations.take(_attempt_id(words), self._open)):
-                # Two schedulers may have counted on the same room.
+                # Two schedulers may have counted on the same resources.
                 self._refuse(words, f"the member has no room for {resources_text(missing)}")
             elif (
                 words[0] == protocol.LAUNCH
@@ -159,7 +159,7 @@ class MemberPlugin(WorkerPlugin):
                 self._refuse(self._held[_attempt_id(words)], "it was stopped before its bundle was there")
             else:
                 if words[0] == protocol.RECONCILE:
-                    self._ask_again(words[1])
+                    self._request_sub_runs(words[1])
                 elif words[0] == protocol.SUB_RUN_ENDED:
                     self._calls.pop((_attempt_id(words), words[5], words[6]), None)
                 passed_on.append(protocol.encode(*words))
@@ -167,30 +167,32 @@ class MemberPlugin(WorkerPlugin):
             self._keeper.send_now(b"".join(passed_on))
 
     def _acknowledged(self, stamp: int) -> None:
-        """Only this renews the lease: a worker that runs, and hears the fleet that hears it."""
+        """Only an acknowledged heartbeat renews the lease: both directions work."""
         if type(stamp) is int and 0 < stamp <= boottime_us():
             lease = lease_from(stamp, self._lease_us, self._settings.grace_us, epoch=0)
             self._keeper.send(protocol.encode(protocol.LEASE, *lease))
 
-    def _ask_again(self, asked: list[list[Any]]) -> None:
-        """Whoever asks after an attempt may not know which runs of other jobs its steps wait for."""
+    def _request_sub_runs(self, asked: list[list[Any]]) -> None:
+        """A scheduler that asks about an attempt may not know its sub-runs."""
         attempt_ids = {_attempt_id(["", *one]) for one in asked}
-        self._say(b"".join(line for (attempt_id, _, _), line in self._calls.items() if attempt_id in attempt_ids))
+        self._send_lines(
+            b"".join(line for (attempt_id, _, _), line in self._calls.items() if attempt_id in attempt_ids)
+        )
 
     def _refuse(self, words: list[Any], detail: str) -> None:
         attempt_id = _attempt_id(words)
         if attempt_id in self._open:
-            self._keeper.send(protocol.encode(*words))  # it has it already, and says so again
+            self._keeper.send(protocol.encode(*words))  # the keeper has it, and reports it again
         else:
             self._held.pop(attempt_id, None)
             self._bundled.pop(attempt_id, None)
             self._reservations.give_back(attempt_id)
-            self._say(protocol.encode(protocol.REFUSED, *words[1:5], detail, words[5]))
+            self._send_lines(protocol.encode(protocol.REFUSED, *words[1:5], detail, words[5]))
 
     # Bundles
 
     def _launch_bundled(self, words: list[Any]) -> None:
-        """Launch an attempt in its bundle, or hold it back until that is here; said again, it goes on asking."""
+        """Launch an attempt with its bundle, or hold it until the bundle has arrived; a repeated launch asks again."""
         attempt_id = _attempt_id(words)
         digest = self._bundled[attempt_id]
         if self._bundles.has(digest):
@@ -203,7 +205,7 @@ class MemberPlugin(WorkerPlugin):
     def _want(self, attempt_id: AttemptId, digest: str) -> None:
         if digest not in self._unpacking:
             offset = self._bundles.missing_from(digest)
-            self._say(protocol.encode(messages.WANT_BUNDLE, *attempt_id.key, attempt_id.attempt, digest, offset))
+            self._send_lines(protocol.encode(messages.WANT_BUNDLE, *attempt_id.key, attempt_id.attempt, digest, offset))
 
     def _take_piece(self, attempt_id: AttemptId, digest: str, offset: int, piece: str) -> None:
         if digest in self._unpacking or digest != self._bundled.get(attempt_id) or self._bundles.has(digest):
@@ -228,11 +230,11 @@ class MemberPlugin(WorkerPlugin):
                 self._launch_bundled(words)
                 log.info("member.bundle_used digest=%s run=%s", digest[:12], attempt_id.key.run_id)
 
-    def _obey(self, words: list[Any]) -> None:
+    def _handle(self, words: list[Any]) -> None:
         match words[0]:
             case messages.LOGS:
                 attempt_id = _attempt_id(words)
-                self._say(b"".join(self._pieces(attempt_id, words[5], messages.PIECE)))
+                self._send_lines(b"".join(self._pieces(attempt_id, words[5], messages.PIECE)))
             case messages.LIST_LOGS | messages.READ_LOG:
                 self._worker.loop.add_callback(self._answer, words)
             case messages.BUNDLE:
@@ -252,10 +254,10 @@ class MemberPlugin(WorkerPlugin):
                 else:
                     (self._folder / _CORDONED).unlink(missing_ok=True)
                 self.is_cordoned = bool(words[1])
-                self._show()
+                self._send_heartbeat()
             case messages.LEAVE:
                 self.has_left = True
-                self._show()  # so that nobody waits for it
+                self._send_heartbeat()  # so that schedulers do not wait for it
                 for attempt_id in self._open:
                     self._keeper.send(
                         protocol.encode(protocol.STOP, *attempt_id.key, attempt_id.attempt, "its member was removed")
@@ -264,7 +266,7 @@ class MemberPlugin(WorkerPlugin):
                 self._worker.loop.add_callback(self._worker.close, reason="it was told to leave")
 
     def _pieces(self, attempt_id: AttemptId, offsets: dict[str, int], most: int) -> list[bytes]:
-        """What the logs of an attempt hold beyond what the asker has."""
+        """What the scheduler does not have of an attempt's logs."""
         key, attempt = attempt_id
         lines, is_all = [], True
         for file in self._logs.list_logs(key):
@@ -281,7 +283,7 @@ class MemberPlugin(WorkerPlugin):
         return lines
 
     async def _answer(self, words: list[Any]) -> None:
-        """Somebody looks at a log that only this member has; beside the worker's own work, because disks are slow."""
+        """Answer a question about a log, in a thread, because disks are slow."""
         try:
             asker, line = await self._worker.loop.run_in_executor(None, answer_about_logs, self._logs, words)
         except (ValueError, TypeError, OSError) as error:
@@ -309,10 +311,10 @@ class MemberPlugin(WorkerPlugin):
     # On the worker's loop again
 
     def _begin(self, incarnation: str) -> None:
-        """A keeper is there, and about to say what it has: whoever listens must ask for the rest."""
+        """A keeper has connected and reports its attempts: schedulers must ask for the rest."""
         self._open.clear()
         self._incarnation = f"{incarnation}/{secrets.token_hex(4)}"
-        self._show()
+        self._send_heartbeat()
 
     def _pass_on(self, messages: list[list[Any]]) -> None:
         lines = []
@@ -326,7 +328,7 @@ class MemberPlugin(WorkerPlugin):
             elif words[0] == protocol.SUB_RUN_UNWANTED:
                 self._calls.pop((attempt_id, words[5], words[6]), None)
             elif words[0] in (protocol.REFUSED, protocol.UNKNOWN):
-                # Whoever hears that it is unknown here may give it to another: it must not be launched after that.
+                # After this answer another member may get it: it must not be launched here.
                 self._held.pop(attempt_id, None)
                 self._bundled.pop(attempt_id, None)
                 self._reservations.give_back(attempt_id)
@@ -335,21 +337,21 @@ class MemberPlugin(WorkerPlugin):
                 self._reservations.give_back(attempt_id)
                 self._bundled.pop(attempt_id, None)
                 self._calls = {call: line for call, line in self._calls.items() if call[0] != attempt_id}
-                # With the end, so that most logs need not be asked for, and outlive this machine.
+                # With the end, so that most logs need not be requested, and outlive this machine.
                 lines += self._pieces(attempt_id, {}, PUSHED_MAX)
             lines.append(protocol.encode(*words))
-        self._say(b"".join(lines))
+        self._send_lines(b"".join(lines))
         if (was_full and len(self._open) < self._slots) or (used and used != self._reservations.used(self._open)):
-            self._show()  # at once: somebody may wait for the place
+            self._send_heartbeat()  # at once: an attempt may wait for the slot
 
-    def _show(self) -> None:
+    def _send_heartbeat(self) -> None:
         if not self._incarnation:
-            return  # without a keeper nothing can be run here
+            return  # without a keeper nothing can run here
         now = time.monotonic()
         if now - self._measured_at > BEAT_MS / 2_000:
-            # Of the machine, not of this process: what the keeper runs is what makes it busy.
+            # Of the machine: the keeper's processes use it, not this one.
             self._measured_at, self._cpu_percent = now, psutil.cpu_percent(None)
-        card = messages.Heartbeat(
+        heartbeat = messages.Heartbeat(
             self._name,
             self._labels,
             not (self.is_cordoned or self.has_left),
@@ -367,16 +369,16 @@ class MemberPlugin(WorkerPlugin):
             self._reservations.used(self._open),
             answers_logs=True,
         )
-        self._send({"op": messages.CARD, "card": card.to_plain()})
+        self._send({"op": messages.CARD, "card": heartbeat.to_plain()})
 
-    def _say(self, lines: bytes) -> None:
+    def _send_lines(self, lines: bytes) -> None:
         if lines:
             self._send({"op": messages.SAY, "lines": lines})
 
     def _send(self, message: dict[str, Any]) -> None:
         try:
             self._worker.batched_stream.send(message)
-        except Exception as error:  # the stream is not there, or broken; Dask ends this worker then
+        except Exception as error:  # the stream is closed; Dask ends this worker then
             log.info("member.not_heard reason=%s", type(error).__name__)
 
 

@@ -1,8 +1,7 @@
-"""How a log that only a member has is read: one question to that member by way of the hub, and its answer.
+"""Reads a log that only a member has: one question to that member through the hub, and its answer.
 
-The schedulers copy logs while they grow; a copy is missing where the line was cut meanwhile, or the copy was lost.
-Whoever asks shows the certificate of a scheduler, and reads the answer as everything else that a fleet says: plain
-values, with limits.
+Schedulers copy logs while they grow; a copy is missing if the connection was lost meanwhile, or the copy was. The
+questioner shows a scheduler's certificate, and reads the answer with the same checks as any message of a fleet.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from evertick.model.instant import SECOND
 from evertick.model.run import RunKey
 
 ANSWER_SECONDS: Final = 10.0
-"""For one question, the connection included."""
+"""For one question, including the connection."""
 LISTED_SECONDS: Final = 1.0
-"""How old a list of logs may be: whoever follows a run asks again and again."""
+"""How old a cached list of logs may be: a reader that follows a run asks often."""
 AWAY_SECONDS: Final = 5.0
-"""A member that did not answer is not asked again for this long: everyone who looks would wait for it."""
+"""A member that did not answer is not asked again for this long, so that readers do not wait."""
 AT_ONCE: Final = 8
-"""Questions of one process under way; others wait, as long as one may take."""
+"""Questions of one process at once; others wait, as long as one may take."""
 LOGS_MAX: Final = 10_000
 KEPT_MAX: Final = 500
 _FLEET: Final = ""
-"""In the place of a member: none of them can be asked."""
+"""Stands for all members: the fleet is unreachable."""
 
 _Listed = dict[tuple[str, RunKey, int], tuple[float, Sequence[LogFile]]]
 
@@ -45,7 +44,7 @@ class MemberLogs:
     """The logs that members keep. Any thread may use it."""
 
     def __init__(self, settings: Callable[[], FleetSettings], answer_seconds: float = ANSWER_SECONDS) -> None:
-        """`settings` may raise `SettingsError`: who never needs a member's log needs no certificates for it."""
+        """`settings` is called on use, because it may raise `SettingsError` without certificates."""
         self._settings = settings
         self._answer_seconds = answer_seconds
         self._lock = threading.Lock()
@@ -54,7 +53,7 @@ class MemberLogs:
         self._away: dict[str, tuple[float, MemberUnavailable]] = {}
 
     def list_logs(self, member: str, key: RunKey, attempt: int) -> Sequence[LogFile]:
-        """What a member has of an attempt; raises `MemberUnavailable` when it cannot be asked."""
+        """A member's logs of an attempt; raises `MemberUnavailable` if it does not answer."""
         asked = (member, key, attempt)
         with self._lock:
             known = self._listed.get(asked)
@@ -90,7 +89,7 @@ class MemberLogs:
         return LogChunk(data, offset + len(data), is_complete)
 
     def shard_key(self, key: RunKey, number: int, total: int) -> RunKey:
-        """By which a member knows its part of a broadcast."""
+        """The key of a shard on its member."""
         return shard_key(key, number, total)
 
     def _not_understood(self, member: str, error: Exception) -> MemberUnavailable:
@@ -117,7 +116,7 @@ class MemberLogs:
         return words[1:]
 
     async def _asked(self, member: str, verb: str, attempt: tuple[Any, ...], rest: tuple[Any, ...]) -> list[Any]:
-        asker = secrets.token_hex(16)  # nobody but the member that is asked gets to know it
+        asker = secrets.token_hex(16)  # only the member that is asked learns it
         control, card, seen_at = None, None, None
         try:
             need_dask()
@@ -153,7 +152,7 @@ class MemberLogs:
 
 
 def _find(messages: Sequence[dict[str, Any]], member: str) -> tuple[Heartbeat | None, int | None, bool]:
-    """The card of a member in what a fleet says first, when it was seen, and whether it is there now."""
+    """A member's heartbeat in the first message, when it was seen, and whether it is connected."""
     now = time.time_ns() // 1_000
     for message in messages:
         for kind in ("cards", "absent"):
@@ -161,7 +160,7 @@ def _find(messages: Sequence[dict[str, Any]], member: str) -> tuple[Heartbeat | 
                 try:
                     card, age = validation.heartbeat_of(one["card"]), float(one["age"])
                 except (ValueError, TypeError, KeyError):
-                    continue  # one that makes no sense is not there
+                    continue  # an invalid heartbeat is ignored
                 if card.name == member:
                     return card, now - int(age * SECOND), kind == "cards"
     return None, None, False
@@ -175,14 +174,14 @@ def _file(attempt: int, row: Any) -> LogFile:
 
 
 def answer_about_logs(logs: Logs, words: list[Any]) -> tuple[str, bytes]:
-    """Who asked a member, and what it answers; `ValueError` for what is no question about logs."""
+    """The questioner and the answer; `ValueError` for an invalid question."""
     verb, (key, attempt), (asker, *rest) = validation.attempt_id_of(words)
     validation.text_of(asker, messages.ASKER_MAX)
     if verb == messages.LIST_LOGS:
         files = [file for file in logs.list_logs(key) if file.attempt == attempt][:LOGS_MAX]
         return asker, protocol.encode(messages.LISTED, [[file.step, file.size, file.is_complete] for file in files])
     step, offset, limit = rest
-    # The step must be among the logs: no name from outside ever becomes a path.
+    # The step must be among the logs: a name from outside never becomes a path.
     if step not in {file.step for file in logs.list_logs(key) if file.attempt == attempt}:
         return asker, protocol.encode(messages.READ, "", True)
     piece = logs.read_log(key, attempt, step, validation.offset_of(offset), min(validation.offset_of(limit), LIMIT_MAX))

@@ -19,41 +19,41 @@ from evertick.model.member import Labels
 from evertick.model.resources import Resources, resources_of
 
 LEFT = 42
-"""The exit code of one that was told to go for good."""
+"""The exit code of a member that was removed for good."""
 RETRY_FIRST_SECONDS = 0.5
 RETRY_MAX_SECONDS = 15.0
 GOOD_SECONDS = 30.0
-"""One that lasted this long was well: the next start is tried at once again."""
+"""After this long a process counts as healthy: its next restart is immediate."""
 CERTIFICATE_SECONDS = 2.0
 RENEW_AGAIN_SECONDS = 60.0
-"""After a look that failed."""
+"""After a failed renewal."""
 HUB_ENVIRON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
-"""The hub runs nothing, and needs to know nothing."""
+"""The hub runs no jobs, and gets no other variables."""
 PACKAGE_ROOT = str(Path(__file__).parents[3])
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a process of the fleet is told."""
+    """The settings of a process of the fleet."""
 
     url: str
     certificates: Certificates | None = None
     name: str = ""
     labels: Labels = ()
     folder: str = ""
-    """Where a member keeps its runs, and the hub the names of members."""
+    """Where a member keeps its runs, and the hub its registry."""
     host: str = ""
-    """Where a member listens; empty: its address on the way to the fleet."""
+    """Where a member listens; empty: its address towards the hub."""
     worker_port: int = 0
     """At which port; 0: any."""
     http_port: int = 0
     """Where Dask shows its state, on this machine only; 0: nowhere."""
     slots: int = 0
     lease_seconds: float = LEASE_US / SECOND
-    """How long what a member runs goes on when it does not hear the fleet."""
+    """How long a member's attempts go on when it does not hear the fleet."""
     offers: Resources = ()
     patience_seconds: float = 60.0
-    """How long a member looks for the fleet before it is started anew."""
+    """How long a member tries to connect before it is restarted."""
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))
@@ -69,7 +69,7 @@ class Part:
 
 
 class Supervisor:
-    """Runs one role until it is told to stop, or the role has left for good. `said` hears its lines."""
+    """Runs one role until `stop`, or until its member was removed. `said` receives its lines."""
 
     def __init__(
         self, role: str, part: Part, said: Callable[[str], None], renew: Callable[[], float] | None = None
@@ -77,11 +77,11 @@ class Supervisor:
         self._command = [sys.executable, "-P", "-m", "evertick.executors.fleet", role, part.to_text()]
         self._said = said
         self._renew = renew
-        """Looks after the certificate; answers in how many seconds to do so again."""
+        """Renews the certificate if due; returns the seconds until the next check."""
         files = (part.certificates.cert, part.certificates.ca) if part.certificates else ()
         self._files = tuple(map(Path, files))
         self._is_replaced = False
-        """The process is to be started anew because its certificate is another one now."""
+        """Restart the process, because its certificate was replaced."""
         self._environ = _environ(role)
         self._stopping = threading.Event()
         self._process: subprocess.Popen[str] | None = None
@@ -112,7 +112,7 @@ class Supervisor:
             process.send_signal(signal.SIGTERM)
 
     def _watch_certificate(self) -> None:
-        """One that was replaced is taken up, and so are new authorities; what runs on a member goes on meanwhile."""
+        """Restart the process for a new certificate or authority; a member's attempts go on meanwhile."""
         known, look_at, told = tuple(map(_stamp, self._files)), 0.0, ""
         while not self._stopping.wait(CERTIFICATE_SECONDS):
             if self._renew is not None and time.monotonic() >= look_at:
@@ -132,7 +132,7 @@ class Supervisor:
                     process.send_signal(signal.SIGTERM)
 
     def _once(self) -> int:
-        # The pipe to its standard input is what tells it that we are there.
+        # It exits when the pipe to its standard input closes.
         self._process = process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,

@@ -1,6 +1,6 @@
-"""How the files of one who takes part in a fleet stay good: a certificate is replaced in time, and by a new authority.
+"""Renews certificates in time, and when the authority was rotated.
 
-Members, the hub and schedulers on other machines look after their own, as long as they run.
+Members, the hub and schedulers on other machines renew their own while they run.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from evertick.model.instant import HOUR, SECOND
 LOOK_SECONDS = 60.0
 LOOK_LEAST_SECONDS = 1.0
 MARGIN_US = HOUR
-"""By which a certificate begins before it was made."""
+"""How long before its creation a certificate becomes valid."""
 LOOKS_IN_A_LIFETIME = 12
 
 
 def needs_renewal(certificates: Certificates) -> bool:
-    """Whether a third of its life or less is left, or another authority signs by now."""
+    """Whether less than a third of its lifetime is left, or another authority signs now."""
     cert, ca = (Path(file).read_bytes() for file in (certificates.cert, certificates.ca))
     own, signing = x509.load_pem_x509_certificate(cert), x509.load_pem_x509_certificate(ca)
     return own.issuer != signing.subject or _left_us(own) < _lifetime_us(own) / 3
 
 
 def look_after(folder: Path) -> float:
-    """Ask the hub what is to be trusted now, and for a new certificate if it is time; answers when to look again.
+    """Update the trusted authorities, and renew the certificate if due; the seconds until the next check.
 
-    In seconds. Files that do not say which hub they are for are the operator's, and so are those of a hub itself.
+    Files without the address of a hub are managed by the operator, and those of a hub by the hub.
     """
     from evertick.executors.fleet.enrolment import ask_trust, renew
 
@@ -45,9 +45,9 @@ def look_after(folder: Path) -> float:
     if place is None or (folder.parent / "authority").is_dir():
         return LOOK_SECONDS
     certificates = Certificates.in_folder(folder)
-    with _alone(folder) as is_alone:
-        if is_alone:
-            with contextlib.suppress(Conflict):  # a hub of an earlier version does not know the question
+    with _exclusive(folder) as is_exclusive:
+        if is_exclusive:
+            with contextlib.suppress(Conflict):  # a hub of an earlier version does not answer this
                 trusted = ask_trust(place, certificates)
                 if trusted != Path(certificates.ca).read_bytes():
                     write_private(folder / CA_FILE, trusted)
@@ -67,8 +67,8 @@ def _lifetime_us(cert: x509.Certificate) -> float:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[bool]:
-    """Whether no other process looks after the same files now: two would leave a key beside the other's certificate."""
+def _exclusive(folder: Path) -> Iterator[bool]:
+    """Whether no other process renews the same files: two could leave a key with the other's certificate."""
     fd = os.open(folder / ".renewal.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
