@@ -20,7 +20,7 @@ from evertick.executors.fleet.foreign_attempts import ForeignAttempts
 from evertick.executors.fleet.log_sync import LogCopies, LogFetcher
 from evertick.executors.fleet.membership import Membership
 from evertick.executors.fleet.task import NotEnded, Part, PartEnd, Phase, Task, task_of_launch, task_of_question
-from evertick.executors.protocol import LaunchMessage
+from evertick.executors.protocol import LaunchMessage, Message
 from evertick.model.lifecycle import LOST, RunState
 from evertick.model.member import Member
 from evertick.model.report import (
@@ -227,7 +227,7 @@ class Assignments:
 
     # One message
 
-    def _receive(self, member: str, words: list[Any], now: float) -> None:
+    def _receive(self, member: str, words: Message, now: float) -> None:
         verb, attempt_id, rest = validation.attempt_id_of(words)
         if verb in (messages.LOG, messages.LOGS_END):
             self._logs.take(verb, member, attempt_id, rest, self._holder_of(attempt_id))
@@ -282,7 +282,7 @@ class Assignments:
                 if (fence := validation.fence_of(rest)) is None or fence >= part.fence:
                     self._unknown(task, part, member)
 
-    def _send_piece(self, part: Part, member: str, rest: list[Any]) -> None:
+    def _send_piece(self, part: Part, member: str, rest: Message) -> None:
         digest, offset = validation.text_of(rest[0]), validation.offset_of(rest[1])
         if part.bundle is not None and part.bundle.digest == digest:
             piece = base64.b64encode(part.bundle.data[offset : offset + messages.PIECE]).decode("ascii")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from evertick.executors.fleet.bundles import PACKED_MAX, BundleError, unpack
+from evertick.executors.protocol import Message
 from evertick.model import run_variables as variables
 
 KEPT_SECONDS: Final = 30 * 86_400.0
@@ -80,7 +81,7 @@ class BundleFolder:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def launched_with(self, digest: str, words: list[Any]) -> list[Any]:
+    def launched_with(self, digest: str, words: Message) -> Message:
         """The words of a launch whose attempt works in the bundle."""
         folder = str(self._folder / digest)
         os.utime(folder)

@@ -8,14 +8,14 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from evertick.executor import AttemptId
 from evertick.executors import protocol
 from evertick.executors.fleet import messages, validation
 from evertick.executors.logs import FOLDER, OPEN_SUFFIX, SUFFIX, Logs
 from evertick.executors.paths import file_name, open_folder, private_folder, run_folder
-from evertick.executors.protocol import split_key
+from evertick.executors.protocol import Message, split_key
 from evertick.model.work import NOTHING
 
 log = logging.getLogger("evertick.fleet")
@@ -149,7 +149,7 @@ class LogFetcher:
             self._forget(next(iter(self._ending)))
         self._ending.setdefault(attempt_id, (member, ASKED_MAX))
 
-    def take(self, verb: str, member: str, attempt_id: AttemptId, rest: list[Any], holder: str | None) -> None:
+    def take(self, verb: str, member: str, attempt_id: AttemptId, rest: Message, holder: str | None) -> None:
         """A piece, or the message that there is no more; only from the member that has or had the attempt."""
         ending = self._ending.get(attempt_id)
         if member not in {holder, ending[0] if ending else None}:

@@ -35,6 +35,7 @@ from evertick.executors.keeper.procfs import boottime_us
 from evertick.executors.keeper_client import KeeperClient
 from evertick.executors.logs import Logs
 from evertick.executors.paths import private_folder
+from evertick.executors.protocol import Message
 from evertick.executors.settings import KeeperSettings
 from evertick.model.instant import DAY
 from evertick.model.member import Labels
@@ -86,7 +87,7 @@ class MemberPlugin(WorkerPlugin):
         self._cpu_percent, self._measured_at = 0.0, 0.0
         self._bundled: dict[AttemptId, str] = {}
         """The digest of an attempt's bundle."""
-        self._held: dict[AttemptId, list[Any]] = {}
+        self._held: dict[AttemptId, Message] = {}
         """Launches that wait for their bundle."""
         self._unpacking: set[str] = set()
         self.is_cordoned = False
@@ -172,14 +173,14 @@ class MemberPlugin(WorkerPlugin):
             lease = lease_from(stamp, self._lease_us, self._settings.grace_us, epoch=0)
             self._keeper.send(protocol.encode(protocol.LEASE, *lease))
 
-    def _request_sub_runs(self, asked: list[list[Any]]) -> None:
+    def _request_sub_runs(self, asked: list[Message]) -> None:
         """A scheduler that asks about an attempt may not know its sub-runs."""
         attempt_ids = {_attempt_id(["", *one]) for one in asked}
         self._send_lines(
             b"".join(line for (attempt_id, _, _), line in self._calls.items() if attempt_id in attempt_ids)
         )
 
-    def _refuse(self, words: list[Any], detail: str) -> None:
+    def _refuse(self, words: Message, detail: str) -> None:
         attempt_id = _attempt_id(words)
         if attempt_id in self._open:
             self._keeper.send(protocol.encode(*words))  # the keeper has it, and reports it again
@@ -191,7 +192,7 @@ class MemberPlugin(WorkerPlugin):
 
     # Bundles
 
-    def _launch_bundled(self, words: list[Any]) -> None:
+    def _launch_bundled(self, words: Message) -> None:
         """Launch an attempt with its bundle, or hold it until the bundle has arrived; a repeated launch asks again."""
         attempt_id = _attempt_id(words)
         digest = self._bundled[attempt_id]
@@ -230,7 +231,7 @@ class MemberPlugin(WorkerPlugin):
                 self._launch_bundled(words)
                 log.info("member.bundle_used digest=%s run=%s", digest[:12], attempt_id.key.run_id)
 
-    def _handle(self, words: list[Any]) -> None:
+    def _handle(self, words: Message) -> None:
         match words[0]:
             case messages.LOGS:
                 attempt_id = _attempt_id(words)
@@ -282,7 +283,7 @@ class MemberPlugin(WorkerPlugin):
             lines.append(protocol.encode(messages.LOGS_END, *key, attempt))
         return lines
 
-    async def _answer(self, words: list[Any]) -> None:
+    async def _answer(self, words: Message) -> None:
         """Answer a question about a log, in a thread, because disks are slow."""
         try:
             asker, line = await self._worker.loop.run_in_executor(None, answer_about_logs, self._logs, words)
@@ -316,7 +317,7 @@ class MemberPlugin(WorkerPlugin):
         self._incarnation = f"{incarnation}/{secrets.token_hex(4)}"
         self._send_heartbeat()
 
-    def _pass_on(self, messages: list[list[Any]]) -> None:
+    def _pass_on(self, messages: list[Message]) -> None:
         lines = []
         was_full, used = 0 < self._slots <= len(self._open), self._reservations.used(self._open)
         for words in messages:
@@ -382,7 +383,7 @@ class MemberPlugin(WorkerPlugin):
             log.info("member.not_heard reason=%s", type(error).__name__)
 
 
-def _attempt_id(words: list[Any]) -> AttemptId:
+def _attempt_id(words: Message) -> AttemptId:
     _, job_id, scheduled_for, origin, attempt, *_ = words
     return AttemptId(RunKey(str(job_id), int(scheduled_for), str(origin)), int(attempt))
 

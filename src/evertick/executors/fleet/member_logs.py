@@ -20,7 +20,7 @@ from evertick.executors.fleet import messages, validation
 from evertick.executors.fleet.messages import Heartbeat
 from evertick.executors.fleet.settings import FleetSettings, need_dask
 from evertick.executors.logs import LIMIT_MAX, LogChunk, LogFile, Logs
-from evertick.executors.protocol import shard_key
+from evertick.executors.protocol import Message, shard_key
 from evertick.model.instant import SECOND
 from evertick.model.run import RunKey
 
@@ -95,7 +95,7 @@ class MemberLogs:
     def _not_understood(self, member: str, error: Exception) -> MemberUnavailable:
         return MemberUnavailable(member, MemberUnavailableReason.NOT_UNDERSTOOD, detail=str(error))
 
-    def _ask(self, member: str, verb: str, attempt: tuple[Any, ...], rest: tuple[Any, ...], answer: str) -> list[Any]:
+    def _ask(self, member: str, verb: str, attempt: tuple[Any, ...], rest: tuple[Any, ...], answer: str) -> Message:
         for away in (self._away.get(member), self._away.get(_FLEET)):
             if away is not None and time.monotonic() - away[0] < AWAY_SECONDS:
                 raise away[1] if away[1].member == member else away[1].of(member)
@@ -115,7 +115,7 @@ class MemberLogs:
             raise self._not_understood(member, ValueError("an answer to another question"))
         return words[1:]
 
-    async def _asked(self, member: str, verb: str, attempt: tuple[Any, ...], rest: tuple[Any, ...]) -> list[Any]:
+    async def _asked(self, member: str, verb: str, attempt: tuple[Any, ...], rest: tuple[Any, ...]) -> Message:
         asker = secrets.token_hex(16)  # only the member that is asked learns it
         control, card, seen_at = None, None, None
         try:
@@ -173,7 +173,7 @@ def _file(attempt: int, row: Any) -> LogFile:
     return LogFile(attempt, validation.text_of(step), validation.offset_of(size), is_complete)
 
 
-def answer_about_logs(logs: Logs, words: list[Any]) -> tuple[str, bytes]:
+def answer_about_logs(logs: Logs, words: Message) -> tuple[str, bytes]:
     """The questioner and the answer; `ValueError` for an invalid question."""
     verb, (key, attempt), (asker, *rest) = validation.attempt_id_of(words)
     validation.text_of(asker, messages.ASKER_MAX)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from evertick.executors.protocol import Message
 from evertick.model.member import Closed, Labels, Member
 from evertick.model.plain_json import parse_json
 from evertick.model.resources import Resources, resources_of
@@ -105,7 +106,7 @@ class Heartbeat(NamedTuple):
         )
 
 
-def rows_of(lines: bytes) -> list[list[Any]]:
+def rows_of(lines: bytes) -> list[Message]:
     """The decoded lines; `ValueError` for an invalid one."""
     found = []
     for row in lines.split(b"\n"):

@@ -12,6 +12,7 @@ from typing import Any, Final
 from evertick.executor import AttemptId
 from evertick.executors import protocol
 from evertick.executors.fleet.messages import Heartbeat
+from evertick.executors.protocol import Message
 from evertick.model.instant import DAY
 from evertick.model.member import SLOTS_MAX, is_member_name
 from evertick.model.plain_json import parse_json
@@ -25,19 +26,19 @@ WORDS_MAX: Final = 64 * 1024
 STEPS_MAX: Final = 4 * TEXT_MAX
 
 
-def attempt_id_of(words: list[Any]) -> tuple[str, AttemptId, list[Any]]:
+def attempt_id_of(words: Message) -> tuple[str, AttemptId, Message]:
     """The verb, the attempt and the other fields; `ValueError` if they are invalid."""
     verb, job_id, scheduled_for, origin, attempt, *rest = words
     key = RunKey(text_of(job_id), instant_of(scheduled_for), text_of(origin))
     return verb, AttemptId(key, _number(attempt, 0, NUMBER_MAX)), rest
 
 
-def fence_of(words: list[Any]) -> int | None:
+def fence_of(words: Message) -> int | None:
     """The fence of a refused launch, or below which launches are refused; None from older members."""
     return _number(words[0], -1, NUMBER_MAX) if words else None
 
 
-def finished_of(words: list[Any]) -> protocol.Finished:
+def finished_of(words: Message) -> protocol.Finished:
     """The end of an attempt; `ValueError` if it is invalid."""
     said = protocol.Finished(*words)
     instant_of(said.at)
@@ -63,7 +64,7 @@ def steps_of(text: Any) -> str:
     return text_of(text, STEPS_MAX)
 
 
-def sub_run_wanted_of(words: list[Any]) -> tuple[str, int, str, str, bool]:
+def sub_run_wanted_of(words: Message) -> tuple[str, int, str, str, bool]:
     """The sub-run that a step requests."""
     step, number, job_id, params, waits = words
     if not isinstance(waits, bool):
@@ -79,7 +80,7 @@ def params_of(text: Any) -> str:
     return text_of(text, STEPS_MAX)
 
 
-def sub_run_unwanted_of(words: list[Any]) -> tuple[str, int, str]:
+def sub_run_unwanted_of(words: Message) -> tuple[str, int, str]:
     step, number, job_id = words
     return text_of(step), _number(number, 1, NUMBER_MAX), text_of(job_id)
 
