@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.bench_storm import Shots, verified
+from bench.instant_executor import InstantExecutor
 from evertick.cli.web import add_web
 from evertick.executor import Attempt, Executor, Member
 from evertick.model.instant import SECOND
@@ -24,7 +25,6 @@ from evertick.model.report import Report
 from evertick.model.run import RunKey
 from evertick.service import FolderService
 from evertick.settings import Settings
-from evertick.testing.instant_executor import InstantExecutor
 
 PRINTING = "printing"
 """The job that really runs."""

@@ -134,6 +134,7 @@ class Shots:
 
 
 def _evertick(size: int, seconds: int, folder: str, *, quick: bool) -> dict[str, Any]:
+    from bench.instant_executor import InstantExecutor
     from evertick.executor import Attempt
     from evertick.location import Location
     from evertick.loop.messages import BucketsGained
@@ -141,7 +142,6 @@ def _evertick(size: int, seconds: int, folder: str, *, quick: bool) -> dict[str,
     from evertick.model.job import Job
     from evertick.model.schedule import EverySpec
     from evertick.node import Definitions, Node
-    from evertick.testing.instant_executor import InstantExecutor
     from evertick.wiring import Executors
 
     lead = (QUICK_LEAD_SECONDS if quick else LEAD_SECONDS) + size // 4_000

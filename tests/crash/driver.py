@@ -32,8 +32,8 @@ from evertick.operations.requests import message_of
 from evertick.operations.submission import submit
 from evertick.planning.schedules import compile_all, occurrences
 from evertick.store import RunFilter, Store
-from evertick.testing.disk_executor import DiskExecutor
 from tests.crash.scenario import EVENTS, LIVES, SETTINGS, Life, act, jobs_at, requests_at
+from tests.disk_executor import DiskExecutor
 
 NODE = "node"
 FOR_EVER_US = 36_500 * DAY

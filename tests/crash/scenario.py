@@ -17,7 +17,7 @@ from evertick.model.policy import Backoff, Missed, Overlap, OverlapKind, Policy,
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
 from evertick.operations.requests import pause_request, resume_request, trigger_request
-from evertick.testing.disk_executor import Act
+from tests.disk_executor import Act
 
 NINE = from_text("2026-03-02T09:00:00Z")
 

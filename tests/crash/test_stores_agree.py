@@ -10,9 +10,9 @@ import pytest
 
 from evertick.store import RunFilter
 from evertick.stores import open_store
-from evertick.testing.disk_executor import launches_in
 from tests.crash.driver import Driver
 from tests.crash.scenario import REQUESTS
+from tests.disk_executor import launches_in
 
 
 class Outcome(NamedTuple):

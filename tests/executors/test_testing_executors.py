@@ -6,12 +6,12 @@ import subprocess
 import sys
 
 import pytest
+from bench.instant_executor import InstantExecutor
 
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED
 from evertick.model.report import RunFinished, RunLost, RunStarted, RunUnknown
 from evertick.model.run import RunKey
-from evertick.testing.disk_executor import Act, DiskExecutor, Launched, launches_in
-from evertick.testing.instant_executor import InstantExecutor
+from tests.disk_executor import Act, DiskExecutor, Launched, launches_in
 from tests.executors.contract import KEY, NINE, ExecutorContract, Reports, launch_of
 
 LONG_US = 3_600_000_000
@@ -160,7 +160,7 @@ def test_a_full_disk_refuses_a_launch_and_leaves_no_trace_of_it(tmp_path):
     program = f"""
 import resource
 from pathlib import Path
-from evertick.testing.disk_executor import DiskExecutor, launches_in
+from tests.disk_executor import DiskExecutor, launches_in
 from tests.executors.contract import launch_of
 path = Path({str(tmp_path / "attempts")!r})
 executor = DiskExecutor(path)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evertick.testing.disk_executor import launches_in
+from tests.disk_executor import launches_in
 from tests.processes import proof
 from tests.processes.cluster import Node
 from tests.processes.node import Config, jobs_of

@@ -44,8 +44,8 @@ from evertick.settings import Settings
 from evertick.settings.parts import LoopPart
 from evertick.store import Batch, Committed, Lease, Store
 from evertick.stores import open_store
-from evertick.testing.disk_executor import Act, DiskExecutor
 from evertick.wiring import Executors
+from tests.disk_executor import Act, DiskExecutor
 
 Tell = Callable[[str], None]
 QUARTER_US = SECOND // 4

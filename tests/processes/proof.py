@@ -13,7 +13,7 @@ from evertick.operations.verification import verify_store
 from evertick.planning.verify import Report
 from evertick.store import RunFilter
 from evertick.stores import open_store
-from evertick.testing.disk_executor import Launched, launches_in
+from tests.disk_executor import Launched, launches_in
 
 
 def verified(url: str) -> Report:

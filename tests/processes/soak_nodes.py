@@ -24,7 +24,7 @@ from evertick.model.instant import SECOND
 from evertick.model.run import RunKey
 from evertick.store import RunFilter
 from evertick.stores import open_store
-from evertick.testing.disk_executor import Launched, launches_in
+from tests.disk_executor import Launched, launches_in
 from tests.processes import proof
 from tests.processes.cluster import PATIENCE_SECONDS, Node, cluster
 from tests.processes.node import Config, jobs_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evertick.testing.disk_executor import ends_in, launches_in
+from tests.disk_executor import ends_in, launches_in
 from tests.processes import proof
 from tests.processes.cluster import Node, cluster
 from tests.processes.load import SERVERS, configs

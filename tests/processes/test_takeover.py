@@ -18,7 +18,7 @@ from evertick.model.bucket import bucket_of
 from evertick.model.instant import SECOND
 from evertick.model.ledger import Batch
 from evertick.stores import open_store
-from evertick.testing.disk_executor import launches_in
+from tests.disk_executor import launches_in
 from tests.processes import proof
 from tests.processes.cluster import PATIENCE_SECONDS, Node, cluster, launched
 from tests.processes.load import JOBS, SERVERS, configs, prove, stop_in_order, wait_until_shared
