@@ -6,16 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from evertick.loop.messages import MembersSeen
+from evertick.loop.messages import MembersSeen, PauseJob, ResumeJob
 from evertick.loop.settings import LoopSettings
 from evertick.model.chain import After
 from evertick.model.facts import read_facts
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.ledger import RequestKind
 from evertick.model.member import Member
+from evertick.model.policy import Missed, Overlap, OverlapKind
 from evertick.model.routing import FLEET, Routing
 from evertick.operations.ledger_rows import run_summary
 from evertick.operations.requests import message_of
+from evertick.operations.time_text import clock_text
 from evertick.operations.why import explain_occurrence
 from tests.loop.harness import FOREVER, WAIT, Act, World, at, catching_up, job, world
 
@@ -126,3 +128,34 @@ def test_the_run_that_a_skip_met_is_a_field():
     here.run_until("10:01")
     facts = read_facts(here.rows("z")[1].facts)
     assert (facts.other, facts.other_state) == (MINE, "running")
+
+
+def test_an_occurrence_of_a_paused_job_has_the_start_of_the_pause_as_a_field():
+    here = world(job("z"))
+    here.run_until("08:45")
+    here.say(PauseJob("p", "z"))
+    here.run_until("09:30")
+    here.say(ResumeJob("r", "z", Missed.NONE))
+    here.run_for(MINUTE)
+    held_since = read_facts(here.line("09:00", "z").facts).held_since
+    assert at("08:30") <= held_since <= at("08:46")
+    assert f"the job was paused since {clock_text(held_since, 'UTC', exact=True)}" in sentences(here)[0]
+
+
+def test_an_occurrence_after_a_success_has_the_time_of_that_success_as_a_field():
+    here = world(job("z", skip_if_successful=True))
+    here.run_until("08:45")
+    here.trigger("z")
+    here.run_until("09:01")
+    success_for = read_facts(here.line("09:00", "z").facts).success_for
+    assert here.line("09:00", "z").reason == "already-succeeded"
+    assert success_for == at("08:45")
+    assert "a run succeeded for 08:45:00" in sentences(here)[0]
+
+
+def test_a_run_that_was_replaced_names_the_run_that_replaced_it():
+    here = world(job("z", overlap=Overlap(OverlapKind.REPLACE)))
+    here.act("z", FOREVER, FOREVER)
+    here.run_until("10:01")
+    assert run_summary(here.line("09:00", "z")).other_run == "z@2026-03-02T10:00:00Z"
+    assert "replaced by the run of 10:00" in sentences(here)

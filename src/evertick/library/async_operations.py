@@ -244,6 +244,7 @@ def _requested_run(run_id: str, job: str, trigger: Trigger, request: str) -> Run
         detail="",
         loss=None,
         missed_by=None,
+        other_run=None,
         executor="",
         decided_at=at,
         decided_by="",

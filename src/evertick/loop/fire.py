@@ -258,6 +258,7 @@ def _reason_to_skip(state: State, turn: Turn, job: JobState, run: OpenRun) -> tu
             previous_for = max(previous_of(compile_all(job.job.schedules), at) or 0, job.since)
             if already_succeeded(run.trigger, previous_for, job.last_success_at):
                 assert job.last_success_at is not None
+                run.facts = run.facts._replace(success_for=job.last_success_at)
                 return SkipReason.ALREADY_SUCCEEDED, f"a run succeeded for {to_text(job.last_success_at)}"
     return None
 

@@ -70,10 +70,15 @@ class Facts(NamedTuple):
     """For a run that ended as lost: why, a word of `LossReason`."""
     stop: str = ""
     """For a run that another node than the owner of its job has: in words, why that node has to end it."""
+    held_since: Instant = 0
+    """For an occurrence of a paused or disabled job: since when the job was held."""
+    success_for: Instant = 0
+    """For an occurrence that was skipped because the job had succeeded: the time that the success was for."""
 
 
 NO_FACTS = Facts()
-_WORDS = ("other", "other_state", "missed_by", "loss", "stop")
+_SINGLE = Facts._fields[2:]
+"""The fields that are one value."""
 
 
 def facts_text(facts: Facts) -> str:
@@ -85,7 +90,7 @@ def facts_text(facts: Facts) -> str:
         told["parents"] = [_told(parent) for parent in facts.parents]
     if facts.waits:
         told["waits"] = [_told(wait) for wait in facts.waits]
-    told |= {name: value for name in _WORDS if (value := getattr(facts, name))}
+    told |= {name: value for name in _SINGLE if (value := getattr(facts, name))}
     return json.dumps(told, separators=(",", ":"))
 
 
@@ -96,16 +101,15 @@ def read_facts(text: str) -> Facts:
     told = json.loads(text)
     parents = tuple(Parent(one["run"], one.get("via", "")) for one in told.get("parents", ()))
     waits = tuple(_wait(one) for one in told.get("waits", ()) if one["kind"] in _KINDS)
-    words = (told.get(name, "") for name in _WORDS)
-    return Facts(parents, waits, *words)
+    return Facts(parents, waits, **{name: told[name] for name in _SINGLE if name in told})
 
 
 def joined(facts: Facts, told: Facts) -> Facts:
     """Facts with what was told of the same line since; parents and waits add up, the rest is replaced."""
     parents = (*facts.parents, *(one for one in told.parents if one not in facts.parents))
     waits = (*facts.waits, *(one for one in told.waits if one not in facts.waits))
-    last = [new or old for old, new in zip(facts[2:], told[2:], strict=True)]
-    return Facts(parents, waits, *last)
+    single = {name: value for name in _SINGLE if (value := getattr(told, name))}
+    return facts._replace(parents=parents, waits=waits, **single)
 
 
 def with_wait(facts: Facts, wait: Wait) -> Facts:

@@ -95,6 +95,7 @@ def _fields_of(row: LedgerRow) -> dict[str, Any]:
         "detail": row.detail,
         "loss": loss_of(row),
         "missed_by": Missed(known.missed_by) if known.missed_by else None,
+        "other_run": known.other or None,
         "executor": row.executor,
         "decided_at": moment_of(row.decided_at),
         "decided_by": node_of(row),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,11 +9,12 @@ from datetime import datetime
 from evertick.errors import InvalidArgument, NotFound
 from evertick.model.bucket import bucket_of
 from evertick.model.facts import Facts, read_facts
-from evertick.model.instant import MILLISECOND, SECOND, Instant, from_datetime, from_text, to_datetime, to_text
+from evertick.model.instant import MILLISECOND, SECOND, Instant, from_datetime, to_datetime, to_text
 from evertick.model.job import Job
 from evertick.model.ledger import JobRecord, ScheduleLine, nodes_alive, runs_held
 from evertick.model.lifecycle import (
     ACTIVE,
+    CANCELLED,
     LAUNCHING,
     PLANNED,
     RETRYING,
@@ -42,7 +42,6 @@ from evertick.planning.schedules import Schedule, compile_all, next_of, previous
 from evertick.planning.stuck import is_stuck
 from evertick.store import RunFilter, Store
 
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _NOBODY = "no scheduler was at work when its time came"
 _NOT_KEPT = {
     Missed.NONE: f"{_NOBODY}, and what is missed is not made up",
@@ -221,12 +220,7 @@ def _skipped(store: Store, answer: Explanation, row: LedgerRow, job: Job | None)
     assert row.reason is not None, "a skip is a result, with a reason"
     facts = read_facts(row.facts)
     other = find_run(store, RunKey.from_run_id(facts.other)) if facts.other else None
-    words = _skip_words(answer, row, facts)
-    if other is not None and facts.other_state:
-        held = "active" if facts.other_state in ACTIVE else facts.other_state
-        words = f"{_run_words(answer, other)} was still {held}{_extent(answer, other)}"
-    elif other is not None and not facts.missed_by:
-        words = f"the newer run of {clock_text(other.key.scheduled_for, answer.zone)} took its place"
+    words = _skip_words(answer, row, facts, other)
     # Entered ahead as a run to be, and skipped when its time came: that is when it was decided.
     sentences = [_decision(answer, row, max(row.decided_at, row.changed_at), words), *parent_sentences(store, row)]
     sentences += waited_sentences(row, answer.zone, answer.at)
@@ -257,14 +251,26 @@ def backfill_command(job_id: str, start: Instant, end: Instant, zone: str) -> st
     return f"evertick backfill {job_id} --from {first} --to {last}"
 
 
-def _skip_words(answer: Explanation, row: LedgerRow, facts: Facts) -> str:
-    """Why it was skipped, where no other run was in its way."""
-    if facts.missed_by and not facts.other and row.reason in (SkipReason.MISSED, SkipReason.OVERLAP):
-        told = _NOT_KEPT.get(Missed(facts.missed_by))
+def _skip_words(answer: Explanation, row: LedgerRow, facts: Facts, other: LedgerRow | None) -> str:
+    """Why it was skipped."""
+    if facts.other:
+        name = _run_words(answer, other, facts.other)
+        if facts.other_state:
+            state = "active" if facts.other_state in ACTIVE else facts.other_state
+            return f"{name} was still {state}{'' if other is None else _extent(answer, other)}"
+        if facts.missed_by:
+            return f"missed; superseded by the newer occurrence of {_clock_of(answer, facts.other)}"
+        return f"the newer run of {_clock_of(answer, facts.other)} took its place"
+    if facts.held_since:
+        return f"the job was {row.reason} since {time_text(facts.held_since, answer.zone, answer.at)}"
+    if facts.success_for:
+        return f"a run succeeded for {time_text(facts.success_for, answer.zone, answer.at)}"
+    if facts.missed_by and row.reason in (SkipReason.MISSED, SkipReason.OVERLAP):
+        words = _NOT_KEPT.get(Missed(facts.missed_by))
         # Beyond the window its age is the reason, and what the rule keeps is not.
-        if told is not None and not (row.reason is SkipReason.MISSED and facts.missed_by != Missed.NONE):
-            return told
-    return _plain_words(answer, row.detail) or f"skipped: {row.reason}"
+        if words is not None and not (row.reason is SkipReason.MISSED and facts.missed_by != Missed.NONE):
+            return words
+    return row.detail or f"skipped: {row.reason}"
 
 
 def _decision(answer: Explanation, row: LedgerRow, at: Instant, words: str) -> str:
@@ -305,7 +311,9 @@ def _course(answer: Explanation, row: LedgerRow, now: Instant) -> list[str]:
     if row.detail and row.state is not SUCCEEDED and row.detail != f"exit code {row.exit_code}":
         # An attempt that goes on has nothing to tell yet: these are the words of the one before.
         whose = "the attempt before: " if row.state in (LAUNCHING, RUNNING) and row.attempt > 1 else ""
-        sentences.append(whose + _plain_words(answer, row.detail))
+        replaced_by = read_facts(row.facts).other if row.state is CANCELLED else ""
+        words = f"replaced by the run of {_clock_of(answer, replaced_by)}" if replaced_by else row.detail
+        sentences.append(whose + words)
     if row.finished_at is not None:
         sentences.append(f"its output: evertick logs {row.key.run_id}")
     return sentences
@@ -356,14 +364,13 @@ def _still_planned(store: Store, row: LedgerRow, job: Job | None, now: Instant) 
     return f"{late}; the scheduler is at work and takes it up next"
 
 
-def _plain_words(answer: Explanation, detail: str) -> str:
-    """What the ledger says, with its instants on the clocks of the job's zone."""
-    return _INSTANT.sub(lambda found: time_text(from_text(found[0]), answer.zone, answer.at), detail)
+def _run_words(answer: Explanation, row: LedgerRow | None, run_id: str) -> str:
+    asked = f" ({row.trigger})" if row is not None and row.key.origin else ""
+    return f"the run of {_clock_of(answer, run_id)}{asked}"
 
 
-def _run_words(answer: Explanation, row: LedgerRow) -> str:
-    asked = f" ({row.trigger})" if row.key.origin else ""
-    return f"the run of {clock_text(row.key.scheduled_for, answer.zone)}{asked}"
+def _clock_of(answer: Explanation, run_id: str) -> str:
+    return clock_text(RunKey.from_run_id(run_id).scheduled_for, answer.zone)
 
 
 def _extent(answer: Explanation, row: LedgerRow) -> str:

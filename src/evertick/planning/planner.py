@@ -184,7 +184,7 @@ def _settle_missed(
     apart = sorted({*fresh_kept, *fresh_late, *in_ledger})
     for start, stop, reason in stretches:
         holes = [at for at in apart if start < at <= stop]
-        told = (_reason_in_words(reason, view, newer), _facts(reason, keep, job.id, newer))
+        told = (_reason_in_words(reason, view, newer), _facts(reason, keep, view, newer))
         entries += _skip(job.id, schedules, start, stop, holes, reason, told, now)
     entries += (
         Entry(
@@ -336,12 +336,13 @@ def _clear_backlog(
     return [Change(key, SKIPPED, now, reason=SkipReason.CAP, detail=detail) for key in view.waiting[:excess]]
 
 
-def _facts(reason: SkipReason, keep: Missed, job_id: str, newer: Instant | None) -> str:
+def _facts(reason: SkipReason, keep: Missed, view: JobView, newer: Instant | None) -> str:
     """The same as fields; a pause or a disabled job is its own reason."""
     if reason in (SkipReason.PAUSED, SkipReason.DISABLED):
-        return ""
+        return facts_text(Facts(held_since=view.watermark))
     is_superseded = reason is SkipReason.SUPERSEDED and newer is not None
-    return facts_text(Facts(other=RunKey(job_id, newer).run_id if is_superseded and newer else "", missed_by=str(keep)))
+    other = RunKey(view.job.id, newer).run_id if is_superseded and newer else ""
+    return facts_text(Facts(other=other, missed_by=str(keep)))
 
 
 def _reason_in_words(reason: SkipReason, view: JobView, newer: Instant | None) -> str:

@@ -816,6 +816,7 @@ export interface QueuedRun {
   detail: string;
   loss: LossReason | null;
   missed_by: Missed | null;
+  other_run: string | null;
   executor: string;
   decided_at: string;
   decided_by: string;
@@ -890,6 +891,7 @@ export interface Run {
   detail: string;
   loss: LossReason | null;
   missed_by: Missed | null;
+  other_run: string | null;
   executor: string;
   decided_at: string;
   decided_by: string;
@@ -934,6 +936,7 @@ export interface RunDetail {
   detail: string;
   loss: LossReason | null;
   missed_by: Missed | null;
+  other_run: string | null;
   executor: string;
   decided_at: string;
   decided_by: string;
@@ -1000,6 +1003,8 @@ export interface RunSummary {
   loss: LossReason | null;
   /** The policy that kept or skipped a missed occurrence; null where it was not missed. */
   missed_by: Missed | null;
+  /** The run that was in its way, or that replaced it. */
+  other_run: string | null;
   executor: string;
   decided_at: string;
   decided_by: string;

@@ -59,6 +59,8 @@ class RunSummary(Result):
     """Why the newest attempt was lost; null where it was not."""
     missed_by: Missed | None
     """The policy that kept or skipped a missed occurrence; null where it was not missed."""
+    other_run: str | None
+    """The run that was in its way, or that replaced it."""
     executor: str
     decided_at: datetime
     decided_by: str
