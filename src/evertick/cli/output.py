@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 
-from evertick.cli.tables import Column, Row, Table, clean, has_colour, is_terminal, show_tables, value_of
+from evertick.cli.tables import Column, Row, Table, clean, has_colour, is_terminal, show_tables, text_of, value_of
 
 __all__ = [
     "Column",
@@ -62,7 +62,7 @@ def show(output: str, data: object, people: People, *, rows: Sequence[Row] | Non
             click.echo(csv_text([_plain(thing) for thing in things]), nl=False)
         case "name":
             for thing in things:
-                show_text(str(name(thing) if callable(name) else value_of(thing, name)))
+                show_text(text_of(name(thing) if callable(name) else value_of(thing, name)))
         case _:
             _show_people(people)
 

@@ -59,9 +59,7 @@ class Column:
 
     def text(self, row: Row) -> str:
         value = self.show(row) if callable(self.show) else value_of(row, self.show)
-        if isinstance(value, datetime):
-            return to_text(from_datetime(value))
-        return "" if value is None else clean(str(value))
+        return "" if value is None else clean(text_of(value))
 
     def style_of(self, text: str) -> str:
         return STATE_STYLES.get(text.partition(":")[0].partition(" ")[0], "") if self.style == "state" else self.style
@@ -77,6 +75,11 @@ class Table:
 def value_of(row: Row, name: str) -> object:
     """An attribute of a result, or the value of a key."""
     return row.get(name) if isinstance(row, Mapping) else getattr(row, name)
+
+
+def text_of(value: object) -> str:
+    """A value as people and programs read it: times in UTC, as JSON has them."""
+    return to_text(from_datetime(value)) if isinstance(value, datetime) else str(value)
 
 
 def clean(text: str) -> str:
@@ -109,20 +112,22 @@ def show_tables(*tables: Table) -> None:
 
 
 def plain_table(table: Table) -> str:
-    titles = [column.title.upper() for column in table.columns]
-    cells = [[column.text(row) for column in table.columns] for row in table.rows]
-    widths = [max(map(width_of, column)) for column in zip(titles, *cells, strict=True)]
-    rights = [column.right for column in table.columns]
-    lines = [
-        "  ".join(_padded(cell, width, right) for cell, width, right in zip(line, widths, rights, strict=True)).rstrip()
-        for line in (titles, *cells)
-    ]
+    # Column by column: a list may have 10,000 rows.
+    columns = [_aligned(column, [column.text(row) for row in table.rows]) for column in table.columns]
+    lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
     return "\n".join([table.title, *lines] if table.title else lines)
 
 
-def _padded(text: str, width: int, right: bool) -> str:
-    space = " " * (width - width_of(text))
-    return space + text if right else text + space
+def _aligned(column: Column, texts: list[str]) -> list[str]:
+    """The column's title and cells, padded to one width."""
+    cells = [column.title.upper(), *texts]
+    if "".join(cells).isascii():
+        width = max(map(len, cells))
+        return [cell.rjust(width) for cell in cells] if column.right else [cell.ljust(width) for cell in cells]
+    widths = [width_of(cell) for cell in cells]
+    spaces = [" " * (max(widths) - width) for width in widths]
+    pairs = zip(spaces, cells, strict=True) if column.right else zip(cells, spaces, strict=True)
+    return ["".join(pair) for pair in pairs]
 
 
 def width_of(text: str) -> int:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from evertick.settings import Settings
     from evertick.store import Store
 
+VIEW_KEPT_US = 2_000_000
+"""How long a command uses what it has read about all jobs: the pages of a list are one view."""
 UNREADABLE_NEXT = "run the command as that user or as root, or use --server with a token"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -102,15 +104,18 @@ class Target:
         from evertick.cli.requests import whoami
         from evertick.operations.local import LocalOperations
 
+        settings = self.settings()
         with self.open_if_there() if may_be_new else self.open() as found, _or_nothing(found) as store:
             yield LocalOperations(
                 store,
                 self.definitions,
                 now=times.now if at is None else lambda: at,
-                logs=self._logs(store),
+                logs=self._logs(store, settings),
                 live=None if found is None else self._scheduler(),
                 by=whoami(),
                 is_scheduler_running=lambda: found is not None and self.is_anyone_running(store),
+                keep_us=VIEW_KEPT_US,
+                timezone=settings.timezone,
             )
 
     def _scheduler(self) -> ControlClient | None:
@@ -263,7 +268,7 @@ class Target:
         # The leases of a single-instance ledger never expire; the lock file shows whether its scheduler is alive.
         return FolderLock(lock).is_held_by_anyone(times.now())
 
-    def _logs(self, store: Store) -> RunLogs | Logs | None:
+    def _logs(self, store: Store, settings: Settings) -> RunLogs | Logs | None:
         """The logs of runs: on this machine, in the log store, on other nodes and on fleet members."""
         import socket
 
@@ -271,7 +276,7 @@ class Target:
         from evertick.operations.node_logs import NodeLogs
         from evertick.operations.run_logs import RunLogs
 
-        here, settings = self.logs_if_there(), self.settings()
+        here = self.logs_if_there()
         copies = LogStore(settings.logs.store) if settings.logs.store else None
         is_shared = self.url is not None and self.ledger_file() is None
         members = None

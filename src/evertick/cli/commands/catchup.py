@@ -189,11 +189,7 @@ def _preview(found: Catchup, kept: list[Stretch], output: str) -> None:
         Column("Through", "through", "dim", optional=True),
         Column("Reason", "detail", wrap=True),
     )
-    show(output, data_with(found, settled=settled), Table(columns, rows), rows=rows, name=_scheduled_for)
-
-
-def _scheduled_for(row: Row) -> str:
-    return str(row["scheduled_for"]) if isinstance(row, dict) else to_text(from_datetime(row.scheduled_for))
+    show(output, data_with(found, settled=settled), Table(columns, rows), rows=rows, name="scheduled_for")
 
 
 def _tell(found: Catchup, left_out: int, kept: int, job: str, keep: str | None) -> None:
