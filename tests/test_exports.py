@@ -56,7 +56,7 @@ def test_the_version_is_that_of_the_package():
     assert evertick.__version__ == version("evertick")
 
 
-def test_importers_the_package_imports_none_of_its_parts():
+def test_importing_the_package_imports_none_of_its_parts():
     code = "import sys, evertick; print(*[name for name in sys.modules if name.startswith('evertick.')])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == []
