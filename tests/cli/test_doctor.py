@@ -98,7 +98,7 @@ def test_a_ledger_that_cannot_be_read_is_a_failure(folder):
 
 
 def test_an_error_of_several_lines_is_a_finding_for_each():
-    told = run_checks([("one", lambda: [(FAIL, "it is broken:\n  page 3\n", "restore it:\n  cp a b")])])
+    told = run_checks([("one", lambda: iter([(FAIL, "it is broken:\n  page 3\n", "restore it:\n  cp a b")]))])
     assert list(told) == [
         Finding("one", FAIL, "it is broken:"),
         Finding("one", FAIL, "page 3", "restore it: cp a b"),
@@ -109,7 +109,7 @@ def test_a_check_that_breaks_is_a_failure_and_the_next_goes_on():
     def breaks():
         raise ZeroDivisionError("oops")
 
-    assert list(run_checks([("one", breaks), ("two", lambda: [(OK, "fine")])])) == [
+    assert list(run_checks([("one", breaks), ("two", lambda: iter([(OK, "fine")]))])) == [
         Finding("one", FAIL, "ZeroDivisionError: oops"),
         Finding("two", OK, "fine"),
     ]

@@ -11,6 +11,7 @@ import pytest
 from evertick.definitions.source import load_folder
 from evertick.executors.logs import FOLDER
 from evertick.executors.paths import run_folder
+from evertick.loop.messages import BackfillJob, TriggerJob
 from evertick.model.definition import definition_text
 from evertick.model.instant import HOUR
 from evertick.model.ledger import Batch, DefinitionLine, RequestKind
@@ -173,6 +174,7 @@ def test_a_run_that_has_ended_cannot_be_cancelled_and_one_that_has_not_cannot_be
 def test_a_retry_is_for_the_same_time(folder):
     assert run("retry", failed_run(), "--folder", folder).exit_code == 0
     message = message_of(requests_in(folder)[0])
+    assert isinstance(message, TriggerJob)
     assert (message.trigger, message.submitted_at) == (Trigger.RETRY, hour(2))
 
 
@@ -237,6 +239,7 @@ def test_a_backfill_is_one_request_with_its_own_rule(folder):
     result = run("backfill", "etl", *window, "--overlap", "parallel(2)", "--rate", "1.5", "--folder", folder)
     message = message_of(requests_in(folder)[0])
     assert result.exit_code == 0
+    assert isinstance(message, BackfillJob)
     assert (message.instants, str(message.overlap), message.gap_us) == ([hour(2), hour(1)], "parallel(2)", 1_500_000)
     cancelled = run("backfill", "etl", "--cancel", message.request_id, "--folder", folder, "-o", "json")
     assert json.loads(cancelled.stdout)["cancelled"] == 2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evertick.definitions import watch as watching
-from evertick.definitions.source import load_folder
+from evertick.definitions.source import list_folder, load_folder
 from evertick.definitions.watch import SETTLE_SECONDS, FolderChanged, FolderWatch
 from evertick.errors import NotFound, StoreUnavailable
 
@@ -302,7 +302,7 @@ def test_a_change_that_leaves_size_and_times_alone_is_found_by_its_content(bench
     path = bench.write("a.yaml", "command: one\n")
     bench.wall_ns = path.stat().st_ctime_ns + 1_000_000  # read within the doubt
     bench.watch.load()
-    listing = watching.list_folder(str(bench.folder))
+    listing = list_folder(str(bench.folder))
     path.write_text("command: two\n", encoding="utf-8")
 
     with pytest.MonkeyPatch.context() as patch:

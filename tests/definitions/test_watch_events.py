@@ -16,6 +16,7 @@ from evertick.definitions import watch as watching
 from evertick.definitions.directory_events import DirectoryEvent, DirectoryEvents
 from evertick.definitions.watch import SHARE_MAX, FolderWatch, watch_failure
 from evertick.definitions.watched_directories import WatchedDirectories
+from evertick.model.work import Command
 
 PATIENCE = 60
 """Seconds; without a hint nothing is noticed in an hour."""
@@ -39,7 +40,7 @@ class Follower:
                 self._count += 1
                 self._scans.notify_all()
 
-        self.watch._scan_safely = count  # type: ignore[method-assign]
+        self.watch._scan_safely = count
         self.thread = threading.Thread(target=self.watch.run, args=(self._tell,))
 
     def _tell(self, change) -> None:
@@ -64,7 +65,9 @@ class Follower:
                 return told
 
     def command_of(self, job: str) -> tuple[str, ...]:
-        return self.watch.snapshot().jobs[job].steps[0].kind.words
+        kind = self.watch.snapshot().jobs[job].steps[0].kind
+        assert isinstance(kind, Command)
+        return kind.words
 
     def close(self) -> None:
         self.watch.stop()
@@ -334,4 +337,4 @@ def test_a_watch_that_is_stopped_before_it_runs_ends_at_once(jobs):
     watch = FolderWatch(jobs)
     watch.load()
     watch.stop()
-    watch.run(pytest.fail)
+    watch.run(lambda change: pytest.fail(str(change)))

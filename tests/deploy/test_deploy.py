@@ -34,7 +34,7 @@ STOP_SECONDS = Settings().stop.patience_us / SECOND + ENDING_SECONDS
 
 def unit(path: Path = UNIT) -> RawConfigParser:
     parser = RawConfigParser(strict=True)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.optionxform = str  # type: ignore[assignment]
     parser.read_string(path.read_text())
     return parser
 

@@ -114,7 +114,7 @@ class TestAsking:
 
     def test_a_status_that_raises_costs_the_asker_its_answer_and_nothing_else(self, tmp_path, caplog):
         scene = Scene(tmp_path)
-        scene.control._status = lambda: 1 / 0
+        scene.control._status = _fails
         scene.control.start()
         assert scene.client.status() is None
         scene.control._status = lambda: {"node": "a1"}
@@ -361,3 +361,7 @@ class TestThePlace:
         assert not scene.control.start()
         scene.control.stop()
         assert "control.failed" in caplog.text
+
+
+def _fails() -> dict[str, object]:
+    raise ZeroDivisionError

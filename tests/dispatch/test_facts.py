@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from evertick.dispatch.facts import Facts, Withdrawn
 from evertick.loop.effects import Commit, Log, Record
 from evertick.loop.messages import BatchCommitted, BatchFenced, ChangesRecorded, TimePassed
@@ -25,7 +27,7 @@ def entry(number: int) -> Entry:
     return Entry(key(number), PLANNED, Trigger.SCHEDULER, NINE)
 
 
-def told_by(*seen: object) -> list[object]:
+def told_by(*seen: Any) -> list[object]:
     told: list[object] = []
     facts = Facts([told.extend])
     for one in seen:

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from evertick.dispatch.clock import SystemClock
+from evertick.dispatch.inbox import Inbox
 from evertick.dispatch.integrity import IntegrityCheck
 from evertick.dispatch.notify.config import NotifyConfig
 from evertick.dispatch.observers import DAMAGED, Observers
@@ -69,8 +70,14 @@ def test_a_flipped_bit_is_found_beside_a_store_at_work(tmp_path):
     filled(tmp_path / "ledger.db")
     flip_an_index(tmp_path / "ledger.db")
     store = SqliteStore(tmp_path / "ledger.db")
-    found, told = threading.Event(), []
-    check = IntegrityCheck(store, SystemClock(), lambda finding: (told.append(finding), found.set()), 0)
+    found = threading.Event()
+    told: list[str] = []
+
+    def tell(finding: str) -> None:
+        told.append(finding)
+        found.set()
+
+    check = IntegrityCheck(store, SystemClock(), tell, 0)
     check.start()
     assert found.wait(PATIENCE_SECONDS)
     check.stop()
@@ -85,10 +92,12 @@ def test_one_that_never_started_can_be_stopped():
 def test_a_message_goes_to_the_channels_that_the_settings_name(monkeypatch):
     clock = SystemClock()
     state = State(LoopSettings(), "node-a", "x", clock.now())
-    outlook = Observers(state, None, clock, {}, NotifyConfig(ledger_channels=(Slack("https://hooks.example/x"),)), 100)
+    outlook = Observers(
+        state, Inbox(), clock, {}, NotifyConfig(ledger_channels=(Slack("https://hooks.example/x"),)), 100
+    )
     sent: list[Any] = []
     monkeypatch.setattr(outlook.announcer, "tell", sent.append)
     outlook.tell_of_damage("row 3 missing")
     ((message),) = sent
     assert (message.event, message.detail, "node-a is damaged" in message.text) == (DAMAGED, "row 3 missing", True)
-    Observers(state, None, clock, {}, NotifyConfig(), 100).tell_of_damage("nobody wants to hear it")
+    Observers(state, Inbox(), clock, {}, NotifyConfig(), 100).tell_of_damage("nobody wants to hear it")

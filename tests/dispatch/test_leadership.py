@@ -210,7 +210,7 @@ def test_a_store_that_is_away_is_asked_again_and_a_fault_is_told(store, time):
             rounds.release()
             raise faults.pop(0)
 
-    node = Faulty(store, "a", time, [].append, lease_us=SECOND // 10, failed=told.append)
+    node = Faulty(store, "a", time, lambda _message: None, lease_us=SECOND // 10, failed=told.append)
     node.start()
     for _ in range(2):
         assert rounds.acquire(timeout=60)

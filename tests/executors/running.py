@@ -6,14 +6,16 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from evertick.executors.keeper.procfs import is_alive
 from evertick.executors.local import LocalExecutor
 from evertick.executors.logs import Logs
 from evertick.executors.settings import KeeperSettings, LocalSettings
 from evertick.loop.effects import Launch
+from evertick.loop.messages import RunUnknown
 from evertick.model.instant import SECOND
 from evertick.model.job import Job
 from evertick.model.lifecycle import Trigger
@@ -25,6 +27,9 @@ from tests.executors.contract import NINE, PATIENCE_SECONDS, Reports
 
 SOON = LocalSettings(keeper=KeeperSettings(grace_us=SECOND // 4, idle_us=2 * SECOND))
 """A short grace, so that what ignores the polite end is not waited for long."""
+
+OfAttempt = TypeVar("OfAttempt", RunStarted, RunFinished, RunLost, RunUnknown, LaunchRefused)
+"""A report about one attempt."""
 
 
 def sh(text: str, name: str = "main", **known) -> Step:
@@ -91,11 +96,11 @@ class Place:
     def refusal_of(self, key: RunKey, attempt: int = 1) -> LaunchRefused:
         return self._first(key, attempt, LaunchRefused)
 
-    def _first(self, key: RunKey, attempt: int, kind: type) -> Report:
-        def fits(one: Report) -> bool:
-            return isinstance(one, kind) and (one.key, one.attempt) == (key, attempt)
+    def _first(self, key: RunKey, attempt: int, kind: type[OfAttempt]) -> OfAttempt:
+        def fitting(said: Sequence[Report]) -> list[OfAttempt]:
+            return [one for one in said if isinstance(one, kind) and (one.key, one.attempt) == (key, attempt)]
 
-        return next(one for one in self.reports.wait_until(lambda said: any(map(fits, said))) if fits(one))
+        return fitting(self.reports.wait_until(lambda said: bool(fitting(said))))[0]
 
     @property
     def steps(self) -> tuple[StepRecord, ...]:

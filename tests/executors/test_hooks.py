@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,16 @@ from tests.executors.contract import KEY
 from tests.executors.running import job_of, launch, sh
 
 
+class GateServer(ThreadingHTTPServer):
+    asked: list[tuple[str, dict[str, str]]]
+    gate: threading.Event
+    has_been_asked: threading.Event
+    url: str
+
+
 class Gatekeeper(BaseHTTPRequestHandler):
+    server: GateServer
+
     """Answers with the status that the path names; `/wait` only when it is let."""
 
     def do_GET(self) -> None:
@@ -33,7 +43,7 @@ class Gatekeeper(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def gate():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Gatekeeper)
+    server = GateServer(("127.0.0.1", 0), Gatekeeper)
     server.daemon_threads = True
     server.asked, server.gate, server.has_been_asked = [], threading.Event(), threading.Event()
     server.url = f"http://127.0.0.1:{server.server_port}"
@@ -101,7 +111,7 @@ def test_the_address_of_a_hook_may_be_secret_and_is_not_told(place, gate):
 @pytest.mark.parametrize("how", [CANCELLED, TIMED_OUT])
 def test_a_run_that_waits_for_a_hook_can_be_ended(place, gate, when, how):
     executor = place.open()
-    hooks = {when: (f"{gate.url}/wait",)}
+    hooks: dict[str, Any] = {when: (f"{gate.url}/wait",)}
     executor.launch(launch(job_of(sh("true"), timeout_us=SECOND if how is TIMED_OUT else None, **hooks)))
     assert gate.has_been_asked.wait(60)
     if how is CANCELLED:

@@ -95,7 +95,7 @@ def test_a_keeper_that_computes_for_ever_is_replaced_and_its_runs_go_on(place, t
     pid = int(written(tmp_path / "pids"))
     (before,) = place.keepers()
     os.kill(before, signal.SIGUSR1)
-    until(lambda: next(probe_keepers(place.folder, timeout=0.2)).problem, "it to compute")
+    until(lambda: bool(next(probe_keepers(place.folder, timeout=0.2)).problem), "it to compute")
     # The first is repeated, because the keeper may have taken it; the second it never heard of.
     executor.launch(launch(job_of(sh(text))))
     assert place.run(job_of(sh("true"), id="after"), key=key_of(1, "after")).state is SUCCEEDED
@@ -135,7 +135,7 @@ def test_whoever_asks_is_told_which_keeper_does_not_answer(place):
     ((_, pid, trouble),) = probe_keepers(place.folder, timeout=0.2)
     assert pid == keeper
     assert "has not answered" in trouble
-    ((level, said, _),) = check_keepers(place.folder)
+    ((level, said, *_),) = check_keepers(place.folder)
     assert (level, str(keeper) in said) == (FAIL, True)
     os.kill(keeper, signal.SIGCONT)
     until(lambda: not next(probe_keepers(place.folder)).problem, "it to answer again")

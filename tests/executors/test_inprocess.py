@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from evertick.errors import DefinitionError
+from evertick.executor import AttemptId
 from evertick.executors.attempt_journal import FileAttemptJournal
 from evertick.executors.context import RunContext, StopRequested
 from evertick.executors.function import describe, error_text, result_text
 from evertick.executors.function_run import FunctionLogs
 from evertick.executors.inprocess import InProcessExecutor
 from evertick.executors.logs import Logs
+from evertick.loop.effects import Launch
 from evertick.model.instant import SECOND
 from evertick.model.job import Job
 from evertick.model.lifecycle import CANCELLED, FAILED, SUCCEEDED, TIMED_OUT
@@ -402,14 +404,18 @@ class TestLogs:
         assert reports.end_of(KEY).state is SUCCEEDED
 
 
+def id_of(launch: Launch) -> AttemptId:
+    return AttemptId(launch.key, launch.attempt)
+
+
 class TestJournal:
     def test_the_next_process_knows_which_attempts_started_and_ended(self, tmp_path):
         before = FileAttemptJournal(tmp_path / "journal")
         before.open()
         begun, ended, never = (launch_of(attempt=attempt) for attempt in (1, 2, 3))
-        before.started(begun)
-        before.started(ended)
-        before.ended(ended, 5, "succeeded", "all of it")
+        before.started(id_of(begun))
+        before.started(id_of(ended))
+        before.ended(id_of(ended), 5, "succeeded", "all of it")
         before.close()
         reports = Reports()
         executor = InProcessExecutor(lambda _job_id: None, journal=FileAttemptJournal(tmp_path / "journal"))
@@ -426,7 +432,7 @@ class TestJournal:
         (tmp_path / "journal").write_text('{"boot": "another"}\n')
         journal = FileAttemptJournal(tmp_path / "journal")
         journal.open()
-        assert journal.find(launch_of()) is not None
+        assert journal.find(id_of(launch_of())) is not None
         journal.close()
 
     @pytest.mark.parametrize("garbage", ["\n", "{", "[1]\n[2", "\x00\xff", '{"boot": 1}\n["a", "b"]\n'])
@@ -434,11 +440,11 @@ class TestJournal:
         (tmp_path / "journal").write_text(garbage)
         journal = FileAttemptJournal(tmp_path / "journal")
         journal.open()
-        journal.started(launch_of())
+        journal.started(id_of(launch_of()))
         journal.close()
         again = FileAttemptJournal(tmp_path / "journal")
         again.open()
-        assert again.find(launch_of()) is not None
+        assert again.find(id_of(launch_of())) is not None
         again.close()
 
     def test_an_attempt_whose_start_cannot_be_journalled_is_refused(self, reports):

@@ -368,7 +368,7 @@ def test_a_keeper_whose_descriptors_are_used_up_goes_on_and_takes_the_rest_later
     for order in orders:
         executor.launch(order)
 
-    def answered(kind: type) -> list[RunKey]:
+    def answered(kind: type[RunStarted | RunLost | RunFinished | LaunchRefused]) -> list[RunKey]:
         return [one.key for one in place.reports if isinstance(one, kind) and one.key.job_id == "report"]
 
     until(lambda: len(answered(RunStarted)) + len(answered(LaunchRefused)) == len(orders), "each to be answered")

@@ -6,13 +6,16 @@ import json
 import os
 from base64 import b64encode, encodebytes
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evertick.executor import AttemptId
 from evertick.executors.keeper.attempt_state import (
     ACCEPTED,
     DELIVERED,
@@ -21,7 +24,6 @@ from evertick.executors.keeper.attempt_state import (
     REFUSED,
     SPAWNED,
     STARTED,
-    AttemptId,
     AttemptStates,
     read_states,
 )
@@ -278,17 +280,15 @@ def test_a_new_scheduler_gets_the_hello_before_queued_reports():
     server = Server("one")
     sent: list[Any] = []
 
-    class Handler:
-        def open_reports(self) -> list[bytes]:
-            server.send(b"news")
-            return [b"known"]
+    def open_reports() -> list[bytes]:
+        server.send(b"news")
+        return [b"known"]
 
-    class NewConnection:
-        has_instance = True
-        send = staticmethod(sent.append)
+    new: Any = Mock(has_instance=True, send=sent.append)
 
-    server.handler = Handler()
-    server.add(NewConnection())
+    handler: Any = SimpleNamespace(open_reports=open_reports)
+    server.handler = handler
+    server.add(new)
     (greeting,) = sent
     assert greeting.startswith(b'["hello"')
     assert greeting.endswith(b"known")

@@ -24,6 +24,7 @@ from evertick.executors.keeper.unconfirmed import (
     Unconfirmed,
     read_deadlines,
 )
+from evertick.loop.messages import RunFinished
 from evertick.model.instant import HOUR, SECOND
 from evertick.model.report import LaunchRefused, Report, RunLost, RunStarted
 from evertick.testing.caller import Caller
@@ -113,7 +114,7 @@ class SimulatedMachine:
     def let_arrive(self) -> None:
         self.timeline.run_until(self.timeline.now + SECOND // 10)
 
-    def has(self, number: int, kind: type) -> bool:
+    def has(self, number: int, kind: type[RunStarted | RunLost | RunFinished]) -> bool:
         return any(isinstance(one, kind) and one.key == key_of(number) for one in self.said)
 
 

@@ -57,7 +57,9 @@ def test_setting_a_closed_wakeup_does_nothing():
 
 
 def test_no_item_waits_forever_for_the_other_thread(wakeup):
-    left, taken, count = [], [], 20_000
+    left: list[int] = []
+    taken: list[int] = []
+    count = 20_000
 
     def take() -> None:
         while len(taken) < count:

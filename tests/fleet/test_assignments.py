@@ -448,7 +448,8 @@ def test_a_member_that_makes_no_sense_is_not_there_and_harms_nobody(line, field,
 def test_nobody_is_taken_for_another(monkeypatch):
     told: list[Any] = []
     board = Relay()
-    board._scheduler = SimpleNamespace(workers={"tcp://a": SimpleNamespace(name="ex-a")})
+    scheduler: Any = SimpleNamespace(workers={"tcp://a": SimpleNamespace(name="ex-a")})
+    board._scheduler = scheduler
     monkeypatch.setattr(board, "_tell", told.append)
     for name, address in (("ex-b", "tcp://a"), ("ex-a", "tcp://nobody"), ("ex-a", "tcp://a")):
         card = messages.Heartbeat(name, (), True, 0, 0, "1", "first", 0.0, 0, 0).to_plain()
@@ -619,6 +620,7 @@ def test_what_becomes_of_a_broadcast(ends, kind, state, placed):
 )
 def test_a_broadcast_that_failed_says_whether_the_end_of_a_shard_is_unknown(other, has_loss):
     report = merge_ends(KEY, 1, parse_placement("fleet:*a,b"), {0: end(FAILED), 1: end(other)})
+    assert isinstance(report, RunFinished)
     assert (report.state, report.has_loss) == (FAILED, has_loss)
 
 
@@ -639,7 +641,9 @@ def test_a_loss_has_the_reason_that_the_member_knows(causes, reason):
     else:
         report = merge_ends(KEY, 1, parse_placement("fleet:*a,b"), ends)
         failed = merge_ends(KEY, 1, parse_placement("fleet:*a,b,c"), {**ends, 2: end(FAILED)})
+        assert isinstance(failed, RunFinished)
         assert failed.broken == ""
+    assert isinstance(report, RunLost)
     assert report.reason is reason
 
 
@@ -666,9 +670,10 @@ def test_without_dask_it_says_what_to_install(monkeypatch, tmp_path):
 def test_a_member_that_was_full_says_at_once_that_it_is_not(tmp_path, slots, cards):
     sent: list[Any] = []
     member = MemberPlugin("ex-a", (), str(tmp_path), slots)
-    member._worker = SimpleNamespace(
+    worker: Any = SimpleNamespace(
         batched_stream=SimpleNamespace(send=sent.append), monitor=SimpleNamespace(recent=dict)
     )
+    member._worker = worker
     member._logs, member._incarnation = Logs(tmp_path), "1"
     member._pass_on([[protocol.STARTED, *KEY, 1, NINE]])
     sent.clear()

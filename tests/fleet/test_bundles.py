@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 import os
@@ -66,7 +67,7 @@ def refusal_of(reports: Heard, key: RunKey) -> str:
     def refusals(said: list[Report]) -> list[str]:
         return [one.detail for one in said if isinstance(one, LaunchRefused) and one.key == key]
 
-    return refusals(reports.wait_until(refusals))[0]
+    return refusals(reports.wait_until(lambda said: bool(refusals(said))))[0]
 
 
 def arrive(folder: BundleFolder, bundle: bundles.Bundle, size: int = 1_000) -> None:
@@ -132,7 +133,7 @@ def test_an_archive_that_is_not_harmless_leaves_nothing(tmp_path, monkeypatch, e
     data = archive(*entries)
     folder = BundleFolder(tmp_path / "inside" / "bundles")
     with pytest.raises(BundleError, match=reason):
-        arrive(folder, bundles.Bundle(bundles.hashlib.sha256(data).hexdigest(), data))
+        arrive(folder, bundles.Bundle(hashlib.sha256(data).hexdigest(), data))
     assert list((tmp_path / "inside" / "bundles").iterdir()) == []
     assert [path.name for path in tmp_path.iterdir()] == ["inside"]
 

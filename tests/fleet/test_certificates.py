@@ -23,6 +23,7 @@ from evertick.model.lifecycle import CANCELLED, SUCCEEDED
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.intruder import Intruder, call
 from tests.fleet.yard import ROOT, Process, Yard, free_port, wait_for
+from tests.present import present
 
 pytestmark = pytest.mark.slow
 
@@ -91,11 +92,11 @@ class TestMemberGoneBad:
     @pytest.mark.parametrize("name", ["ex-b", "ex-new"])
     def test_it_comes_under_no_other_name(self, secure, name):
         intruder = Intruder(secure.url, name, certs_of(secure, "ex-a"))
-        assert asyncio.run(intruder.register())["status"] == "error"
+        assert present(asyncio.run(intruder.register()))["status"] == "error"
 
     def test_it_does_not_come_twice(self, secure):
         intruder = Intruder(secure.url, "ex-a", certs_of(secure, "ex-a"))
-        assert asyncio.run(intruder.register())["status"] == "error"
+        assert present(asyncio.run(intruder.register()))["status"] == "error"
 
     def test_it_does_not_reach_another_member(self, secure, executor):
         (address,) = [one.address for one in executor.members() if one.name == "ex-b"]
@@ -311,9 +312,9 @@ def test_the_hub_is_told_nothing_of_the_environment(tmp_path):
     try:
         yard.start()
         wait_for(lambda: "Ctrl-C to stop" in (tmp_path / "scheduler.log").read_text(), "it to be another program")
-        child = yard.scheduler.child()
+        child = present(yard.scheduler).child()
         assert "EVERTICK_TEST_SECRET" not in psutil.Process(child).environ()
-        assert "EVERTICK_TEST_SECRET" in psutil.Process(yard.scheduler.pid).environ()
+        assert "EVERTICK_TEST_SECRET" in psutil.Process(present(yard.scheduler).pid).environ()
     finally:
         del os.environ["EVERTICK_TEST_SECRET"]
         yard.close()

@@ -43,7 +43,8 @@ class Trace:
 
     def times(self) -> tuple[int, int]:
         """How often it began and ended."""
-        return tuple(len(path.read_text().split()) if path.exists() else 0 for path in (self.began, self.ended))
+        began, ended = (len(path.read_text().split()) if path.exists() else 0 for path in (self.began, self.ended))
+        return began, ended
 
 
 @pytest.fixture

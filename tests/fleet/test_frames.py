@@ -9,7 +9,7 @@ import struct
 import msgpack
 import pytest
 from distributed.comm.tcp import _add_frames_header
-from distributed.protocol import dumps, loads
+from distributed.protocol.core import dumps, loads
 from distributed.protocol.serialize import Serialize, ToPickle
 from distributed.protocol.utils import unpack_frames
 from hypothesis import given

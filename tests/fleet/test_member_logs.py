@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import urllib.error
+from functools import partial
 from urllib.parse import quote
 
 import pytest
@@ -251,7 +252,7 @@ def test_commands_and_the_api_show_what_only_a_member_has(tmp_path):
         runs = {job: house.post(f"/jobs/{job}/trigger?wait=60")["run"] for job in ("loud", "wide")}
         for run in runs.values():
             path = f"/runs/{quote(run, safe='')}"
-            wait_for(lambda path=path: house.get(path)["state"] == "succeeded", run)
+            wait_for(partial(has_succeeded, house, path), run)
         paths = {job: f"/runs/{quote(run, safe='')}" for job, run in runs.items()}
         wait_for(lambda: house.get(paths["loud"])["logs"][0]["is_complete"], "the copy")
         wait_for(lambda: len(house.get(paths["wide"])["logs"]) == 2, "both copies")
@@ -298,3 +299,7 @@ def test_commands_and_the_api_show_what_only_a_member_has(tmp_path):
 def evertick(*words):
     line = [sys.executable, "-m", "evertick", *words]
     return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+
+def has_succeeded(house: House, path: str) -> bool:
+    return bool(house.get(path)["state"] == "succeeded")

@@ -10,6 +10,7 @@ import sys
 import threading
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -463,7 +464,7 @@ def test_a_fleet_is_looked_for_again_where_something_else_answers(stranger, tmp_
 def test_a_cluster_of_somebody_else_is_told_from_a_fleet():
     port = free_port()
     dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([*dask, "--dashboard-address", "127.0.0.1:0"], **quiet) as scheduler:
         try:
             wait_for(lambda: "not as a fleet does" in command("list", f"tcp://127.0.0.1:{port}").stderr, "its answer")
@@ -499,7 +500,7 @@ def test_a_stranger_that_speaks_nonsense_to_the_switchboard_harms_nobody(crowd, 
 def test_the_workers_of_a_cluster_that_is_there_already_become_members(tmp_path, reports):
     port = free_port()
     preload = ("--preload", "evertick.executors.fleet.preload")
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)]
     worker = [sys.executable, "-m", "distributed.cli.dask_worker", f"tcp://127.0.0.1:{port}", "--host", "127.0.0.1"]
     env = {**os.environ, "EVERTICK_LABELS": "zone=eu", "EVERTICK_FOLDER": str(tmp_path / "ex-d")}

@@ -8,7 +8,9 @@ import resource
 import shutil
 import socket
 import ssl
+import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from cryptography import x509
 from evertick.errors import Conflict, ExecutorUnavailable
 from evertick.executors.fleet import authority as authority_module
 from evertick.executors.fleet import certs, enrolment
-from evertick.executors.fleet.authority import Authority, fingerprint_of
+from evertick.executors.fleet.authority import Authority
 from evertick.executors.fleet.certs import Place
 from evertick.executors.fleet.enrolment import EnrolmentServer, ask_trust, enrol, renew
 from evertick.executors.fleet.executor import FleetExecutor
@@ -28,6 +30,7 @@ from evertick.executors.fleet.renewal import LOOK_SECONDS, look_after, needs_ren
 from evertick.executors.fleet.settings import CERT_FILE, NEXT_KEY_FILE, Certificates, FleetSettings
 from evertick.executors.fleet.silent_connections import AT_ONCE
 from evertick.model.instant import DAY, HOUR, MINUTE
+from evertick.model.job import fingerprint_of
 from evertick.model.lifecycle import SUCCEEDED
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.yard import LONG_US, Yard, free_port, wait_for
@@ -50,6 +53,12 @@ class Hub:
 
     def close(self) -> None:
         self._server.close()
+
+
+def test_a_join_port_that_is_closed_leaves_no_thread(tmp_path):
+    hub = Hub(tmp_path / "hub")
+    hub.close()
+    assert [one for one in threading.enumerate() if one.name == "evertick-enrolment"] == []
 
 
 @pytest.fixture
@@ -185,7 +194,7 @@ def test_a_certificate_has_its_key_wherever_a_renewal_is_cut_short(hub, tmp_path
         write_private(path, content)
 
     monkeypatch.setattr(certs, "write_private", write)
-    monkeypatch.setattr(certs.os, "replace", no_replacement)
+    monkeypatch.setattr(os, "replace", no_replacement)
     with pytest.raises(KeyboardInterrupt):
         renew(folder)
     monkeypatch.undo()
@@ -326,7 +335,7 @@ def test_members_and_schedulers_elsewhere_renew_while_they_work(tmp_path, report
         executor.open(reports)
         try:
             for name, folder in old.items():
-                wait_for(lambda f=folder, n=name: cert_in(f).serial_number != serials[n], f"{name} to renew")
+                wait_for(partial(has_new_certificate, folder, serials[name]), f"{name} to renew")
                 assert not needs_renewal(Certificates.in_folder(folder))
             yard.wait_until_ready(executor, "ex-a")
             order = launch(job_of(sh("true"), id="renewed"))._replace(executor="fleet:ex-a")
@@ -336,3 +345,7 @@ def test_members_and_schedulers_elsewhere_renew_while_they_work(tmp_path, report
             executor.close()
     finally:
         yard.close()
+
+
+def has_new_certificate(folder: Path, serial: int) -> bool:
+    return cert_in(folder).serial_number != serial

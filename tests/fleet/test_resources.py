@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,10 @@ def plain() -> None:
 class TestInPython:
     def test_a_function_asks_for_what_a_job_file_asks_for(self, tmp_path):
         scheduler = Scheduler(store=f"sqlite:///{tmp_path}/ledger.db")
-        options = {"resources": {"cpu": 0.5, "memory": "512MiB", "licenses": 1}, "runs_on": {"disk": "ssd"}}
+        options: dict[str, Any] = {
+            "resources": {"cpu": 0.5, "memory": "512MiB", "licenses": 1},
+            "runs_on": {"disk": "ssd"},
+        }
         scheduler.job(name="in-code", bundle="code", routing="FIRST", **options)(plain)
         from evertick.definitions.parser import parse_definition
 
@@ -129,7 +133,7 @@ class TestInFiles:
         assert sorted(found) == ["much.yaml", "other.yaml"]
         assert (found["much.yaml"]["line"], found["much.yaml"]["field"]) == (2, "resources")
         assert found["much.yaml"]["reason"] == (
-            "no member of the fleet could ever run the job 'much': of 1 member: none offers gpus=4."
+            "no member of the fleet can run the job 'much': of 1 member: none offers gpus=4."
         )
         assert (found["other.yaml"]["line"], found["other.yaml"]["field"]) == (3, "runs_on")
 
@@ -138,7 +142,7 @@ class TestInFiles:
         (jobs / "much.yaml").write_text("command: x\nresources: {gpus: 4}\n")
         said = evertick("validate", str(jobs))
         assert said.returncode == 0
-        assert "What members of the fleet offer was not checked" in said.stderr
+        assert "The requirements of fleet jobs were not checked" in said.stderr
         assert "1 file, 1 job: no errors." in said.stderr
 
     def test_the_example_runs_on_a_member_that_is_as_it_asks(self, jobs, tmp_path):

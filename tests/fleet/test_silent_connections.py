@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 
+from distributed.comm import registry
 from distributed.comm.core import listen
 
 from evertick.executors.fleet import transport
@@ -40,7 +41,7 @@ def test_the_oldest_of_all_makes_room():
 
 def test_a_port_of_the_fleet_keeps_few_that_show_no_certificate(tmp_path, monkeypatch):
     monkeypatch.setattr(transport, "HANDSHAKE_SECONDS", 600.0)
-    monkeypatch.setattr(transport.registry, "backends", {})
+    monkeypatch.setattr(registry, "backends", {})
     monkeypatch.setattr(transport, "_rules", transport._rules)
     authority = Authority(tmp_path / "hub")
     authority.create()

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from evertick.errors import ExecutorUnavailable
 from evertick.executors.fleet.admin import list_members
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.settings import Certificates, FleetSettings
@@ -145,7 +146,14 @@ class Yard:
     def wait_for_all(self) -> None:
         """Until whoever asks the fleet is told of everyone who was to join."""
         settings = FleetSettings(self.url, self.certificates)
-        wait_for(lambda: {one.name for one in list_members(settings)} == set(self.members), "all to join")
+
+        def have_all_joined() -> bool:
+            try:
+                return {one.name for one in list_members(settings)} == set(self.members)
+            except ExecutorUnavailable:
+                return False  # the hub takes longer to start than a question is asked for
+
+        wait_for(have_all_joined, "all to join")
 
     def logs(self, node: str = "node") -> Logs:
         return Logs(self.folder / node)

@@ -161,7 +161,15 @@ def test_what_is_not_a_function_is_said_so(place):
 # HTTP
 
 
+class AnswerServer(ThreadingHTTPServer):
+    gate: threading.Event
+    url: str
+    redirects: dict[str, str]
+
+
 class Answers(BaseHTTPRequestHandler):
+    server: AnswerServer
+
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
@@ -194,7 +202,7 @@ class Answers(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def site():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    server = AnswerServer(("127.0.0.1", 0), Answers)
     server.daemon_threads = True
     server.gate = threading.Event()
     server.url = f"http://127.0.0.1:{server.server_port}"

@@ -142,6 +142,7 @@ class World:
     def __init__(self, jobs: Sequence[Job], now: Instant, settings: LoopSettings) -> None:
         self.jobs = {one.id: one for one in jobs}
         self.now = now
+        self.wake_at: Instant = now
         self.monotonic = 0
         self.settings = settings
         self.store = MemoryStore()
@@ -375,7 +376,7 @@ class World:
     def events(self, prefix: str) -> list[str]:
         return [log.event for log in self.logs if log.event.startswith(prefix)]
 
-    def log_of(self, event: str) -> dict[str, object]:
+    def log_of(self, event: str) -> dict[str, Any]:
         (found,) = [log for log in self.logs if log.event == event]
         return dict(found.fields)
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from evertick.loop.messages import LaunchRefused, OpenRunsSeen, PauseJob, TriggerJob
+from evertick.loop.effects import Launch
+from evertick.loop.messages import LaunchRefused, Message, OpenRunsSeen, PauseJob, TriggerJob
 from evertick.loop.settings import LoopSettings
 from evertick.model.chain import After
 from evertick.model.instant import MINUTE, SECOND
@@ -36,7 +37,7 @@ def stuck(here: World) -> list[str]:
 def test_an_entry_that_the_loop_has_lost_is_settled_as_after_a_restart(policy, line):
     here = world(job(**policy), settings=LAZY)
     here.run_until("08:59:58")
-    del here.state.jobs["a"].planned[NINE]
+    del present(here.state.jobs["a"].planned)[NINE]
     here.run_until("09:10")
     assert here.ledger() == [line]
     assert stuck(here) == [NINE.run_id]
@@ -64,10 +65,15 @@ def test_an_entry_that_nothing_wakes_is_woken():
     assert here.ledger() == ["09:00 succeeded catchup"]
 
 
+def unanswered(launch: Launch) -> Message:
+    """What an executor says of which the answer is on its way, or lost: nothing about the launch."""
+    return OpenRunsSeen(-1, (), None)
+
+
 def test_a_launch_that_never_reached_its_executor_is_made():
     here = world(job(), settings=LAZY)
     here.run_until("08:59:58")
-    launch, here.executor.launch = here.executor.launch, lambda _: OpenRunsSeen(-1, (), None)  # swallowed
+    launch, here.executor.launch = here.executor.launch, unanswered
     here.run_until("09:00:30")
     here.executor.launch = launch
     here.run_until("09:30")
@@ -79,7 +85,7 @@ def test_a_launch_that_is_refused_late_and_offered_again_is_not_lost():
     """Each answer takes minutes; together they take longer than an executor may be silent about one launch."""
     here = world(job(), settings=LAZY)
     here.run_until("08:59:58")
-    here.executor.launch = lambda _: OpenRunsSeen(-1, (), None)  # its answer is on its way
+    here.executor.launch = unanswered
     for until in ("09:04", "09:08", "09:12"):
         here.run_until(until)
         here.say(LaunchRefused(NINE, 1, "full"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from evertick.loop.messages import PauseJob, ResumeJob
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.lifecycle import FAILED
@@ -53,7 +55,7 @@ def test_each_skip_is_told_with_its_reason():
 def test_a_gap_is_told_once_with_its_count():
     here = world(job("a", MINUTELY))
     here.restart(after=2 * HOUR)
-    skips = [log.fields["occurrences"] for log in here.logs if log.event == "run.skipped"]
+    skips: list[Any] = [log.fields["occurrences"] for log in here.logs if log.event == "run.skipped"]
     assert sum(skips) == 119
     assert len(skips) == 1
 

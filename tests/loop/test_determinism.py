@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -89,7 +90,7 @@ def gain(here: World, name: str) -> None:
             here.say(ForwardedReport(request.id, report))
 
 
-def play(here: World, script: list[tuple[str, object]]) -> None:
+def play(here: World, script: list[tuple[str, Any]]) -> None:
     for number, (what, value) in enumerate(script):
         match what:
             case "run":

@@ -11,6 +11,7 @@ from evertick.loop.state import Hold
 from evertick.model.instant import HOUR, MINUTE, SECOND
 from evertick.model.policy import Missed
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec
+from evertick.planning import planner
 from tests.loop.harness import FOREVER, WAIT, Act, World, at, catching_up, job, world
 
 MINUTELY = EverySpec(MINUTE)
@@ -365,7 +366,7 @@ def test_a_job_whose_planning_raises_is_in_error_and_the_others_go_on(monkeypatc
             raise RuntimeError("no more")
         return planned(view, now, preread_us)
 
-    planned = plan.plan
+    planned = planner.plan
     here = world(job("bad", MINUTELY, **ALL), job("good", MINUTELY, **ALL))
     monkeypatch.setattr(plan, "plan", fails)
     here.stall(2 * MINUTE + 10 * SECOND)

@@ -14,6 +14,7 @@ from evertick.model.lifecycle import LAUNCHING, SUCCEEDED
 from evertick.model.report import AttemptQuestion
 from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
+from tests.present import present
 from tests.simulator.desk import NINE, Desk
 
 OTHER = Job("other", schedules=(EverySpec(HOUR),))
@@ -39,9 +40,9 @@ def test_a_late_answer_about_an_attempt_that_was_launched_since_is_not_believed(
     desk = launched_again()
     desk.say(RunUnknown(TEN, 1))
     desk.write()
-    run = desk.state.jobs["other"].active_run(TEN)
+    run = present(desk.state.jobs["other"].active_run(TEN))
     assert desk.effects == [Reconcile([AttemptQuestion(TEN, 1, run.executor, run.fence)])]
-    assert desk.state.jobs["other"].active_run(TEN).state is LAUNCHING
+    assert present(desk.state.jobs["other"].active_run(TEN)).state is LAUNCHING
     desk.say(RunStarted(TEN, 1, desk.now, "local@b"))
     desk.run_until(desk.now + 5 * SECOND)
     assert desk.launched == []
@@ -109,4 +110,4 @@ def test_a_start_that_is_said_late_does_not_answer_a_question_that_was_not_asked
     assert [one.key for effect in desk.effects if isinstance(effect, Reconcile) for one in effect.runs] == [TEN]
     desk.say(RunUnknown(TEN, 1))
     assert desk.state.jobs["other"].active_run(TEN) is not None
-    assert desk.state.jobs["other"].active_run(TEN).losses == 1
+    assert present(desk.state.jobs["other"].active_run(TEN)).losses == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +21,7 @@ def drained(ring, now):
 
 @given(puts, st.integers(-1, 60))
 def test_everything_due_comes_out_in_order_and_the_rest_stays(items, now):
-    ring = Ring()
+    ring: Ring[Any] = Ring()
     for instant, item in items:
         ring.put(instant, (instant, item))
     due = drained(ring, now)
@@ -30,7 +32,7 @@ def test_everything_due_comes_out_in_order_and_the_rest_stays(items, now):
 
 @given(puts)
 def test_one_take_is_one_instant(items):
-    ring = Ring()
+    ring: Ring[Any] = Ring()
     for instant, item in items:
         ring.put(instant, (instant, item))
     while taken := ring.take(100):
@@ -39,7 +41,7 @@ def test_one_take_is_one_instant(items):
 
 
 def test_a_thousand_at_one_instant_are_one_slot():
-    ring = Ring()
+    ring: Ring[Any] = Ring()
     for number in range(1_000):
         ring.put(7, number)
     assert ring.take(6) == []
@@ -48,7 +50,7 @@ def test_a_thousand_at_one_instant_are_one_slot():
 
 
 def test_an_instant_may_be_used_again_after_it_was_taken():
-    ring = Ring()
+    ring: Ring[Any] = Ring()
     ring.put(7, "first")
     ring.take(7)
     ring.put(7, "again")

@@ -12,6 +12,7 @@ from evertick.loop.effects import LookUp
 from evertick.loop.messages import (
     CancelRun,
     MembersSeen,
+    Message,
     RunFinished,
     RunLost,
     StepsSeen,
@@ -170,6 +171,7 @@ def test_a_run_of_another_nodes_job_is_asked_for_through_the_ledger_and_looked_u
     here.say(WANTED)
     (request,) = here.store.claim([bucket_of("b")], 9)
     message = message_of(request)
+    assert isinstance(message, TriggerJob)
     assert (message.request_id, message.job_id, message.submitted_at) == (CHILD.origin, "b", PARENT.scheduled_for)
     assert (message.trigger, message.params) == (Trigger.SUBJOB, '{"N": "1"}')
     here.run_for(10 * SECOND)
@@ -188,7 +190,7 @@ def test_the_ledger_is_asked_again_only_when_it_has_answered():
     here = parent_runs()
     here.steal(bucket_of("b"))
     here.run_for(MINUTE)  # it finds out by its next commit
-    told = [[WANTED], [], [], [SubRunsSeen([])], []]
+    told: list[list[Message]] = [[WANTED], [], [], [SubRunsSeen([])], []]
     decided = [decide(here.state, messages, here.now + minute * MINUTE) for minute, messages in enumerate(told)]
     asked = [sum(isinstance(effect, LookUp) for effect in decision.effects) for decision in decided]
     assert asked == [1, 0, 0, 0, 1]

@@ -13,6 +13,7 @@ from evertick.loop.messages import (
     CancelRun,
     ForwardedReport,
     LeaseRenewed,
+    Message,
     NodesSeen,
     OrphansFound,
     RunFinished,
@@ -36,7 +37,7 @@ from tests.simulator.desk import Desk
 NINE, TEN = RunKey("a", at("09:00")), RunKey("a", at("10:00"))
 
 
-def dies_after_one_commit(here: World, *messages: object) -> None:
+def dies_after_one_commit(here: World, *messages: Message) -> None:
     """The loop takes these; the first of what it writes gets through, and then the process is gone."""
     here.is_ledger_away = True
     here.inbox += messages

@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from inspect import getmembers, isclass
 from types import NoneType, UnionType
-from typing import Literal, Union, get_args, get_origin, get_type_hints
+from typing import Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import pytest
 
 from evertick.errors import ServerUnavailable
 from evertick.model.lifecycle import JobStatus, RunState, SkipReason, Trigger
+from evertick.model.member import Closed
 from evertick.operations import codec
 from evertick.operations.codec import from_data, from_json, refreshed, to_data, to_json
 from evertick.operations.results import jobs, requests, runs, schedule, system
@@ -154,18 +155,18 @@ def test_results_are_equal_by_their_fields_and_cannot_change():
     to_json(POINT)
     assert replace(POINT) == POINT, "a kept text is not part of the value"
     with pytest.raises(AttributeError):
-        POINT.run = "other"
+        setattr(POINT, "run", "other")  # noqa: B010
 
 
 def test_a_value_that_is_no_result_is_not_encoded():
     with pytest.raises(TypeError, match="set is not part of a result"):
-        to_json(Percentiles({1}, None, None, None, None, None))
+        to_json(Percentiles(cast("float", {1}), None, None, None, None, None))
 
 
 def test_optional_enums_and_mappings_decode_to_their_types():
     member = MemberState("a", True, False, None, 1, 2, {"gpu": "yes"}, False, {}, {}, None, None, None, ())
     found = from_data(MemberState, {**to_data(member), "closed": "cordoned"})
-    assert found.closed is system.Closed.CORDONED
+    assert found.closed is Closed.CORDONED
     page = from_data(JobPage, to_data(JobPage((), None, 0, {JobStatus.PAUSED: 1}, (), ())))
     assert next(iter(page.statuses)) is JobStatus.PAUSED
     assert (
@@ -188,7 +189,7 @@ def sample(hint, *, is_full):
         return (sample(arguments[0], is_full=True), sample(arguments[0], is_full=False)) if is_full else ()
     if origin is Mapping:
         return {sample(arguments[0], is_full=True): sample(arguments[1], is_full=True)} if is_full else {}
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         hints = get_type_hints(hint)
         return hint(**{field.name: sample(hints[field.name], is_full=is_full) for field in fields(hint)})
     if issubclass(hint, StrEnum):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from evertick.definitions.source import Folder
@@ -15,7 +17,7 @@ from evertick.operations.requests import backfill_request
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key
 
 NIGHTLY = "schedule: '30 2 * * *'\ntimezone: UTC\ncommand: x\n"
-PAUSED = {"paused_at": at(1), "held": True}
+PAUSED: dict[str, Any] = {"paused_at": at(1), "held": True}
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 
 from evertick.definitions.source import Folder
 from evertick.model.lifecycle import RUNNING
+from evertick.operations.context import Live
 from evertick.operations.local import LocalOperations
 from tests.operations.ledger import at, change, entry, fill, job, key
 
@@ -23,12 +24,15 @@ TOLD = {
 }
 
 
-class Scheduler:
+class Scheduler(Live):
     def __init__(self, told):
         self.told = told
 
     def status(self):
         return {"node": "a1", "executors": self.told}
+
+    def look(self):
+        pass
 
 
 @pytest.fixture

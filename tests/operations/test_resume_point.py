@@ -7,6 +7,7 @@ import json
 import pytest
 
 from evertick.errors import Conflict
+from evertick.loop.messages import TriggerJob
 from evertick.model.job import Job
 from evertick.model.lifecycle import FAILED, LOST, SUCCEEDED, RunState, Trigger
 from evertick.model.run import LedgerRow, RunKey
@@ -29,6 +30,7 @@ def line(*steps: StepRecord, state: RunState = FAILED, params: str = "", trigger
 
 def given(row: LedgerRow, job: Job | None = JOB, *, from_failed: bool = True) -> dict:
     message = message_of(retry_request("r-1", row, 5, job=job, from_failed=from_failed))
+    assert isinstance(message, TriggerJob)
     return json.loads(message.params or "{}")
 
 

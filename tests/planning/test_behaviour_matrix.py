@@ -427,7 +427,9 @@ def test_a_one_off_missed_in_a_downtime(policy, lines):
     ],
 )
 def test_a_choice_on_resuming_goes_before_the_policy(keep, started):
-    policy = {"missed": Missed.LATEST, "overlap": WAIT} if keep else {"missed": Missed.LATEST, "overlap": LATEST}
+    policy: dict[str, Any] = (
+        {"missed": Missed.LATEST, "overlap": WAIT} if keep else {"missed": Missed.LATEST, "overlap": LATEST}
+    )
     here = world(job(**policy))
     here.say(PauseJob("p", "a"))
     here.stall(3 * HOUR)

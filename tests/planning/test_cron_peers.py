@@ -139,7 +139,7 @@ def cronsim_goes_back_when_started_in_the_second_pass(case: Case, fire: int) -> 
     )
 
 
-CRONSIM_DIFFERENCES = [
+CRONSIM_DIFFERENCES: list[Callable[[Case, int], bool]] = [
     cronsim_takes_a_correction_for_daylight_saving,
     cronsim_fires_at_a_midnight_that_is_skipped,
     cronsim_loses_its_place_until_midnight_after_a_change_off_the_hour,

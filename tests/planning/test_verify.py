@@ -15,6 +15,7 @@ from evertick.model.lifecycle import PLANNED, SKIPPED, SUCCEEDED, SkipReason, Tr
 from evertick.model.run import LedgerRow, RunKey
 from evertick.model.schedule import AtSpec, CronSpec, EverySpec, specs_to_text
 from evertick.planning import verify
+from evertick.planning.schedules import compile_all, occurrences
 from evertick.planning.verify import Lost, Report, verify_ledger
 
 NINE = from_text("2026-03-02T09:00:00Z")
@@ -73,7 +74,7 @@ def test_a_gap_speaks_for_all_the_occurrences_inside_it():
 )
 def test_what_no_line_speaks_of_is_lost(rows, lost):
     report = check(rows, through=4)
-    assert report.lost == tuple(Lost("report", *hours(first, last), count) for first, last, count in lost)
+    assert report.lost == tuple(Lost("report", hours(first)[0], hours(last)[0], count) for first, last, count in lost)
     assert not report.is_sound
 
 
@@ -183,7 +184,7 @@ SPECS = st.sampled_from(
 def test_exactly_what_was_left_out_is_reported(specs, minutes, left_out, data):
     """A sound ledger of single lines and gaps, from which some lines are taken away."""
     end = NINE + minutes * MINUTE
-    due = verify.occurrences(verify.compile_all(specs), NINE, end)
+    due = occurrences(compile_all(specs), NINE, end)
     rows: list[LedgerRow] = []
     missing = 0
     at = 0

@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from evertick.stores import open_store
@@ -22,6 +23,10 @@ EARLY_MAX = 30
 LATE_MAX = 300
 
 
+def _has_lines(count: int, said: bytes) -> bool:
+    return said.count(b"\n") >= count
+
+
 def main(config: Config, kills: int, seed: int) -> int:
     open_store(config.url).close()  # imports what is imported late, once for all children
     random = Random(seed)
@@ -29,7 +34,7 @@ def main(config: Config, kills: int, seed: int) -> int:
     for _ in range(kills):
         # Half of them early: while the ledger is read, taken over and reconciled.
         lines = random.randint(1, EARLY_MAX if random.random() < 0.5 else LATE_MAX)
-        end_when(config, lambda said, lines=lines: said.count(b"\n") >= lines, signal.SIGKILL)
+        end_when(config, partial(_has_lines, lines), signal.SIGKILL)
     # It must have told of its calls: else the kills before fell between them by luck alone.
     end_when(config, lambda said: b"\nsettled\n" in said and b"\nbefore commit\n" in said, signal.SIGTERM)
     print(json.dumps({"kills": kills, "seconds": round(time.monotonic() - began, 1)}))  # noqa: T201

@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from evertick.errors import SchedulerLockError
 from evertick.executor import Attempt
@@ -202,10 +203,14 @@ async def _serve(config: Config, tell: Tell) -> None:
     jobs = jobs_of(config)
 
     def opener(url: str) -> Store:
-        store = open_store(url)
+        # The wrappers pass every other verb on.
+        store: Any = open_store(url)
         if config.is_leaderless:
             store = LeaderlessStore(store)
-        return TellingStore(store, tell) if config.tells_calls else store
+        if config.tells_calls:
+            store = TellingStore(store, tell)
+        opened: Store = store
+        return opened
 
     queues = () if config.queue_limit is None else (("database", config.queue_limit),)
     service = Scheduler(

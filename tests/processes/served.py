@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import psycopg
@@ -41,10 +41,18 @@ def wait_for(look: Callable[[], T | None], what: str, describe: Callable[[], str
     return found
 
 
+class SharedFolder(Protocol):
+    """What nodes have in common."""
+
+    folder: Path
+    jobs: Path
+    url: str
+
+
 class Served:
     """One node."""
 
-    def __init__(self, cluster: ServedCluster, name: str) -> None:
+    def __init__(self, cluster: SharedFolder, name: str) -> None:
         self.name = name
         self._cluster = cluster
         self.state = cluster.folder / f"state-{name}"

@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from tests.processes.node import Config, jobs_of
 from tests.services import MysqlServer, PostgresServer, Server
 
 TAKEOVER_SECONDS = 10.0
-SERVERS = {"postgres": PostgresServer, "mariadb": MysqlServer}
+SERVERS: dict[str, Callable[[], Server]] = {"postgres": PostgresServer, "mariadb": MysqlServer}
 
 
 class Figures(NamedTuple):

@@ -111,7 +111,7 @@ class Storm:
         hall = self.folder / "hall"
         hall.mkdir()
         (self.folder / "act.sh").write_text(SCRIPT)
-        paths = {"HALL": hall, "MET": self.folder / "met", "BEGAN": self.folder / "began"}
+        paths: dict[str, object] = {"HALL": hall, "MET": self.folder / "met", "BEGAN": self.folder / "began"}
         paths |= {"ENDED": self.folder / "ended", "LIMIT": QUEUE_LIMIT}
         env = "".join(f"  {name}: '{value}'\n" for name, value in paths.items())
         for name, text in JOBS.items():

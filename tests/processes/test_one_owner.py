@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from evertick.errors import SchedulerLockError
 from evertick.location import Location, lock_path
+from evertick.loop.messages import BucketsGained
 from evertick.node import Definitions
 from evertick.node import Node as Scheduler
+from evertick.store import Store
 from evertick.stores import lock, open_store
+from evertick.stores.disk import write_atomically
 from evertick.wiring import Executors
 from tests.present import present
 from tests.processes import proof
@@ -55,14 +59,19 @@ def node_on(url: str, name: str = "node") -> Scheduler:
     return Scheduler(Location(url), Definitions(list), Executors({}), name=name)
 
 
+def gained_by(node: Scheduler, store: Store) -> Mapping[int, int]:
+    message = node._own_everything(store)
+    assert isinstance(message, BucketsGained)
+    return message.epochs
+
+
 @pytest.mark.parametrize("name", ["node-1", "node-2"], ids=["under the same name", "under another name"])
 def test_whoever_owns_the_ledger_next_has_newer_epochs(tmp_path, name):
     """Otherwise the one before, should it wake up again, could still write."""
     url = f"sqlite:///{tmp_path}/evertick.db"
     store = open_store(url)
     first, second = (node_on(url, node) for node in ("node-1", name))
-    before = first._own_everything(store).epochs
-    after = second._own_everything(store).epochs
+    before, after = (gained_by(node, store) for node in (first, second))
     store.close()
     assert before.keys() == after.keys()
     assert all(after[bucket] > before[bucket] for bucket in before)
@@ -85,7 +94,7 @@ def test_a_scheduler_whose_ledger_was_taken_over_stops_and_says_by_whom(tmp_path
         while not path.exists() and not running.done():
             await asyncio.sleep(0.01)
         mine = lock.Owner.from_bytes(path.read_bytes())
-        lock.write_atomically(path, replace(mine, pid=mine.pid + 1, hostname="elsewhere").to_bytes())
+        write_atomically(path, replace(mine, pid=mine.pid + 1, hostname="elsewhere").to_bytes())
         await asyncio.wait_for(running, 60)
 
     with pytest.raises(SchedulerLockError, match=r"taken over by process \d+ on elsewhere"):
@@ -98,18 +107,18 @@ def test_a_scheduler_whose_ledger_was_taken_over_stops_and_says_by_whom(tmp_path
 def test_a_heartbeat_that_cannot_be_written_is_told_and_stops_nobody(tmp_path, monkeypatch, caplog):
     full = 3
     written = asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
 
     def write(path, content) -> None:
         nonlocal full
         if full:
             full -= 1
             raise OSError(28, os.strerror(28))
-        loop.call_soon_threadsafe(written.set)
+        loops[0].call_soon_threadsafe(written.set)
         write_atomically(path, content)
 
     async def live() -> None:
-        nonlocal loop
-        loop = asyncio.get_running_loop()
+        loops.append(asyncio.get_running_loop())
         service = node_on(f"sqlite:///{tmp_path}/evertick.db")
         running = asyncio.create_task(service.run())
         while service.dispatcher is None and not running.done():
@@ -119,8 +128,6 @@ def test_a_heartbeat_that_cannot_be_written_is_told_and_stops_nobody(tmp_path, m
         service.shut_down()
         await asyncio.wait_for(running, 60)
 
-    loop: asyncio.AbstractEventLoop
-    write_atomically = lock.write_atomically
     asyncio.run(live())
     assert "lock.unwritten" in caplog.text
     assert "No space left" in caplog.text

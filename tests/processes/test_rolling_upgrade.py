@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from evertick.model.instant import MINUTE
 from evertick.stores import open_store
 from evertick.stores.sql import migrations
+from evertick.stores.sql.store import SqlStore
 from tests.processes import proof
 from tests.processes.cluster import Node
 from tests.processes.load import ALL, JOBS, SERVERS, configs, prove, stop_in_order, wait_until_shared
@@ -75,6 +76,7 @@ def test_nodes_are_replaced_one_after_another_and_nothing_is_lost_or_decided_twi
     prove(url, roll.seen)
     assert proof.started_twice(proof.launches_of(*sorted({node.attempts for node in roll.seen}))) == []
     with closing(open_store(url)) as store:
+        assert isinstance(store, SqlStore)
         by_both = store.read(
             lambda connection: connection.exec_driver_sql(
                 "SELECT count(*), count(mark), (SELECT count(*) FROM evertick_marks) FROM evertick_runs"

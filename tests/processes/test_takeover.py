@@ -6,6 +6,7 @@ import signal
 import time
 from collections import Counter
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -95,7 +96,9 @@ def test_a_node_that_slept_past_its_lease_writes_and_launches_nothing_of_what_is
         mark = sleeper.mark()
         sleeper.wake()
         sleeper.wait_for_word("buckets.lost", mark)
-        sleeper.wait_for(lambda said: launched(said) and "settled" in said, mark)  # and it has found its place again
+        sleeper.wait_for(
+            lambda said: bool(launched(said)) and "settled" in said, mark
+        )  # and it has found its place again
         stop_in_order([sleeper, other])
         prove(url, nodes)
 
@@ -139,7 +142,7 @@ def test_without_any_leadership_the_unique_key_alone_keeps_history_free_of_dupli
             for sleeper in sleepers:
                 sleeper.sleep()
             before = lines_of(awake, url)
-            awake.wait_until(lambda awake=awake, before=before: lines_of(awake, url) >= before + JOBS)
+            awake.wait_until(partial(has_lines, awake, url, before + JOBS))
             for sleeper in sleepers:
                 sleeper.wake()
         for node in nodes:
@@ -148,6 +151,10 @@ def test_without_any_leadership_the_unique_key_alone_keeps_history_free_of_dupli
             assert node.wait() == 0
         assert all(lines_of(node, url) >= JOBS for node in nodes)
         assert proof.verified(url).runs >= 3 * JOBS
+
+
+def has_lines(node: Node, url: str, count: int) -> bool:
+    return lines_of(node, url) >= count
 
 
 def lines_of(node: Node, url: str) -> int:

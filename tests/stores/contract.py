@@ -10,6 +10,8 @@ request stands; an entry's `changed_at` begins as its `decided_at`; the lease of
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from evertick.errors import Fenced
@@ -340,7 +342,14 @@ class RecordContract:
         assert row(store, run).executor == places
 
     def test_none_leaves_a_value_as_it_is_and_empty_does_not(self, store, run):
-        known = {"attempt": 1, "executor": "local", "started_at": NINE, "exit_code": 3, "retry_at": TEN, "steps": STEPS}
+        known: dict[str, Any] = {
+            "attempt": 1,
+            "executor": "local",
+            "started_at": NINE,
+            "exit_code": 3,
+            "retry_at": TEN,
+            "steps": STEPS,
+        }
         store.record([became(run, RUNNING, fence=2, **known)])
         before = row(store, run)
         store.record([became(run, WAITING, at=TEN, fence=2)])

@@ -118,7 +118,7 @@ class ClaimContract:
     def test_a_place_is_left_to_a_run_of_a_higher_priority_that_waits_for_it(self, queue):
         queue.record([became(B, WAITING)])
         answer = self.ask(queue, 1, A)
-        assert (answer.crowded, answer.outranked) == ({A}, {A})
+        assert (answer.crowded, answer.outranked) == (frozenset({A}), frozenset({A}))
         assert self.ask(queue, 1, B).crowded == frozenset()
 
     def test_where_there_is_room_for_both_neither_gives_way(self, queue):
@@ -128,7 +128,7 @@ class ClaimContract:
     def test_a_full_queue_is_nobodys_priority(self, queue):
         queue.record([became(B, WAITING), became(C, RUNNING)])
         answer = self.ask(queue, 1, A)
-        assert (answer.crowded, answer.outranked) == ({A}, frozenset())
+        assert (answer.crowded, answer.outranked) == (frozenset({A}), frozenset())
 
     def test_whoever_has_given_way_for_long_enough_does_so_no_more(self, queue):
         queue.record([became(B, WAITING)])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
+from typing import TypeVar
 
 from evertick.errors import Fenced, GapRefused
 from evertick.model.bucket import bucket_of
@@ -30,6 +31,8 @@ NODES = ["node-1", "node-2"]
 GRID = [NINE + n * MINUTE for n in range(80)]
 REQUESTS = [f"r{n}" for n in range(25)]
 BUCKETS = sorted({bucket_of(job) for job in JOBS})
+
+Value = TypeVar("Value")
 
 
 def compare(store: Store, reopen: Callable[[], Store], seed: int, steps: int) -> None:
@@ -86,7 +89,7 @@ def state_of(store: Store, bounds: dict[str, int]) -> dict[str, object]:
     }
 
 
-def clipped(lines: list[ScheduleLine], bounds: dict[str, int]) -> Iterator[ScheduleLine]:
+def clipped(lines: Sequence[ScheduleLine], bounds: dict[str, int]) -> Iterator[ScheduleLine]:
     """Lines as they matter after the bound of the last compaction: when exactly they move up is the store's affair."""
     for job in JOBS:
         own = sorted(line for line in lines if line.job_id == job)
@@ -125,7 +128,7 @@ class Caller:
     def some(self, pool: list, most: int) -> list:
         return self.random.sample(pool, self.random.randrange(min(most, len(pool)) + 1))
 
-    def maybe(self, value: object, chance: float = 0.5) -> object:
+    def maybe(self, value: Value, chance: float = 0.5) -> Value | None:
         return value if self.random.random() < chance else None
 
     def commit(self) -> tuple[Batch]:

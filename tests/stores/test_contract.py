@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -25,7 +26,7 @@ STORES = [
 @pytest.fixture(scope="module")
 def databases():
     """One database per server for all of these tests: making one takes longer than most of them."""
-    made = {}
+    made: dict[Any, Any] = {}
     yield made
     for database in made.values():
         database.close()

@@ -188,8 +188,8 @@ class TestWatermarkFile:
     def test_without_a_ledger_it_is_where_the_jobs_begin(self, folder):
         home = folder / ".evertick"
         home.mkdir(parents=True)
-        text = {"version": 1, "lastTick": "2026-03-02T10:00:00Z", "dags": {"etl": {}, "a": {}}}
-        text["dags"]["a"] = {"lastScheduledTime": "2026-03-02T10:00:00+01:00"}
+        dags = {"etl": {}, "a": {"lastScheduledTime": "2026-03-02T10:00:00+01:00"}}
+        text = {"version": 1, "lastTick": "2026-03-02T10:00:00Z", "dags": dags}
         (home / "watermarks.json").write_text(json.dumps(text))
         for _ in range(2):
             store = FilesStore(folder)

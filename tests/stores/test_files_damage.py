@@ -17,7 +17,7 @@ from evertick.errors import StoreUnavailable
 from evertick.model.lifecycle import SUCCEEDED
 from evertick.store import Batch, JobRecord
 from evertick.stores.files import FilesStore
-from evertick.stores.files import store as files
+from evertick.stores.files.fold import Fold
 from tests.present import present
 from tests.stores.building import NINE, SECOND, became, enter, occurrence, planned, rows
 
@@ -337,7 +337,7 @@ class TestFullDisk:
             raise OSError(errno.ENOSPC, "full")
 
         with monkeypatch.context() as patch:
-            patch.setattr(files.Fold, "go_on", full)
+            patch.setattr(Fold, "go_on", full)
             for number in range(20):
                 write(store, number)
         assert (home / "ledger.jsonl").stat().st_size > 2_000

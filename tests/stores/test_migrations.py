@@ -15,12 +15,19 @@ from evertick.errors import SchemaTooNew
 from evertick.model.lifecycle import FAILED, RUNNING
 from evertick.model.run import Change
 from evertick.store import RunFilter
-from evertick.stores import open_store
+from evertick.stores import open_store as open_any_store
 from evertick.stores.sql import migrations
 from evertick.stores.sql.schema import BY_END, METADATA
+from evertick.stores.sql.store import SqlStore
 from tests.stores.building import enter, keys, occurrence, planned
 
 SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}
+
+
+def open_store(url: str) -> SqlStore:
+    store = open_any_store(url)
+    assert isinstance(store, SqlStore)
+    return store
 
 
 @pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.slow) for name in SERVERS)])
@@ -138,7 +145,7 @@ def test_a_ledger_of_the_last_version_before_the_first_release_needs_nothing_new
 
 START = """
 import sys
-from evertick.stores import open_store
+from evertick.stores import open_store as open_any_store
 sys.stdin.readline()
 store = open_store(sys.argv[1])
 print(*store.schema())

@@ -57,13 +57,15 @@ def test_a_folder_and_a_file_are_opened(tmp_path):
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_every_spelling_of_postgresql_reaches_its_driver(monkeypatch, scheme):
     monkeypatch.setattr("evertick.stores.sql.postgres.PostgresStore", lambda url, **_options: url)
-    assert open_store(f"{scheme}://u:p@h/d") == "postgresql+psycopg://u:p@h/d"
+    opened: object = open_store(f"{scheme}://u:p@h/d")
+    assert opened == "postgresql+psycopg://u:p@h/d"
 
 
 @pytest.mark.parametrize("scheme", ["mysql", "mariadb", "mysql+pymysql", "mariadb+pymysql"])
 def test_every_spelling_of_mysql_reaches_its_driver(monkeypatch, scheme):
     monkeypatch.setattr("evertick.stores.sql.mysql.MysqlStore", lambda url, **_options: url)
-    assert open_store(f"{scheme}://u:p@h/d?charset=utf8mb4") == "mysql+pymysql://u:p@h/d?charset=utf8mb4"
+    opened: object = open_store(f"{scheme}://u:p@h/d?charset=utf8mb4")
+    assert opened == "mysql+pymysql://u:p@h/d?charset=utf8mb4"
 
 
 @pytest.mark.parametrize(

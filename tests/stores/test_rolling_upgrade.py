@@ -16,12 +16,19 @@ import sqlalchemy as sa
 from evertick.errors import SchemaTooNew, StoreError
 from evertick.model.instant import HOUR
 from evertick.store import Batch, RunFilter
-from evertick.stores import open_store
+from evertick.stores import open_store as open_any_store
 from evertick.stores.sql import migrations
 from evertick.stores.sql.migrations import SchemaEditor, Step, newest
+from evertick.stores.sql.store import SqlStore
 from tests.stores.building import NINE, asked, enter, occurrence, planned
 
 SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}
+
+
+def open_store(url: str) -> SqlStore:
+    store = open_any_store(url)
+    assert isinstance(store, SqlStore)
+    return store
 
 
 @pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.slow) for name in SERVERS)])
@@ -51,7 +58,12 @@ def shape_of(connection: sa.Connection) -> Shape:
         for name in names
         for one in look.get_columns(name)
     }
-    unique = {(name, *index["column_names"]) for name in names for index in look.get_indexes(name) if index["unique"]}
+    unique = {
+        (name, *map(str, index["column_names"]))
+        for name in names
+        for index in look.get_indexes(name)
+        if index["unique"]
+    }
     keys = {name: tuple(look.get_pk_constraint(name)["constrained_columns"]) for name in names}
     return Shape(columns, keys, frozenset(unique))
 
@@ -60,8 +72,8 @@ def serves(old: Column, new: Column | None) -> bool:
     """Whether code that knows a column as it was can use what became of it: the same, or room for longer texts."""
     if new is None or new[1:] != old[1:]:
         return False
-    lengths = [re.fullmatch(r"VARCHAR\((\d+)\)", one.type) for one in (old, new)]
-    is_longer = all(lengths) and int(lengths[0][1]) <= int(lengths[1][1])
+    was, now = (re.fullmatch(r"VARCHAR\((\d+)\)", one.type) for one in (old, new))
+    is_longer = was is not None and now is not None and int(was[1]) <= int(now[1])
     return old.type == new.type or is_longer
 
 

@@ -289,11 +289,12 @@ class TestNodesThatRace:
         """Its session is ended by the server, so that the other has its locks before the frozen one wakes up."""
         frozen, other = opened(), opened()
         frozen.lease([lease_of(7)], "node-1", 1, NINE)
-        at_the_end_of_a_commit(
-            frozen,
-            lambda: (other.lease([lease_of(7)], "node-2", DAY, NINE), enter(other, planned(occurrence()), by="node-2")),
-            monkeypatch,
-        )
+
+        def take_over() -> None:
+            other.lease([lease_of(7)], "node-2", DAY, NINE)
+            enter(other, planned(occurrence()), by="node-2")
+
+        at_the_end_of_a_commit(frozen, take_over, monkeypatch)
         with pytest.raises((Fenced, StoreUnavailable)):
             frozen.commit(Batch(by="node-1", entries=[planned(occurrence())], epochs={7: 1}))
         assert row(frozen, occurrence()).decided_by == "node-2"

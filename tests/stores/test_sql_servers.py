@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -22,6 +23,7 @@ from evertick.stores.sql import postgres
 from evertick.stores.sql.mysql import refuse_old
 from evertick.stores.sql.postgres import COPY_FROM
 from evertick.stores.sql.reads import select_open_runs, select_pages
+from evertick.stores.sql.server_store import ServerStore
 from tests.stores.building import NINE, SECOND, asked, became, enter, gap, occurrence, planned, row
 
 SERVERS = {"postgres": "fresh_postgres", "mysql": "fresh_mysql"}
@@ -139,10 +141,10 @@ class TestPostgres:
         monkeypatch.setattr(postgres, "TRANSACTION_SECONDS", 6)
         store = open_store(url)
         store.lease(["bucket:1"], "frozen", 1_000, NINE)
-        frozen = store._writer.connect()
+        frozen = cast("ServerStore", store)._writer.connect()
         try:
             frozen.begin()
-            driver = frozen.connection.driver_connection
+            driver: Any = frozen.connection.driver_connection
             with suppress(psycopg.Error), driver.pipeline():
                 driver.execute("SELECT 1 FROM evertick_leases WHERE name = 'bucket:1' FOR UPDATE")
                 driver.pgconn.send_flush_request()

@@ -13,7 +13,7 @@ import pytest
 
 from evertick.errors import SettingsError, StoreCorrupt, StoreUnavailable
 from evertick.model.lifecycle import SUCCEEDED
-from evertick.mounts import file_system_of
+from evertick.mounts import file_system_of, network_file_system
 from evertick.store import Batch, JobRecord
 from evertick.stores import open_store
 from evertick.stores.sql import sqlite, sqlite_backup
@@ -260,7 +260,7 @@ class TestTheNetwork:
         assert path.exists()
 
     def test_this_disk_is_not_taken_for_a_network(self, tmp_path):
-        assert sqlite.network_file_system(tmp_path) is None
+        assert network_file_system(tmp_path) is None
 
 
 HAMMER = """

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page
@@ -18,30 +19,39 @@ FOLDER = Path(__file__).parent.parent.parent / "docs" / "images"
 SIZE = {"width": 1280, "height": 800}
 
 
+class Shot(NamedTuple):
+    name: str
+    path: str
+    theme: str
+    size: dict[str, int]
+    text: str
+    """What the page shows once it is loaded."""
+
+
 def take_pictures(browser: Browser, house: House, folder: Path) -> list[Path]:
     """Each page of the documentation once, in one theme or the other."""
     folder.mkdir(parents=True, exist_ok=True)
     run = house.get("/runs?job=etl&trigger=manual&limit=1")["items"][0]["run"]
     shots = [
-        ("timeline", "/?span=43200000", "light", SIZE, "etl"),
-        ("timeline-dark", "/?span=43200000", "dark", SIZE, "etl"),
-        ("overview", "/overview", "light", SIZE, "Skipped, by reason"),
-        ("job", "/jobs/etl", "dark", {"width": 1280, "height": 1100}, "Next starts"),
-        ("run", f"/runs/{quote(run, safe='')}", "light", SIZE, "fetched page 3"),
-        ("calendar", "/jobs/backup-orders?tab=calendar", "dark", {"width": 1280, "height": 560}, "In this year"),
-        ("cron", "/cron?expression=30 2 * * *&timezone=Europe/Berlin", "light", SIZE, "Next 20 fire times"),
-        ("narrow", "/?span=21600000", "light", NARROW, "etl"),
+        Shot("timeline", "/?span=43200000", "light", SIZE, "etl"),
+        Shot("timeline-dark", "/?span=43200000", "dark", SIZE, "etl"),
+        Shot("overview", "/overview", "light", SIZE, "Skipped, by reason"),
+        Shot("job", "/jobs/etl", "dark", {"width": 1280, "height": 1100}, "Next starts"),
+        Shot("run", f"/runs/{quote(run, safe='')}", "light", SIZE, "fetched page 3"),
+        Shot("calendar", "/jobs/backup-orders?tab=calendar", "dark", {"width": 1280, "height": 560}, "In this year"),
+        Shot("cron", "/cron?expression=30 2 * * *&timezone=Europe/Berlin", "light", SIZE, "Next 20 fire times"),
+        Shot("narrow", "/?span=21600000", "light", NARROW, "etl"),
     ]
-    return [_take(browser, house, folder / f"{name}.png", *rest) for name, *rest in shots]
+    return [_take(browser, house, folder / f"{shot.name}.png", shot) for shot in shots]
 
 
-def _take(browser: Browser, house: House, file: Path, path: str, theme: str, size: dict[str, int], text: str) -> Path:
+def _take(browser: Browser, house: House, file: Path, shot: Shot) -> Path:
     complaints: list[str] = []
-    page = open_page(browser, house, complaints, color_scheme=theme, viewport=size, reduced_motion="reduce")
-    page.goto(house.url + path)
-    if "fetched" in text:
+    page = open_page(browser, house, complaints, color_scheme=shot.theme, viewport=shot.size, reduced_motion="reduce")
+    page.goto(house.url + shot.path)
+    if "fetched" in shot.text:
         page.get_by_role("button", name="fetch Succeeded").click()
-    page.get_by_text(text).first.wait_for()
+    page.get_by_text(shot.text).first.wait_for()
     _settle(page)
     page.screenshot(path=str(file))
     page.context.close()

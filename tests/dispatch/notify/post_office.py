@@ -28,7 +28,8 @@ class PostOffice:
                     elif verb == "STARTTLS" and context:
                         self._say("220 go on")
                         self.connection: Any = context.wrap_socket(self.request, server_side=True)
-                        self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb", 0)
+                        unbuffered: Any = self.connection.makefile("wb", 0)
+                        self.rfile, self.wfile = self.connection.makefile("rb"), unbuffered
                     elif verb == "AUTH":
                         self._say("235 ok")
                     elif verb == "DATA":

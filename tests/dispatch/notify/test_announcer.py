@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from evertick.dispatch.notify import announcer as announcing
 from evertick.dispatch.notify.announcer import Announcer
 from evertick.dispatch.notify.channels import Outcome
+from evertick.dispatch.notify.rules import Message
 from evertick.dispatch.notify.sender import Sender
 from evertick.dispatch.notify.settings import NotifySettings
 from evertick.loop.effects import Log, Notify
@@ -134,6 +135,6 @@ def test_a_job_that_went_away_is_forgotten_unless_it_came_back(monkeypatch):
 def test_a_fault_of_ours_costs_one_message_and_never_the_thread(raises, caplog):
     with announcer_of(Job("a", notify=ALL)) as (announcer, kept):
         if raises:
-            announcer._put(("not", "a happening", "at all"))
+            announcer._put(cast("Message", ("not", "a happening", "at all")))
         announcer([change("a", FAILED)])
     assert kept.told == [("on_failure", "a")]

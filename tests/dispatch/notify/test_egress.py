@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+import time
 from ipaddress import ip_address
 
 import pytest
@@ -184,8 +185,8 @@ def test_many_dead_addresses_take_no_longer_than_one_try_may(monkeypatch):
 
     guard, _ = guard_with([f"198.51.100.{number}" for number in range(1, 60)], "198.51.100.0/24")
     target = guard.check("http://x.test/")
-    monkeypatch.setattr(guard_module.time, "monotonic", lambda: passed[0])
-    monkeypatch.setattr(guard_module.socket, "socket", Dead)
+    monkeypatch.setattr(time, "monotonic", lambda: passed[0])
+    monkeypatch.setattr(socket, "socket", Dead)
     with pytest.raises(TimeoutError):
         connect(target, 5, 15)
     assert passed == [15.0]

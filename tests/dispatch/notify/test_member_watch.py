@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
+
 from evertick.dispatch.facts import Facts
 from evertick.dispatch.notify.announcer import Announcer
 from evertick.dispatch.notify.channels import mail_of, payload_of
 from evertick.dispatch.notify.member_watch import MemberWatch
+from evertick.dispatch.notify.sender import Sender
 from evertick.dispatch.notify.settings import NotifySettings
 from evertick.loop.messages import MembersSeen
 from evertick.model.instant import from_text
@@ -46,15 +50,21 @@ def test_a_message_about_no_job_can_be_sent_by_every_channel():
     assert "Job:" not in mail_of(message, ("to@example.org",), "from@example.org").get_content()
 
 
-class Sent:
+class Sent(Sender):
     def __init__(self) -> None:
         self.messages: list[str] = []
-        self.counts: dict[str, int] = {}
+        self.counts = Counter()
 
     def start(self) -> None: ...
-    def stop(self, _: float) -> None: ...
+    def stop(self, timeout: float) -> bool:  # noqa: ARG002
+        return True
+
     def send(self, messages) -> None:
         self.messages += [message.text for message in messages]
+
+
+def _owns(is_owner: bool, _bucket: object) -> bool:
+    return is_owner
 
 
 def test_of_the_nodes_that_see_it_the_one_that_owns_its_bucket_tells():
@@ -66,7 +76,7 @@ def test_of_the_nodes_that_see_it_the_one_that_owns_its_bucket_tells():
             lambda _: None,
             lambda: NINE,
             member_channels=CHANNELS,
-            owns=lambda _, is_owner=is_owner: is_owner,
+            owns=partial(_owns, is_owner),
             sender=sent,
         )
         announcer.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evertick.executors.kubernetes.executor import KubernetesExecutor
@@ -18,6 +18,7 @@ from evertick.model.report import Report, RunFinished, RunLost, RunStarted
 from evertick.model.run import RunKey
 from evertick.model.work import Pod, Step, Work
 from tests.executors.contract import KEY, NINE, Reports
+from tests.executors.running import OfAttempt
 
 SOON = KubernetesSettings(grace_us=SECOND, start_timeout_us=3600 * SECOND)
 
@@ -101,11 +102,11 @@ class PodPlace:
     def loss_of(self, key: RunKey = KEY, attempt: int = 1) -> RunLost:
         return self.first(RunLost, key, attempt)
 
-    def first(self, kind: type, key: RunKey = KEY, attempt: int = 1) -> Report:
-        def fits(one: Report) -> bool:
-            return isinstance(one, kind) and (one.key, one.attempt) == (key, attempt)
+    def first(self, kind: type[OfAttempt], key: RunKey = KEY, attempt: int = 1) -> OfAttempt:
+        def fitting(said: Sequence[Report]) -> list[OfAttempt]:
+            return [one for one in said if isinstance(one, kind) and (one.key, one.attempt) == (key, attempt)]
 
-        return next(one for one in self.reports.wait_until(lambda said: any(map(fits, said))) if fits(one))
+        return fitting(self.reports.wait_until(lambda said: bool(fitting(said))))[0]
 
     def log(self, key: RunKey = KEY, attempt: int = 1) -> tuple[bytes, bool]:
         chunk = self.logs.read_log(key, attempt, "main")

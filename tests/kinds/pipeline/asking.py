@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evertick.kinds.pipeline.invoker import Answer, Call
@@ -37,7 +37,7 @@ def hang(call: Call) -> Answer:
     return Answer(False, error="aborted")
 
 
-def pipeline(items: list[dict[str, object]] | None = None, **parts: object) -> dict[str, object]:
+def pipeline(items: Sequence[object] | None = None, **parts: object) -> dict[str, object]:
     """Two endpoints, a status for each, as JSON; `map__output=[...]` changes one part."""
     data: dict[str, dict[str, object]] = {
         "input": {"items": [{"endpoint": "a"}, {"endpoint": "b"}] if items is None else items},

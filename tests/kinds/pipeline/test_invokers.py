@@ -16,7 +16,7 @@ from evertick.kinds.pipeline import command_invoker
 from evertick.kinds.pipeline.command_invoker import CommandInvoker
 from evertick.kinds.pipeline.http_invoker import HttpInvoker
 from evertick.kinds.pipeline.invoker import Answer, Call, Caller, Cancelled, Question, TimedOut, await_calls
-from evertick.kinds.pipeline.invokers import DRY_RUN_WARNING, call_python, choose, dry_run, invoker_of
+from evertick.kinds.pipeline.invokers import DRY_RUN_WARNING, Chosen, call_python, choose, dry_run, invoker_of
 from evertick.kinds.pipeline.run import run_pipeline
 from tests.kinds.pipeline.asking import pipeline
 from tests.present import present
@@ -185,9 +185,9 @@ def service():
     service.server.server_close()
 
 
-def test_a_service_is_sent_the_prompt_the_model_and_the_key(service):
+def test_a_service_is_sent_the_prompt_the_model_and_the_key(service, tmp_path):
     invoker = invoker_of(
-        {"http": {"url": service.url, "model": "small", "keyEnv": "MY_KEY"}}, "invoker", None, {"MY_KEY": "k-1"}
+        {"http": {"url": service.url, "model": "small", "keyEnv": "MY_KEY"}}, "invoker", tmp_path, {"MY_KEY": "k-1"}
     )
     assert ask(invoker).response == "Hi"
     assert ask(invoker, model="large").response == "Hi"
@@ -249,11 +249,16 @@ def test_a_dry_run_answers_what_was_asked_for_and_always_the_same():
 # --- the choice
 
 
+def words_of(chosen: Chosen) -> tuple[str, ...]:
+    assert isinstance(chosen.invoker, CommandInvoker)
+    return chosen.invoker.words
+
+
 def test_the_pipelines_own_invoker_comes_first_then_the_settings_then_a_dry_run(tmp_path):
     environ = {"EVERTICK_INVOKER": '{"command": ["from-env"]}'}
-    assert choose({"command": ["own"]}, tmp_path, environ, {"command": ["set"]}).invoker.words == ("own",)
-    assert choose(None, tmp_path, environ, {"command": ["set"]}).invoker.words == ("set",)
-    assert choose(None, tmp_path, environ).invoker.words == ("from-env",)
+    assert words_of(choose({"command": ["own"]}, tmp_path, environ, {"command": ["set"]})) == ("own",)
+    assert words_of(choose(None, tmp_path, environ, {"command": ["set"]})) == ("set",)
+    assert words_of(choose(None, tmp_path, environ)) == ("from-env",)
     assert choose(None, tmp_path, {"EVERTICK_INVOKER": "dry-run"}) == (dry_run, "EVERTICK_INVOKER", "")
     assert choose(None, tmp_path, {}) == (dry_run, "default", DRY_RUN_WARNING)
 

@@ -79,6 +79,8 @@ class EnrolmentServer:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+        if self._thread.is_alive():
+            self._thread.join(SECONDS)
 
     def _accept(self) -> None:
         while True:

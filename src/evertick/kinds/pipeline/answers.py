@@ -114,7 +114,7 @@ def _objects(text: str, read: Callable[[str, int], tuple[Any, int]]) -> Iterator
 
 
 def _array_in(text: str) -> list[Any]:
-    problem = "it holds no JSON array"
+    problem = "it contains no JSON array"
     for part in (*_FENCE.findall(text), text):
         for start in _openings(part):
             if part[start] != "[":
