@@ -150,7 +150,7 @@ class Target:
             return self
         if self.server is not None:
             raise click.UsageError("A folder and --server cannot be combined.")
-        return find_place(None if self.folder is not None else self.url, folder)
+        return find_target(None if self.folder is not None else self.url, folder)
 
     def definitions(self) -> Folder:
         """The current job files; those with an error are reported and left out."""
@@ -364,13 +364,13 @@ def ledger_options(command: Command) -> Command:
     @_STORE
     @_FOLDER
     @functools.wraps(command)
-    def with_place(*args: Any, store: str | None, folder: Path | None, **options: Any) -> Any:
-        return command(*args, place=find_place(store, folder), **options)
+    def with_target(*args: Any, store: str | None, folder: Path | None, **options: Any) -> Any:
+        return command(*args, target=find_target(store, folder), **options)
 
-    return with_place  # type: ignore[return-value]
+    return with_target  # type: ignore[return-value]
 
 
-def place_options(command: Command) -> Command:
+def target_options(command: Command) -> Command:
     """Add `--store`, `--folder`, `--server` and `--token-file`; the command receives them as a `Target`."""
 
     @_STORE
@@ -378,24 +378,24 @@ def place_options(command: Command) -> Command:
     @_SERVER
     @_TOKEN
     @functools.wraps(command)
-    def with_place(
+    def with_target(
         *args: Any, store: str | None, folder: Path | None, server: str | None, token_file: Path | None, **options: Any
     ) -> Any:
-        return command(*args, place=choose_place(store, folder, server, token_file), **options)
+        return command(*args, target=choose_target(store, folder, server, token_file), **options)
 
-    return with_place  # type: ignore[return-value]
+    return with_target  # type: ignore[return-value]
 
 
-def choose_place(store: str | None, folder: Path | None, server: str | None, token_file: Path | None) -> Target:
+def choose_target(store: str | None, folder: Path | None, server: str | None, token_file: Path | None) -> Target:
     if not server:
         if token_file is not None and _is_given("token_file"):
             raise click.UsageError("--token-file needs --server.")
-        return find_place(store, folder)
+        return find_target(store, folder)
     # An option overrides the environment.
     if _is_given("store") or (folder is not None and _is_given("folder")):
         if _is_given("server"):
             raise click.UsageError("--server cannot be combined with --store or --folder.")
-        return find_place(store, folder)
+        return find_target(store, folder)
     return Target(server=server, token_file=token_file)
 
 
@@ -404,7 +404,7 @@ def _is_given(name: str) -> bool:
     return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
-def find_place(url: str | None, folder: Path | None, *, is_lenient: bool = False) -> Target:
+def find_target(url: str | None, folder: Path | None, *, is_lenient: bool = False) -> Target:
     """`is_lenient`: use the defaults if the settings are invalid."""
     from evertick.errors import NotFound, SettingsError
     from evertick.location import LEDGER_FILE, own_ledger_url

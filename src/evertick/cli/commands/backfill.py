@@ -12,7 +12,7 @@ from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import FAILED, OK, TIMEOUT
 from evertick.cli.output import Column, Table, counted, note, output_option, show, show_text
 from evertick.cli.tables import is_terminal
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 if TYPE_CHECKING:
     from evertick.operations.protocol import Operations
@@ -37,7 +37,7 @@ POLL_SECONDS = 0.5
 @click.option("--rate", type=click.FloatRange(0, 86_400), default=0.0, metavar="SECONDS", help="Delay between starts.")
 @click.option("--wait/--no-wait", "wait", default=None, help="Wait for all runs; default: wait on a terminal.")
 @click.option("--cancel", "cancelled", metavar="REQUEST", help="Cancel the remaining runs of this backfill.")
-@place_options
+@target_options
 @output_option
 @click.pass_context
 def backfill(
@@ -51,7 +51,7 @@ def backfill(
     rate: float,
     wait: bool | None,
     cancelled: str | None,
-    place: Target,
+    target: Target,
     output: str,
 ) -> None:
     """Run past occurrences of a job in a time range.
@@ -69,12 +69,12 @@ def backfill(
     from evertick.cli.requests import ask
 
     if cancelled is not None:
-        _cancel(place, job, cancelled, output)
+        _cancel(target, job, cancelled, output)
         return
     if start is None or end is None:
         raise click.UsageError("A backfill needs --from and --to.")
     first, last = start, end
-    with place.operations() as operations:
+    with target.operations() as operations:
         asked = ask(
             lambda request, patience: operations.backfill(
                 job, first, last, only_missing, overlap, rate, dry_run, request_id=request, wait_seconds=patience
@@ -110,10 +110,10 @@ def _show(asked: Backfill, output: str, *, is_dry: bool) -> None:
         note("All occurrences in that range have succeeded or are still running. Use --all to run them again.")
 
 
-def _cancel(place: Target, job: str, request: str, output: str) -> None:
+def _cancel(target: Target, job: str, request: str, output: str) -> None:
     from evertick.cli.requests import ask
 
-    with place.operations() as operations:
+    with target.operations() as operations:
         asked = ask(
             lambda own, patience: operations.cancel_backfill(job, request, request_id=own, wait_seconds=patience)
         )

@@ -6,14 +6,14 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import note, output_option, show, show_lines
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 
 @click.command()
-@click.argument("target", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
-@place_options
+@click.argument("job_or_run", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
+@target_options
 @output_option
-def cancel(target: str, place: Target, output: str) -> None:
+def cancel(job_or_run: str, target: Target, output: str) -> None:
     """Cancel a run, or all unfinished runs of a job.
 
     RUN_ID may be shortened to a unique prefix. A run that has not started is cancelled at once; a running one receives
@@ -27,8 +27,8 @@ def cancel(target: str, place: Target, output: str) -> None:
     """
     from evertick.cli.requests import ask, runs_of
 
-    with place.operations() as operations:
-        asked = ask(lambda request, wait: operations.cancel(target, request_id=request, wait_seconds=wait))
+    with target.operations() as operations:
+        asked = ask(lambda request, wait: operations.cancel(job_or_run, request_id=request, wait_seconds=wait))
     ended = runs_of(asked) if asked.is_answered else [asked.request]
     if output == "name":
         show_lines(ended)

@@ -9,7 +9,7 @@ import click
 from evertick.cli import times
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Row, Table, counted, note, output_option, show, show_lines, show_text
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 from evertick.cli.times import local_text
 from evertick.model.instant import DAY, SECOND, from_datetime, to_datetime, to_text
 from evertick.model.lifecycle import RunState, SkipReason
@@ -43,9 +43,9 @@ class Stretch(NamedTuple):
 @click.option("--dry-run", is_flag=True, help="Show what would run; change nothing.")
 @click.option("--keep", type=click.Choice(KEEPS), help="Which missed occurrences to run; default: the job's policy.")
 @click.option("--since", metavar="TIME", help="How far back to look; default: the job's catchupWindow, else one day.")
-@place_options
+@target_options
 @output_option
-def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, place: Target, output: str) -> None:
+def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, target: Target, output: str) -> None:
     """Run the occurrences that a job missed.
 
     The scheduler catches up by itself when it starts and when a job is resumed, as the job's policy says. This command
@@ -59,9 +59,9 @@ def catchup(job: str, dry_run: bool, keep: str | None, since: str | None, place:
       evertick catchup report --keep latest
       evertick catchup report --keep all --since 2026-03-01
     """
-    place.require_folder()
+    target.require_folder()
     override = Missed(keep) if keep else None
-    with place.operations() as operations:
+    with target.operations() as operations:
         found = operations.catchup(job, override)
         stretches = [] if found.paused_at else _settled(operations, job, since)
         kept = _chosen(stretches, keep or _policy(operations, job))

@@ -26,7 +26,7 @@ def db() -> None:
 @db.command()
 @ledger_options
 @output_option
-def migrate(place: Target, output: str) -> None:
+def migrate(target: Target, output: str) -> None:
     """Create the database's schema, or migrate it to this version.
 
     The scheduler does this when it starts. Use the command to migrate in a separate step.
@@ -37,14 +37,14 @@ def migrate(place: Target, output: str) -> None:
     """
     from evertick.stores.sql import admin
 
-    said = admin.migrate(place.require_url())
+    said = admin.migrate(target.require_url())
     show(output, {"migrated": said}, lambda: show_text(said), name="migrated")
 
 
 @db.command()
 @ledger_options
 @output_option
-def check(place: Target, output: str) -> None:
+def check(target: Target, output: str) -> None:
     """Check the database: integrity, schema version and backups.
 
     \b
@@ -53,7 +53,7 @@ def check(place: Target, output: str) -> None:
     """
     from evertick.stores.sql import admin
 
-    findings = admin.check(place.require_url())
+    findings = admin.check(target.require_url())
     rows = [finding._asdict() for finding in findings]
     columns = (
         Column("Check", lambda row: "ok" if row["is_fine"] else "warn", "state"),
@@ -65,7 +65,7 @@ def check(place: Target, output: str) -> None:
 @db.command()
 @ledger_options
 @output_option
-def backup(place: Target, output: str) -> None:
+def backup(target: Target, output: str) -> None:
     """Back up a SQLite ledger, also while the scheduler is running.
 
     The copy is written next to the ledger. The scheduler makes one every day. PostgreSQL and MariaDB have their own
@@ -77,5 +77,5 @@ def backup(place: Target, output: str) -> None:
     """
     from evertick.stores.sql import admin
 
-    copy = str(admin.backup(place.require_url(), time.time_ns() // 1_000))
+    copy = str(admin.backup(target.require_url(), time.time_ns() // 1_000))
     show(output, {"file": copy}, lambda: show_text(copy), name="file")

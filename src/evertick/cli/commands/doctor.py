@@ -10,7 +10,7 @@ import click
 
 from evertick.cli.exits import FAILED
 from evertick.cli.output import Column, Table, counted, note, output_option, show
-from evertick.cli.target import Target, find_place
+from evertick.cli.target import Target, find_target
 
 if TYPE_CHECKING:
     from evertick.cli.doctor_checks import Check
@@ -39,8 +39,8 @@ def doctor(ctx: click.Context, store: str | None, folder: Path | None, is_full: 
     from evertick.cli.doctor_checks import FAIL, WARN, run_checks
 
     # An invalid setting is a finding; it must not keep the other checks from running.
-    place = find_place(store, folder, is_lenient=True)
-    found = list(run_checks(_checks(place, is_full=is_full)))
+    target = find_target(store, folder, is_lenient=True)
+    found = list(run_checks(_checks(target, is_full=is_full)))
     rows = [one._asdict() for one in found]
     columns = (
         Column("", "level", "state"),
@@ -54,33 +54,33 @@ def doctor(ctx: click.Context, store: str | None, folder: Path | None, is_full: 
         ctx.exit(FAILED)
 
 
-def _checks(place: Target, *, is_full: bool) -> Iterator[Check]:
+def _checks(target: Target, *, is_full: bool) -> Iterator[Check]:
     from evertick.cli.doctor_checks import disk, machine, scheduler
     from evertick.errors import SettingsError
     from evertick.settings import Settings
 
     yield "version", machine.check_version
     yield "clock", machine.check_clock
-    yield "settings", lambda: scheduler.check_settings(place)
+    yield "settings", lambda: scheduler.check_settings(target)
     try:
-        settings = place.settings()
+        settings = target.settings()
     except SettingsError:
         settings = Settings()
     yield "time zones", lambda: machine.check_zones(settings.timezone, settings.timezone_origin)
-    yield "limits", lambda: machine.check_limits(place.folder)
-    yield "jobs", lambda: scheduler.check_jobs(place)
-    folder = place.folder or Path()
-    state = place.state or settings.state_folder(folder)
+    yield "limits", lambda: machine.check_limits(target.folder)
+    yield "jobs", lambda: scheduler.check_jobs(target)
+    folder = target.folder or Path()
+    state = target.state or settings.state_folder(folder)
     yield "disk", lambda: disk.check_file_system(state if state.is_dir() else folder)
     if state.is_dir():
         yield "permissions", lambda: disk.check_permissions(state)
         yield "keepers", lambda: machine.check_keepers(state)
     if folder.is_dir():
         yield "job files", lambda: disk.check_job_files(folder)
-    file = place.ledger_file()
+    file = target.ledger_file()
     yield "set aside", lambda: disk.check_set_aside(*(path for path in (state, file) if path and path.is_dir()))
-    yield "ledger", lambda: scheduler.check_ledger(place, is_full=is_full)
-    yield "scheduler", lambda: scheduler.check_scheduler(place)
+    yield "ledger", lambda: scheduler.check_ledger(target, is_full=is_full)
+    yield "scheduler", lambda: scheduler.check_scheduler(target)
     if settings.fleet.url:
-        yield "fleet", lambda: scheduler.check_fleet(settings, place.jobs())
-    yield "port", lambda: scheduler.check_port(settings.host, settings.port, is_running=bool(place.is_busy()))
+        yield "fleet", lambda: scheduler.check_fleet(settings, target.jobs())
+    yield "port", lambda: scheduler.check_port(settings.host, settings.port, is_running=bool(target.is_busy()))

@@ -8,7 +8,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Table, note, output_option, show, show_lines
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 if TYPE_CHECKING:
     from evertick.operations.results.runs import RunDefinition
@@ -19,9 +19,9 @@ _MARKS: Final = {"both": " ", "before": "-", "after": "+"}
 @click.command()
 @click.argument("job", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
 @click.option("--attempt", type=click.IntRange(1), help="For a run: which attempt; default: the last.")
-@place_options
+@target_options
 @output_option
-def explain(job: str, attempt: int | None, place: Target, output: str) -> None:
+def explain(job: str, attempt: int | None, target: Target, output: str) -> None:
     """Show a job's effective policy and where each value is set.
 
     For a run, show the job's definition when the run started. If the job has changed since, lines of the old definition
@@ -33,14 +33,14 @@ def explain(job: str, attempt: int | None, place: Target, output: str) -> None:
       evertick explain report@2026-03-02T09:00:00Z
     """
     if "@" in job:
-        with place.operations() as operations:
+        with target.operations() as operations:
             found = operations.run_definition(job, attempt)
         show(output, found, lambda: _tell(found), name="digest")
         return
     if attempt is not None:
         raise click.UsageError("--attempt needs a run id, such as report@2026-03-02T09:00:00Z.")
-    place.require_folder()
-    with place.operations(may_be_new=True) as operations:
+    target.require_folder()
+    with target.operations(may_be_new=True) as operations:
         rules = operations.explain(job)
     columns = (
         Column("Policy", "name", "cyan"),

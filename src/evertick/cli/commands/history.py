@@ -11,7 +11,7 @@ from evertick.cli.complete import complete_jobs
 from evertick.cli.complete import words as one_of
 from evertick.cli.output import note, output_option, show
 from evertick.cli.runs import runs_table
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -66,7 +66,7 @@ def _reasons() -> list[str]:
 @click.option("--until", metavar="TIME", help="Only runs due before this time.")
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Maximum number.")
 @click.option("--after", metavar="RUN_ID", help="Continue after this run; the previous page prints it.")
-@place_options
+@target_options
 @output_option
 def history(
     job: str | None,
@@ -79,7 +79,7 @@ def history(
     until: str | None,
     limit: int,
     after: str | None,
-    place: Target,
+    target: Target,
     output: str,
 ) -> None:
     """Show past runs and skipped occurrences, newest first.
@@ -105,7 +105,7 @@ def history(
         until,
         executor,
     )
-    with place.operations() as operations:
+    with target.operations() as operations:
         page = all_pages(lambda size, mark: operations.list_runs(query, size, mark), limit, after)
     runs = page.items
     is_filtered = any((job, states, triggers, reasons, tags, executor, since, until, after))

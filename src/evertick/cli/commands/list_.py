@@ -11,7 +11,7 @@ from evertick.cli import times
 from evertick.cli.complete import words
 from evertick.cli.output import Column, Table, counted, note, output_option, show
 from evertick.cli.runs import state_text
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 from evertick.cli.times import duration_text, local_text
 from evertick.model.instant import from_datetime
 
@@ -39,10 +39,10 @@ def _statuses() -> list[str]:
 )
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only jobs with this tag; repeatable.")
 @click.option("--all", "with_gone", is_flag=True, help="Include deleted jobs that have history.")
-@place_options
+@target_options
 @output_option
 def list_(
-    search: str, statuses: tuple[str, ...], tags: tuple[str, ...], with_gone: bool, place: Target, output: str
+    search: str, statuses: tuple[str, ...], tags: tuple[str, ...], with_gone: bool, target: Target, output: str
 ) -> None:
     """List jobs with their status and next run.
 
@@ -61,7 +61,7 @@ def list_(
         if status not in set(JobStatus):
             raise click.UsageError(unknown("status", status, [str(one) for one in JobStatus]))
     chosen = [JobStatus(status) for status in statuses]
-    with place.operations(may_be_new=True) as operations:
+    with target.operations(may_be_new=True) as operations:
         page = all_pages(
             lambda size, mark: operations.list_jobs(search, tags, chosen, limit=size, after=mark, with_gone=with_gone)
         )

@@ -11,7 +11,7 @@ from evertick.cli.complete import complete_jobs
 from evertick.cli.live_view import PlainDisplay
 from evertick.cli.output import counted, note, output_option, show
 from evertick.cli.run_follower import Follower, RecordedRun
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 if TYPE_CHECKING:
     from evertick.operations.protocol import Operations
@@ -25,9 +25,9 @@ POLL_SECONDS = 0.2
 @click.option("--step", metavar="NAME", help="Only this step.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only this attempt; default: the last.")
 @click.option("--follow", "-f", is_flag=True, help="Print new output until the run ends.")
-@place_options
+@target_options
 @output_option
-def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place: Target, output: str) -> None:
+def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, target: Target, output: str) -> None:
     """Show the output of a run.
 
     The output of the steps goes to stdout, a heading for each step to stderr. JOB means its newest started run; RUN_ID
@@ -45,10 +45,10 @@ def logs(run_id: str, step: str | None, attempt: int | None, follow: bool, place
 
     if follow and output != "table":
         raise click.UsageError(f"--follow cannot be combined with -o {output}.")
-    with place.operations() as operations:
+    with target.operations() as operations:
         run = operations.run(run_id)
         known = operations.list_logs(run.run)
-        is_here = place.server is not None or place.ledger_file() is None or place.logs_if_there() is not None
+        is_here = target.server is not None or target.ledger_file() is None or target.logs_if_there() is not None
         if not is_here and not known and not run.absent_logs:
             raise NotFound(
                 "The logs are with the scheduler that ran the job. Name its folder with --folder, or use --server."

@@ -9,7 +9,7 @@ import click
 
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Table, note, output_option, show, show_text
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 if TYPE_CHECKING:
     from evertick.operations.protocol import Operations
@@ -28,9 +28,9 @@ def nodes() -> None:
 
 
 @nodes.command("list")
-@place_options
+@target_options
 @output_option
-def list_(place: Target, output: str) -> None:
+def list_(target: Target, output: str) -> None:
     """List the nodes that share the ledger.
 
     A node that is away keeps its runs until its lease expires; until then the other nodes do not retry them.
@@ -39,7 +39,7 @@ def list_(place: Target, output: str) -> None:
     Example:
       evertick nodes list
     """
-    with place.operations() as operations:
+    with target.operations() as operations:
         found = operations.nodes()
     columns = (
         Column("Node", "node", "bold"),
@@ -61,9 +61,9 @@ def list_(place: Target, output: str) -> None:
 @click.argument("node")
 @click.option("--force", is_flag=True, help="Forget a node that is alive; it then ends all its local runs.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
-@place_options
+@target_options
 @output_option
-def forget(node: str, force: bool, yes: bool, place: Target, output: str) -> None:
+def forget(node: str, force: bool, yes: bool, target: Target, output: str) -> None:
     """Give up a dead node, so that its runs are retried now.
 
     The other nodes wait for a node that was killed, cut off or stopped until its lease expires. This command ends the
@@ -75,7 +75,7 @@ def forget(node: str, force: bool, yes: bool, place: Target, output: str) -> Non
       evertick nodes forget build-3
       evertick nodes forget build-3 --yes -o json
     """
-    with place.operations() as operations:
+    with target.operations() as operations:
         if not yes:
             _confirm(operations, node)
         found = operations.forget_node(node, force)

@@ -6,15 +6,15 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import note, output_option, show, show_text
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 
 @click.command()
 @click.argument("job", shell_complete=complete_jobs)
 @click.option("--note", "reason", default="", metavar="TEXT", help="Why; shown with the job.")
-@place_options
+@target_options
 @output_option
-def pause(job: str, reason: str, place: Target, output: str) -> None:
+def pause(job: str, reason: str, target: Target, output: str) -> None:
     """Pause a job.
 
     A paused job starts no scheduled runs until it is resumed. Active runs continue, and manual runs still start. On
@@ -27,7 +27,7 @@ def pause(job: str, reason: str, place: Target, output: str) -> None:
     from evertick.cli.requests import ask
     from evertick.model.instant import to_text
 
-    with place.operations() as operations:
+    with target.operations() as operations:
         asked = ask(lambda request, wait: operations.pause(job, reason, request_id=request, wait_seconds=wait))
     at = (asked.answer or {}).get("paused_at")
     paused = f"{job} is paused since {to_text(at)}." if isinstance(at, int) else None

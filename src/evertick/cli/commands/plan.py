@@ -8,7 +8,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Table, note, output_option, show
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 from evertick.cli.times import duration_text
 
 
@@ -24,9 +24,9 @@ from evertick.cli.times import duration_text
     help="Only this job; repeatable.",
 )
 @click.option("--limit", "-n", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Maximum number.")
-@place_options
+@target_options
 @output_option
-def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, place: Target, output: str) -> None:
+def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, target: Target, output: str) -> None:
     """Show what will run until a given time.
 
     The plan includes occurrences that would be skipped because their job is paused or disabled, with the reason.
@@ -36,7 +36,7 @@ def plan(path: Path | None, until: str, job_ids: tuple[str, ...], limit: int, pl
       evertick plan --until 2027-01-01T00:00:00Z
       evertick plan jobs --until 2026-12-24T18:00:00+01:00 --job report -o json
     """
-    with place.in_folder(path).operations(may_be_new=True) as operations:
+    with target.in_folder(path).operations(may_be_new=True) as operations:
         found = operations.plan(until, job_ids, limit)
         has_jobs = bool(found.items) or bool(operations.list_jobs(limit=1).items)
     rows = found.items

@@ -6,7 +6,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import output_option, show, show_text
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 
 @click.command()
@@ -17,9 +17,9 @@ from evertick.cli.target import Target, place_options
     type=click.Choice(["all", "latest", "first", "none"]),
     help="Which occurrences of the pause to run; default: the job's policy.",
 )
-@place_options
+@target_options
 @output_option
-def resume(job: str, keep: str | None, place: Target, output: str) -> None:
+def resume(job: str, keep: str | None, target: Target, output: str) -> None:
     """Resume a paused job.
 
     The job's policy decides which occurrences of the pause run, as after downtime; --catchup overrides it. Preview with
@@ -33,7 +33,7 @@ def resume(job: str, keep: str | None, place: Target, output: str) -> None:
     from evertick.cli.requests import ask
     from evertick.model.policy import Missed
 
-    with place.operations() as operations:
+    with target.operations() as operations:
         chosen = Missed(keep) if keep else None
         asked = ask(lambda request, wait: operations.resume(job, chosen, request_id=request, wait_seconds=wait))
     told = asked.request

@@ -6,7 +6,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import output_option
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 
 @click.command()
@@ -14,11 +14,11 @@ from evertick.cli.target import Target, place_options
 @click.option("--wait", is_flag=True, help="Wait for the run to end; exit with 0 if it succeeds, else 1.")
 @click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="With --wait: give up (exit code 124).")
 @click.option("--from-failed", is_flag=True, help="Keep the steps that succeeded, with their outputs; run the others.")
-@place_options
+@target_options
 @output_option
 @click.pass_context
 def retry(
-    ctx: click.Context, run_id: str, wait: bool, timeout: float | None, from_failed: bool, place: Target, output: str
+    ctx: click.Context, run_id: str, wait: bool, timeout: float | None, from_failed: bool, target: Target, output: str
 ) -> None:
     """Re-run a past run.
 
@@ -35,7 +35,7 @@ def retry(
 
     if timeout is not None and not wait:
         raise click.UsageError("--timeout needs --wait.")
-    with place.operations() as operations:
+    with target.operations() as operations:
         code = ask_for_run(
             operations,
             lambda request, patience: operations.retry(run_id, from_failed, request_id=request, wait_seconds=patience),

@@ -17,7 +17,7 @@ from evertick.cli.live_view import open_display
 from evertick.cli.output import note, output_option, show
 from evertick.cli.requests import ask, data_with, new_id, params_of, tell_result, whoami
 from evertick.cli.run_follower import Follower, Log, Progress, RecordedRun
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,20 +31,20 @@ LOOK_SECONDS = 0.2
 
 
 @click.command()
-@click.argument("target", metavar="FILE|JOB", shell_complete=complete_jobs_and_files)
+@click.argument("job_or_file", metavar="FILE|JOB", shell_complete=complete_jobs_and_files)
 @click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; repeatable.")
 @click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="Cancel it after that (exit code 124).")
 @click.option("--alone", is_flag=True, help="Run it in this process even if a scheduler is running.")
-@place_options
+@target_options
 @output_option
 @click.pass_context
 def run(
     ctx: click.Context,
-    target: str,
+    job_or_file: str,
     params: tuple[str, ...],
     timeout: float | None,
     alone: bool,
-    place: Target,
+    target: Target,
     output: str,
 ) -> None:
     """Run a job once, in the foreground.
@@ -63,23 +63,23 @@ def run(
       evertick run export --folder jobs -p FORMAT=json
     """
     given = params_of(params)
-    if alone and place.server is not None:
+    if alone and target.server is not None:
         raise click.UsageError("--alone and --server cannot be combined.")
-    if not alone and not _is_file(target):
-        with place.operations(may_be_new=True) as operations:
-            if place.server is not None or operations.status().is_scheduler_running:
-                ctx.exit(_through(operations, target, given, timeout, output))
-    ctx.exit(_alone(target, given, timeout, place, output))
+    if not alone and not _is_file(job_or_file):
+        with target.operations(may_be_new=True) as operations:
+            if target.server is not None or operations.status().is_scheduler_running:
+                ctx.exit(_through(operations, job_or_file, given, timeout, output))
+    ctx.exit(_alone(job_or_file, given, timeout, target, output))
 
 
-def _is_file(target: str) -> bool:
+def _is_file(job_or_file: str) -> bool:
     from evertick.errors import NotFound
 
-    path = Path(target)
+    path = Path(job_or_file)
     if not path.is_file() and path.suffix in (".yaml", ".yml"):
-        raise NotFound(f"The file '{target}' does not exist. Name a job file or a job.")
-    if path.is_dir() and "/" in target:
-        raise NotFound(f"'{target}' is a folder. Name a job file, or a job and its --folder.")
+        raise NotFound(f"The file '{job_or_file}' does not exist. Name a job file or a job.")
+    if path.is_dir() and "/" in job_or_file:
+        raise NotFound(f"'{job_or_file}' is a folder. Name a job file, or a job and its --folder.")
     return path.is_file()
 
 
@@ -133,11 +133,11 @@ def _end(operations: Operations, run_id: str, code: int, words: str) -> int:
 # --- in this process
 
 
-def _alone(target: str, params: dict[str, str], timeout: float | None, place: Target, output: str) -> int:
+def _alone(job_or_file: str, params: dict[str, str], timeout: float | None, target: Target, output: str) -> int:
     from evertick.once import Once, own_state_folder
     from evertick.operations.submission import params_text
 
-    job, others = _find(target, place)
+    job, others = _find(job_or_file, target)
     text = params_text(job, params)
     with own_state_folder() as state:
         one = Once(job, others, state, text, whoami())
@@ -155,14 +155,14 @@ def _progress_of(one: Once) -> Progress:
     return Progress(run_summary(one.row), [step_of(step) for step in read_steps(one.row.steps)])
 
 
-def _find(target: str, place: Target) -> tuple[Job, Mapping[str, Job]]:
+def _find(job_or_file: str, target: Target) -> tuple[Job, Mapping[str, Job]]:
     from evertick.definitions.source import load_files, load_folder
     from evertick.model.work import SubJob
     from evertick.settings import Settings
 
-    path = Path(target)
+    path = Path(job_or_file)
     if not path.is_file():
-        return place.job(target), place.jobs()
+        return target.job(job_or_file), target.jobs()
     found = load_files({path: None}, Settings.from_environment(), is_whole=False)
     for errors in found.errors.values():
         for error in errors[1:]:

@@ -11,7 +11,7 @@ from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Row, Table, note, output_option, show
 from evertick.cli.overview import show_overview
 from evertick.cli.runs import runs_table
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 from evertick.cli.times import duration_text, local_text
 from evertick.model.instant import from_datetime
 
@@ -26,9 +26,9 @@ WAITING_SHOWN = 10
 @click.command()
 @click.argument("job", required=False, shell_complete=complete_jobs)
 @click.option("--runs", type=click.IntRange(0, 100), default=5, show_default=True, help="Number of recent runs.")
-@place_options
+@target_options
 @output_option
-def status(job: str | None, runs: int, place: Target, output: str) -> None:
+def status(job: str | None, runs: int, target: Target, output: str) -> None:
     """Show the status of a job, or of the whole scheduler.
 
     For JOB: its schedule, its active and waiting runs, and its recent runs. Without JOB: all running and waiting runs,
@@ -44,7 +44,7 @@ def status(job: str | None, runs: int, place: Target, output: str) -> None:
     from evertick.model.lifecycle import WAITING
     from evertick.operations.protocol import RunQuery
 
-    with place.operations() as operations:
+    with target.operations() as operations:
         if job is None:
             show_overview(operations, output)
             return

@@ -9,7 +9,7 @@ import click
 
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Table, note, output_option, show, show_text
-from evertick.cli.target import find_place
+from evertick.cli.target import find_target
 
 if TYPE_CHECKING:
     from evertick.operations.tokens import Tokens
@@ -131,8 +131,8 @@ def _tokens(folder: Path) -> Tokens:
     from evertick.errors import NotFound
     from evertick.operations.tokens import Tokens
 
-    place = find_place(None, folder)
-    state = place.require_state()
+    target = find_target(None, folder)
+    state = target.require_state()
     if not state.is_dir():
         raise NotFound(f"No scheduler has run in '{folder}'. Next: evertick serve {folder}, or name another --folder.")
     return Tokens(state)

@@ -10,7 +10,7 @@ import click
 from evertick.cli.output import output_option
 from evertick.cli.overview import ROWS_MAX, lines_of, show_overview, tables_of
 from evertick.cli.tables import is_terminal, rich_table
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="Refresh interval.",
 )
-@place_options
+@target_options
 @output_option
-def top(once: bool, every: float, place: Target, output: str) -> None:
+def top(once: bool, every: float, target: Target, output: str) -> None:
     """Watch running, waiting, upcoming and failed runs.
 
     The screen refreshes until Ctrl-C. Totals are for the last 24 hours.
@@ -41,7 +41,7 @@ def top(once: bool, every: float, place: Target, output: str) -> None:
       evertick top
       evertick top --once -o json
     """
-    with place.operations() as operations:
+    with target.operations() as operations:
         if once or output != "table" or not is_terminal():
             show_overview(operations, output)
             return

@@ -6,7 +6,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import output_option
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 
 @click.command()
@@ -14,7 +14,7 @@ from evertick.cli.target import Target, place_options
 @click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="A parameter; repeatable.")
 @click.option("--wait", is_flag=True, help="Wait for the run to end; exit with 0 if it succeeds, else 1.")
 @click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="With --wait: give up (exit code 124).")
-@place_options
+@target_options
 @output_option
 @click.pass_context
 def trigger(
@@ -23,7 +23,7 @@ def trigger(
     params: tuple[str, ...],
     wait: bool,
     timeout: float | None,
-    place: Target,
+    target: Target,
     output: str,
 ) -> None:
     """Run a job now.
@@ -41,7 +41,7 @@ def trigger(
     if timeout is not None and not wait:
         raise click.UsageError("--timeout needs --wait.")
     given = params_of(params)
-    with place.operations() as operations:
+    with target.operations() as operations:
         code = ask_for_run(
             operations,
             lambda request, patience: operations.trigger(job, given, request_id=request, wait_seconds=patience),

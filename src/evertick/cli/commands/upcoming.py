@@ -11,7 +11,7 @@ import click
 from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import USAGE
 from evertick.cli.output import Column, Table, note, output_option, show
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 from evertick.cli.times import MOMENT, duration_text
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--count", "-n", type=click.IntRange(1, 10_000), default=12, show_default=True, help="Number of runs.")
 @click.option("--until", metavar="TIME", help="Only runs up to this time.")
 @click.option("--after", type=MOMENT, metavar="TIME", help="Start from this time; default: now.")
-@place_options
+@target_options
 @output_option
 @click.pass_context
 def upcoming(
@@ -34,7 +34,7 @@ def upcoming(
     count: int,
     until: str | None,
     after: int | None,
-    place: Target,
+    target: Target,
     output: str,
 ) -> None:
     """Show the next runs of all jobs.
@@ -49,7 +49,7 @@ def upcoming(
     """
     from evertick.operations.results.schedule import Upcoming
 
-    chosen = place.in_folder(path)
+    chosen = target.in_folder(path)
     if after is not None and chosen.server is not None:
         raise click.UsageError("--after and --server cannot be combined.")
     with chosen.operations(may_be_new=True, at=after) as operations:

@@ -11,7 +11,7 @@ import click
 from evertick.cli import times
 from evertick.cli.exits import USAGE
 from evertick.cli.output import counted, note, output_option, show, show_text
-from evertick.cli.target import find_place
+from evertick.cli.target import find_target
 
 if TYPE_CHECKING:
     from evertick.errors import DefinitionError
@@ -80,7 +80,7 @@ def _unplaceable(jobs: Iterable[Job], folder: Path) -> list[DefinitionError]:
     from evertick.routing.selection import unplaceable
 
     choosy = [job for job in jobs if job.routing.executor == FLEET and (job.routing.labels or job.routing.resources)]
-    settings = find_place(None, folder).settings() if choosy else None
+    settings = find_target(None, folder).settings() if choosy else None
     if settings is None or not settings.fleet.url:
         return []
     from evertick.executors.fleet.admin import list_members

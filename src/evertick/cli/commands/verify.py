@@ -9,7 +9,7 @@ import click
 from evertick.cli.exits import FAILED
 from evertick.cli.output import Column, Row, Table, note, output_option, show, show_text
 from evertick.cli.tables import show_tables
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 if TYPE_CHECKING:
     from evertick.operations.results.system import Verification
@@ -19,10 +19,10 @@ SHOWN_MAX = 20
 
 
 @click.command()
-@place_options
+@target_options
 @output_option
 @click.pass_context
-def verify(ctx: click.Context, place: Target, output: str) -> None:
+def verify(ctx: click.Context, target: Target, output: str) -> None:
     """Check that no occurrence is lost, duplicated or stuck.
 
     The command recomputes every occurrence from the schedules that were in force and looks it up in the ledger. An
@@ -37,7 +37,7 @@ def verify(ctx: click.Context, place: Target, output: str) -> None:
     from evertick.errors import SchedulerLockError, StoreUnavailable
 
     try:
-        with place.operations() as operations:
+        with target.operations() as operations:
             report = operations.verify()
     except SchedulerLockError as error:
         # Only one process at a time can read a ledger of files; that says nothing about its consistency.

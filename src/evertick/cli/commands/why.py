@@ -8,7 +8,7 @@ import click
 
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import output_option, show, show_text
-from evertick.cli.target import Target, place_options
+from evertick.cli.target import Target, target_options
 
 if TYPE_CHECKING:
     from evertick.operations.results.requests import Why
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("job", metavar="JOB|RUN_ID", shell_complete=complete_jobs)
 @click.argument("time", required=False)
-@place_options
+@target_options
 @output_option
-def why(job: str, time: str | None, place: Target, output: str) -> None:
+def why(job: str, time: str | None, target: Target, output: str) -> None:
     """Explain why an occurrence ran, was skipped or is waiting.
 
     TIME without an offset is in the job's time zone; the default is the newest occurrence. RUN_ID may be shortened to a
@@ -30,7 +30,7 @@ def why(job: str, time: str | None, place: Target, output: str) -> None:
       evertick why hourly-etl 2026-03-02T03:00
       evertick why hourly-etl@2026-03-02T02:00:00Z -o json
     """
-    with place.operations() as operations:
+    with target.operations() as operations:
         answer = operations.why(job, time)
     show(output, answer, lambda: _tell(answer), name=lambda found: found.run.run if found.run else found.job)
 

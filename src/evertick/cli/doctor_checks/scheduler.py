@@ -26,11 +26,11 @@ FUTURE_MAX_US = 60_000_000
 REQUEST_OLD_US = 60_000_000
 
 
-def check_settings(place: Target) -> Results:
+def check_settings(target: Target) -> Results:
     from evertick.settings import Settings
 
     try:
-        found = Settings.load(place.folder)
+        found = Settings.load(target.folder)
     except SettingsError as error:
         for problem in str(error).splitlines():
             yield FAIL, problem, "correct it; 'evertick settings' lists all settings"
@@ -41,49 +41,49 @@ def check_settings(place: Target) -> Results:
     yield OK, f"{changed} changed, in {found.config or 'the environment'}" if changed else "all defaults"
 
 
-def check_jobs(place: Target) -> Results:
-    if place.folder is None:
+def check_jobs(target: Target) -> Results:
+    if target.folder is None:
         yield OK, "no folder of job files; name one with --folder"
         return
-    found = place.definitions()
+    found = target.definitions()
     errors = sum(len(errors) for errors in found.errors.values())
     warnings = sum(len(warnings) for warnings in found.warnings.values())
-    where = f"evertick validate {place.folder}"
+    where = f"evertick validate {target.folder}"
     if errors:
         yield FAIL, f"{counted(errors, 'error')} in {len(found.errors):,} of {counted(len(found.files), 'file')}", where
     if warnings:
         yield WARN, f"{counted(warnings, 'warning')} in {counted(len(found.warnings), 'file')}", where
     if not found.files:
-        yield WARN, f"no job files in {place.folder}", f"evertick init {place.folder}"
+        yield WARN, f"no job files in {target.folder}", f"evertick init {target.folder}"
     elif not errors:
         yield OK, f"{counted(len(found.jobs), 'job')} in {counted(len(found.files), 'file')}"
 
 
-def check_ledger(place: Target, *, is_full: bool) -> Results:
+def check_ledger(target: Target, *, is_full: bool) -> Results:
     """Whether the ledger is readable, undamaged and of this version."""
-    if place.url is None:
+    if target.url is None:
         yield OK, "no ledger yet; the first start creates it"
         return
     try:
-        if place.url.lower().startswith(("files", "memory")):
-            with place.open() as store:
+        if target.url.lower().startswith(("files", "memory")):
+            with target.open() as store:
                 yield OK, f"readable, with {counted(len(store.load().jobs), 'job')}"
             return
         from evertick.stores.sql import admin
 
-        for one in admin.check(place.url, is_full=is_full):
+        for one in admin.check(target.url, is_full=is_full):
             text, _, then = one.text.partition(" Next: ")
             yield (OK if one.is_fine else WARN), text.rstrip("."), then
         if not is_full:
-            yield from _background_check(place)
+            yield from _background_check(target)
     except EvertickError as error:
         text, _, then = str(error).partition(" Next: ")
         yield FAIL, text, then or "make the ledger reachable; for details: evertick db check"
 
 
-def _background_check(place: Target) -> Results:
+def _background_check(target: Target) -> Results:
     """The result of the scheduler's own full check of the file."""
-    told = ((place.scheduler_status() or {}).get("integrity") or {}) if place.state is not None else {}
+    told = ((target.scheduler_status() or {}).get("integrity") or {}) if target.state is not None else {}
     match told.get("state"):
         case "ok":
             yield OK, f"the scheduler's full check passed at {told['checked_at']}"
@@ -93,19 +93,19 @@ def _background_check(place: Target) -> Results:
             yield WARN, f"the scheduler's full check failed: {told['finding']}", "evertick doctor --full"
 
 
-def check_scheduler(place: Target) -> Results:
+def check_scheduler(target: Target) -> Results:
     """Whether a scheduler is running and keeps up."""
-    if place.unreadable and not place.is_ledger_named:
+    if target.unreadable and not target.is_ledger_named:
         from evertick.cli.target import UNREADABLE_NEXT
 
-        yield FAIL, place.unreadable, UNREADABLE_NEXT
+        yield FAIL, target.unreadable, UNREADABLE_NEXT
         return
-    if place.url is None:
+    if target.url is None:
         yield OK, "no scheduler has run here yet"
         return
-    with place.open_if_there() as store:
+    with target.open_if_there() as store:
         if store is None:
-            yield WARN, f"no ledger at {place.url}", "evertick serve"
+            yield WARN, f"no ledger at {target.url}", "evertick serve"
             return
         now, snapshot = times.now(), store.load()
         for notice in snapshot.notices:
@@ -125,7 +125,7 @@ def check_scheduler(place: Target) -> Results:
                 f"the ledger is planned up to {to_text(min(floors))}; no job runs on schedule before that time",
                 "check the clock; if it was ahead, restore a backup or use 'evertick backfill'",
             )
-        if not place.is_anyone_running(store):
+        if not target.is_anyone_running(store):
             yield WARN, "no scheduler is running", "evertick serve"
             return
         lag = now - min(floors) if floors else 0
@@ -134,7 +134,7 @@ def check_scheduler(place: Target) -> Results:
         else:
             yield OK, f"running; planned up to {duration_text(lag)} ago" if lag > 0 else "running; planned ahead"
         old = [one for one in store.claim(None, 100) if now - one.submitted_at > REQUEST_OLD_US]
-        stuck = stuck_entries(snapshot.open_runs, snapshot.jobs, snapshot.floors, place.jobs(), now)
+        stuck = stuck_entries(snapshot.open_runs, snapshot.jobs, snapshot.floors, target.jobs(), now)
         if stuck:
             yield (
                 FAIL,
