@@ -20,7 +20,7 @@ from evertick.errors import Conflict, ExecutorUnavailable
 from evertick.executors.fleet import authority as authority_module
 from evertick.executors.fleet import certs, enrolment
 from evertick.executors.fleet.authority import Authority
-from evertick.executors.fleet.certs import Place
+from evertick.executors.fleet.certs import Place, fingerprint_of
 from evertick.executors.fleet.enrolment import EnrolmentServer, ask_trust, enrol, renew
 from evertick.executors.fleet.executor import FleetExecutor
 from evertick.executors.fleet.hub_folder import place_in, provide
@@ -30,7 +30,6 @@ from evertick.executors.fleet.renewal import LOOK_SECONDS, look_after, needs_ren
 from evertick.executors.fleet.settings import CERT_FILE, NEXT_KEY_FILE, Certificates, FleetSettings
 from evertick.executors.fleet.silent_connections import AT_ONCE
 from evertick.model.instant import DAY, HOUR, MINUTE
-from evertick.model.job import fingerprint_of
 from evertick.model.lifecycle import SUCCEEDED
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.yard import LONG_US, Yard, free_port, wait_for
