@@ -1,6 +1,6 @@
-"""`python -m evertick.executors.fleet scheduler|member JSON`: be Dask's scheduler, or a member, until told to end.
+"""`python -m evertick.executors.fleet scheduler|member JSON`: runs the hub (Dask's scheduler) or a member.
 
-Started and started again by `supervising`; ends when that does, which it notices by the end of its standard input.
+`process_supervisor` starts and restarts it. It stops when its standard input ends, which means that the supervisor has.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from evertick.model.instant import SECOND
 log = logging.getLogger("evertick.fleet")
 
 LOOK_SECONDS = 5.0
-"""A member that has not found its fleet by then says why."""
+"""A member that has not connected by then prints the reason."""
 CLOSE_SECONDS = 10.0
 CONFIG = {
-    "distributed.scheduler.allowed-failures": 0,  # on a lost member it is Evertick that decides
+    "distributed.scheduler.allowed-failures": 0,  # Evertick decides what happens to the runs of a lost member
     "distributed.scheduler.worker-ttl": "10s",
     "distributed.worker.daemon": False,
     "distributed.comm.timeouts.connect": "10s",
@@ -106,7 +106,7 @@ async def be_member(settings: Part, stopping: asyncio.Event) -> int:
 
 
 async def _keep(server: Scheduler | Worker, stopping: asyncio.Event, arrange: Callable[[], Awaitable[None]]) -> bool:
-    """From its start to its end, or until we are told to stop; False: it could not start, and that was said."""
+    """Run a server until it ends or `stopping` is set; False when it could not start, for a reason that was printed."""
     stop = asyncio.create_task(stopping.wait())
     start = asyncio.ensure_future(server)
     try:
@@ -130,7 +130,7 @@ async def _keep(server: Scheduler | Worker, stopping: asyncio.Event, arrange: Ca
 
 
 def _why_not(error: BaseException) -> str:
-    """What Dask says is about its own parts; people want to know what to do."""
+    """The reason and the next step; the errors of Dask name neither."""
     cause = error.__cause__ or error
     if Refusal.NAME in str(cause):
         return (
@@ -140,12 +140,12 @@ def _why_not(error: BaseException) -> str:
     if Refusal.CERTIFICATE in str(cause):
         return "cannot join: its certificate is not for this name. Use the --name that it was made for."
     if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
-        return "cannot start: something listens at its address already. Stop that, or choose another --url."
+        return "cannot start: its address is in use. Stop the other program, or choose another --url."
     return f"cannot start: {' '.join(str(cause).split()) or type(cause).__name__}"
 
 
 async def _say_what_is_wrong(settings: Part) -> None:
-    """A worker looks for its fleet without a word; whoever waits for it wants to know why it is not there."""
+    """Print why the worker cannot connect: Dask retries in silence."""
     fleet, told = FleetSettings(settings.url, settings.certificates), ""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
@@ -163,14 +163,14 @@ def _say(line: str) -> None:
 
 
 def _say_ready(address: str) -> None:
-    # What Dask consists of stays for good: to look through it for garbage would hold an order up now and then.
+    # The objects of Dask live until the end: a full garbage collection over them would delay a launch now and then.
     gc.collect()
     gc.freeze()
     _say(f"ready {address}")
 
 
 def _own_address(url: str) -> str:
-    """The address of this machine on the way to the fleet; never all of them."""
+    """The address of this machine on the route to the fleet; never all addresses."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     if is_loopback(parts.hostname):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from evertick.errors import Conflict, ExecutorUnavailable, NotFound
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def list_members(settings: FleetSettings, timeout: float = 2 * ANSWER_SECONDS) -> list[Member]:
-    """Who is there, and who was and is away now, by name; `ExecutorUnavailable` after that many seconds."""
+    """All members by name, connected or not; `ExecutorUnavailable` when the fleet does not respond in time."""
 
     async def look(view: _View) -> list[Member]:
         return view.usable()
@@ -31,7 +31,7 @@ def list_members(settings: FleetSettings, timeout: float = 2 * ANSWER_SECONDS) -
 
 
 def set_cordon(settings: FleetSettings, name: str, *, is_closed: bool) -> Member:
-    """Let a member take nothing new, or let it again; what it runs goes on. It remembers over restarts."""
+    """Stop or resume sending runs to a member. Its active runs continue; the state survives restarts."""
 
     async def cordon(view: _View) -> Member:
         view.member(name)
@@ -42,7 +42,7 @@ def set_cordon(settings: FleetSettings, name: str, *, is_closed: bool) -> Member
 
 
 def drain(settings: FleetSettings, name: str, timeout: float, said: Callable[[Member], None]) -> Member:
-    """Let a member take nothing new, and wait until nothing runs there."""
+    """Stop sending runs to a member, and wait until its active runs have ended."""
 
     async def wait(view: _View) -> Member:
         view.member(name)
@@ -55,9 +55,9 @@ def drain(settings: FleetSettings, name: str, timeout: float, said: Callable[[Me
 
 
 def remove(settings: FleetSettings, name: str, *, by_force: bool) -> None:
-    """Let a member leave for good; one that still runs something only by force, which ends it.
+    """Remove a member and free its name; with active runs only by force, which ends them.
 
-    Its name is free then. By force also where the member itself is not there to be asked.
+    By force also when the member is not connected.
     """
 
     async def leave(view: _View) -> None:
@@ -76,37 +76,36 @@ def remove(settings: FleetSettings, name: str, *, by_force: bool) -> None:
 
 
 def forget(settings: FleetSettings, name: str) -> None:
-    """Tell no more of a member that is away, and let another machine have its name.
+    """Remove a disconnected member from the list and free its name.
 
-    Its certificate stays good: where the machine itself may not come back, that is to be revoked.
+    Its certificate stays valid: revoke it if the machine must not return.
     """
 
     async def ask(view: _View) -> None:
         if name in {member.name for member in view.members()}:
-            raise Conflict(f"{name} is there. Next: evertick fleet remove {name}")
+            raise Conflict(f"{name} is connected. Next: evertick fleet remove {name}")
         if not await view.forget(name, ANSWER_SECONDS):
-            known = ", ".join(member.name for member in view.known()) or "nobody"
-            raise NotFound(f"there is no member '{name}' in the fleet; there are: {known}.")
+            raise _unknown_member(name, [member.name for member in view.known()])
 
     _ask(settings, ask)
 
 
 class _View:
-    """What a person sees of a fleet while connected."""
+    """The members of a fleet as one connection sees them."""
 
     def __init__(self, settings: FleetSettings, control: Any) -> None:
         self._membership = Membership(settings)
         self._membership.connected(time.monotonic())
         self._control = control
         self._forgotten: dict[str, bool] = {}
-        """Names that the hub has freed, and whether they were known."""
+        """Names that the hub has freed, and whether it knew them."""
 
     async def look(self) -> None:
-        """Take in what is said next."""
+        """Apply the next messages of the hub."""
         now, instant = time.monotonic(), time.time_ns() // 1_000
         for message in await self._control.read():
             for one in message.get("cards", [message] if "card" in message else []):
-                with contextlib.suppress(ValueError):  # one that makes no sense is not there
+                with contextlib.suppress(ValueError):  # an invalid heartbeat is ignored
                     self._membership.seen(heartbeat_of(one["card"]), one["address"], now, instant, one.get("age", 0.0))
             for one in message.get("absent", ()):
                 with contextlib.suppress(ValueError):
@@ -117,11 +116,11 @@ class _View:
                 self._forgotten[str(message[messages.FORGOTTEN])] = message.get("is_known") is True
 
     def usable(self) -> list[Member]:
-        """Those that are away too, and what they are to one whose lease is as our settings say."""
+        """All members, with whether they are usable under the lease of these settings."""
         return self._membership.usable(time.monotonic())
 
     def known(self) -> list[Member]:
-        """Those that are away too."""
+        """All members, connected or not."""
         return list(self._membership.members(time.monotonic()))
 
     def members(self) -> list[Member]:
@@ -132,9 +131,8 @@ class _View:
         found = {member.name: member for member in self.members()}
         if name not in found:
             if name in {member.name for member in self.known()}:
-                raise Conflict(f"{name} is away. Next, if it does not come back: evertick fleet forget {name}")
-            known = ", ".join(found) or "nobody"
-            raise NotFound(f"there is no member '{name}' in the fleet; there are: {known}.")
+                raise Conflict(f"{name} is not connected. Next, if it will not return: evertick fleet forget {name}")
+            raise _unknown_member(name, list(found))
         return found[name]
 
     def tell(self, name: str, line: bytes) -> None:
@@ -144,7 +142,7 @@ class _View:
         self._control.release(name)
 
     async def forget(self, name: str, timeout: float) -> bool:
-        """Whether it was known; answered when the hub has done it."""
+        """Whether the hub knew the name; returns when the hub has freed it."""
 
         async def until() -> bool:
             while name not in self._forgotten:
@@ -170,11 +168,18 @@ class _View:
         await _within(until(), timeout, name)
 
 
+def _unknown_member(name: str, known: Sequence[str]) -> NotFound:
+    members = f"Members: {', '.join(known)}." if known else "The fleet has no members."
+    return NotFound(f"Unknown member '{name}'. {members}")
+
+
 async def _within(waiting: Awaitable[T], timeout: float, name: str) -> T:
     try:
         return await asyncio.wait_for(waiting, timeout)
     except TimeoutError:
-        raise Conflict(f"{name} has not come so far in {timeout:g} s. It was asked, and may get there yet.") from None
+        raise Conflict(
+            f"{name} did not respond within {timeout:g} s. The request was sent and may still take effect."
+        ) from None
 
 
 def _ask(
@@ -189,7 +194,7 @@ def _ask(
             try:
                 await asyncio.wait_for(view.look(), ANSWER_SECONDS)
             except TimeoutError:
-                raise ExecutorUnavailable(f"the fleet at {settings.url} does not answer.") from None
+                raise ExecutorUnavailable(f"The fleet at {settings.url} does not respond.") from None
             return await question(view)
         finally:
             await control.close()
@@ -198,6 +203,6 @@ def _ask(
         try:
             return await asyncio.wait_for(ask(), timeout)
         except TimeoutError:
-            raise ExecutorUnavailable(f"the fleet at {settings.url} does not answer.") from None
+            raise ExecutorUnavailable(f"The fleet at {settings.url} does not respond.") from None
 
     return asyncio.run(bounded())

@@ -1,4 +1,4 @@
-"""Where a member keeps the bundles of jobs: one folder for each digest, whole or not there at all."""
+"""Stores the bundles of jobs on a member: one folder per digest, complete or absent."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class BundleFolder:
         self._folder = folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in folder.glob(f"{_SCRATCH}*"):
-            shutil.rmtree(left, ignore_errors=True)  # an earlier process was killed over it
+            shutil.rmtree(left, ignore_errors=True)  # left by a process that was killed
         self._arriving: dict[str, tuple[int, bytearray]] = {}
 
     def has(self, digest: str) -> bool:
         return (self._folder / digest).is_dir()
 
     def begin(self, digest: Any, size: Any, wanted: Collection[str] = ()) -> None:
-        """A bundle of that size may arrive; `BundleError` for what cannot be one.
+        """Expect a bundle of that size; `BundleError` for an invalid digest or size.
 
-        What has arrived of others than `wanted` is forgotten.
+        Drops the parts of bundles that are not in `wanted`.
         """
         if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
             raise BundleError("it has no digest")
@@ -54,11 +54,11 @@ class BundleFolder:
             self._arriving.setdefault(digest, (size, bytearray()))
 
     def missing_from(self, digest: str) -> int:
-        """Which byte is the next one to ask for."""
+        """The offset of the next byte to request."""
         return len(self._arriving[digest][1]) if digest in self._arriving else 0
 
     def add(self, digest: str, offset: int, piece: str) -> bool:
-        """Take a piece in; True when the bundle is there as a whole. One that does not fit is passed over."""
+        """Append a piece; True when the bundle is complete. A piece at another offset is ignored."""
         if digest not in self._arriving:
             return False
         size, data = self._arriving[digest]
@@ -67,7 +67,7 @@ class BundleFolder:
         return len(data) >= size
 
     def install(self, digest: str) -> None:
-        """Unpack what has arrived; for a thread, because it may take a while."""
+        """Verify and unpack a complete bundle; slow, so call it in a thread."""
         _, data = self._arriving.pop(digest)
         if hashlib.sha256(data).hexdigest() != digest:
             raise BundleError("its digest does not match")
@@ -82,7 +82,7 @@ class BundleFolder:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def launched_with(self, digest: str, words: Message) -> Message:
-        """The words of a launch whose attempt works in the bundle."""
+        """The launch message, changed so that the attempt runs in the bundle's folder."""
         folder = str(self._folder / digest)
         os.utime(folder)
         work = json.loads(words[_WORK])
@@ -93,7 +93,7 @@ class BundleFolder:
         return [*words[:_WORK], json.dumps({**work, "env": env}), *words[_WORK + 1 :]]
 
     def tidy(self, in_use: Collection[str]) -> int:
-        """Remove bundles that nothing uses; answers how many."""
+        """Remove unused bundles; returns how many."""
         found = sorted((path.stat().st_mtime, path) for path in self._folder.iterdir() if _DIGEST.fullmatch(path.name))
         sizes = {path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for _, path in found}
         total, removed = sum(sizes.values()), 0
@@ -101,7 +101,7 @@ class BundleFolder:
             age = time.time() - used_at
             is_old = age > KEPT_SECONDS or (total > BYTES_MAX and age > RECENT_SECONDS)
             if is_old and path.name not in in_use:
-                # Renamed first: a removal that is cut short must not leave half of it under its name.
+                # Renamed first: an interrupted removal must not leave a partial bundle under its digest.
                 scratch = path.with_name(f"{_SCRATCH}{path.name}")
                 os.rename(path, scratch)
                 shutil.rmtree(scratch, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""Code that travels with a job: a folder or a wheel as one archive with a digest, packed here and unpacked on a member.
+"""Packs the code of a job (a folder or a wheel) into an archive with a digest, and unpacks it on a member.
 
-An archive holds plain files and nothing else. What unpacks it trusts no name in it and no size that it claims.
+An archive holds regular files only. Unpacking trusts neither its names nor the sizes it declares.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ PACKED_MAX: Final = 64 * 1024 * 1024
 UNPACKED_MAX: Final = 256 * 1024 * 1024
 FILES_MAX: Final = 10_000
 KEPT: Final = 4
-"""Archives that are kept ready to be sent."""
+"""Number of packed archives to keep in memory."""
 LEFT_OUT: Final = frozenset({"__pycache__", ".git", ".evertick", ".venv"})
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
 _CHUNK: Final = 1024 * 1024
 
 
 class BundleError(ValueError):
-    """A bundle that cannot be sent, or must not be unpacked; the text says why."""
+    """A bundle that cannot be sent or must not be unpacked."""
 
 
 class Bundle(NamedTuple):
@@ -94,7 +94,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
             path = Path(root, name)
             if path.is_symlink():
                 raise BundleError(
-                    f"the bundle {folder} has a link in it, {path.relative_to(folder)}: only files travel"
+                    f"the bundle {folder} contains a link, {path.relative_to(folder)}; use regular files only"
                 )
             if path.is_file():
                 yield path.relative_to(folder).as_posix(), path
@@ -115,7 +115,7 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Into a folder that is empty; `BundleError` for what must not be, and what was unpacked by then is worthless."""
+    """Unpack into an empty folder. After a `BundleError` the folder is incomplete: discard it."""
     try:
         with zipfile.ZipFile(archive) as opened:
             entries = opened.infolist()
@@ -125,30 +125,30 @@ def unpack(archive: Path, folder: Path) -> None:
             for entry in entries:
                 left -= _extract(opened, entry, folder, left)
     except (FileExistsError, NotADirectoryError):
-        raise BundleError("a name in it comes twice") from None
+        raise BundleError("it contains a name twice") from None
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-        raise BundleError(f"it is not an archive that can be read: {error}") from error
+        raise BundleError(f"the archive cannot be read: {error}") from error
 
 
 def _extract(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path, left: int) -> int:
     name, mode = PurePosixPath(entry.filename), entry.external_attr >> 16
     parts = name.parts
     if name.is_absolute() or not parts or ".." in parts or "\\" in entry.filename or "\0" in entry.filename:
-        raise BundleError(f"a name in it leads elsewhere: {entry.filename[:80]!r}")
+        raise BundleError(f"it contains a path outside of the bundle: {entry.filename[:80]!r}")
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise BundleError(f"it holds something that is no file: {entry.filename[:80]!r}")
+        raise BundleError(f"it contains something other than a file: {entry.filename[:80]!r}")
     path = folder.joinpath(*parts)
     if entry.is_dir():
         path.mkdir(parents=True, exist_ok=True)
         return 0
     path.parent.mkdir(parents=True, exist_ok=True)
     written = 0
-    # Exclusively: a name that comes twice, or in another guise, overwrites nothing.
+    # Exclusively: a repeated name, in whatever spelling, overwrites nothing.
     with opened.open(entry) as source, path.open("xb") as target:
         while chunk := source.read(_CHUNK):
             written += len(chunk)
             if written > left:
                 raise BundleError(f"it unpacks to more than {UNPACKED_MAX:,} bytes")
             target.write(chunk)
-    path.chmod(0o555 if mode & 0o100 else 0o444)  # other runs work with it too
+    path.chmod(0o555 if mode & 0o100 else 0o444)  # other runs use it too
     return written

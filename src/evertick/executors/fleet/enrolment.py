@@ -1,8 +1,8 @@
-"""How a machine comes to its certificate: it shows a token, once, and later the certificate that it has.
+"""Issues certificates to machines that join: against a token the first time, against their certificate afterwards.
 
-`fleet start` answers at a port of its own, beside the one of the hub, in a process that does not speak Dask. One line
-of JSON asks, one line answers. The token names the authority by its fingerprint, so that the first question can be
-asked of a stranger: what cannot show that authority's certificate is told nothing.
+`fleet start` listens on a second port, beside the hub's, in a process that does not speak Dask. The request is one line
+of JSON, and so is the response. The token has the fingerprint of the authority, so a machine sends its token only to a
+server that proves to be that authority.
 """
 
 from __future__ import annotations
@@ -50,14 +50,12 @@ class Token(NamedTuple):
         port, _, rest = text.strip().partition(".")
         secret, _, fingerprint = rest.partition(".")
         if not port.isdecimal() or not 0 < int(port) < 65_536 or not secret or not fingerprint:
-            raise SettingsError(
-                "that is not a token of a fleet. Get one on the machine of the hub: evertick fleet token"
-            )
+            raise SettingsError("This is not a fleet token. Create one on the machine of the hub: evertick fleet token")
         return cls(int(port), secret, fingerprint)
 
 
 class EnrolmentServer:
-    """Answers until it is closed, each connection in a thread of its own and with a limit of time."""
+    """Serves each connection in a thread of its own, within a time limit, until it is closed."""
 
     def __init__(self, authority: Authority, certificates: Certificates, host: str, port: int) -> None:
         self._authority = authority
@@ -67,7 +65,7 @@ class EnrolmentServer:
         self.port = int(self._socket.getsockname()[1])
         self._is_closed = False
         self._silent: SilentConnections[socket.socket] = SilentConnections(_cut)
-        """Those that have not asked yet."""
+        """Connections that have sent no request yet."""
         self._thread = threading.Thread(target=self._accept, name="evertick-enrolment", daemon=True)
 
     def start(self) -> None:
@@ -96,7 +94,7 @@ class EnrolmentServer:
             threading.Thread(target=self._serve, args=(plain, address, connection), daemon=True).start()
 
     def _opened(self, plain: socket.socket, address: str) -> socket.socket:
-        """What it can be cut with: the socket itself is given away when the handshake begins."""
+        """A duplicate to cut the connection with: the TLS handshake takes over the socket itself."""
         try:
             connection = plain.dup()
         except OSError:
@@ -106,7 +104,7 @@ class EnrolmentServer:
         return connection
 
     def _serve(self, plain: socket.socket, address: str, connection: socket.socket) -> None:
-        # One that sends a byte now and then must not keep its place either.
+        # A client that sends a byte now and then must not hold its slot either.
         limit = threading.Timer(LIMIT_SECONDS, _cut, (connection,))
         limit.daemon = True
         limit.start()
@@ -129,12 +127,12 @@ class EnrolmentServer:
             connection.close()
 
     def _context(self) -> ssl.SSLContext:
-        """As the files are now: they may have been replaced since."""
+        """Read from the files each time: a renewal replaces them."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self._certificates.cert, self._certificates.key)
         context.load_verify_locations(self._certificates.ca)
-        # Who comes for the first time has none to show.
+        # A machine that joins for the first time has no certificate.
         context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
@@ -154,7 +152,7 @@ class EnrolmentServer:
                     name = peer.name
                     cert = self._authority.renew(csr.encode(), peer.serial)
                 case _:
-                    return {"refused": "this is asked in another way."}
+                    return {"refused": "Unknown request."}
         except EvertickError as error:
             log.warning("enrolment.refused address=%s reason=%s", address, error)
             return {"refused": str(error)}
@@ -164,7 +162,7 @@ class EnrolmentServer:
     def _check_good(self, peer: Peer) -> None:
         now = time.time_ns() // 1_000
         if not any(one.serial == peer.serial and one.is_good(now) for one in self._authority.read().issued):
-            raise Conflict("that certificate was revoked, or is not in the record of this fleet.")
+            raise Conflict("The certificate was revoked, or this fleet did not issue it.")
 
 
 def enrol(url: str, token_text: str, name: str, folder: Path) -> Certificates:
@@ -173,10 +171,10 @@ def enrol(url: str, token_text: str, name: str, folder: Path) -> Certificates:
     token = Token.parse(token_text)
     place = Place(url, token.join_port)
     told = str(_ask(place, _blind_context(), {"ask": "authority"}, is_hub_known=False).get("ca", ""))
-    # Only the one that the token names: anybody could put it beside an authority of their own.
+    # Only the authority that the token names: an attacker could send it beside an authority of their own.
     ca = next((one for one in _certificates_in(told) if _is_named(one, token.fingerprint)), None)
     if ca is None:
-        raise ExecutorUnavailable(f"what answers at {url} is not the fleet that the token is for.")
+        raise ExecutorUnavailable(f"The fleet at {url} is not the one that the token was created for.")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(cadata=ca)
@@ -199,15 +197,15 @@ def _is_named(ca: str, fingerprint: str) -> bool:
 
 
 def ask_trust(place: Place, certificates: Certificates) -> bytes:
-    """The authorities that are to be trusted now, the one that signs first."""
+    """The authorities to trust now; the one that signs comes first."""
     return _ask(place, client_context(certificates), {"ask": "trust"})["ca"].encode()
 
 
 def renew(folder: Path) -> Certificates:
-    """A new key and certificate in the place of one that is still good."""
+    """Replace a valid key and certificate by new ones."""
     certificates, place = Certificates.in_folder(folder), place_of(folder)
     if place is None:
-        raise SettingsError(f"{folder} does not say which fleet its certificate is for.")
+        raise SettingsError(f"{folder} does not name the fleet of its certificate. Next: join again with a new token.")
     request = new_request("renewal")
     answer = _ask(place, client_context(certificates), {"ask": "renew", "csr": request.csr.decode()})
     return write_folder(folder, answer["ca"].encode(), answer["cert"].encode(), request.key)
@@ -225,14 +223,14 @@ def _ask(
             if is_hub_known:
                 peer = peer_of(secure.getpeercert())
                 if peer is None or peer.role is not Role.HUB:
-                    raise ExecutorUnavailable(f"what answers at {host}:{place.join_port} is not the hub of the fleet.")
+                    raise ExecutorUnavailable(f"{host}:{place.join_port} is not the hub of the fleet.")
             secure.sendall(json.dumps(asked).encode() + b"\n")
             answer = json.loads(_read_line(secure))
     except (OSError, ValueError) as error:
-        reason = f"{host}:{place.join_port} does not answer as the hub of a fleet: {error}"
+        reason = f"{host}:{place.join_port} does not respond as the hub of a fleet: {error}"
         raise ExecutorUnavailable(reason) from None
     if not isinstance(answer, dict) or not all(isinstance(value, str) for value in answer.values()):
-        raise ExecutorUnavailable(f"{host}:{place.join_port} does not answer as the hub of a fleet.")
+        raise ExecutorUnavailable(f"{host}:{place.join_port} does not respond as the hub of a fleet.")
     if "refused" in answer:
         raise Conflict(answer["refused"])
     return answer
@@ -244,7 +242,7 @@ def _cut(connection: socket.socket) -> None:
 
 
 def _blind_context() -> ssl.SSLContext:
-    """For the one question whose answer is checked in another way."""
+    """For the one request whose response is verified by the fingerprint instead."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -21,11 +21,11 @@ class Provision(NamedTuple):
     certificates: Certificates
     authority: Authority
     is_new: bool
-    """Whether the authority was made now."""
+    """Whether the authority was created by this call."""
 
 
 def provide(folder: Path, place: Place) -> Provision:
-    """Made when they are not there, and made anew in time."""
+    """Create the certificates, or renew those that expire soon."""
     authority = Authority(folder)
     is_new = authority.create()
     authority.forget_former()
@@ -36,15 +36,15 @@ def provide(folder: Path, place: Place) -> Provision:
 
 
 def place_in(folder: Path) -> Place:
-    """Where the hub of this folder answers, or did when it was last started."""
+    """The address of the hub of this folder, as of its last start."""
     place = place_of(folder / Role.HUB)
     if place is None:
-        raise NotFound(f"there is no fleet in '{folder}'. Start one with 'evertick fleet start', or name its --folder.")
+        raise NotFound(f"No fleet in '{folder}'. Start one with 'evertick fleet start', or name its --folder.")
     return place
 
 
 def reachable_host(url: str) -> str:
-    """What others write; a hub may listen on all addresses."""
+    """The host under which others reach the hub, which may listen on all addresses."""
     host = urlsplit(url).hostname or ""
     return socket.getfqdn() if host in ANY_ADDRESS else host
 
