@@ -49,7 +49,7 @@ class Scheduler:
     @property
     def server_url(self) -> str:
         """Where its server is, once it has said so."""
-        self.wait_until_said("The page")
+        self.wait_until_said("Web interface")
         url: str = json.loads((self.folder / ".evertick" / "server.json").read_text())["url"]
         return url
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
-import evertick
 from evertick import AccessDenied, Client, Conflict, InvalidArgument, NotFound
 from evertick.model.lifecycle import JobStatus, RunState, Trigger
 from evertick.model.policy import Missed
@@ -230,12 +226,3 @@ def test_threads_take_turns_on_one_connection(client):
     for thread in threads:
         thread.join()
     assert found == [4] * 8
-
-
-def test_the_example_of_the_documentation_runs(served):
-    page = (Path(evertick.__file__).parents[2] / "docs" / "client.md").read_text(encoding="utf-8")
-    (code,) = [block.partition("```")[0] for block in page.split("```python\n")[1:2]]
-    env = {**served.scheduler.env, "EVERTICK_SERVER": served.url, "EVERTICK_TOKEN_FILE": str(served.token_file)}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "echo" in done.stdout
