@@ -117,10 +117,10 @@ def _encode(data: object) -> bytes:
 
 def _plain(value: object) -> object:
     """What the encoder does not know itself."""
-    if isinstance(value, datetime):
-        return _time_text(value)
     if isinstance(value, Result):
         return _fields_of(value)
+    if isinstance(value, datetime):
+        return _time_text(value)
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is not part of a result: {value!r}")

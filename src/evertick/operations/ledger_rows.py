@@ -162,12 +162,12 @@ def mark_of(row: LedgerRow) -> Mark:
 
 def point_of(row: LedgerRow) -> RunPoint:
     return RunPoint(
-        run=row.key.run_id,
-        scheduled_for=moment_of(row.key.scheduled_for),
-        state=row.state,
-        trigger=row.trigger,
-        duration_seconds=seconds_between(row.started_at, row.finished_at),
-        lateness_seconds=lateness_seconds(row),
+        row.key.run_id,
+        moment_of(row.key.scheduled_for),
+        row.state,
+        row.trigger,
+        seconds_between(row.started_at, row.finished_at),
+        lateness_seconds(row),
     )
 
 
