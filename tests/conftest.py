@@ -49,7 +49,8 @@ SLOW: tuple[str, ...] = (
 SLOW += ("tests/kinds/test_local_kinds", "tests/kinds/pipeline/test_process", "tests/test_services")
 SLOW += ("tests/executors/test_hooks", "tests/executors/test_sub_jobs", "tests/executors/test_inprocess", "tests/web")
 SLOW += ("tests/library", "tests/api/test_routes", "tests/fleet/test_assignments", "tests/dispatch/test_control")
-SLOW += ("tests/cli/test_forms", "tests/cli/test_ledger_commands", "tests/operations/test_desk")
+SLOW += ("tests/cli/test_forms", "tests/cli/test_ledger_commands", "tests/operations/test_upcoming")
+SLOW += ("tests/operations/test_run_definitions", "tests/operations/test_members", "tests/operations/test_sql_servers")
 SLOW += ("tests/operations/test_local", "tests/operations/test_node_queries")
 
 

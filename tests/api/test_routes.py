@@ -1,4 +1,4 @@
-"""Does every route answer what it says it does, with the desk's own words?"""
+"""Does every route answer what it says it does, with the operations's own words?"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Exporter(InMemorySpanExporter):
 
 
 @pytest.fixture
-def desk(tmp_path):
+def operations(tmp_path):
     store = open_store(f"sqlite:///{tmp_path}/ledger.db")
     fill(store, entry(1), entry(2, state=SKIPPED, reason=SkipReason.OVERLAP), watermark=4)
     steps = [
@@ -48,9 +48,9 @@ def desk(tmp_path):
     store.close()
 
 
-def traced(desk, *events):
+def traced(operations, *events):
     exporter = Exporter()
-    traces = Traces(desk.run, exporter, "a1")
+    traces = Traces(operations.run, exporter, "a1")
     traces.start()
     for event in events:
         traces.heard(event)
@@ -58,8 +58,8 @@ def traced(desk, *events):
     return {span.name: span for span in exporter.get_finished_spans()}
 
 
-def test_a_run_is_a_trace_from_its_occurrence_to_its_steps(desk):
-    spans = traced(desk, {"kind": "run", "run": key(1).run_id, "state": "failed"})
+def test_a_run_is_a_trace_from_its_occurrence_to_its_steps(operations):
+    spans = traced(operations, {"kind": "run", "run": key(1).run_id, "state": "failed"})
     assert set(spans) == {"occurrence etl", "run", "attempt 1", "step fetch", "step load"}
     assert len({span.context.trace_id for span in spans.values()}) == 1
     parents = {name: span.parent and span.parent.span_id for name, span in spans.items()}
@@ -77,36 +77,39 @@ def test_a_run_is_a_trace_from_its_occurrence_to_its_steps(desk):
     assert spans["run"].attributes["evertick.run"] == key(1).run_id
 
 
-def test_every_attempt_is_a_span_inside_its_run(desk):
+def test_every_attempt_is_a_span_inside_its_run(operations):
     earlier = AttemptRecord(1, "failed", at(3), at(3) + SECOND, 1, "no", "local@b2", "d1")
-    desk.store.commit(Batch(by="a1", entries=[entry(3)]))
-    change(desk.store, key(3), RETRYING, at(3) + SECOND, attempt=1, earlier=with_attempt("", earlier))
+    operations.store.commit(Batch(by="a1", entries=[entry(3)]))
+    change(operations.store, key(3), RETRYING, at(3) + SECOND, attempt=1, earlier=with_attempt("", earlier))
     later = {"attempt": 2, "started_at": at(3) + MINUTE, "finished_at": at(3) + 2 * MINUTE}
-    change(desk.store, key(3), SUCCEEDED, at(3) + 2 * MINUTE, **later)
-    spans = traced(desk, {"kind": "run", "run": key(3).run_id, "state": "succeeded"})
+    change(operations.store, key(3), SUCCEEDED, at(3) + 2 * MINUTE, **later)
+    spans = traced(operations, {"kind": "run", "run": key(3).run_id, "state": "succeeded"})
     assert set(spans) == {"occurrence etl", "run", "attempt 1", "attempt 2"}
     assert spans["run"].start_time == spans["attempt 1"].start_time == at(3) * 1_000
     assert spans["attempt 1"].attributes["evertick.executor"] == "local@b2"
     assert (spans["attempt 1"].status.is_ok, spans["attempt 2"].status.is_ok) == (False, True)
 
 
-def test_a_skip_is_an_occurrence_and_no_run(desk):
-    spans = traced(desk, {"kind": "run", "run": key(2).run_id, "state": "skipped"})
+def test_a_skip_is_an_occurrence_and_no_run(operations):
+    spans = traced(operations, {"kind": "run", "run": key(2).run_id, "state": "skipped"})
     assert set(spans) == {"occurrence etl"}
     assert spans["occurrence etl"].attributes["evertick.reason"] == "overlap"
 
 
-def test_what_has_not_ended_and_what_is_no_run_is_no_trace(desk):
-    assert traced(desk, {"kind": "run", "run": key(1).run_id, "state": "running"}, {"kind": "job", "job": "etl"}) == {}
+def test_what_has_not_ended_and_what_is_no_run_is_no_trace(operations):
+    assert (
+        traced(operations, {"kind": "run", "run": key(1).run_id, "state": "running"}, {"kind": "job", "job": "etl"})
+        == {}
+    )
 
 
-def test_a_storm_drops_traces_and_delays_nobody(desk, monkeypatch):
+def test_a_storm_drops_traces_and_delays_nobody(operations, monkeypatch):
     monkeypatch.setattr("evertick.api.tracing.WAITING_MAX", 2)
     hold = threading.Event()
 
     def look(run_id):
         hold.wait(60)
-        return desk.run(run_id)
+        return operations.run(run_id)
 
     traces = Traces(look, Exporter(), "a1")
     traces.start()
@@ -117,5 +120,5 @@ def test_a_storm_drops_traces_and_delays_nobody(desk, monkeypatch):
     traces.stop()
 
 
-def test_nothing_is_traced_unless_it_is_asked_for(desk):
-    assert traces_of(desk.run, "a1", {}) is None
+def test_nothing_is_traced_unless_it_is_asked_for(operations):
+    assert traces_of(operations.run, "a1", {}) is None

@@ -19,7 +19,7 @@ ENDED = {"kind": "run", "run": key(1).run_id, "state": "failed"}
 
 
 @pytest.fixture
-def desk(tmp_path):
+def operations(tmp_path):
     store = open_store(f"sqlite:///{tmp_path}/ledger.db")
     fill(store, entry(1), watermark=4)
     steps = [StepRecord("load", "failed", started_at=at(1) + SECOND, finished_at=at(1) + MINUTE, exit_code=3)]
@@ -42,11 +42,11 @@ def desk(tmp_path):
         pytest.param({"OTEL_EXPORTER_OTLP_ENDPOINT": "{url}"}, 1, "/v1/traces", id="one that is away at first"),
     ],
 )
-def test_a_trace_arrives(desk, monkeypatch, settings, refusals, path):
+def test_a_trace_arrives(operations, monkeypatch, settings, refusals, path):
     with Collector(refusals=refusals) as collector:
         for name, value in settings.items():
             monkeypatch.setenv(name, value.format(url=collector.url))
-        traces = traces_of(desk.run, "a1")
+        traces = traces_of(operations.run, "a1")
         assert traces is not None
         traces.start()
         traces.heard(ENDED)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.desk import NOW, make_folder
+from tests.cli.invoke import NOW, make_folder
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.desk import code_of, run
+from tests.cli.invoke import code_of, run
 
 PATIENCE = 60
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.desk import code_of, run
+from tests.cli.invoke import code_of, run
 from tests.cli.serving import Scheduler
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ WAYS = ("the ledger", "the server", "the folder's server")
 LONG_AGO = ["--from", "2026-03-01", "--to", "2026-03-03"]
 
 
-class Desk:
+class Served:
     """A scheduler with one run that failed and one that succeeded, and how to ask about it."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -54,14 +54,14 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory) -> Iterator[Desk]:
+def served(tmp_path_factory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("jobs")
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
     scheduler = Scheduler(folder, has_server=True)
     try:
         scheduler.wait_until_said("jobs from")
-        yield Desk(scheduler)
+        yield Served(scheduler)
     finally:
         scheduler.stop()
 
@@ -125,12 +125,12 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("arguments", QUESTIONS, ids=" ".join)
-def test_the_same_question_has_the_same_answer(desk, arguments):
-    asked = [argument.format(failed=desk.failed, beginning=desk.failed[:-3]) for argument in arguments]
+def test_the_same_question_has_the_same_answer(served, arguments):
+    asked = [argument.format(failed=served.failed, beginning=served.failed[:-3]) for argument in arguments]
     # An hour may begin meanwhile: what is compared is what was asked while nothing changed.
     for _ in range(5):
-        ledger, *servers = [desk.ask(way, *asked) for way in WAYS]
-        if settled(desk.ask("the ledger", *asked)) == settled(ledger):
+        ledger, *servers = [served.ask(way, *asked) for way in WAYS]
+        if settled(served.ask("the ledger", *asked)) == settled(ledger):
             break
     assert ledger[0] == 0
     for server in servers:
@@ -139,51 +139,51 @@ def test_the_same_question_has_the_same_answer(desk, arguments):
 
 
 @pytest.mark.parametrize(("arguments", "code"), MISTAKES)
-def test_the_same_mistake_has_the_same_words_and_exit_code(desk, arguments, code):
-    asked = [argument.format(failed=desk.failed, good=desk.good) for argument in arguments]
-    ledger, *servers = [desk.ask(way, *asked) for way in WAYS]
+def test_the_same_mistake_has_the_same_words_and_exit_code(served, arguments, code):
+    asked = [argument.format(failed=served.failed, good=served.good) for argument in arguments]
+    ledger, *servers = [served.ask(way, *asked) for way in WAYS]
     assert ledger[0] == code
     assert servers == [ledger, ledger]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_asked_for_is_done(desk, way):
-    code, asked = desk.ask(way, "trigger", "echo", "-p", "WORD=hi", "--wait")
+def test_what_is_asked_for_is_done(served, way):
+    code, asked = served.ask(way, "trigger", "echo", "-p", "WORD=hi", "--wait")
     assert (code, asked["run"]["state"], asked["run"]["params"]) == (0, "succeeded", {"WORD": "hi"})
     assert asked["run"]["trigger"] == "manual"
-    assert [log["text"] for log in desk.ask(way, "logs", asked["run"]["run"])[1]] == ["hi\n"]
-    code, retried = desk.ask(way, "retry", desk.failed[:-3], "--from-failed", "--wait")
-    assert (code, retried["run"]["resumed_from"], retried["run"]["exit_code"]) == (1, desk.failed, 3)
-    assert desk.ask(way, "pause", "hourly", "--note", "a move")[1]["is_answered"]
-    assert desk.ask(way, "status", "hourly")[1]["pause_note"] == "a move"
-    assert desk.ask(way, "resume", "hourly", "--catchup", "none")[1]["answer"] == {"resumed": True}
-    assert "is not paused" in run("resume", "hourly", *desk.ways[way]).stdout
-    code, filled = desk.ask(
+    assert [log["text"] for log in served.ask(way, "logs", asked["run"]["run"])[1]] == ["hi\n"]
+    code, retried = served.ask(way, "retry", served.failed[:-3], "--from-failed", "--wait")
+    assert (code, retried["run"]["resumed_from"], retried["run"]["exit_code"]) == (1, served.failed, 3)
+    assert served.ask(way, "pause", "hourly", "--note", "a move")[1]["is_answered"]
+    assert served.ask(way, "status", "hourly")[1]["pause_note"] == "a move"
+    assert served.ask(way, "resume", "hourly", "--catchup", "none")[1]["answer"] == {"resumed": True}
+    assert "is not paused" in run("resume", "hourly", *served.ways[way]).stdout
+    code, filled = served.ask(
         way, "backfill", "hourly", "--from", "2026-03-01T00:00Z", "--to", "2026-03-01T02:00Z", "--all"
     )
     assert (code, filled["chosen"], filled["is_answered"]) == (0, 2, True)
-    assert desk.ask(way, "backfill", "hourly", "--cancel", filled["request"])[0] == 0
-    run_id = desk.ask(way, "trigger", "sleeper")[1]["run"]
-    assert desk.ask(way, "cancel", run_id)[1]["answer"] == {"runs": [run_id]}
+    assert served.ask(way, "backfill", "hourly", "--cancel", filled["request"])[0] == 0
+    run_id = served.ask(way, "trigger", "sleeper")[1]["run"]
+    assert served.ask(way, "cancel", run_id)[1]["answer"] == {"runs": [run_id]}
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_log_is_byte_for_byte_what_was_printed(desk, way):
+def test_a_log_is_byte_for_byte_what_was_printed(served, way):
     """In a process of its own: what stands for standard output in these tests takes no bytes that are no text."""
-    name = desk.ask(way, "trigger", "bytes", "--wait")[1]["run"]["run"]
-    command = [sys.executable, "-m", "evertick", "logs", name, *desk.ways[way]]
+    name = served.ask(way, "trigger", "bytes", "--wait")[1]["run"]["run"]
+    command = [sys.executable, "-m", "evertick", "logs", name, *served.ways[way]]
     assert subprocess.run(command, capture_output=True, check=True).stdout == b"\xff\xfe\x00a\r\n\x1b[31m"
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_in_the_foreground_shows_its_output(desk, way):
-    result = run("run", "echo", "-p", "WORD=hi", *desk.ways[way])
+def test_a_run_in_the_foreground_shows_its_output(served, way):
+    result = run("run", "echo", "-p", "WORD=hi", *served.ways[way])
     assert (code_of(result), result.stdout) == (0, "hi\n")
 
 
 @pytest.mark.parametrize("form", ["table", "yaml", "csv", "name"])
-def test_every_form_is_the_same(desk, form):
-    shown = {way: run("history", "build", "--state", "failed", *desk.ways[way], "-o", form).stdout for way in WAYS}
+def test_every_form_is_the_same(served, form):
+    shown = {way: run("history", "build", "--state", "failed", *served.ways[way], "-o", form).stdout for way in WAYS}
     assert len(set(shown.values())) == 1
     if form == "yaml":
         assert yaml.safe_load(shown["the server"])["items"]
@@ -196,20 +196,20 @@ def test_every_form_is_the_same(desk, form):
         pytest.param("", 4, id="none"),
     ],
 )
-def test_a_wrong_token_is_4(desk, tmp_path, token, code):
+def test_a_wrong_token_is_4(served, tmp_path, token, code):
     file = tmp_path / "token"
     file.write_text(token)
     file.chmod(0o600)
-    result = run("list", "--server", desk.scheduler.server_url, "--token-file", file)
+    result = run("list", "--server", served.scheduler.server_url, "--token-file", file)
     assert (code_of(result), result.stdout) == (code, "")
 
 
-def test_a_role_that_may_not_is_4(desk, tmp_path):
-    made = run("token", "create", "looker", "--role", "viewer", "--folder", desk.scheduler.folder, "-o", "name")
+def test_a_role_that_may_not_is_4(served, tmp_path):
+    made = run("token", "create", "looker", "--role", "viewer", "--folder", served.scheduler.folder, "-o", "name")
     file = tmp_path / "token"
     file.write_text(made.stdout)
     file.chmod(0o600)
-    where = ["--server", desk.scheduler.server_url, "--token-file", file]
+    where = ["--server", served.scheduler.server_url, "--token-file", file]
     assert code_of(run("list", *where)) == 0
     assert code_of(run("trigger", "echo", *where)) == 4
 

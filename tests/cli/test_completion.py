@@ -15,7 +15,7 @@ from click.shell_completion import ShellComplete
 from evertick.cli.app import evertick
 from evertick.cli.commands.completion import SHELLS
 from evertick.cli.commands.scheduler import COMMANDS, SUMMARIES
-from tests.cli.desk import run
+from tests.cli.invoke import run
 from tests.present import present
 
 HEAVY = ("yaml", "sqlalchemy", "rich", "evertick.planning", "evertick.definitions", "evertick.operations")

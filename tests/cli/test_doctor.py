@@ -19,7 +19,7 @@ from evertick.model.ledger import Batch, JobRecord
 from evertick.model.lifecycle import PLANNED, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.stores import open_store
-from tests.cli.desk import code_of, run
+from tests.cli.invoke import code_of, run
 from tests.stores.test_sqlite import filled, flip_an_index
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evertick.cli.target import find_folder_server
-from tests.cli.desk import code_of, run
+from tests.cli.invoke import code_of, run
 from tests.client.scripted import server
 
 __all__ = ["server"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from evertick.cli.app import COMMANDS, evertick
 from evertick.cli.output import FORMS, csv_text, yaml_text
-from tests.cli.desk import code_of, failed_run, run, strictly, through_jq
+from tests.cli.invoke import code_of, failed_run, run, strictly, through_jq
 
 WINDOW = ["--from", "2027-01-15T05:00", "--to", "2027-01-15T08:00"]
 CASES = [

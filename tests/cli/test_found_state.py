@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.desk import code_of, run
+from tests.cli.invoke import code_of, run
 from tests.cli.serving import Scheduler
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from evertick.model.run import Change, RunKey
 from evertick.operations.requests import message_of
 from evertick.settings import Settings
 from evertick.stores import open_store
-from tests.cli.desk import NOW, code_of, failed_run, hour, requests_in, run
+from tests.cli.invoke import NOW, code_of, failed_run, hour, requests_in, run
 
 
 def test_list_shows_how_the_jobs_stand(folder):

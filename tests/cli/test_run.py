@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.cli.desk import code_of, run
+from tests.cli.invoke import code_of, run
 from tests.cli.terminal import on_a_terminal
 
 STEPS = """\

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tests.cli.desk import failed_run
+from tests.cli.invoke import failed_run
 from tests.cli.terminal import on_a_terminal
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from evertick.operations.tokens import Role, Tokens
-from tests.cli.desk import code_of, run
+from tests.cli.invoke import code_of, run
 from tests.present import present
 
 

@@ -20,7 +20,7 @@ from evertick.model.lifecycle import PLANNED, SKIPPED, SkipReason, Trigger
 from evertick.model.run import Entry, RunKey
 from evertick.model.schedule import EverySpec, specs_to_text
 from evertick.stores import open_store
-from tests.cli.desk import through_jq
+from tests.cli.invoke import through_jq
 
 NINE = from_text("2026-03-02T09:00:00Z")
 EVERY_MINUTE = specs_to_text((EverySpec(MINUTE),))

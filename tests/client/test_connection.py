@@ -14,7 +14,7 @@ from evertick.http_connection import HttpConnection
 from evertick.model.lifecycle import RunState
 from evertick.operations.protocol import RunQuery
 from evertick.settings.exposure import is_loopback
-from tests.cli.desk import code_of, run
+from tests.cli.invoke import code_of, run
 from tests.client.scripted import server
 
 __all__ = ["server"]

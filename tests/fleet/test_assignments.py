@@ -45,7 +45,7 @@ LEASE, SILENCE = 20.0, 5.0
 
 
 class Line:
-    """A desk with its members played by the test."""
+    """An executor with its members played by the test."""
 
     def __init__(self, folder) -> None:
         self.now = 1_000.0

@@ -19,7 +19,7 @@ from evertick.model.run import RunKey
 from evertick.model.schedule import EverySpec
 from evertick.stores.memory import MemoryStore
 from tests.loop.harness import Act, World, job, world
-from tests.simulator.desk import NINE, Desk
+from tests.simulator.loop_driver import NINE, LoopDriver
 
 ONE_AT_A_TIME = LoopSettings(queues=(("database", 1),))
 MINUTELY = EverySpec(MINUTE)
@@ -87,15 +87,15 @@ def test_a_run_that_outlived_a_restart_keeps_its_place():
 
 
 @pytest.fixture
-def nodes() -> list[Desk]:
+def nodes() -> list[LoopDriver]:
     """Two nodes with one job each, both in the queue, which has one place; the job of the first has taken it."""
     jobs, store = [queued("a"), queued("b")], MemoryStore()
-    both = [Desk(*jobs, store=store, node=name, settings=ONE_AT_A_TIME) for name in "ab"]
-    for desk in both:
-        desk.own_as_one_of_several(desk.node)
-        desk.write()
-    for desk in both:
-        desk.run_until(NINE + MINUTE)
+    both = [LoopDriver(*jobs, store=store, node=name, settings=ONE_AT_A_TIME) for name in "ab"]
+    for driver in both:
+        driver.own_as_one_of_several(driver.node)
+        driver.write()
+    for driver in both:
+        driver.run_until(NINE + MINUTE)
     return both
 
 
@@ -137,15 +137,15 @@ def test_the_successes_that_a_run_has_used_need_not_come_again_because_its_queue
     assert not is_held_back(after, run)
 
 
-def three_nodes(priority: int) -> list[Desk]:
+def three_nodes(priority: int) -> list[LoopDriver]:
     """Three nodes with one job each; `a` has the one place, `b` and `c` wait for it, and `c` has this priority."""
     jobs, store = [queued("a"), queued("b"), queued("c", priority=priority)], MemoryStore()
-    desks = [Desk(*jobs, store=store, node=name, settings=ONE_AT_A_TIME) for name in "abc"]
-    for desk in desks:
-        desk.own_as_one_of_several(desk.node)
-        desk.write()
-    for desk in desks:
-        desk.run_until(NINE + MINUTE + 5 * SECOND)
+    desks = [LoopDriver(*jobs, store=store, node=name, settings=ONE_AT_A_TIME) for name in "abc"]
+    for driver in desks:
+        driver.own_as_one_of_several(driver.node)
+        driver.write()
+    for driver in desks:
+        driver.run_until(NINE + MINUTE + 5 * SECOND)
     run, attempt = desks[0].launched[0]
     desks[0].say(RunFinished(run, attempt, desks[0].now, SUCCEEDED, 0))
     desks[0].write()

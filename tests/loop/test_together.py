@@ -32,7 +32,7 @@ from tests.loop.executor import Act
 from tests.loop.harness import FOREVER, WAIT, World, at, job, world
 from tests.loop.test_chains import after, claim
 from tests.loop.test_fleet import taken_over
-from tests.simulator.desk import Desk
+from tests.simulator.loop_driver import LoopDriver
 
 NINE, TEN = RunKey("a", at("09:00")), RunKey("a", at("10:00"))
 
@@ -222,15 +222,15 @@ def test_a_run_that_another_node_has_is_wanted_ended_in_the_ledger():
 
 
 def test_the_next_process_of_a_node_ends_what_an_owner_wanted_ended_while_it_was_away():
-    first = Desk(job(), now=at("08:59:50"))
+    first = LoopDriver(job(), now=at("08:59:50"))
     first.own()
     first.run_until(at("09:00:05"))
-    owner = Desk(job(), store=first.store, node="b", now=first.now)
+    owner = LoopDriver(job(), store=first.store, node="b", now=first.now)
     owner.say(NodesSeen(frozenset({"a", "b"})))
     owner.own()
     owner.say(CancelRun("r1", "a", NINE, by="anna"))
     owner.write()
-    second = Desk(job(), store=first.store, now=first.now)
+    second = LoopDriver(job(), store=first.store, now=first.now)
     second.say(OrphansFound(second.store.load().open_runs))
     (asked,) = [one for one in second.effects if isinstance(one, LookUpStops)]
     second.say(*stops(second.store, asked), *stops(second.store, asked))

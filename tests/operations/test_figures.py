@@ -19,7 +19,6 @@ from evertick.model.lifecycle import (
     SkipReason,
     Trigger,
 )
-from evertick.operations.codec import to_data
 from evertick.operations.figures import success_rate
 from evertick.operations.local import LocalOperations
 from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
@@ -55,9 +54,9 @@ def test_cancelled_and_waiting_runs_are_no_failures_of_a_day_or_a_job(store, mak
     for hour in (3, 4):
         change(store, key(hour), CANCELLED, at(hour))
     change(store, key(5), WAITING, at(5))
-    desk = make()
-    assert (desk.overview().day.success_rate, desk.durations("etl").success_rate) == (0.5, 0.5)
-    assert "1 succeeded, 1 failed, 2 cancelled (50.0% success)" in lines_of(to_data(desk.overview()))[2]
+    operations = make()
+    assert (operations.overview().day.success_rate, operations.durations("etl").success_rate) == (0.5, 0.5)
+    assert "1 succeeded, 1 failed, 2 cancelled (50.0% success)" in lines_of(operations.overview())[2]
 
 
 def test_an_hour_tells_cancelled_running_and_waiting_apart(store, make):
@@ -82,19 +81,19 @@ def test_lateness_is_that_of_scheduled_runs_that_nothing_held_back(store, make):
     ran(store, key(2), at(2) + HOUR // 2, at(3))  # held back by a full queue, beyond its grace
     ran(store, key(3), at(3) + SECOND, at(4))
     ran(store, key(4), at(4) + 3 * SECOND, at(5))
-    desk = make()
-    assert desk.durations("etl").lateness.max == desk.overview().lateness.max == 3.0
+    operations = make()
+    assert operations.durations("etl").lateness.max == operations.overview().lateness.max == 3.0
 
 
 def test_a_run_that_no_executor_has_started_does_not_run(store, make):
     fill(store, entry(1), watermark=6)
     change(store, key(1), LAUNCHING, at(1), attempt=1, executor="fleet:ex-a")
-    desk = make()
-    found = desk.overview()
-    assert (desk.job("etl").status, desk.list_jobs().items[0].status) == ("idle", "idle")
+    operations = make()
+    found = operations.overview()
+    assert (operations.job("etl").status, operations.list_jobs().items[0].status) == ("idle", "idle")
     assert (found.running_count, found.waiting_count, found.jobs.running) == (0, 1, 0)
     change(store, key(1), LAUNCHING, at(1), started_at=at(1))
-    assert desk.job("etl").status == "running"
+    assert operations.job("etl").status == "running"
 
 
 def test_of_a_job_that_was_skipped_every_time_the_skips_are_told(store, make):
@@ -106,18 +105,18 @@ def test_of_a_job_that_was_skipped_every_time_the_skips_are_told(store, make):
         entry(4),
         watermark=6,
     )
-    desk = make()
+    operations = make()
     told = {"condition": 2, "overlap": 1}
-    assert desk.job("etl").skips == desk.list_jobs().items[0].skips == told
+    assert operations.job("etl").skips == operations.list_jobs().items[0].skips == told
     ran(store, key(4), at(4), at(4) + MINUTE)
-    assert desk.job("etl").skips == desk.list_jobs().items[0].skips == {}
+    assert operations.job("etl").skips == operations.list_jobs().items[0].skips == {}
 
 
 def test_what_is_next_says_whether_it_starts_or_stops(make):
-    desk = make(job('schedule: {start: "0 9 * * *", stop: "45 8 * * *"}\ncommand: x\n'))
-    fires = desk.overview().next
+    operations = make(job('schedule: {start: "0 9 * * *", stop: "45 8 * * *"}\ncommand: x\n'))
+    fires = operations.overview().next
     assert [(fire.action, f"{fire.scheduled_for:%H:%M}") for fire in fires] == [("stop", "08:45"), ("start", "09:00")]
-    (ahead,) = [table for table in tables_of(to_data(desk.overview()), 8) if table.title.startswith("Next")]
+    (ahead,) = [table for table in tables_of(operations.overview(), 8) if table.title.startswith("Next")]
     assert "Action" in [column.title for column in ahead.columns]
 
 
@@ -125,7 +124,7 @@ def test_whatever_is_about_a_job_has_its_name(store, make):
     named = job(TEXT + "name: Nightly ETL\n")
     fill(store, entry(1), watermark=6, one=named)
     ran(store, key(1), at(1), None)
-    desk = make(named)
-    found = desk.overview()
+    operations = make(named)
+    found = operations.overview()
     assert (found.running[0].job_name, found.next[0].job_name) == ("Nightly ETL", "Nightly ETL")
-    assert desk.list_runs().items[0].job_name == desk.run(found.running[0].run).job_name == "Nightly ETL"
+    assert operations.list_runs().items[0].job_name == operations.run(found.running[0].run).job_name == "Nightly ETL"

@@ -42,7 +42,7 @@ class FakeLogs:
 
 @pytest.fixture
 def make(store):
-    """A desk on the ledger, at half past four."""
+    """A operations on the ledger, at half past four."""
 
     def make(*jobs, hour=4.5, **known):
         folder = Folder(jobs={one.id: one for one in jobs})
@@ -52,7 +52,7 @@ def make(store):
 
 
 @pytest.fixture
-def desk(store, make):
+def operations(store, make):
     """The hourly job: a success, a failure, a skip, and a run that goes on."""
     fill(
         store,
@@ -68,8 +68,8 @@ def desk(store, make):
     return make(job(TAGGED))
 
 
-def test_a_job_in_a_list_tells_how_it_stands(desk):
-    page = desk.list_jobs()
+def test_a_job_in_a_list_tells_how_it_stands(operations):
+    page = operations.list_jobs()
     (one,) = page.items
     assert (one.job, one.status, one.tags) == ("etl", "running", ("nightly", "sales"))
     assert (one.next_at, one.timezone, one.active) == (to_datetime(at(5)), "Europe/Berlin", 1)
@@ -90,26 +90,26 @@ def test_a_job_in_a_list_tells_how_it_stands(desk):
         pytest.param({"limit": 2, "after": "b"}, ["c", "etl"], id="the next"),
     ],
 )
-def test_jobs_are_listed_by(store, make, desk, how, found):
+def test_jobs_are_listed_by(store, make, operations, how, found):
     many = make(job(TAGGED), *(job(name=name) for name in "abc"))
     page = many.list_jobs(**how)
     assert [one.job for one in page.items] == found
     assert page.next == ("b" if how == {"limit": 2} else None)
 
 
-def test_the_last_runs_of_a_job_come_with_it_when_asked_for(desk):
-    (one,) = desk.list_jobs(recent=5).items
+def test_the_last_runs_of_a_job_come_with_it_when_asked_for(operations):
+    (one,) = operations.list_jobs(recent=5).items
     assert [(mark.state, mark.duration_seconds) for mark in one.recent] == [
         ("succeeded", 59.0),
         ("failed", 120.0),
     ]
 
 
-def test_an_unknown_word_is_refused_with_those_there_are(desk):
+def test_an_unknown_word_is_refused_with_those_there_are(operations):
     with pytest.raises(InvalidArgument, match=r"unknown status 'sleepy'.*idle"):
         enums_of("status", ["sleepy"], JobStatus)
     with pytest.raises(InvalidArgument, match="limit is 0"):
-        desk.list_runs(limit=0)
+        operations.list_runs(limit=0)
 
 
 def test_one_job_tells_its_definition_without_the_values_of_its_environment(store, make):
@@ -132,27 +132,34 @@ def test_a_job_that_only_the_ledger_knows_is_told_as_far_as_it_does(store, make)
     )
 
 
-def test_a_job_that_nobody_knows_is_not_found_and_the_nearest_is_named(desk):
-    for ask in (desk.job, desk.explain, desk.graph, desk.why, desk.catchup, desk.durations):
+def test_a_job_that_nobody_knows_is_not_found_and_the_nearest_is_named(operations):
+    for ask in (
+        operations.job,
+        operations.explain,
+        operations.graph,
+        operations.why,
+        operations.catchup,
+        operations.durations,
+    ):
         with pytest.raises(NotFound, match="'etl'"):
             ask("elt")
 
 
 def test_rules_and_steps_are_told(make):
     text = "steps:\n- {name: a, command: x}\n- {name: b, command: y, depends: [a]}\n"
-    desk = make(job(text, "one"), job("after: one\ncommand: x\n", "two"))
-    graph = desk.graph("one")
+    operations = make(job(text, "one"), job("after: one\ncommand: x\n", "two"))
+    graph = operations.graph("one")
     assert [(node.id, node.command, node.depends) for node in graph.nodes] == [
         ("a", "x", ()),
         ("b", "y", ("a",)),
     ]
-    assert (graph.before, desk.graph("two").after) == (("two",), ("one",))
-    assert (desk.explain("one")[0].name, desk.explain("one")[0].value) == ("enabled", "yes")
+    assert (graph.before, operations.graph("two").after) == (("two",), ("one",))
+    assert (operations.explain("one")[0].name, operations.explain("one")[0].value) == ("enabled", "yes")
 
 
-def test_why_is_answered_for_a_time_and_for_a_run(desk):
-    assert desk.why("etl", "2026-03-02T04:00").verdict == "skipped: overlap"
-    by_id = desk.why("etl@2026-03-02T02:00:00Z")
+def test_why_is_answered_for_a_time_and_for_a_run(operations):
+    assert operations.why("etl", "2026-03-02T04:00").verdict == "skipped: overlap"
+    by_id = operations.why("etl@2026-03-02T02:00:00Z")
     assert (by_id.outcome, by_id.run.exit_code) == ("failed", 3)
 
 
@@ -164,8 +171,8 @@ def test_what_would_be_caught_up_is_told(store, make):
     assert make(job(text)).catchup("etl", keep=Missed.NONE).kept == 0
 
 
-def test_durations_tell_what_is_usual(desk):
-    found = desk.durations("etl")
+def test_durations_tell_what_is_usual(operations):
+    found = operations.durations("etl")
     assert [point.duration_seconds for point in found.items] == [59.0, 120.0]
     assert (found.percentiles.p50, found.percentiles.max, found.success_rate) == (89.5, 120.0, 0.5)
     assert found.lateness.max == 1.0
@@ -173,34 +180,34 @@ def test_durations_tell_what_is_usual(desk):
 
 def test_what_comes_next_leaves_out_what_is_paused_and_a_plan_tells_it(store, make):
     fill(store, watermark=4, paused_at=at(4), held=True)
-    desk = make(job(), job("schedule: {start: '30 * * * *', stop: '45 * * * *'}\ncommand: x\n", "live"))
-    assert [(one.job, one.action) for one in desk.upcoming(count=2).items] == [
+    operations = make(job(), job("schedule: {start: '30 * * * *', stop: '45 * * * *'}\ncommand: x\n", "live"))
+    assert [(one.job, one.action) for one in operations.upcoming(count=2).items] == [
         ("live", "stop"),
         ("live", "start"),
     ]
-    planned = desk.plan("2026-03-02T05:30:00Z")
+    planned = operations.plan("2026-03-02T05:30:00Z")
     assert [(one.job, one.what) for one in planned.items] == [("etl", "skip: paused"), ("live", "run")]
-    assert desk.plan("2026-03-02T05:30:00Z", limit=1).has_more
+    assert operations.plan("2026-03-02T05:30:00Z", limit=1).has_more
 
 
 def test_what_comes_next_is_worked_out_anew_once_it_has_come(store, make):
     hour = [4.5]
     folder = Folder(jobs={"etl": job()})
-    desk = LocalOperations(store, lambda: folder, now=lambda: at(hour[0]))
-    assert desk.job_upcoming("etl", 1).items[0].scheduled_for == to_datetime(at(5))
+    operations = LocalOperations(store, lambda: folder, now=lambda: at(hour[0]))
+    assert operations.job_upcoming("etl", 1).items[0].scheduled_for == to_datetime(at(5))
     hour[0] = 5
-    assert desk.job_upcoming("etl", 1).items[0].scheduled_for == to_datetime(at(6))
+    assert operations.job_upcoming("etl", 1).items[0].scheduled_for == to_datetime(at(6))
     hour[0] = 1
-    assert desk.job_upcoming("etl", 1).items[0].scheduled_for == to_datetime(at(2))
+    assert operations.job_upcoming("etl", 1).items[0].scheduled_for == to_datetime(at(2))
 
 
-def test_an_expression_is_explained(desk):
-    found = desk.cron("30 2 * * *", "Europe/Berlin", count=2)
+def test_an_expression_is_explained(operations):
+    found = operations.cron("30 2 * * *", "Europe/Berlin", count=2)
     assert (found.fields["hour"], len(found.next), len(found.dst_notes)) == ("2", 2, 2)
 
 
-def test_days_are_counted_on_the_clocks_of_a_zone(desk):
-    days = {day.date: day for day in desk.calendar("etl", "2026-03-01", "2026-03-03").days}
+def test_days_are_counted_on_the_clocks_of_a_zone(operations):
+    days = {day.date: day for day in operations.calendar("etl", "2026-03-01", "2026-03-03").days}
     today = days["2026-03-02"]
     assert [today.succeeded, today.failed, today.skipped, today.cancelled, today.running] == [1, 1, 1, 0, 1]
     assert today.skips == {"overlap": 1}
@@ -222,9 +229,9 @@ def test_a_day_of_23_hours_is_one_day(store, make):
 @pytest.mark.parametrize(
     ("start", "end"), [("2026-03-02", "2026-03-01"), ("2020-01-01", "2026-03-01"), ("soon", "2026-03-01")]
 )
-def test_days_that_are_none_are_refused(desk, start, end):
+def test_days_that_are_none_are_refused(operations, start, end):
     with pytest.raises(InvalidArgument):
-        desk.calendar("etl", start, end)
+        operations.calendar("etl", start, end)
 
 
 @pytest.mark.parametrize(
@@ -243,9 +250,9 @@ def test_days_that_are_none_are_refused(desk, start, end):
         pytest.param({"after": "etl@2026-03-02T03:00:00Z"}, [2, 1], id="the next"),
     ],
 )
-def test_runs_are_found_by(desk, how, hours):
+def test_runs_are_found_by(operations, how, hours):
     paging = {name: how[name] for name in ("limit", "after") if name in how}
-    found = desk.list_runs(RunQuery(**{name: how[name] for name in how if name not in paging}), **paging)
+    found = operations.list_runs(RunQuery(**{name: how[name] for name in how if name not in paging}), **paging)
     assert [run.scheduled_for for run in found.items] == [to_datetime(at(hour)) for hour in hours]
     assert found.next == ("etl@2026-03-02T03:00:00Z" if how == {"limit": 2} else None)
 
@@ -266,18 +273,18 @@ def test_gaps_are_told(store, make):
     )
 
 
-def test_a_run_tells_what_can_be_done(make, desk):
-    active = desk.run("etl@2026-03-02T04:00:00Z")
+def test_a_run_tells_what_can_be_done(make, operations):
+    active = operations.run("etl@2026-03-02T04:00:00Z")
     assert (active.can_cancel, active.can_retry) == (True, False)
-    ended = desk.run("etl@2026-03-02T01:00:00Z")
+    ended = operations.run("etl@2026-03-02T01:00:00Z")
     assert (ended.can_cancel, ended.can_retry, ended.lateness_seconds, ended.logs) == (False, True, 1.0, ())
     with pytest.raises(NotFound, match="etl@2026-03-02T04"):
-        desk.run("etl@2026-03-02T09:00:00Z")
+        operations.run("etl@2026-03-02T09:00:00Z")
     with pytest.raises(InvalidArgument, match="not the id of a run"):
-        desk.run("etl@yesterday")
+        operations.run("etl@yesterday")
 
 
-def test_a_log_is_read_by_ranges_that_never_cut_a_character(make, desk):
+def test_a_log_is_read_by_ranges_that_never_cut_a_character(make, operations):
     text = "größe: 5 €\n"
     reading = make(job(), logs=FakeLogs(text))
     run_id = "etl@2026-03-02T01:00:00Z"
@@ -294,7 +301,7 @@ def test_a_log_is_read_by_ranges_that_never_cut_a_character(make, desk):
         assert "".join(pieces) == text
 
 
-def test_broken_text_is_read_to_its_end(make, desk):
+def test_broken_text_is_read_to_its_end(make, operations):
     logs = FakeLogs("")
     logs.data = b"\xf0\x9f" * 3
     reading, offset = make(job(), logs=logs), 0
@@ -307,13 +314,13 @@ def test_broken_text_is_read_to_its_end(make, desk):
 
 
 @pytest.mark.parametrize("step", ["../../etc/passwd", "other", ""])
-def test_a_log_that_the_run_does_not_have_is_not_looked_for(make, desk, step):
+def test_a_log_that_the_run_does_not_have_is_not_looked_for(make, operations, step):
     with pytest.raises(NotFound, match="has no log"):
         make(job(), logs=FakeLogs("x")).read_log("etl@2026-03-02T01:00:00Z", 1, step)
 
 
-def test_the_timeline_shows_past_and_future(desk):
-    found = desk.timeline("2026-03-02T00:00Z", "2026-03-02T08:00Z")
+def test_the_timeline_shows_past_and_future(operations):
+    found = operations.timeline("2026-03-02T00:00Z", "2026-03-02T08:00Z")
     (lane,) = found.lanes
     assert [(f"{mark.at:%H}", mark.state) for mark in lane.marks] == [
         ("01", "succeeded"),
@@ -345,13 +352,13 @@ def test_a_dense_future_is_counted_too(make):
     assert (lane.future, sum(cell.count for cell in lane.future_cells)) == ((), 3_600)
 
 
-def test_what_began_before_the_timeline_and_goes_on_is_part_of_it(desk):
-    (lane,) = desk.timeline("2026-03-02T04:10Z", "2026-03-02T04:40Z").lanes
+def test_what_began_before_the_timeline_and_goes_on_is_part_of_it(operations):
+    (lane,) = operations.timeline("2026-03-02T04:10Z", "2026-03-02T04:40Z").lanes
     assert [mark.run for mark in lane.marks] == ["etl@2026-03-02T04:00:00Z"]
 
 
-def test_the_overview_tells_the_day(desk):
-    found = desk.overview()
+def test_the_overview_tells_the_day(operations):
+    found = operations.overview()
     assert (found.jobs.total, found.jobs.running, found.jobs.idle) == (1, 1, 0)
     assert [found.day.succeeded, found.day.failed, found.day.skipped, found.day.running] == [1, 1, 1, 1]
     assert (found.day.success_rate, found.day.skips) == (0.5, {"overlap": 1})
@@ -378,14 +385,14 @@ def test_one_that_is_due_and_fails_all_the_time_leaves_room_for_others(make, sto
 
 
 def test_an_empty_ledger_answers_everything(make):
-    desk = make()
-    assert desk.list_jobs().items == desk.list_runs().items == desk.gaps().items == ()
-    assert desk.overview().jobs.total == 0
-    assert desk.timeline("2026-03-02T00:00Z", "2026-03-02T04:00Z").lanes == ()
-    assert desk.upcoming().items == ()
-    assert (desk.executors().items, desk.queues().items, desk.nodes().items) == ((), (), ())
-    assert desk.verify().is_sound
-    assert len(desk.calendar(start="2026-03-01", end="2026-03-02").days) == 2
+    operations = make()
+    assert operations.list_jobs().items == operations.list_runs().items == operations.gaps().items == ()
+    assert operations.overview().jobs.total == 0
+    assert operations.timeline("2026-03-02T00:00Z", "2026-03-02T04:00Z").lanes == ()
+    assert operations.upcoming().items == ()
+    assert (operations.executors().items, operations.queues().items, operations.nodes().items) == ((), (), ())
+    assert operations.verify().is_sound
+    assert len(operations.calendar(start="2026-03-01", end="2026-03-02").days) == 2
 
 
 class Lively:
@@ -396,7 +403,7 @@ class Lively:
         return self.told
 
 
-def test_what_only_the_scheduler_knows_comes_from_it(make, desk, store):
+def test_what_only_the_scheduler_knows_comes_from_it(make, operations, store):
     live = Lively(executors={"local": {"slots": 4}}, queues={"db": {"limit": 2}})
     found = make(job(TAGGED + "queue: db\n"), live=live)
     (local,) = found.executors().items
@@ -406,25 +413,25 @@ def test_what_only_the_scheduler_knows_comes_from_it(make, desk, store):
     assert found.overview().scheduler.alive
 
 
-def test_asking_is_durable_and_asking_twice_is_asking_once(desk, store):
-    first = desk.trigger("etl", request_id="r1", by="ann")
+def test_asking_is_durable_and_asking_twice_is_asking_once(operations, store):
+    first = operations.trigger("etl", request_id="r1", by="ann")
     assert (first.request, first.job, first.is_answered) == ("r1", "etl", False)
-    assert desk.trigger("etl", request_id="r1", by="ann") == first
+    assert operations.trigger("etl", request_id="r1", by="ann") == first
     (request,) = store.claim(None, 10)
     assert (request.id, request.submitted_by, json.loads(request.payload)["trigger"]) == ("r1", "ann", "manual")
 
 
-def test_an_id_that_was_used_for_something_else_is_a_conflict(desk):
-    desk.trigger("etl", request_id="r1")
+def test_an_id_that_was_used_for_something_else_is_a_conflict(operations):
+    operations.trigger("etl", request_id="r1")
     for other in (
-        lambda: desk.pause("etl", request_id="r1"),
-        lambda: desk.trigger("etl", {"A": "1"}, request_id="r1"),
+        lambda: operations.pause("etl", request_id="r1"),
+        lambda: operations.trigger("etl", {"A": "1"}, request_id="r1"),
     ):
         with pytest.raises(Conflict, match="used for another request"):
             other()
 
 
-def test_an_answer_is_waited_for_as_long_as_asked(make, desk, store):
+def test_an_answer_is_waited_for_as_long_as_asked(make, operations, store):
     asking = make(job(), is_scheduler_running=lambda: True)
 
     def answer():
@@ -473,8 +480,8 @@ def test_whether_a_job_of_the_ledger_exists_is_found_without_its_bucket(store):
         operations.pause("elt")
 
 
-def test_an_answer_is_looked_for_when_the_scheduler_reports_a_change(desk, store):
-    asking = LocalOperations(store, desk.definitions, now=desk.now, is_scheduler_running=lambda: True)
+def test_an_answer_is_looked_for_when_the_scheduler_reports_a_change(operations, store):
+    asking = LocalOperations(store, operations.definitions, now=operations.now, is_scheduler_running=lambda: True)
     waits = []
 
     def answer_meanwhile(seen, timeout):
@@ -488,52 +495,52 @@ def test_an_answer_is_looked_for_when_the_scheduler_reports_a_change(desk, store
     assert waits == sorted(set(waits)), "without changes it looks less and less often"
 
 
-def test_a_change_ends_a_wait_for_it(desk):
-    seen = desk.changes
-    waiting = threading.Thread(target=desk.wait_for_change, args=(seen, 60), daemon=True)
+def test_a_change_ends_a_wait_for_it(operations):
+    seen = operations.changes
+    waiting = threading.Thread(target=operations.wait_for_change, args=(seen, 60), daemon=True)
     waiting.start()
-    desk.stir()
+    operations.stir()
     waiting.join(30)
     assert not waiting.is_alive()
-    desk.wait_for_change(seen, 60)  # it has changed since, so there is nothing to wait for
+    operations.wait_for_change(seen, 60)  # it has changed since, so there is nothing to wait for
 
 
-def test_a_refusal_is_raised(desk, store):
-    desk.resume("etl", request_id="r1")
+def test_a_refusal_is_raised(operations, store):
+    operations.resume("etl", request_id="r1")
     store.commit(Batch(by="a1/1", answers={"r1": '{"error": "conflict", "text": "it is not paused"}'}))
     with pytest.raises(Conflict, match="it is not paused"):
-        desk.resume("etl", request_id="r1")
+        operations.resume("etl", request_id="r1")
 
 
-def test_what_has_ended_is_not_cancelled_and_what_goes_on_is_not_retried(desk):
+def test_what_has_ended_is_not_cancelled_and_what_goes_on_is_not_retried(operations):
     with pytest.raises(Conflict, match="has ended"):
-        desk.cancel("etl@2026-03-02T01:00:00Z", request_id=next(IDS))
+        operations.cancel("etl@2026-03-02T01:00:00Z", request_id=next(IDS))
     with pytest.raises(Conflict, match="is running"):
-        desk.retry("etl@2026-03-02T04:00:00Z", request_id=next(IDS))
-    assert desk.cancel("etl@2026-03-02T04:00:00Z", request_id=next(IDS)).job == "etl"
-    assert desk.cancel("etl", request_id=next(IDS)).job == "etl"
-    assert desk.retry("etl@2026-03-02T02:00:00Z", request_id=next(IDS)).job == "etl"
+        operations.retry("etl@2026-03-02T04:00:00Z", request_id=next(IDS))
+    assert operations.cancel("etl@2026-03-02T04:00:00Z", request_id=next(IDS)).job == "etl"
+    assert operations.cancel("etl", request_id=next(IDS)).job == "etl"
+    assert operations.retry("etl@2026-03-02T02:00:00Z", request_id=next(IDS)).job == "etl"
 
 
-def test_a_backfill_is_previewed_asked_for_followed_and_cancelled(desk, store):
+def test_a_backfill_is_previewed_asked_for_followed_and_cancelled(operations, store):
     window = ("2026-03-02T01:00Z", "2026-03-02T04:00Z")
-    preview = desk.backfill("etl", *window, preview=True)
+    preview = operations.backfill("etl", *window, preview=True)
     assert [(f"{one.scheduled_for:%H}", one.is_chosen) for one in preview.candidates] == [
         ("01", False),
         ("02", True),
         ("03", True),
     ]
     assert not store.claim(None, 10)
-    asked = desk.backfill("etl", *window, request_id="b1")
+    asked = operations.backfill("etl", *window, request_id="b1")
     assert (asked.request, asked.chosen) == ("b1", 2)
-    assert desk.backfill("etl", *window, request_id="b1").chosen == 2
-    assert desk.backfill_progress("etl", "b1").total == 2
-    assert desk.cancel_backfill("etl", "b1", request_id="c1").cancelled == 2
+    assert operations.backfill("etl", *window, request_id="b1").chosen == 2
+    assert operations.backfill_progress("etl", "b1").total == 2
+    assert operations.cancel_backfill("etl", "b1", request_id="c1").cancelled == 2
     with pytest.raises(NotFound):
-        desk.backfill_progress("etl", "nobody")
+        operations.backfill_progress("etl", "nobody")
 
 
-def test_parameters_are_checked_before_anything_is_asked(make, store, desk):
+def test_parameters_are_checked_before_anything_is_asked(make, store, operations):
     asking = make(job(TEXT + "params: {FORMAT: {default: csv, enum: [csv, json]}}\n"))
     with pytest.raises(InvalidArgument, match="FORMAT"):
         asking.trigger("etl", {"FORMAT": "xml"}, request_id=next(IDS))
@@ -546,9 +553,9 @@ def test_what_is_kept_for_a_moment_is_forgotten_by_who_changes_something(store, 
     clock = [at(4.5)]
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})
-    desk = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=DAY)
-    assert desk.list_jobs().items[0].status == "idle"
+    operations = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=DAY)
+    assert operations.list_jobs().items[0].status == "idle"
     ran(store, key(4), at(4), None)
-    assert desk.list_jobs().items[0].status == "idle"
-    desk.pause("etl", request_id="r1")
-    assert desk.list_jobs().items[0].status == "running"
+    assert operations.list_jobs().items[0].status == "idle"
+    operations.pause("etl", request_id="r1")
+    assert operations.list_jobs().items[0].status == "running"

@@ -63,7 +63,7 @@ class OneLog:
 
 
 @pytest.fixture
-def desk(store):
+def operations(store):
     fill(store, entry(1), watermark=4)
     ran(store, key(1), at(1), at(1) + MINUTE)
     data = b"".join(b"line %d\n" % number for number in range(1, 1_001))
@@ -79,16 +79,16 @@ def desk(store):
         pytest.param(5_000, 569, id="far inside"),
     ],
 )
-def test_a_part_of_a_log_begins_with_a_whole_line_and_its_number(desk, offset, line):
-    found = desk.read_log(RUN, 1, "main", offset, 100, lines=True)
+def test_a_part_of_a_log_begins_with_a_whole_line_and_its_number(operations, offset, line):
+    found = operations.read_log(RUN, 1, "main", offset, 100, lines=True)
     assert (found.first_line, found.text.partition("\n")[0]) == (line, f"line {line}")
-    assert desk.read_log(RUN, 1, "main", offset, 100).first_line is None
+    assert operations.read_log(RUN, 1, "main", offset, 100).first_line is None
 
 
-def test_a_log_is_searched_as_a_whole(desk):
-    found = desk.search_log(RUN, 1, "main", "LINE 777")
+def test_a_log_is_searched_as_a_whole(operations):
+    found = operations.search_log(RUN, 1, "main", "LINE 777")
     assert (found.items[0].line, found.total, found.searched_bytes == found.size) == (777, 1, True)
     hit = found.items[0].offset
-    assert desk.read_log(RUN, 1, "main", hit, 8).text == "line 777"
+    assert operations.read_log(RUN, 1, "main", hit, 8).text == "line 777"
     with pytest.raises(InvalidArgument):
-        desk.search_log(RUN, 1, "main", "")
+        operations.search_log(RUN, 1, "main", "")

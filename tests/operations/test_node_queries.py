@@ -26,7 +26,7 @@ AT_MOST_ONCE = job(TEXT + "onExecutorLost: fail\n")
 
 
 class Ledger:
-    """A run of the node `east`, which holds it by a lease, and the desk of another node."""
+    """A run of the node `east`, which holds it by a lease, and the operations of another node."""
 
     def __init__(self, store, *, one=None, is_alive=False, is_stopped=False) -> None:
         self.store, known = store, one or job()
@@ -38,10 +38,10 @@ class Ledger:
         if is_alive:
             store.lease([f"{NODE_PREFIX}east/1"], "east/1", MINUTE, NOW)
         folder = Folder(jobs={"etl": known})
-        self.desk = LocalOperations(store, lambda: folder, now=lambda: NOW, is_scheduler_running=lambda: True)
+        self.operations = LocalOperations(store, lambda: folder, now=lambda: NOW, is_scheduler_running=lambda: True)
 
     def node(self, name):
-        (found,) = [one for one in self.desk.nodes().items if one.node == name]
+        (found,) = [one for one in self.operations.nodes().items if one.node == name]
         return found
 
     def leases(self):
@@ -83,33 +83,33 @@ def test_a_run_that_was_lost_twice_already_is_not_retried_again(store):
 
 def test_a_forgotten_node_holds_nothing_any_more_and_the_mark_says_who_said_so(store):
     ledger = Ledger(store, is_stopped=True)
-    told = ledger.desk.forget_node("east", by="ann")
+    told = ledger.operations.forget_node("east", by="ann")
     assert (told.node, told.was_alive, told.active) == ("east", False, 1)
     assert runs_held(ledger.leases()) == {}
     assert nodes_forgotten(ledger.leases()) == {"east": "ann"}
-    assert [one.node for one in ledger.desk.nodes().items] == ["west"]
+    assert [one.node for one in ledger.operations.nodes().items] == ["west"]
 
 
 def test_a_node_that_is_alive_is_forgotten_by_force_only(store):
     ledger = Ledger(store, is_alive=True)
     with pytest.raises(Conflict, match="is alive"):
-        ledger.desk.forget_node("east")
+        ledger.operations.forget_node("east")
     assert list(runs_held(ledger.leases())) == ["east"]
-    assert ledger.desk.forget_node("east", force=True).was_alive
+    assert ledger.operations.forget_node("east", force=True).was_alive
     assert runs_held(ledger.leases()) == {}
 
 
 def test_forgetting_twice_changes_nothing_and_says_so(store):
     ledger = Ledger(store)
-    ledger.desk.forget_node("east", by="ann")
+    ledger.operations.forget_node("east", by="ann")
     with pytest.raises(Conflict, match="no scheduler waits for it"):
-        ledger.desk.forget_node("east", by="bob")
+        ledger.operations.forget_node("east", by="bob")
     assert nodes_forgotten(ledger.leases()) == {"east": "ann"}
 
 
 def test_an_unknown_node_is_named_with_its_nearest(store):
     with pytest.raises(NotFound) as refused:
-        Ledger(store).desk.forget_node("eats")
+        Ledger(store).operations.forget_node("eats")
     assert "east" in refused.value.suggestions
 
 

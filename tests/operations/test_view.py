@@ -19,47 +19,49 @@ def test_what_many_ask_of_all_jobs_is_worked_out_once(store):
     clock = [at(4.5)]
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})
-    desk = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=SECOND)
-    assert desk.list_jobs() is desk.list_jobs()
-    assert desk.list_jobs(search="etl") is not desk.list_jobs(search="e")
-    overview = desk.overview()
+    operations = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=SECOND)
+    assert operations.list_jobs() is operations.list_jobs()
+    assert operations.list_jobs(search="etl") is not operations.list_jobs(search="e")
+    overview = operations.overview()
     ran(store, key(4), at(4), None)
-    assert desk.overview() == overview
+    assert operations.overview() == overview
     clock[0] += SECOND
-    assert desk.overview().running_count == 1
+    assert operations.overview().running_count == 1
 
 
 def test_pages_that_look_at_the_same_stretch_of_time_share_an_answer_and_each_is_told_the_time(store):
     clock = [at(4.5)]
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})
-    desk = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=SECOND)
+    operations = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=SECOND)
     window = ("2026-03-02T00:00Z", "2026-03-02T08:00Z")
-    first = desk.timeline(*window)
+    first = operations.timeline(*window)
     clock[0] += SECOND // 2
-    second = desk.timeline(*window)
+    second = operations.timeline(*window)
     assert second.lanes is first.lanes
     assert (first.now, second.now) == (to_datetime(at(4.5)), to_datetime(clock[0]))
     assert replace(first, now=second.now) == second
-    assert desk.timeline(*window, cells=7).lanes is not first.lanes
+    assert operations.timeline(*window, cells=7).lanes is not first.lanes
     ran(store, key(4), at(4), None)
     clock[0] += SECOND // 2
-    states = [mark.state for lane in desk.timeline(*window).lanes for mark in lane.marks]
+    states = [mark.state for lane in operations.timeline(*window).lanes for mark in lane.marks]
     assert (states, first.lanes[0].marks[0].state) == (["running"], "planned")
 
 
 def test_many_long_answers_are_not_kept_at_once(store):
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})
-    desk = LocalOperations(store, lambda: folder, now=lambda: at(4.5), keep_us=SECOND)
+    operations = LocalOperations(store, lambda: folder, now=lambda: at(4.5), keep_us=SECOND)
     window = ("2026-03-02T00:00Z", "2026-03-02T08:00Z")
     kept = [
-        cells for cells in range(1, 30) if desk.timeline(*window, cells=cells) == desk.timeline(*window, cells=cells)
+        cells
+        for cells in range(1, 30)
+        if operations.timeline(*window, cells=cells) == operations.timeline(*window, cells=cells)
     ]
     shared = [
         cells
         for cells in kept
-        if desk.timeline(*window, cells=cells).lanes is desk.timeline(*window, cells=cells).lanes
+        if operations.timeline(*window, cells=cells).lanes is operations.timeline(*window, cells=cells).lanes
     ]
     assert (len(kept), 5 < len(shared) <= KEPT_MAX) == (29, True)
 
@@ -68,28 +70,28 @@ def test_what_is_kept_is_kept_for_less_once_something_has_happened(store):
     clock = [at(4.5)]
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})
-    desk = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=60 * SECOND)
-    view = desk.view()
+    operations = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=60 * SECOND)
+    view = operations.view()
     view.took_us = 1
-    desk.stir()
+    operations.stir()
     clock[0] += CHANGED_US - 1
-    assert desk.view() is view
+    assert operations.view() is view
     clock[0] += 1
-    assert desk.view() is not view
+    assert operations.view() is not view
 
 
 def test_what_was_dear_to_make_rests_for_longer(store):
     clock = [at(4.5)]
     fill(store, entry(4), watermark=4)
     folder = Folder(jobs={"etl": job()})
-    desk = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=60 * SECOND)
-    view = desk.view()
+    operations = LocalOperations(store, lambda: folder, now=lambda: clock[0], keep_us=60 * SECOND)
+    view = operations.view()
     view.took_us = SECOND
-    desk.stir()
+    operations.stir()
     clock[0] += REST * SECOND - 1
-    assert desk.view() is view
+    assert operations.view() is view
     clock[0] += 1
-    assert desk.view() is not view
+    assert operations.view() is not view
 
 
 def test_an_answer_that_failed_is_worked_out_anew():

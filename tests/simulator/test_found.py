@@ -38,7 +38,7 @@ from evertick.model.run import Change, RunKey
 from evertick.model.schedule import AtSpec, EverySpec
 from evertick.operations.requests import message_of
 from tests.present import present
-from tests.simulator.desk import NINE, Desk
+from tests.simulator.loop_driver import NINE, LoopDriver
 
 WAIT = Overlap(OverlapKind.WAIT)
 HOURLY = Job("report", schedules=(EverySpec(HOUR),))
@@ -50,15 +50,15 @@ def started(key: RunKey = TEN, attempt: int = 1, lease_us: int | None = None) ->
     return RunStarted(key, attempt, key.scheduled_for, "fleet", lease_us)
 
 
-def running_at_ten(job: Job = HOURLY, lease_us: int | None = None) -> Desk:
+def running_at_ten(job: Job = HOURLY, lease_us: int | None = None) -> LoopDriver:
     """A node on which the run of ten o'clock has just begun."""
-    desk = Desk(job)
-    desk.own()
-    desk.run_until(TEN.scheduled_for, MINUTE // 30)
-    desk.say(started(lease_us=lease_us))
-    desk.write()
-    assert desk.launched == [(TEN, 1)]
-    return desk
+    driver = LoopDriver(job)
+    driver.own()
+    driver.run_until(TEN.scheduled_for, MINUTE // 30)
+    driver.say(started(lease_us=lease_us))
+    driver.write()
+    assert driver.launched == [(TEN, 1)]
+    return driver
 
 
 # The loop itself
@@ -68,58 +68,58 @@ def running_at_ten(job: Job = HOURLY, lease_us: int | None = None) -> Desk:
     "is_stopping", [pytest.param(False, id="a ledger that is away"), pytest.param(True, id="a shutdown")]
 )
 def test_a_loop_that_may_not_plan_waits_instead_of_spinning(is_stopping):
-    desk = Desk(HOURLY)
-    desk.own()
-    desk.write()
+    driver = LoopDriver(HOURLY)
+    driver.own()
+    driver.write()
     if is_stopping:
-        desk.say(Shutdown())
+        driver.say(Shutdown())
     for number in range(10):  # the commits of these are never answered
-        desk.say(TriggerJob(f"r{number}", "report", desk.now), after_us=2 * SECOND)
-    decision = desk.say(after_us=2 * SECOND)
-    assert decision.wake_at > desk.now
+        driver.say(TriggerJob(f"r{number}", "report", driver.now), after_us=2 * SECOND)
+    decision = driver.say(after_us=2 * SECOND)
+    assert decision.wake_at > driver.now
 
 
 def test_a_start_that_is_reported_twice_is_lost_once():
-    desk = running_at_ten(lease_us=MINUTE)
-    desk.say(started(lease_us=MINUTE))
+    driver = running_at_ten(lease_us=MINUTE)
+    driver.say(started(lease_us=MINUTE))
     for _ in range(20):
-        desk.say(after_us=10 * SECOND)
-        desk.write()
-    assert [attempt for _, attempt in desk.launched] == [1, 2]
+        driver.say(after_us=10 * SECOND)
+        driver.write()
+    assert [attempt for _, attempt in driver.launched] == [1, 2]
 
 
 # Time that goes wrong
 
 
 def test_a_job_that_is_held_is_not_planned_by_the_way_when_one_of_its_entries_is_late():
-    desk = Desk(EVERY_MINUTE)
-    desk.own()
-    desk.say(after_us=MINUTE - 2 * SECOND)
-    desk.write()  # the entry of 09:01 is there, and never fires: the process dies
-    after = Desk(replace(EVERY_MINUTE, enabled=False), store=desk.store, now=NINE + 10 * MINUTE)
+    driver = LoopDriver(EVERY_MINUTE)
+    driver.own()
+    driver.say(after_us=MINUTE - 2 * SECOND)
+    driver.write()  # the entry of 09:01 is there, and never fires: the process dies
+    after = LoopDriver(replace(EVERY_MINUTE, enabled=False), store=driver.store, now=NINE + 10 * MINUTE)
     after.own()
     after.write()
     assert [line.split()[0] for line in after.ledger()] == ["09:01"]
 
 
 def test_a_clock_that_was_set_back_before_a_pause_loses_nothing_of_the_pause():
-    desk = Desk(EVERY_MINUTE)
-    desk.own()
-    desk.run_until(NINE + 20 * MINUTE)
-    desk.now -= 15 * MINUTE
-    desk.say(PauseJob("r1", "report"))
-    desk.write()
-    desk.run_until(NINE + HOUR, MINUTE)
-    desk.say(ResumeJob("r2", "report", Missed.NONE))
-    desk.run_until(NINE + HOUR + 2 * MINUTE)
-    assert desk.verified().lost == ()
+    driver = LoopDriver(EVERY_MINUTE)
+    driver.own()
+    driver.run_until(NINE + 20 * MINUTE)
+    driver.now -= 15 * MINUTE
+    driver.say(PauseJob("r1", "report"))
+    driver.write()
+    driver.run_until(NINE + HOUR, MINUTE)
+    driver.say(ResumeJob("r2", "report", Missed.NONE))
+    driver.run_until(NINE + HOUR + 2 * MINUTE)
+    assert driver.verified().lost == ()
 
 
 def test_a_job_that_comes_while_the_ledger_is_ahead_of_the_clock_is_planned_as_far_as_the_ledger_says():
-    ahead = Desk(HOURLY, now=NINE + 30 * MINUTE)
+    ahead = LoopDriver(HOURLY, now=NINE + 30 * MINUTE)
     ahead.own()
     ahead.run_until(NINE + 31 * MINUTE)
-    behind = Desk(HOURLY, store=ahead.store, node="b")
+    behind = LoopDriver(HOURLY, store=ahead.store, node="b")
     behind.own()
     behind.write()
     behind.say(DefinitionsChanged(jobs=[replace(EVERY_MINUTE, id="new")]))
@@ -130,71 +130,71 @@ def test_a_job_that_comes_while_the_ledger_is_ahead_of_the_clock_is_planned_as_f
 @pytest.mark.parametrize("is_over", [pytest.param(True, id="its runs ended"), pytest.param(False, id="a run goes on")])
 def test_a_job_that_comes_back_after_a_downtime_does_not_owe_what_lay_in_between(is_over):
     job = replace(EVERY_MINUTE, policy=Policy())
-    desk = Desk(job)
-    desk.own()
-    desk.run_until(NINE + 5 * MINUTE)
+    driver = LoopDriver(job)
+    driver.own()
+    driver.run_until(NINE + 5 * MINUTE)
     if is_over:
-        desk.say(RunFinished(*desk.launched[0], desk.now, SUCCEEDED))
-    desk.say(DefinitionsChanged(removed=["report"]))
-    desk.write()  # and dies before the grace is over
-    after = Desk(replace(job, schedules=(EverySpec(HOUR),)), store=desk.store, now=NINE + 3 * HOUR + MINUTE)
+        driver.say(RunFinished(*driver.launched[0], driver.now, SUCCEEDED))
+    driver.say(DefinitionsChanged(removed=["report"]))
+    driver.write()  # and dies before the grace is over
+    after = LoopDriver(replace(job, schedules=(EverySpec(HOUR),)), store=driver.store, now=NINE + 3 * HOUR + MINUTE)
     after.own()
     after.run_until(NINE + 4 * HOUR + MINUTE, 2 * SECOND)
     assert after.verified().lost == ()
 
 
 def test_of_two_edits_while_a_job_is_paused_the_second_stays_in_force():
-    desk = Desk(EVERY_MINUTE)
-    desk.own()
-    desk.run_until(NINE + 3 * MINUTE + SECOND)  # the first runs, the others wait
-    desk.say(PauseJob("r1", "report"))
-    desk.write()
+    driver = LoopDriver(EVERY_MINUTE)
+    driver.own()
+    driver.run_until(NINE + 3 * MINUTE + SECOND)  # the first runs, the others wait
+    driver.say(PauseJob("r1", "report"))
+    driver.write()
     for period_us in (2 * MINUTE, 3 * MINUTE):
-        desk.run_until(desk.now + MINUTE)
-        desk.say(DefinitionsChanged(jobs=[replace(EVERY_MINUTE, schedules=(EverySpec(period_us),))]))
-        desk.write()
-    assert str(3 * MINUTE) in desk.store.schedules(["report"])[-1].specs
+        driver.run_until(driver.now + MINUTE)
+        driver.say(DefinitionsChanged(jobs=[replace(EVERY_MINUTE, schedules=(EverySpec(period_us),))]))
+        driver.write()
+    assert str(3 * MINUTE) in driver.store.schedules(["report"])[-1].specs
 
 
 def test_a_one_off_that_was_entered_at_an_edit_stays_known_when_a_paused_job_is_edited_again():
-    desk = Desk(EVERY_MINUTE)
-    desk.own()
-    desk.run_until(NINE + 30 * SECOND)
-    desk.say(PauseJob("r1", "report"))
-    one_off = RunKey("report", desk.now - SECOND)
+    driver = LoopDriver(EVERY_MINUTE)
+    driver.own()
+    driver.run_until(NINE + 30 * SECOND)
+    driver.say(PauseJob("r1", "report"))
+    one_off = RunKey("report", driver.now - SECOND)
     for schedules in ((AtSpec(one_off.scheduled_for), EverySpec(HOUR)), (EverySpec(2 * HOUR),)):
-        desk.run_until(desk.now + 5 * SECOND)
-        desk.say(DefinitionsChanged(jobs=[replace(EVERY_MINUTE, schedules=schedules)]))
-        desk.write()
-    assert desk.store.line(one_off) is not None
-    assert desk.verified().strays == ()
+        driver.run_until(driver.now + 5 * SECOND)
+        driver.say(DefinitionsChanged(jobs=[replace(EVERY_MINUTE, schedules=schedules)]))
+        driver.write()
+    assert driver.store.line(one_off) is not None
+    assert driver.verified().strays == ()
 
 
 def test_a_one_off_of_a_job_that_is_edited_in_the_instant_it_is_added_still_runs_within_the_grace():
-    desk = Desk()
-    desk.own()
-    one_off = RunKey("report", desk.now - 2 * SECOND)
-    desk.say(
+    driver = LoopDriver()
+    driver.own()
+    one_off = RunKey("report", driver.now - 2 * SECOND)
+    driver.say(
         DefinitionsChanged(jobs=[HOURLY]),
         DefinitionsChanged(jobs=[replace(HOURLY, schedules=(AtSpec(one_off.scheduled_for),))]),
     )
-    desk.write()
-    desk.run_until(desk.now + SECOND)
-    assert desk.launched == [(one_off, 1)]
+    driver.write()
+    driver.run_until(driver.now + SECOND)
+    assert driver.launched == [(one_off, 1)]
 
 
 def test_a_one_off_that_is_past_when_a_disabled_job_is_edited_is_missed_and_not_caught_up_as_well():
     """Its instant lies after the watermark of the job, so that the plan of the same turn sees it too."""
     disabled = replace(EVERY_MINUTE, enabled=False)
-    desk = Desk(disabled)
-    desk.own()
-    desk.run_until(NINE + 10 * MINUTE, MINUTE)
+    driver = LoopDriver(disabled)
+    driver.own()
+    driver.run_until(NINE + 10 * MINUTE, MINUTE)
     one_off = RunKey("report", NINE + 5 * MINUTE)
-    desk.say(DefinitionsChanged(jobs=[replace(EVERY_MINUTE, schedules=(AtSpec(one_off.scheduled_for),))]))
-    desk.run_until(desk.now + MINUTE)
-    assert desk.ledger() == ["09:05 skipped"]
-    assert desk.launched == []
-    assert desk.verified().is_sound
+    driver.say(DefinitionsChanged(jobs=[replace(EVERY_MINUTE, schedules=(AtSpec(one_off.scheduled_for),))]))
+    driver.run_until(driver.now + MINUTE)
+    assert driver.ledger() == ["09:05 skipped"]
+    assert driver.launched == []
+    assert driver.verified().is_sound
 
 
 # Somebody else has decided
@@ -203,10 +203,10 @@ def test_a_one_off_that_is_past_when_a_disabled_job_is_edited_is_missed_and_not_
 def test_a_gap_that_somebody_has_written_into_is_not_lost_as_a_whole():
     """Two nodes that agree on nothing; the one that was away finds its gap refused."""
     job = replace(EVERY_MINUTE, policy=Policy(missed=Missed.LATEST))
-    away = Desk(job, node="b")
+    away = LoopDriver(job, node="b")
     away.own_without_lease()
     away.write()
-    other = Desk(job, store=away.store)
+    other = LoopDriver(job, store=away.store)
     other.own_without_lease()
     other.run_until(NINE + 5 * MINUTE)  # and dies
     away.say(after_us=HOUR)
@@ -217,31 +217,31 @@ def test_a_gap_that_somebody_has_written_into_is_not_lost_as_a_whole():
 @pytest.mark.parametrize("way", ["edited again", "edited by the next owner", "deleted"])
 def test_a_schedule_stays_known_that_was_edited_again_before_a_clock_set_back_came_to_it(way):
     """Its runs are in the ledger, entered in place of a backlog: without it they look as if they were never due."""
-    desk = Desk(EVERY_MINUTE)
-    desk.own()
-    desk.run_until(NINE + 5 * MINUTE)
-    desk.now -= HOUR
+    driver = LoopDriver(EVERY_MINUTE)
+    driver.own()
+    driver.run_until(NINE + 5 * MINUTE)
+    driver.now -= HOUR
     second = replace(EVERY_MINUTE, schedules=(EverySpec(40 * SECOND),))
-    desk.say(DefinitionsChanged([second]))
-    desk.write()
-    assert desk.store.line(RunKey("report", NINE + 160 * SECOND)) is not None
+    driver.say(DefinitionsChanged([second]))
+    driver.write()
+    assert driver.store.line(RunKey("report", NINE + 160 * SECOND)) is not None
     third = replace(EVERY_MINUTE, schedules=(EverySpec(HOUR),))
     if way == "edited by the next owner":
-        desk = Desk(third, store=desk.store, node="b", now=desk.now)
-        desk.own()
+        driver = LoopDriver(third, store=driver.store, node="b", now=driver.now)
+        driver.own()
     else:
-        desk.say(DefinitionsChanged([third]) if way == "edited again" else DefinitionsChanged([], ["report"]))
-    desk.run_until(desk.now + 2 * MINUTE, 10 * SECOND)
-    assert desk.verified().is_sound, desk.verified()
+        driver.say(DefinitionsChanged([third]) if way == "edited again" else DefinitionsChanged([], ["report"]))
+    driver.run_until(driver.now + 2 * MINUTE, 10 * SECOND)
+    assert driver.verified().is_sound, driver.verified()
 
 
 def test_a_gap_behind_an_edit_is_not_lost_because_of_what_the_edit_superseded():
     """One node, one edit during a downtime, a backlog: the gap reaches over lines that are there already."""
-    desk = Desk(replace(EVERY_MINUTE, policy=Policy(missed=Missed.ALL, overlap=WAIT)))
-    desk.own()
-    desk.run_until(NINE + 5 * MINUTE + SECOND)  # the first is running, the others wait
+    driver = LoopDriver(replace(EVERY_MINUTE, policy=Policy(missed=Missed.ALL, overlap=WAIT)))
+    driver.own()
+    driver.run_until(NINE + 5 * MINUTE + SECOND)  # the first is running, the others wait
     edited = replace(EVERY_MINUTE, schedules=(EverySpec(40 * SECOND),), policy=Policy(missed=Missed.NONE))
-    after = Desk(edited, store=desk.store, now=NINE + HOUR)
+    after = LoopDriver(edited, store=driver.store, now=NINE + HOUR)
     after.own()
     after.say(started(RunKey("report", NINE + MINUTE)))
     after.run_until(NINE + HOUR + MINUTE)
@@ -249,15 +249,15 @@ def test_a_gap_behind_an_edit_is_not_lost_because_of_what_the_edit_superseded():
 
 
 def test_a_run_that_the_ledger_says_has_ended_is_not_tried_again():
-    desk = running_at_ten(replace(HOURLY, policy=Policy(retry=Retry(max_retries=3))))
-    fence = present(desk.store.line(TEN)).fence
-    desk.store.record([Change(TEN, SUCCEEDED, desk.now, fence, attempt=1)])  # by the owner before
-    desk.say(RunFinished(TEN, 1, desk.now, FAILED))
-    desk.write()
+    driver = running_at_ten(replace(HOURLY, policy=Policy(retry=Retry(max_retries=3))))
+    fence = present(driver.store.line(TEN)).fence
+    driver.store.record([Change(TEN, SUCCEEDED, driver.now, fence, attempt=1)])  # by the owner before
+    driver.say(RunFinished(TEN, 1, driver.now, FAILED))
+    driver.write()
     for _ in range(5):
-        desk.say(after_us=MINUTE)
-        desk.write()
-    assert desk.launched == [(TEN, 1)]
+        driver.say(after_us=MINUTE)
+        driver.write()
+    assert driver.launched == [(TEN, 1)]
 
 
 def test_an_entry_that_is_refused_does_not_take_the_run_with_it_that_has_its_key():
@@ -265,13 +265,13 @@ def test_an_entry_that_is_refused_does_not_take_the_run_with_it_that_has_its_key
     policy = Policy(missed=Missed.ALL, overlap=WAIT)
     job = Job("report", schedules=(EverySpec(3 * SECOND),), policy=policy)
     first, second = (RunKey("report", NINE + number * 3 * SECOND) for number in (1, 2))
-    desk = Desk(job)
-    desk.own()
-    desk.run_until(first.scheduled_for)
-    desk.say(LaunchRefused(first, 1, "full"))
-    desk.write()  # it dies with the first one waiting and the second one planned
-    assert desk.ledger() == ["09:00 waiting", "09:00 planned"]
-    after = Desk(replace(job, schedules=(EverySpec(2 * SECOND),)), store=desk.store, now=NINE + MINUTE)
+    driver = LoopDriver(job)
+    driver.own()
+    driver.run_until(first.scheduled_for)
+    driver.say(LaunchRefused(first, 1, "full"))
+    driver.write()  # it dies with the first one waiting and the second one planned
+    assert driver.ledger() == ["09:00 waiting", "09:00 planned"]
+    after = LoopDriver(replace(job, schedules=(EverySpec(2 * SECOND),)), store=driver.store, now=NINE + MINUTE)
     after.own()
     after.say(started(second), after_us=SECOND)
     after.write()
@@ -281,14 +281,14 @@ def test_an_entry_that_is_refused_does_not_take_the_run_with_it_that_has_its_key
 
 
 def test_a_run_that_waited_may_have_been_launched_just_before_the_end_and_its_executor_is_asked():
-    desk = Desk(EVERY_MINUTE)
-    desk.own()
+    driver = LoopDriver(EVERY_MINUTE)
+    driver.own()
     first, second = (RunKey("report", NINE + number * MINUTE) for number in (1, 2))
-    desk.run_until(second.scheduled_for + SECOND)
-    desk.say(RunFinished(first, 1, desk.now, SUCCEEDED))  # the second is launched, and the process dies
-    assert desk.launched[-1] == (second, 1)
-    assert present(desk.store.line(second)).state is WAITING
-    after = Desk(EVERY_MINUTE, store=desk.store, now=desk.now + 10 * SECOND)
+    driver.run_until(second.scheduled_for + SECOND)
+    driver.say(RunFinished(first, 1, driver.now, SUCCEEDED))  # the second is launched, and the process dies
+    assert driver.launched[-1] == (second, 1)
+    assert present(driver.store.line(second)).state is WAITING
+    after = LoopDriver(EVERY_MINUTE, store=driver.store, now=driver.now + 10 * SECOND)
     after.own()
     asked = [run[:2] for effect in after.effects if isinstance(effect, Reconcile) for run in effect.runs]
     assert (second, 1) in asked
@@ -299,11 +299,11 @@ def test_a_run_that_waited_may_have_been_launched_just_before_the_end_and_its_ex
 
 def test_an_owner_that_was_replaced_cannot_end_what_the_new_one_launches():
     first, second = (RunKey("report", NINE + number * MINUTE) for number in (1, 2))
-    old = Desk(EVERY_MINUTE)
+    old = LoopDriver(EVERY_MINUTE)
     old.own()
     old.run_until(second.scheduled_for + SECOND)  # the first runs, the second waits
     old.say(CancelRun("r1", "report", second))  # and before that is written, the bucket is another's
-    new = Desk(EVERY_MINUTE, store=old.store, node="b", now=old.now)
+    new = LoopDriver(EVERY_MINUTE, store=old.store, node="b", now=old.now)
     new.own()
     new.write()
     old.write()
@@ -314,25 +314,25 @@ def test_an_owner_that_was_replaced_cannot_end_what_the_new_one_launches():
 
 
 def test_a_fenced_answer_from_before_does_not_take_away_what_was_regained_since():
-    desk = Desk(HOURLY)
-    desk.own()
-    desk.write()
-    desk.say(TriggerJob("r1", "report", desk.now))
-    (commit,) = [write for write in desk.writes if isinstance(write, Commit)]
-    desk.own()  # under new epochs: the old batch is fenced, and its answer comes late
-    desk.say(BatchFenced(commit.number, tuple(range(BUCKETS))))
-    assert len(desk.state.epochs) == BUCKETS
+    driver = LoopDriver(HOURLY)
+    driver.own()
+    driver.write()
+    driver.say(TriggerJob("r1", "report", driver.now))
+    (commit,) = [write for write in driver.writes if isinstance(write, Commit)]
+    driver.own()  # under new epochs: the old batch is fenced, and its answer comes late
+    driver.say(BatchFenced(commit.number, tuple(range(BUCKETS))))
+    assert len(driver.state.epochs) == BUCKETS
 
 
 def test_a_resume_that_was_answered_is_carried_out_although_the_bucket_goes_away_in_the_same_breath():
-    desk = Desk(HOURLY)
-    desk.own()
-    desk.say(PauseJob("r1", "report"))
-    desk.write()
-    desk.store.commit(Batch(by="x", requests=[Request("r2", RequestKind.RESUME, "report", "{}", desk.now)]))
-    desk.say(ResumeJob("r2", "report"), desk.lost())
-    desk.write()
-    (request,), (job,) = desk.store.requests(["r2"]), desk.store.load().jobs
+    driver = LoopDriver(HOURLY)
+    driver.own()
+    driver.say(PauseJob("r1", "report"))
+    driver.write()
+    driver.store.commit(Batch(by="x", requests=[Request("r2", RequestKind.RESUME, "report", "{}", driver.now)]))
+    driver.say(ResumeJob("r2", "report"), driver.lost())
+    driver.write()
+    (request,), (job,) = driver.store.requests(["r2"]), driver.store.load().jobs
     assert (request.answer is not None) == (job.paused_at is None)
 
 
@@ -346,13 +346,13 @@ def test_a_resume_that_was_answered_is_carried_out_although_the_bucket_goes_away
 )
 @pytest.mark.parametrize("is_fenced", [pytest.param(False, id="given up"), pytest.param(True, id="taken away")])
 def test_the_new_owner_hears_what_became_of_a_run_that_the_old_one_had_launched(report, is_fenced):
-    old = Desk(HOURLY)
+    old = LoopDriver(HOURLY)
     old.own()
     old.run_until(TEN.scheduled_for)
     assert old.launched == [(TEN, 1)]
     old.say(old.lost(is_fenced=is_fenced))
     old.write()
-    new = Desk(HOURLY, store=old.store, node="b", now=old.now)
+    new = LoopDriver(HOURLY, store=old.store, node="b", now=old.now)
     new.say(NodesSeen(frozenset({"a", "b"})))
     new.own()
     new.write()
@@ -367,33 +367,33 @@ def test_the_new_owner_hears_what_became_of_a_run_that_the_old_one_had_launched(
 
 
 def test_two_resumes_of_one_job_are_both_answered():
-    desk = Desk(HOURLY)
-    desk.own()
-    desk.say(PauseJob("r1", "report"))
-    desk.write()
-    asked = [Request(name, RequestKind.RESUME, "report", "{}", desk.now) for name in ("r2", "r3")]
-    desk.store.commit(Batch(by="x", requests=asked))
-    desk.say(ResumeJob("r2", "report"), ResumeJob("r3", "report"))
-    desk.write()
-    desk.run_until(desk.now + 10 * SECOND)
-    assert [request.answer is not None for request in desk.store.requests(["r2", "r3"])] == [True, True]
+    driver = LoopDriver(HOURLY)
+    driver.own()
+    driver.say(PauseJob("r1", "report"))
+    driver.write()
+    asked = [Request(name, RequestKind.RESUME, "report", "{}", driver.now) for name in ("r2", "r3")]
+    driver.store.commit(Batch(by="x", requests=asked))
+    driver.say(ResumeJob("r2", "report"), ResumeJob("r3", "report"))
+    driver.write()
+    driver.run_until(driver.now + 10 * SECOND)
+    assert [request.answer is not None for request in driver.store.requests(["r2", "r3"])] == [True, True]
 
 
 def test_a_request_about_a_job_of_another_node_is_left_to_that_node():
-    desk = Desk(HOURLY)
-    desk.own()
-    desk.write()
-    desk.store.commit(Batch(by="x", requests=[Request("r1", RequestKind.CANCEL, "report", "{}", desk.now)]))
-    desk.say(desk.lost(), CancelRun("r1", "report"))
-    desk.write()
-    (request,) = desk.store.requests(["r1"])
+    driver = LoopDriver(HOURLY)
+    driver.own()
+    driver.write()
+    driver.store.commit(Batch(by="x", requests=[Request("r1", RequestKind.CANCEL, "report", "{}", driver.now)]))
+    driver.say(driver.lost(), CancelRun("r1", "report"))
+    driver.write()
+    (request,) = driver.store.requests(["r1"])
     assert request.answer is None
 
 
 def test_a_failure_is_known_to_the_next_owner_although_what_was_kept_of_its_job_was_refused():
     job = replace(EVERY_MINUTE, constraints=(RequirePreviousSuccess(),))
     first, second = (RunKey("report", NINE + number * MINUTE) for number in (1, 2))
-    old = Desk(job)
+    old = LoopDriver(job)
     old.own()
     old.run_until(first.scheduled_for)
     old.say(RunFinished(first, 1, old.now, FAILED))
@@ -403,7 +403,7 @@ def test_a_failure_is_known_to_the_next_owner_although_what_was_kept_of_its_job_
     old.store.lease(names, "c", HOUR, old.now)
     old.write()
     assert present(old.store.line(first)).state is FAILED
-    new = Desk(job, store=old.store, node="b", now=old.now)
+    new = LoopDriver(job, store=old.store, node="b", now=old.now)
     new.own()
     new.run_until(second.scheduled_for + 2 * SECOND)
     (asked,) = [effect for effect in new.effects if isinstance(effect, LookUpOutcomes)]
@@ -419,19 +419,19 @@ def test_a_failure_is_known_to_the_next_owner_although_what_was_kept_of_its_job_
 def test_an_at_most_once_run_is_in_the_ledger_as_launching_before_it_is_launched():
     """Otherwise a node that takes over finds it planned, and launches it a second time, on another machine."""
     job = replace(HOURLY, policy=Policy(on_executor_lost=OnExecutorLost.FAIL))
-    desk = Desk(job)
-    desk.own()
-    desk.run_until(TEN.scheduled_for - SECOND)
-    desk.say(after_us=SECOND)
-    launches = [effect for effect in desk.effects if isinstance(effect, Launch)]
-    row = desk.store.line(TEN)
+    driver = LoopDriver(job)
+    driver.own()
+    driver.run_until(TEN.scheduled_for - SECOND)
+    driver.say(after_us=SECOND)
+    launches = [effect for effect in driver.effects if isinstance(effect, Launch)]
+    row = driver.store.line(TEN)
     assert row is not None
     assert not launches or row.state is LAUNCHING
 
 
 def test_an_at_most_once_run_of_a_deleted_job_is_not_tried_again_when_its_node_is_gone():
-    desk = running_at_ten(replace(HOURLY, policy=Policy(on_executor_lost=OnExecutorLost.FAIL)))
-    after = Desk(store=desk.store, node="b", now=desk.now + 10 * SECOND)  # the job's file is gone, too
+    driver = running_at_ten(replace(HOURLY, policy=Policy(on_executor_lost=OnExecutorLost.FAIL)))
+    after = LoopDriver(store=driver.store, node="b", now=driver.now + 10 * SECOND)  # the job's file is gone, too
     after.say(NodesSeen(frozenset({"b"})))
     after.own()
     after.say(RunLost(TEN, 1, "gone"))
@@ -440,83 +440,83 @@ def test_an_at_most_once_run_of_a_deleted_job_is_not_tried_again_when_its_node_i
 
 
 def test_a_stopped_run_of_a_fenced_node_was_asked_to_stop_once():
-    desk = running_at_ten()
-    desk.say(desk.lost(is_fenced=True))
-    assert [effect.key for effect in desk.effects if isinstance(effect, Stop)] == [TEN]
-    assert present(desk.store.line(TEN)).state not in (PLANNED, SKIPPED)
+    driver = running_at_ten()
+    driver.say(driver.lost(is_fenced=True))
+    assert [effect.key for effect in driver.effects if isinstance(effect, Stop)] == [TEN]
+    assert present(driver.store.line(TEN)).state not in (PLANNED, SKIPPED)
 
 
 def test_what_could_have_gone_on_without_a_lease_goes_on_when_it_is_renewed():
-    desk = Desk(EVERY_MINUTE)
-    desk.own()
-    desk.say(LeaseRenewed(NINE + HOUR))
-    desk.run_until(NINE + MINUTE)
+    driver = LoopDriver(EVERY_MINUTE)
+    driver.own()
+    driver.say(LeaseRenewed(NINE + HOUR))
+    driver.run_until(NINE + MINUTE)
     first = RunKey("report", NINE + MINUTE)
-    desk.say(started(first))
-    desk.say(TriggerJob("r1", "report", desk.now))
-    desk.write()
-    desk.run_until(desk.now + 10 * SECOND)
-    assert desk.launched == [(first, 1)]
-    desk.say(LeaseRenewed(desk.now))
-    desk.say(RunFinished(first, 1, desk.now, SUCCEEDED))  # the one behind it may not be started: the lease is over
-    assert desk.launched == [(first, 1)]
-    desk.say(LeaseRenewed(desk.now + HOUR))
-    assert [key.origin for key, _ in desk.launched] == ["", "r1"]
+    driver.say(started(first))
+    driver.say(TriggerJob("r1", "report", driver.now))
+    driver.write()
+    driver.run_until(driver.now + 10 * SECOND)
+    assert driver.launched == [(first, 1)]
+    driver.say(LeaseRenewed(driver.now))
+    driver.say(RunFinished(first, 1, driver.now, SUCCEEDED))  # the one behind it may not be started: the lease is over
+    assert driver.launched == [(first, 1)]
+    driver.say(LeaseRenewed(driver.now + HOUR))
+    assert [key.origin for key, _ in driver.launched] == ["", "r1"]
 
 
 AT_MOST_ONCE = replace(HOURLY, policy=Policy(on_executor_lost=OnExecutorLost.FAIL))
 
 
-def confirmed_without_a_lease() -> Desk:
+def confirmed_without_a_lease() -> LoopDriver:
     """The ledger has it that the run of ten o'clock is launched, and answers when the lease is over."""
-    desk = Desk(AT_MOST_ONCE)
-    desk.own()
-    desk.say(LeaseRenewed(TEN.scheduled_for + 2 * SECOND))
-    desk.run_until(TEN.scheduled_for - SECOND, MINUTE // 30)
-    desk.say(after_us=SECOND)
-    answers = [desk.write_one() for _ in range(len(desk.writes))]
-    desk.say(*answers, after_us=5 * SECOND)
-    desk.write()
-    assert desk.ledger() == ["10:00 launching"]
-    assert desk.launched == []
-    return desk
+    driver = LoopDriver(AT_MOST_ONCE)
+    driver.own()
+    driver.say(LeaseRenewed(TEN.scheduled_for + 2 * SECOND))
+    driver.run_until(TEN.scheduled_for - SECOND, MINUTE // 30)
+    driver.say(after_us=SECOND)
+    answers = [driver.write_one() for _ in range(len(driver.writes))]
+    driver.say(*answers, after_us=5 * SECOND)
+    driver.write()
+    assert driver.ledger() == ["10:00 launching"]
+    assert driver.launched == []
+    return driver
 
 
 def test_a_launch_that_is_confirmed_when_the_lease_is_over_waits_for_its_renewal():
-    desk = confirmed_without_a_lease()
-    desk.say(LeaseRenewed(desk.now + HOUR))
-    assert desk.launched == [(TEN, 1)]
+    driver = confirmed_without_a_lease()
+    driver.say(LeaseRenewed(driver.now + HOUR))
+    assert driver.launched == [(TEN, 1)]
 
 
 def test_a_launch_that_waits_for_a_renewal_is_not_made_when_its_job_is_another_nodes_by_then():
-    desk = confirmed_without_a_lease()
-    desk.say(desk.lost(is_fenced=True), LeaseRenewed(desk.now + HOUR))
-    desk.write()
-    assert desk.launched == []
-    (report,) = [request for request in desk.store.claim(None, 10) if request.kind is RequestKind.REPORT]
+    driver = confirmed_without_a_lease()
+    driver.say(driver.lost(is_fenced=True), LeaseRenewed(driver.now + HOUR))
+    driver.write()
+    assert driver.launched == []
+    (report,) = [request for request in driver.store.claim(None, 10) if request.kind is RequestKind.REPORT]
     assert TEN.run_id in report.payload
     assert "before it started it" in report.payload
 
 
 def test_a_node_that_was_cut_off_says_how_the_attempt_ended_that_the_ledger_has_as_running():
     """Its retry waits for the ledger, which knows nothing of the end; the next owner waits for that attempt."""
-    desk = Desk(replace(HOURLY, policy=Policy(retry=Retry(max_retries=3, delay_us=10 * SECOND))))
-    desk.state.holds_runs = True
-    desk.own()
-    desk.run_until(TEN.scheduled_for, MINUTE // 30)
-    desk.say(RunStarted(TEN, 1, TEN.scheduled_for, "local@a"))
-    desk.write()
-    desk.say(RunFinished(TEN, 1, desk.now, FAILED, 3))
-    desk.say(after_us=MINUTE)
-    assert desk.launched == [(TEN, 1)]
-    desk.writes.clear()  # the ledger is out of reach
-    after = Desk(HOURLY, store=desk.store, node="b", now=desk.now + MINUTE)
+    driver = LoopDriver(replace(HOURLY, policy=Policy(retry=Retry(max_retries=3, delay_us=10 * SECOND))))
+    driver.state.holds_runs = True
+    driver.own()
+    driver.run_until(TEN.scheduled_for, MINUTE // 30)
+    driver.say(RunStarted(TEN, 1, TEN.scheduled_for, "local@a"))
+    driver.write()
+    driver.say(RunFinished(TEN, 1, driver.now, FAILED, 3))
+    driver.say(after_us=MINUTE)
+    assert driver.launched == [(TEN, 1)]
+    driver.writes.clear()  # the ledger is out of reach
+    after = LoopDriver(HOURLY, store=driver.store, node="b", now=driver.now + MINUTE)
     after.say(NodesSeen(frozenset({"a", "b"})))
     after.own()
     assert after.state.foreign == {TEN: "a"}
-    desk.say(desk.lost(is_fenced=True))
-    desk.write()
-    after.say(*(message_of(request) for request in desk.store.claim(None, 10)))
+    driver.say(driver.lost(is_fenced=True))
+    driver.write()
+    after.say(*(message_of(request) for request in driver.store.claim(None, 10)))
     after.write()
     row = present(after.store.line(TEN))
     assert (row.state, row.attempt, after.state.foreign) == (FAILED, 1, {})
@@ -524,21 +524,21 @@ def test_a_node_that_was_cut_off_says_how_the_attempt_ended_that_the_ledger_has_
 
 def test_an_attempt_whose_end_the_ledger_refuses_is_reported_to_the_next_owner():
     """It ended before this node heard that its bucket was taken: nobody else could tell."""
-    desk = Desk(replace(HOURLY, policy=Policy(retry=Retry(max_retries=3, delay_us=10 * SECOND))))
-    desk.state.holds_runs = True
-    desk.own()
-    desk.run_until(TEN.scheduled_for, MINUTE // 30)
-    desk.say(RunStarted(TEN, 1, TEN.scheduled_for, "local@a"))
-    desk.write()
-    after = Desk(HOURLY, store=desk.store, node="b", now=desk.now)
+    driver = LoopDriver(replace(HOURLY, policy=Policy(retry=Retry(max_retries=3, delay_us=10 * SECOND))))
+    driver.state.holds_runs = True
+    driver.own()
+    driver.run_until(TEN.scheduled_for, MINUTE // 30)
+    driver.say(RunStarted(TEN, 1, TEN.scheduled_for, "local@a"))
+    driver.write()
+    after = LoopDriver(HOURLY, store=driver.store, node="b", now=driver.now)
     after.say(NodesSeen(frozenset({"a", "b"})))
     after.own()
     after.write()
-    desk.say(RunFinished(TEN, 1, desk.now, FAILED, 3))
-    desk.write()
-    desk.say(desk.lost(is_fenced=True))
-    desk.write()
-    after.say(*(message_of(request) for request in desk.store.claim(None, 10)))
+    driver.say(RunFinished(TEN, 1, driver.now, FAILED, 3))
+    driver.write()
+    driver.say(driver.lost(is_fenced=True))
+    driver.write()
+    after.say(*(message_of(request) for request in driver.store.claim(None, 10)))
     after.write()
     row = present(after.store.line(TEN))
     assert (row.state, row.attempt, after.state.foreign) == (FAILED, 1, {})
@@ -554,12 +554,12 @@ def test_an_attempt_whose_end_the_ledger_refuses_is_reported_to_the_next_owner()
 )
 def test_what_ended_here_says_nothing_of_the_same_attempt_on_another_node(late):
     """The ledger never knew of the one here; another node has made it since, and its run goes on."""
-    desk = Desk(HOURLY)
-    desk.own()
-    desk.run_until(TEN.scheduled_for, MINUTE // 30)
-    desk.say(RunStarted(TEN, 1, TEN.scheduled_for, "local@a"))
-    desk.write()
-    after = Desk(HOURLY, store=desk.store, node="b", now=desk.now + MINUTE)
+    driver = LoopDriver(HOURLY)
+    driver.own()
+    driver.run_until(TEN.scheduled_for, MINUTE // 30)
+    driver.say(RunStarted(TEN, 1, TEN.scheduled_for, "local@a"))
+    driver.write()
+    after = LoopDriver(HOURLY, store=driver.store, node="b", now=driver.now + MINUTE)
     after.say(NodesSeen(frozenset({"a", "b"})))
     after.own()
     after.say(late)
@@ -570,52 +570,52 @@ def test_what_ended_here_says_nothing_of_the_same_attempt_on_another_node(late):
 
 
 def test_a_launch_that_should_end_before_it_is_confirmed_is_not_made():
-    desk = Desk(AT_MOST_ONCE)
-    desk.own()
-    desk.run_until(TEN.scheduled_for - SECOND, MINUTE // 30)
-    desk.say(after_us=SECOND)
-    desk.say(CancelRun("r1", "report", TEN))
-    desk.write()
-    desk.write()
-    assert desk.launched == []
-    assert desk.ledger() == ["10:00 cancelled"]
+    driver = LoopDriver(AT_MOST_ONCE)
+    driver.own()
+    driver.run_until(TEN.scheduled_for - SECOND, MINUTE // 30)
+    driver.say(after_us=SECOND)
+    driver.say(CancelRun("r1", "report", TEN))
+    driver.write()
+    driver.write()
+    assert driver.launched == []
+    assert driver.ledger() == ["10:00 cancelled"]
 
 
 def test_a_write_from_before_a_takeover_that_is_refused_says_nothing_about_the_run_as_it_was_taken_up():
-    desk = running_at_ten()
-    desk.say(RunFinished(TEN, 1, desk.now, FAILED))
-    (number,) = [write.number for write in desk.writes if isinstance(write, Record)]
-    late = list(desk.writes)
-    desk.writes.clear()  # on its way for long: another node has had the job meanwhile, and it came back
-    desk.say(desk.lost(is_fenced=True))
-    desk.own()
-    desk.write()
-    before = desk.state.jobs["report"].find(TEN)
+    driver = running_at_ten()
+    driver.say(RunFinished(TEN, 1, driver.now, FAILED))
+    (number,) = [write.number for write in driver.writes if isinstance(write, Record)]
+    late = list(driver.writes)
+    driver.writes.clear()  # on its way for long: another node has had the job meanwhile, and it came back
+    driver.say(driver.lost(is_fenced=True))
+    driver.own()
+    driver.write()
+    before = driver.state.jobs["report"].find(TEN)
     assert before is not None
     assert late
-    desk.say(ChangesRecorded([number], frozenset({TEN})))
-    assert desk.state.jobs["report"].find(TEN) is before
+    driver.say(ChangesRecorded([number], frozenset({TEN})))
+    assert driver.state.jobs["report"].find(TEN) is before
 
 
 def test_the_next_attempt_of_a_paused_job_that_was_deleted_and_is_back_is_made():
-    desk = running_at_ten(replace(HOURLY, policy=Policy(retry=Retry(max_retries=1, delay_us=10 * SECOND))))
-    job = desk.state.jobs["report"].job
-    desk.say(PauseJob("r1", "report"))
-    desk.say(RunFinished(TEN, 1, desk.now, FAILED))
-    desk.say(DefinitionsChanged(removed=["report"]))
-    desk.run_until(desk.now + 20 * SECOND)
-    desk.say(DefinitionsChanged([job]))
-    desk.run_until(desk.now + 5 * SECOND)
-    assert desk.launched == [(TEN, 1), (TEN, 2)]
+    driver = running_at_ten(replace(HOURLY, policy=Policy(retry=Retry(max_retries=1, delay_us=10 * SECOND))))
+    job = driver.state.jobs["report"].job
+    driver.say(PauseJob("r1", "report"))
+    driver.say(RunFinished(TEN, 1, driver.now, FAILED))
+    driver.say(DefinitionsChanged(removed=["report"]))
+    driver.run_until(driver.now + 20 * SECOND)
+    driver.say(DefinitionsChanged([job]))
+    driver.run_until(driver.now + 5 * SECOND)
+    assert driver.launched == [(TEN, 1), (TEN, 2)]
 
 
 def test_the_next_attempt_of_a_job_that_was_gone_and_is_written_anew_is_made():
-    desk = running_at_ten(replace(HOURLY, policy=Policy(retry=Retry(max_retries=1, delay_us=10 * SECOND))))
-    job = desk.state.jobs["report"].job
-    desk.say(DefinitionsChanged(removed=["report"]))
-    desk.run_until(desk.now + 2 * MINUTE, 10 * SECOND)
-    desk.say(RunFinished(TEN, 1, desk.now, FAILED))
-    desk.run_until(desk.now + 20 * SECOND)
-    desk.say(DefinitionsChanged([job]))
-    desk.run_until(desk.now + 5 * SECOND)
-    assert desk.launched == [(TEN, 1), (TEN, 2)]
+    driver = running_at_ten(replace(HOURLY, policy=Policy(retry=Retry(max_retries=1, delay_us=10 * SECOND))))
+    job = driver.state.jobs["report"].job
+    driver.say(DefinitionsChanged(removed=["report"]))
+    driver.run_until(driver.now + 2 * MINUTE, 10 * SECOND)
+    driver.say(RunFinished(TEN, 1, driver.now, FAILED))
+    driver.run_until(driver.now + 20 * SECOND)
+    driver.say(DefinitionsChanged([job]))
+    driver.run_until(driver.now + 5 * SECOND)
+    assert driver.launched == [(TEN, 1), (TEN, 2)]

@@ -43,8 +43,10 @@ def places(store):
         fill(store, *(entry(hour) for hour in range(len(executors))), watermark=4)
         for hour, executor in enumerate(executors):
             change(store, key(hour), RUNNING, at(hour), attempt=1, executor=executor, started_at=at(hour))
-        desk = LocalOperations(store, lambda: Folder(jobs={"etl": job()}), now=lambda: at(4.5), live=Scheduler(told))
-        return {one.executor: one for one in desk.executors().items}
+        operations = LocalOperations(
+            store, lambda: Folder(jobs={"etl": job()}), now=lambda: at(4.5), live=Scheduler(told)
+        )
+        return {one.executor: one for one in operations.executors().items}
 
     return places
 

@@ -1,4 +1,4 @@
-"""Does the desk tell what a job was when its run was launched, and how every attempt went?"""
+"""Does the operations tell what a job was when its run was launched, and how every attempt went?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.operations.ledger import TEXT, at, change, entry, fill, job, key, ran
 
 @pytest.fixture
 def make(store):
-    """A desk on the ledger, at half past four."""
+    """A operations on the ledger, at half past four."""
 
     def make(one):
         folder = Folder(jobs={one.id: one})

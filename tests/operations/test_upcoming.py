@@ -22,7 +22,7 @@ PAUSED: dict[str, Any] = {"paused_at": at(1), "held": True}
 
 @pytest.fixture
 def make(store):
-    """A desk on the ledger, at half past four."""
+    """A operations on the ledger, at half past four."""
 
     def make(*jobs):
         folder = Folder(jobs={one.id: one for one in jobs})
@@ -31,13 +31,13 @@ def make(store):
     return make
 
 
-def planned(desk, start="2026-03-01", end="2026-03-04"):
-    return [day.planned for day in desk.calendar(None, start, end, "UTC").days]
+def planned(operations, start="2026-03-01", end="2026-03-04"):
+    return [day.planned for day in operations.calendar(None, start, end, "UTC").days]
 
 
 def test_the_days_to_come_of_all_jobs_are_counted(make):
-    desk = make(job(name="a"), job(name="b"), job(NIGHTLY, "c"))
-    assert planned(desk) == [0, 2 * 19, 2 * 24 + 1, 2 * 24 + 1]
+    operations = make(job(name="a"), job(name="b"), job(NIGHTLY, "c"))
+    assert planned(operations) == [0, 2 * 19, 2 * 24 + 1, 2 * 24 + 1]
 
 
 def test_what_is_paused_or_disabled_does_not_count(store, make):
@@ -62,8 +62,8 @@ def test_no_job_at_all_has_nothing_to_come(make):
     ],
 )
 def test_the_timeline_tells_what_is_to_come_in_fifty_years(make, schedule, count):
-    desk = make(job(f"schedule: {schedule}\ntimezone: UTC\ncommand: x\n", "yearly"))
-    (lane,) = desk.timeline("2076-01-01T00:00:00Z", "2076-12-01T00:00:00Z").lanes
+    operations = make(job(f"schedule: {schedule}\ntimezone: UTC\ncommand: x\n", "yearly"))
+    (lane,) = operations.timeline("2076-01-01T00:00:00Z", "2076-12-01T00:00:00Z").lanes
     assert len(lane.future) == count
 
 

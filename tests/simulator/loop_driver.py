@@ -1,4 +1,4 @@
-"""A loop on a desk: said what a test says, and its ledger written when the test says so."""
+"""A loop on a driver: said what a test says, and its ledger written when the test says so."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from evertick.stores.memory import MemoryStore
 NINE = from_text("2026-05-12T09:00:00Z")
 
 
-class Desk:
+class LoopDriver:
     """One node; several may share a store."""
 
     def __init__(

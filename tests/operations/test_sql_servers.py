@@ -1,4 +1,4 @@
-"""Does the desk answer alike on every kind of ledger?"""
+"""Does the operations answer alike on every kind of ledger?"""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.operations.ledger import at, entry, fill, job, key, ran
 pytestmark = pytest.mark.slow
 WINDOW = ("2026-03-01T00:00Z", "2026-03-03T00:00Z")
 QUESTIONS = {
-    "list_jobs": lambda desk: desk.list_jobs(recent=5),
-    "job": lambda desk: desk.job("etl"),
-    "overview": lambda desk: desk.overview(),
-    "timeline": lambda desk: desk.timeline(*WINDOW),
-    "timeline, dense": lambda desk: desk.timeline(*WINDOW, cells=2),
-    "calendar": lambda desk: desk.calendar("etl", "2026-02-20", "2026-03-30", "Europe/Berlin"),
-    "list_runs": lambda desk: desk.list_runs(RunQuery(executor="local", states=[FAILED, SUCCEEDED])),
-    "gaps": lambda desk: desk.gaps(since=WINDOW[0]),
-    "durations": lambda desk: desk.durations("etl"),
-    "why": lambda desk: desk.why("etl", "2026-03-02T04:00"),
-    "verify": lambda desk: desk.verify(),
+    "list_jobs": lambda operations: operations.list_jobs(recent=5),
+    "job": lambda operations: operations.job("etl"),
+    "overview": lambda operations: operations.overview(),
+    "timeline": lambda operations: operations.timeline(*WINDOW),
+    "timeline, dense": lambda operations: operations.timeline(*WINDOW, cells=2),
+    "calendar": lambda operations: operations.calendar("etl", "2026-02-20", "2026-03-30", "Europe/Berlin"),
+    "list_runs": lambda operations: operations.list_runs(RunQuery(executor="local", states=[FAILED, SUCCEEDED])),
+    "gaps": lambda operations: operations.gaps(since=WINDOW[0]),
+    "durations": lambda operations: operations.durations("etl"),
+    "why": lambda operations: operations.why("etl", "2026-03-02T04:00"),
+    "verify": lambda operations: operations.verify(),
 }
 
 
@@ -38,10 +38,10 @@ def answers(url):
         ran(store, key(hour), at(hour) + SECOND, at(hour) + MINUTE)
     ran(store, key(2), at(2), at(2) + 2 * MINUTE, FAILED, exit_code=3)
     ran(store, key(4), at(4), None)
-    desk = LocalOperations(
+    operations = LocalOperations(
         store, lambda: folder_of({"etl": job()}), now=lambda: at(4.5), is_scheduler_running=lambda: False
     )
-    found = {name: ask(desk) for name, ask in QUESTIONS.items()}
+    found = {name: ask(operations) for name, ask in QUESTIONS.items()}
     store.close()
     return found
 
