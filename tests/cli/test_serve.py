@@ -106,7 +106,7 @@ class TestStopping:
             start_long(serve)
             serve.process.send_signal(signal.SIGINT)
             assert serve.end() == 0
-            assert "Ctrl-C again ends what runs" in serve.said
+            assert "Ctrl-C again to cancel active runs" in serve.said
         assert "cancelled" in last_line(serve)
         assert "the scheduler was stopped" in last_line(serve)
 
