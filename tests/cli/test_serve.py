@@ -222,7 +222,7 @@ class TestAnEmptyFolder:
         command = [sys.executable, "-m", "evertick", "serve", str(tmp_path / "nowhere")]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         assert ended.returncode == 3
-        assert f"'evertick init {tmp_path}/nowhere' makes one" in ended.stderr
+        assert f"evertick init {tmp_path}/nowhere" in ended.stderr
 
 
 def _drain(descriptor: int) -> None:
