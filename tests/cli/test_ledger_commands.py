@@ -218,7 +218,7 @@ def test_why_has_a_heading_and_sentences(folder):
     assert (data["outcome"], data["run"]["exit_code"], data["advice"]) == (
         "failed",
         3,
-        f"to try it once more: evertick retry {failed_run()}",
+        f"to retry it: evertick retry {failed_run()}",
     )
 
 

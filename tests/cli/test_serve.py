@@ -108,7 +108,7 @@ class TestStopping:
             assert serve.end() == 0
             assert "Ctrl-C again to cancel active runs" in serve.said
         assert "cancelled" in last_line(serve)
-        assert "the scheduler was stopped" in last_line(serve)
+        assert "the scheduler stopped" in last_line(serve)
 
     def test_a_second_signal_does_not_wait(self, long):
         with Serve(long, "--patience", "3600", EVERTICK_STOP_RUNS="end") as serve:

@@ -191,8 +191,8 @@ def test_a_lease_on_runs_that_ends_before_a_node_is_missed_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("is_stopped", "words"),
     [
-        pytest.param(True, "node east was stopped and is expected back until", id="stopped in order"),
-        pytest.param(False, "node east gives no sign of life; the run is ended there before", id="silent"),
+        pytest.param(True, "node east was stopped; unless it is back by", id="stopped in order"),
+        pytest.param(False, "node east does not respond; unless it is back by", id="silent"),
     ],
 )
 def test_why_says_which_node_is_waited_for(is_stopped, words):

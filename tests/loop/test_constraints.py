@@ -201,7 +201,7 @@ def test_a_retry_is_for_the_same_time_and_says_why_it_exists():
     here.run_for(5 * SECOND)
     (again,) = [row for row in here.rows() if row.trigger is Trigger.RETRY]
     assert again.key.scheduled_for == KEY.scheduled_for
-    assert again.detail == f"preRunHook did not hold for {KEY.run_id}"
+    assert again.detail == f"preRunHook was violated by {KEY.run_id}"
 
 
 def test_skip_next_is_remembered_across_a_restart():

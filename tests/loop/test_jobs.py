@@ -347,7 +347,7 @@ def test_whoever_asks_for_a_job_whose_file_may_be_unreadable_is_told_so():
     here.say(TriggerJob("r", "a", here.now))
     assert here.answer("r") == {
         "error": "not-found",
-        "text": "there is no job 'a'; a definition that cannot be read may be its",
+        "text": "unknown job 'a'; it may be in a job file that has an error",
     }
 
 

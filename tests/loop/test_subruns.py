@@ -208,7 +208,7 @@ def test_the_overlap_rule_of_the_other_job_holds():
 def test_there_is_no_such_job():
     here = parent_runs()
     here.say(WANTED._replace(job_id="nobody"))
-    assert told(here) == [SubRunEnd(FAILED, "there is no job 'nobody'")]
+    assert told(here) == [SubRunEnd(FAILED, "unknown job 'nobody'")]
 
 
 def test_a_step_that_does_not_wait_is_told_as_soon_as_the_run_is_in_the_ledger():

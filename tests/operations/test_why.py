@@ -55,7 +55,7 @@ def test_what_ended_an_attempt_is_not_said_of_the_one_that_runs_now(store):
     assert "exit code 5" in ask(store, "2026-03-02T02:00").sentences
     change(store, key(1), LAUNCHING, at(1.2), attempt=2)
     change(store, key(1), RUNNING, at(1.2), started_at=at(1.2))
-    assert "the attempt before: exit code 5" in ask(store, "2026-03-02T02:00").sentences
+    assert "previous attempt: exit code 5" in ask(store, "2026-03-02T02:00").sentences
 
 
 def test_one_that_waited_itself_is_not_called_active(store):
@@ -76,9 +76,9 @@ def test_one_that_waited_itself_is_not_called_active(store):
             "",
             SkipReason.MISSED,
             Facts(missed_by="none"),
-            "no scheduler was at work when its time came, and what is missed is not made up",
+            "no scheduler was running when it was due, and the job does not run missed occurrences",
             "policy: missed: none, from default",
-            "to run what was missed: missed: all",
+            "to run missed occurrences: missed: all",
             id="missed",
         ),
         pytest.param(
@@ -87,23 +87,23 @@ def test_one_that_waited_itself_is_not_called_active(store):
             Facts(),
             "missed, and older than the catch-up window",
             "policy: catchupWindow: 6h, from jobs/etl.yaml:4",
-            "to reach further back: a catchupWindow longer than 6h",
+            "to run older ones: set a catchupWindow longer than 6h",
             id="older than the window",
         ),
         pytest.param(
             "catchupWindow: 6h\n",
             SkipReason.OVERLAP,
             Facts(missed_by="first"),
-            "no scheduler was at work when its time came; of those only the first is run",
+            "no scheduler was running when it was due; only the first missed occurrence runs",
             "policy: overlapPolicy: skip, from default of catchupWindow",
-            "to run what was missed: overlapPolicy: all",
+            "to run missed occurrences: overlapPolicy: all",
             id="not the first that was missed",
         ),
         pytest.param(
             "overlap: latest\n",
             SkipReason.SUPERSEDED,
             Facts(other=key(4).run_id),
-            "the newer run of 05:00 took its place",
+            "the newer run of 05:00 replaced it",
             "policy: overlap: latest, from jobs/etl.yaml:4",
             "to run every occurrence one after another: overlap: wait",
             id="superseded",
@@ -114,23 +114,23 @@ def test_one_that_waited_itself_is_not_called_active(store):
             Facts(),
             "later than the job's window allows",
             "policy: maxDelayMinutes: 30, from jobs/etl.yaml:4",
-            "to let it start later: a larger maxDelayMinutes",
+            "to allow later starts: increase maxDelayMinutes",
             id="late",
         ),
         pytest.param(
             "skipIfSuccessful: true\n",
             SkipReason.ALREADY_SUCCEEDED,
             Facts(success_for=at(1.5)),
-            "a run succeeded for 02:30:00",
+            "a run has already succeeded for 02:30:00",
             "policy: skipIfSuccessful: true, from jobs/etl.yaml:4",
-            "to run it all the same: skipIfSuccessful: false",
+            "to run it anyway: skipIfSuccessful: false",
             id="already succeeded",
         ),
         pytest.param(
             "enabled: false\n",
             SkipReason.DISABLED,
             Facts(held_since=at(-12)),
-            "the job was disabled since 2026-03-01 13:00:00",
+            "the job had been disabled since 2026-03-01 13:00:00",
             "policy: enabled: false, from jobs/etl.yaml:4",
             "to run it: enabled: true",
             id="disabled",
@@ -158,7 +158,7 @@ def test_a_gap_is_told_by_its_extent(store):
     gap = entry(1, state=SKIPPED, reason=SkipReason.PAUSED, through=at(12), occurrences=12, detail="the job was paused")
     fill(store, gap, watermark=12)
     sentences = ask(store, "2026-03-02T05:00", now=12.5).sentences
-    assert "it is one of 12 skipped together, from 2026-03-02 02:00 to 2026-03-02 13:00" in sentences
+    assert "one of 12 occurrences skipped together, from 2026-03-02 02:00 to 2026-03-02 13:00" in sentences
     assert "to catch up on the next resume: evertick resume etl --catchup all" in sentences
     assert ask(store, "2026-03-02T05:20", now=12.5).outcome == "no occurrence"
 
@@ -170,11 +170,11 @@ def test_a_run_is_told_by_its_course(store):
     assert answer.verdict == "failed"
     assert answer.sentences == (
         "decided 02:59:55 on node a1; an occurrence of its schedule",
-        "started 03:00:00.012 on local, 12ms after its time",
+        "started 03:00:00.012 on local, 12ms late",
         "ended 03:01:03 after 1m2s, exit code 3",
         "step 'x' failed",
-        "its output: evertick logs etl@2026-03-02T02:00:00Z",
-        "to try it once more: evertick retry etl@2026-03-02T02:00:00Z",
+        "output: evertick logs etl@2026-03-02T02:00:00Z",
+        "to retry it: evertick retry etl@2026-03-02T02:00:00Z",
     )
 
 
@@ -190,7 +190,7 @@ def test_one_that_waits_names_what_it_waits_for(store):
 @pytest.mark.parametrize(
     ("when", "outcome", "words"),
     [
-        pytest.param("2026-03-02T09:00", "due", "it fires in 1h30m", id="a future occurrence"),
+        pytest.param("2026-03-02T09:00", "due", "it runs in 1h30m", id="a future occurrence"),
         pytest.param(
             "2026-03-02T09:20",
             "no occurrence",
@@ -203,10 +203,16 @@ def test_one_that_waits_names_what_it_waits_for(store):
             "the nearest: before 2026-03-02 03:00, after 2026-03-02 04:00",
             id="a past time between two",
         ),
-        pytest.param("2026-03-01T12:00", "unknown", "the ledger knows nothing of this job before", id="before the job"),
+        pytest.param(
+            "2026-03-01T12:00", "unknown", "the ledger has no entries for this job before", id="before the job"
+        ),
         pytest.param("2026-03-02T07:00", "undecided", "no scheduler has planned beyond", id="after the watermark"),
-        pytest.param("2026-03-02T04:00", "missing", "it was due and has no line", id="a line that is not there"),
-        pytest.param("2026-03-02T03:00Z", "missing", "it was due and has no line", id="a time with an offset"),
+        pytest.param(
+            "2026-03-02T04:00", "missing", "it was due, but the ledger has no entry", id="a line that is not there"
+        ),
+        pytest.param(
+            "2026-03-02T03:00Z", "missing", "it was due, but the ledger has no entry", id="a time with an offset"
+        ),
     ],
 )
 def test_a_time_without_a_line(store, when, outcome, words):
@@ -217,8 +223,8 @@ def test_a_time_without_a_line(store, when, outcome, words):
 
 def test_a_paused_job_says_so_for_what_comes_and_for_what_was(store):
     fill(store, watermark=5.5, paused_at=at(5.5), pause_note="a move", held=True)
-    assert "but the job is paused since 2026-03-02 06:30 (a move)" in ask(store, "2026-03-02T09:00").sentences[0]
-    assert "the job is paused since 2026-03-02 06:30" in ask(store, "2026-03-02T07:00").sentences[0]
+    assert "but the job has been paused since 2026-03-02 06:30 (a move)" in ask(store, "2026-03-02T09:00").sentences[0]
+    assert "the job has been paused since 2026-03-02 06:30" in ask(store, "2026-03-02T07:00").sentences[0]
 
 
 def test_without_a_time_the_newest_that_has_come_is_meant(store):
@@ -237,7 +243,7 @@ def test_a_requested_run_is_asked_for_by_its_id(store):
     answer = ask(store, read_run_id("etl@2026-03-02T02:30:00Z~r1"))
     assert answer.row is not None
     assert answer.row.key.origin == "r1"
-    assert "asked for (manual)" in answer.sentences[0]
+    assert "requested (manual)" in answer.sentences[0]
 
 
 def test_the_local_time_that_comes_twice_is_the_one_that_is_due(store):
@@ -251,7 +257,7 @@ def test_without_its_file_the_zone_and_schedule_come_from_the_ledger_and_the_pol
     fill(store, entry(2, state=SKIPPED, reason=SkipReason.MISSED), watermark=6)
     answer = ask(store, "2026-03-02T03:00", is_known=False)
     assert answer.zone == "Europe/Berlin"
-    assert "policy: not known here" in answer.sentences[1]
+    assert "policy: unknown" in answer.sentences[1]
 
 
 def test_a_job_that_is_not_there_names_the_nearest(store):
@@ -278,7 +284,7 @@ def test_a_job_without_a_schedule_was_never_due(store):
     [
         pytest.param(-90, "due in 1m30s", id="still to come"),
         pytest.param(2, "due now", id="just now"),
-        pytest.param(90, "its time came 1m30s ago; it waits for a scheduler, and none has worked", id="long ago"),
+        pytest.param(90, "it was due 1m30s ago; no scheduler has planned this job since", id="long ago"),
     ],
 )
 def test_a_run_that_has_not_started_says_how_long_it_should_have(store, late, said):
@@ -290,8 +296,8 @@ def test_a_run_that_has_not_started_says_how_long_it_should_have(store, late, sa
 @pytest.mark.parametrize(
     ("late", "said"),
     [
-        pytest.param(90, "the scheduler is at work and takes it up next", id="a moment ago"),
-        pytest.param(1_200, "it waits for nothing and is stuck: the scheduler takes it up again", id="long ago"),
+        pytest.param(90, "the scheduler is running and starts it next", id="a moment ago"),
+        pytest.param(1_200, "it is stuck and waits for nothing; the scheduler retries it", id="long ago"),
     ],
 )
 def test_an_overdue_run_beside_a_scheduler_at_work_is_said_to_be_stuck(store, late, said):

@@ -139,7 +139,7 @@ def test_an_occurrence_of_a_paused_job_has_the_start_of_the_pause_as_a_field():
     here.run_for(MINUTE)
     held_since = read_facts(here.line("09:00", "z").facts).held_since
     assert at("08:30") <= held_since <= at("08:46")
-    assert f"the job was paused since {clock_text(held_since, 'UTC', exact=True)}" in sentences(here)[0]
+    assert f"the job had been paused since {clock_text(held_since, 'UTC', exact=True)}" in sentences(here)[0]
 
 
 def test_an_occurrence_after_a_success_has_the_time_of_that_success_as_a_field():
@@ -150,7 +150,7 @@ def test_an_occurrence_after_a_success_has_the_time_of_that_success_as_a_field()
     success_for = read_facts(here.line("09:00", "z").facts).success_for
     assert here.line("09:00", "z").reason == "already-succeeded"
     assert success_for == at("08:45")
-    assert "a run succeeded for 08:45:00" in sentences(here)[0]
+    assert "a run has already succeeded for 08:45:00" in sentences(here)[0]
 
 
 def test_a_run_that_was_replaced_names_the_run_that_replaced_it():

@@ -34,7 +34,7 @@ from evertick.model.lifecycle import PLANNED, WAITING, Trigger
 from evertick.model.run import RunKey
 
 Kind = TypeVar("Kind", bound=Constraint)
-BEHIND = "it takes longer than expected"
+BEHIND = "it is taking longer than expected"
 PRE_RUN_HOOK, POST_RUN_HOOK, MAX_ALLOWED_RUN_TIME = "preRunHook", "postRunHook", "maxAllowedRunTime"
 _WATCHED_BY_EXECUTORS: Final[dict[str, type[Constraint]]] = {
     PRE_RUN_HOOK: PreRunHook,
@@ -156,7 +156,7 @@ def _request_start(turn: Turn, job_id: str, run: OpenRun, constraint: str, numbe
         "trigger": trigger,
         "params": run.params if is_again else "",
         "scheduled_for": run.key.scheduled_for,
-        "detail": f"{constraint} did not hold for {run.key.run_id}",
+        "detail": f"{constraint} was violated by {run.key.run_id}",
         "parents": [[run.key.run_id, constraint]],
     }
     name = request_id_of("rule", constraint, run.key.run_id, number)
@@ -173,4 +173,4 @@ def _kill(turn: Turn, job: JobState, run: OpenRun, target: KillTarget, constrain
     elif target is KillTarget.LATEST:
         chosen = [max(active.values(), key=lambda one: one.key.scheduled_for)] if active else []
     for one in chosen:
-        turn.ask_to_stop(one, f"ended because {constraint} was broken")
+        turn.ask_to_stop(one, f"stopped because {constraint} was violated")

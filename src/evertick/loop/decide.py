@@ -77,7 +77,7 @@ def decide(state: State, messages: Sequence[Message], now: Instant) -> Decision:
         jobs.drain_all(state, turn, job)
     for run in fire_due(state, turn):
         if run.state is RUNNING:  # a run may have several places in the ring, all for the end of one lease
-            detail = "its executor sent no sign of life in time"
+            detail = "its executor sent no heartbeat in time"
             reports.lose(state, turn, state.jobs[run.key.job_id], run, LossReason.NO_HEARTBEAT, detail)
     drain_queues(state, turn)
     report_missed(turn)
@@ -320,7 +320,7 @@ def _end_runs(state: State, turn: Turn) -> None:
         for lane in (job.lanes or {}).values():
             for run in lane.active.values():
                 if run.state is not RETRYING:
-                    turn.ask_to_stop(run, "ended because the scheduler was stopped")
+                    turn.ask_to_stop(run, "stopped because the scheduler stopped")
 
 
 # --- the end of an iteration

@@ -246,7 +246,7 @@ def _reason_to_skip(state: State, turn: Turn, job: JobState, run: OpenRun) -> tu
     if job.skip_next and is_of_schedule(run):
         job.skip_next -= 1
         turn.keep_job(job)
-        return SkipReason.CONDITION, "a broken constraint took this occurrence away"
+        return SkipReason.CONDITION, "a violated constraint skips this occurrence"
     missing = missing_success(state, turn, job, run) if job.job.constraints else None
     if missing is not None:
         return SkipReason.CONDITION, missing
@@ -259,7 +259,7 @@ def _reason_to_skip(state: State, turn: Turn, job: JobState, run: OpenRun) -> tu
             if already_succeeded(run.trigger, previous_for, job.last_success_at):
                 assert job.last_success_at is not None
                 run.facts = run.facts._replace(success_for=job.last_success_at)
-                return SkipReason.ALREADY_SUCCEEDED, f"a run succeeded for {to_text(job.last_success_at)}"
+                return SkipReason.ALREADY_SUCCEEDED, f"a run has already succeeded for {to_text(job.last_success_at)}"
     return None
 
 
@@ -372,7 +372,7 @@ def _why_too_late(state: State, run: OpenRun) -> tuple[SkipReason, str]:
     nowhere = state.homeless.pop(run.key, None)
     if nowhere is not None:
         reason = SkipReason.SATURATED if nowhere.is_full else SkipReason.NO_EXECUTOR
-        return reason, f"until the end of the job's window no executor could take it: {nowhere.why}"
+        return reason, f"no executor could take it within the job's window: {nowhere.why}"
     return SkipReason.LATE, "it waited longer than the job's window allows"
 
 
@@ -414,6 +414,6 @@ def enqueue(lane: Lane, run: OpenRun) -> None:
 
 def _supersede(state: State, turn: Turn, job: JobState, waiting: Sequence[OpenRun], newer: OpenRun) -> None:
     for run in waiting:
-        detail = f"the newer run of {to_text(newer.key.scheduled_for)} took its place"
+        detail = f"the newer run of {to_text(newer.key.scheduled_for)} replaced it"
         run.facts = run.facts._replace(other=newer.key.run_id, other_state="")
         skip(state, turn, job, run, SkipReason.SUPERSEDED, detail)

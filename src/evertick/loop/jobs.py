@@ -105,7 +105,7 @@ def _enter_past(turn: Turn, job: JobState, schedules: Iterable[ScheduleSpec], *,
             continue
         # By another node's clock the job may be planned beyond now; a schedule that is not in force yet starts nothing.
         if _is_past(spec, turn, job) or (is_decided and job.since > turn.now):
-            detail = "it was past already when it was first seen"
+            detail = "its time had already passed when the scheduler first read it"
             turn.enter(Entry(key, SKIPPED, Trigger.SCHEDULER, turn.now, reason=SkipReason.MISSED, detail=detail))
             turn.past[job.job.id] = (*turn.past.get(job.job.id, ()), spec.instant)
         elif is_decided and job.find(key) is None:

@@ -84,7 +84,7 @@ def _of_lost(state: State, message: RunLost | LaunchRefused | RunUnknown) -> tup
     if isinstance(message, LaunchRefused):
         return LossReason.NOT_STARTED, message.detail
     if state.looked_up.pop(message.key, False):
-        return LossReason.PROCESS_GONE, f"the node {state.node!r} that had it does not know how it ended"
+        return LossReason.PROCESS_GONE, f"the node {state.node!r} that had it does not know its result"
     return LossReason.NOT_STARTED, f"the node {state.node!r} never started it"
 
 
@@ -126,5 +126,5 @@ def give_up_silent(state: State, turn: Turn) -> None:
     """Runs of jobs that are somebody else's now, and of which nothing was heard for their lease."""
     for run in [run for run in state.orphans.values() if run.lease_until is not None and run.lease_until <= turn.now]:
         del state.orphans[run.key]
-        detail = "its executor sent no sign of life in time"
+        detail = "its executor sent no heartbeat in time"
         turn.forward(RunFinished(run.key, run.attempt, turn.now, LOST, detail=detail, loss=LossReason.NO_HEARTBEAT))

@@ -289,7 +289,7 @@ def lost(state: State, turn: Turn, message: BucketsLost) -> None:
 
 def never_started(run: OpenRun, now: Instant) -> RunFinished:
     """What the next owner of a run's job is told, where this node was about to start it."""
-    detail = "its node lost its job before it started it"
+    detail = "its node lost ownership of the job before starting it"
     return RunFinished(run.key, run.attempt, now, LOST, detail=detail, loss=LossReason.NOT_STARTED)
 
 

@@ -78,7 +78,7 @@ def reports_read(state: State, turn: Turn, message: ReportsRead) -> None:
         run = job.active_run(key) if job else None
         if node is not None and job is not None and run is not None:
             reason = _why_gone(state, node)
-            by = f": {state.forgotten[node]} said so" if reason is LossReason.NODE_FORGOTTEN else ""
+            by = f": reported by {state.forgotten[node]}" if reason is LossReason.NODE_FORGOTTEN else ""
             lose(state, turn, job, run, reason, f"the node {node!r} that had it is gone{by}")
 
 

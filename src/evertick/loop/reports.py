@@ -124,7 +124,7 @@ def found_running(state: State, turn: Turn, message: AttemptSeen) -> None:
     run = job.find(message.key)
     is_between = run is not None and run.state is RETRYING and run.attempt == message.attempt
     if run is None or message.attempt < run.attempt or is_between:
-        turn.do(Stop(message.key, message.attempt, "it was given up while its executor was away"))
+        turn.do(Stop(message.key, message.attempt, "it was given up while its executor was unreachable"))
 
 
 def started(state: State, turn: Turn, message: RunStarted) -> None:
@@ -271,10 +271,10 @@ def unknown(state: State, turn: Turn, message: RunUnknown) -> None:
     if run.key in state.foreign:
         return  # under this node's name, from another state folder: that one's lease is waited for
     if run.state is RUNNING:
-        lose(state, turn, job, run, LossReason.PROCESS_GONE, "its process has vanished")
+        lose(state, turn, job, run, LossReason.PROCESS_GONE, "its process disappeared")
         return
     if run.state is LAUNCHING and run.executor == state.local_executor and run.decided_at < state.remembers_since:
-        detail = "the state folder of its node is new: whether it ran is not known there any more"
+        detail = "the state folder of its node is new, so it is unknown whether it ran"
         lose(state, turn, job, run, LossReason.PROCESS_GONE, detail)
         return
     # Decided, perhaps even on its way, but never started: go back and be judged like any other that is due.

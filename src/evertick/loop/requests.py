@@ -36,9 +36,9 @@ def _take(state: State, turn: Turn, message: TriggerJob | CancelRun | PauseJob |
     # What still runs of a job that was deleted can be ended; nothing else can be asked of it.
     is_deleted = job is not None and job.hold is Hold.RETIRED and not isinstance(message, CancelRun)
     if job is None or is_deleted:
-        text = f"there is no job {message.job_id!r}"
+        text = f"unknown job {message.job_id!r}"
         if job is not None and job.retired_at is None:
-            text += "; a definition that cannot be read may be its"
+            text += "; it may be in a job file that has an error"
         _answer(state, turn, message, error="not-found", text=text)
         return False
     return True
@@ -99,7 +99,7 @@ def cancel_runs(state: State, turn: Turn, message: CancelRun) -> None:
         if (run.key == message.key if message.key else run.key.scheduled_for <= turn.now or run.key.origin)
     ]
     if message.key and not chosen:
-        _answer(state, turn, message, error="conflict", text=f"the run {message.key.run_id} is not open")
+        _answer(state, turn, message, error="conflict", text=f"the run {message.key.run_id} has already ended")
         return
     for run in chosen:
         if job.active_run(run.key) is None:

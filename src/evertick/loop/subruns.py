@@ -92,7 +92,7 @@ def _submit(state: State, turn: Turn, awaited: Awaited) -> None:
         return
     job = state.jobs.get(key.job_id)
     if job is None or job.hold is Hold.RETIRED:
-        _tell(state, turn, awaited, SubRunEnd(FAILED, f"there is no job {key.job_id!r}"))
+        _tell(state, turn, awaited, SubRunEnd(FAILED, f"unknown job {key.job_id!r}"))
     elif job.find(key) is None:
         # If the ledger has it already, because it ended, the entry is refused and the end is looked up.
         known = (key.origin, key.job_id, key.scheduled_for, Trigger.SUBJOB, message.params)
@@ -138,7 +138,7 @@ def seen(state: State, turn: Turn, message: SubRunsSeen) -> None:
         elif _may_ask(state, awaited.wanted):
             _submit(state, turn, awaited)  # it did not get through; one that is there already is left as it is
         elif not _is_open(state, key) and not _may_return(state, awaited.wanted.key.job_id):
-            reason = f"no step {awaited.wanted.step!r} of its job is a run of that job"
+            reason = f"no step {awaited.wanted.step!r} of its job runs that job"
             _tell(state, turn, awaited, SubRunEnd(FAILED, reason))
 
 
@@ -185,7 +185,7 @@ def _is_its_own(run_id: str, run: OpenRun, step: str) -> bool:
 
 def _cancel(state: State, turn: Turn, key: RunKey, parent: RunKey) -> None:
     state.sub_runs.pop(key, None)
-    request_id, by = f"{key.origin}-stop", f"the end of {parent.run_id}, which waited for it"
+    request_id, by = f"{key.origin}-stop", f"the end of {parent.run_id}, which was waiting for it"
     payload = json.dumps({"run_id": key.run_id})
     # Durable in any case: a crash before the executor has heard of it must not let the run go on.
     turn.request(Request(request_id, RequestKind.CANCEL, key.job_id, payload, turn.now, by))

@@ -11,9 +11,9 @@ class LossReason(StrEnum):
     LEASE_EXPIRED = "lease-expired"
     """The lease on what its node or member ran has run out: that is gone, or could not renew it in time."""
     NOT_CONFIRMED = "not-confirmed"
-    """The ledger was not told of its start in time, so its keeper ended it before another node could start it."""
+    """Its start was not recorded in the ledger in time, so its keeper stopped it before another node could start it."""
     NODE_FORGOTTEN = "node-forgotten"
-    """An operator said that its node does not come back."""
+    """An operator removed its node for good."""
     NOT_STARTED = "not-started"
     """The node that had it never started it."""
     KEEPER = "keeper"
@@ -32,11 +32,11 @@ class LossReason(StrEnum):
 
 LOSS_WORDS = {
     LossReason.NODE_GONE: "its node is gone",
-    LossReason.LEASE_EXPIRED: "the lease on it has run out",
-    LossReason.NOT_CONFIRMED: "the ledger was not told of its start in time, so its keeper ended it",
-    LossReason.NODE_FORGOTTEN: "an operator said that its node does not come back",
+    LossReason.LEASE_EXPIRED: "its lease expired",
+    LossReason.NOT_CONFIRMED: "its start was not recorded in the ledger in time, so its keeper stopped it",
+    LossReason.NODE_FORGOTTEN: "an operator removed its node for good",
     LossReason.NOT_STARTED: "its node never started it",
-    LossReason.KEEPER: "the keeper of its machine ended it, or found it gone",
+    LossReason.KEEPER: "the keeper on its machine stopped it, or found it gone",
     LossReason.PROCESS_GONE: "its process is gone, and how it ended is unknown",
     LossReason.MACHINE_RESTARTED: "its machine was restarted while it ran",
     LossReason.NO_HEARTBEAT: "its executor sent no heartbeat in time",

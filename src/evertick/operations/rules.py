@@ -47,7 +47,7 @@ def explain(job: Job) -> list[Rule]:
         "user": job.work.user or "",
         "sandbox": sandbox_text(job.work.sandbox) if job.work.sandbox is not None else "",
         "timeout": _span(job.work.timeout_us, "no limit"),
-        "log_retention": _span(job.log_retention_us, "retention.logs of the settings"),
+        "log_retention": _span(job.log_retention_us, "the setting retention.logs"),
         "constraints": ", ".join(type(one).__name__ for one in job.constraints),
         "steps": ", ".join(step.name for step in job.steps),
     }
@@ -99,28 +99,28 @@ def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
             return Ruling(
                 f"catchupWindow: {window}",
                 origin_of(job, "catchup_window"),
-                f"to reach further back: a catchupWindow longer than {window}",
+                f"to run older ones: set a catchupWindow longer than {window}",
             )
         case SkipReason.OVERLAP | SkipReason.SUPERSEDED | SkipReason.MISSED | SkipReason.PAUSED:
-            return Ruling(missed_words(job), origin_of(job, "missed"), f"to run what was missed: {_keep_all(job)}")
+            return Ruling(missed_words(job), origin_of(job, "missed"), f"to run missed occurrences: {_keep_all(job)}")
         case SkipReason.LATE:
             delay = "no bound" if policy.max_delay_us is None else str(policy.max_delay_us // 60_000_000)
             return Ruling(
                 f"maxDelayMinutes: {delay}",
                 origin_of(job, "max_delay"),
-                "to let it start later: a larger maxDelayMinutes",
+                "to allow later starts: increase maxDelayMinutes",
             )
         case SkipReason.ALREADY_SUCCEEDED:
             return Ruling(
                 "skipIfSuccessful: true",
                 origin_of(job, "skip_if_successful"),
-                "to run it all the same: skipIfSuccessful: false",
+                "to run it anyway: skipIfSuccessful: false",
             )
         case SkipReason.CAP:
             return Ruling(
                 f"at most {policy.backlog_max:,} runs wait",
                 origin_of(job, "backlog_max"),
-                "to need fewer of them: a shorter catchupWindow, or overlapPolicy: latest",
+                "to reduce the backlog: shorten catchupWindow, or set overlapPolicy: latest",
             )
         case SkipReason.DISABLED:
             return Ruling(f"enabled: {str(job.enabled).lower()}", origin_of(job, "enabled"), "to run it: enabled: true")
@@ -128,7 +128,7 @@ def ruling_on(reason: SkipReason, job: Job, *, was_missed: bool) -> Ruling:
             origin = origin_of(job, "constraints") if job.constraints else job.file or ""
             return Ruling("a condition of the job", origin, "to run without it: remove the condition")
         case SkipReason.NO_EXECUTOR | SkipReason.SATURATED:
-            return Ruling(advice="to run it: start an executor, or give the one there is more room")
+            return Ruling(advice="to run it: start an executor, or add capacity")
 
 
 def _one_by_one(job: Job) -> str:

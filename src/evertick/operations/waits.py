@@ -65,7 +65,7 @@ def _now(store: Store, wait: Wait, row: LedgerRow, job: Job | None, jobs: Mappin
             ruling = Ruling(overlap_words(job), origin_of(job, "overlap")) if job else NO_RULING
             return Waiting((f"waiting for {_names(held)}",), held[0], ruling) if held else Waiting()
         case WaitKind.RATE:
-            return Waiting(("waiting until the time between two starts of its backfill is over",))
+            return Waiting(("waiting for the delay between starts of its backfill",))
         case WaitKind.HOLD:
             return Waiting((f"waiting because its job is {wait.name}",))
 
@@ -89,7 +89,7 @@ def _past(wait: Wait) -> str:
         case WaitKind.OVERLAP:
             return f"for {_listed(wait.runs)}"
         case WaitKind.RATE:
-            return "for the rate of its backfill"
+            return "for the delay between starts of its backfill"
         case WaitKind.HOLD:
             return f"because its job was {wait.name}"
 
@@ -104,7 +104,7 @@ def _parent(store: Store, row: LedgerRow, parent: Parent) -> str:
     state = "which the ledger no longer has" if found is None else f"which is {_state(found)}"
     word = _PARENTS.get(row.trigger, "because of")
     via = f" (step '{parent.via}')" if parent.via and row.trigger is Trigger.SUBJOB else ""
-    rule = f", whose {parent.via} did not hold" if parent.via and row.trigger is not Trigger.SUBJOB else ""
+    rule = f", which violated {parent.via}" if parent.via and row.trigger is not Trigger.SUBJOB else ""
     return f"{word} {parent.run}{via}, {state}{rule}"
 
 

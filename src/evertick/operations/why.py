@@ -42,11 +42,11 @@ from evertick.planning.schedules import Schedule, compile_all, next_of, previous
 from evertick.planning.stuck import is_stuck
 from evertick.store import RunFilter, Store
 
-_NOBODY = "no scheduler was at work when its time came"
+_NOBODY = "no scheduler was running when it was due"
 _NOT_KEPT = {
-    Missed.NONE: f"{_NOBODY}, and what is missed is not made up",
-    Missed.FIRST: f"{_NOBODY}; of those only the first is run",
-    Missed.LATEST: f"{_NOBODY}; of those only the last is run",
+    Missed.NONE: f"{_NOBODY}, and the job does not run missed occurrences",
+    Missed.FIRST: f"{_NOBODY}; only the first missed occurrence runs",
+    Missed.LATEST: f"{_NOBODY}; only the latest missed occurrence runs",
 }
 """Why a missed occurrence was not kept, where the rule alone decided it."""
 _OVERDUE_US = 5 * SECOND
@@ -140,9 +140,7 @@ def explain_occurrence(
     if at is None:
         at = next_of(schedules, now)
     if at is None:
-        return Explanation(
-            job_id, now, zone, "no occurrence", ("nothing was ever due, and nothing will be: it has no schedule",)
-        )
+        return Explanation(job_id, now, zone, "no occurrence", ("the job has no schedule and no runs yet",))
     lines = lines_at(store, job_id, at)
     row = _chosen(lines, when.origin if isinstance(when, RunKey) else "")
     answer = Explanation(job_id, at, zone, "", row=row)
@@ -207,11 +205,11 @@ def _decided(store: Store, answer: Explanation, row: LedgerRow, jobs: Mapping[st
                 ruling=Ruling(
                     f"maxRetries: {job.policy.retry.max_retries}",
                     origin_of(job, "retry.max_retries"),
-                    f"to try it once more: evertick retry {row.key.run_id}",
+                    f"to retry it: evertick retry {row.key.run_id}",
                 ),
             )
         elif row.finished_at is not None:
-            answer = replace(answer, ruling=Ruling(advice=f"to try it once more: evertick retry {row.key.run_id}"))
+            answer = replace(answer, ruling=Ruling(advice=f"to retry it: evertick retry {row.key.run_id}"))
     told = [one for one in _ruling_words(answer.ruling, job, is_wanted=False) if one not in sentences]
     return replace(answer, sentences=(*sentences, *told))
 
@@ -226,7 +224,7 @@ def _skipped(store: Store, answer: Explanation, row: LedgerRow, job: Job | None)
     sentences += waited_sentences(row, answer.zone, answer.at)
     if row.occurrences > 1 and row.through is not None:
         first, last = (moment_text(at, answer.zone) for at in (row.key.scheduled_for, row.through))
-        sentences.append(f"it is one of {row.occurrences:,} skipped together, from {first} to {last}")
+        sentences.append(f"one of {row.occurrences:,} occurrences skipped together, from {first} to {last}")
     ruling = ruling_on(row.reason, job, was_missed=bool(facts.missed_by)) if job is not None else NO_RULING
     sentences += _ruling_words(ruling, job, is_wanted=True)
     if row.reason is SkipReason.PAUSED:
@@ -260,11 +258,11 @@ def _skip_words(answer: Explanation, row: LedgerRow, facts: Facts, other: Ledger
             return f"{name} was still {state}{'' if other is None else _extent(answer, other)}"
         if facts.missed_by:
             return f"missed; superseded by the newer occurrence of {_clock_of(answer, facts.other)}"
-        return f"the newer run of {_clock_of(answer, facts.other)} took its place"
+        return f"the newer run of {_clock_of(answer, facts.other)} replaced it"
     if facts.held_since:
-        return f"the job was {row.reason} since {time_text(facts.held_since, answer.zone, answer.at)}"
+        return f"the job had been {row.reason} since {time_text(facts.held_since, answer.zone, answer.at)}"
     if facts.success_for:
-        return f"a run succeeded for {time_text(facts.success_for, answer.zone, answer.at)}"
+        return f"a run has already succeeded for {time_text(facts.success_for, answer.zone, answer.at)}"
     if facts.missed_by and row.reason in (SkipReason.MISSED, SkipReason.OVERLAP):
         words = _NOT_KEPT.get(Missed(facts.missed_by))
         # Beyond the window its age is the reason, and what the rule keeps is not.
@@ -283,9 +281,9 @@ def _trigger_words(row: LedgerRow) -> str:
         case "scheduler":
             return "an occurrence of its schedule"
         case "catchup":
-            return "caught up: it was missed, and the job keeps it"
+            return "caught up: it was missed, and the job's policy runs it"
         case _:
-            return f"asked for ({row.trigger})"
+            return f"requested ({row.trigger})"
 
 
 def _course(answer: Explanation, row: LedgerRow, now: Instant) -> list[str]:
@@ -294,7 +292,7 @@ def _course(answer: Explanation, row: LedgerRow, now: Instant) -> list[str]:
         return [row.detail] if row.detail and row.state not in (PLANNED, WAITING) else []
     late_us = row.started_at - row.key.scheduled_for
     started = time_text(row.started_at, answer.zone, answer.at)
-    late = f", {span_text(late_us)} after its time" if late_us >= MILLISECOND and not row.key.origin else ""
+    late = f", {span_text(late_us)} late" if late_us >= MILLISECOND and not row.key.origin else ""
     again = f", attempt {row.attempt}" if row.attempt > 1 else ""
     executor = f" on {row.executor}" if row.executor else ""
     sentences = [f"started {started}{executor}{late}{again}"]
@@ -305,17 +303,17 @@ def _course(answer: Explanation, row: LedgerRow, now: Instant) -> list[str]:
         sentences.append(f"ended {ended} after {took}{code}")
     elif row.state is RETRYING:
         again_at = "" if row.retry_at is None else f" at {time_text(row.retry_at, answer.zone, answer.at)}"
-        sentences.append(f"that attempt went wrong, and it is tried again{again_at}")
+        sentences.append(f"the attempt failed and is retried{again_at}")
     elif row.state in ACTIVE:
         sentences.append(f"active for {span_text(max(now - row.started_at, 0))}")
     if row.detail and row.state is not SUCCEEDED and row.detail != f"exit code {row.exit_code}":
         # An attempt that goes on has nothing to tell yet: these are the words of the one before.
-        whose = "the attempt before: " if row.state in (LAUNCHING, RUNNING) and row.attempt > 1 else ""
+        whose = "previous attempt: " if row.state in (LAUNCHING, RUNNING) and row.attempt > 1 else ""
         replaced_by = read_facts(row.facts).other if row.state is CANCELLED else ""
         words = f"replaced by the run of {_clock_of(answer, replaced_by)}" if replaced_by else row.detail
         sentences.append(whose + words)
     if row.finished_at is not None:
-        sentences.append(f"its output: evertick logs {row.key.run_id}")
+        sentences.append(f"output: evertick logs {row.key.run_id}")
     return sentences
 
 
@@ -336,11 +334,9 @@ def _awaited_node(store: Store, answer: Explanation, row: LedgerRow, now: Instan
         return []
     until = time_text(held.until, answer.zone, answer.at)
     if held.is_stopped:
-        told = f"node {node} was stopped and is expected back until {until}; otherwise the run is ended there by then"
+        told = f"node {node} was stopped; unless it is back by {until}, its machine stops the run"
     else:
-        told = (
-            f"node {node} gives no sign of life; the run is ended there before {until}, unless the node is back by then"
-        )
+        told = f"node {node} does not respond; unless it is back by {until}, its machine stops the run"
     return [told, f"if the node does not come back: evertick nodes forget {node}"]
 
 
@@ -350,18 +346,18 @@ def _still_planned(store: Store, row: LedgerRow, job: Job | None, now: Instant) 
         return f"due in {span_text(due - now)}"
     if now - due < _OVERDUE_US:
         return "due now"
-    late = f"its time came {span_text(now - due)} ago"
+    late = f"it was due {span_text(now - due)} ago"
     snapshot = store.load([bucket_of(row.key.job_id)])
     worked_until = snapshot.floors.get(bucket_of(row.key.job_id), 0)
     if now - worked_until > _AWAY_US:
-        return f"{late}; it waits for a scheduler, and none has worked on this job since {to_text(worked_until)}"
+        return f"{late}; no scheduler has planned this job since {to_text(worked_until)}"
     record = next((one for one in snapshot.jobs if one.job_id == row.key.job_id), None)
     if record is not None and record.held:
-        return f"{late}; it waits for its job, which is not being planned: evertick status {row.key.job_id}"
+        return f"{late}; its job is not being planned: evertick status {row.key.job_id}"
     rows = [one for one in snapshot.open_runs if one.key.job_id == row.key.job_id]
     if is_stuck(row, rows, record, snapshot.floors, job, now):
-        return f"{late}; it waits for nothing and is stuck: the scheduler takes it up again within minutes"
-    return f"{late}; the scheduler is at work and takes it up next"
+        return f"{late}; it is stuck and waits for nothing; the scheduler retries it within minutes"
+    return f"{late}; the scheduler is running and starts it next"
 
 
 def _run_words(answer: Explanation, row: LedgerRow | None, run_id: str) -> str:
@@ -387,7 +383,7 @@ def _extent(answer: Explanation, row: LedgerRow) -> str:
 
 def _ruling_words(ruling: Ruling, job: Job | None, *, is_wanted: bool) -> list[str]:
     if job is None and is_wanted:
-        return ["policy: not known here, because the job's file is not; --folder names the folder it is in"]
+        return ["policy: unknown, because the job file was not found; name its folder with --folder"]
     policy = [f"policy: {ruling.rule}, from {ruling.origin}"] if ruling.rule else []
     return [*policy, ruling.advice] if ruling.advice else policy
 
@@ -400,16 +396,16 @@ def _future(
 ) -> Explanation:
     if not is_due(schedules, answer.at):
         return _no_occurrence(answer, schedules)
-    sentences = [f"it fires in {span_text(answer.at - now)}, if a scheduler runs then"]
+    sentences = [f"it runs in {span_text(answer.at - now)}, if a scheduler is running then"]
     if record is not None and record.paused_at is not None:
         note = f" ({record.pause_note})" if record.pause_note else ""
         since = moment_text(record.paused_at, answer.zone)
         sentences = [
-            f"it would fire in {span_text(answer.at - now)}, but the job is paused since {since}{note}",
+            f"it is due in {span_text(answer.at - now)}, but the job has been paused since {since}{note}",
             f"to let it run: evertick resume {answer.job_id}",
         ]
     elif job is not None and not job.enabled:
-        sentences = [f"it would fire then, but the job is disabled, from {origin_of(job, 'enabled')}"]
+        sentences = [f"it is due then, but the job is disabled ({origin_of(job, 'enabled')})"]
     return replace(answer, outcome="due", sentences=tuple(sentences))
 
 
@@ -425,7 +421,7 @@ def _past(
         if not is_due(schedules, answer.at):
             return _no_occurrence(answer, schedules)
         since = f" before {moment_text(min(line.since for line in lines), answer.zone)}" if lines else ""
-        told = f"the ledger knows nothing of this job{since}: it was not there yet, or its history was removed"
+        told = f"the ledger has no entries for this job{since}: the job did not exist yet, or its history was deleted"
         run_it = f"to run it now: {backfill_command(answer.job_id, answer.at, answer.at + 1, answer.zone)}"
         return replace(answer, outcome="unknown", sentences=(told, run_it))
     newest = max(in_force, key=lambda line: line.since)
@@ -435,15 +431,14 @@ def _past(
     if answer.at > watermark:
         through = moment_text(watermark, answer.zone)
         if record is not None and record.paused_at is not None:
-            told = (
-                f"the job is paused since {moment_text(record.paused_at, answer.zone)}; resume settles it by its policy"
-            )
+            since = moment_text(record.paused_at, answer.zone)
+            told = f"the job has been paused since {since}; on resume, its policy decides"
         else:
-            told = f"no scheduler has planned beyond {through}; the next one to start settles it by the job's policy"
-        look = f"what it would do: evertick catchup --dry-run {answer.job_id}"
+            told = f"no scheduler has planned beyond {through}; the next one to start applies the job's policy"
+        look = f"preview: evertick catchup --dry-run {answer.job_id}"
         return replace(answer, outcome="undecided", sentences=(told, look))
-    told = "it was due and has no line in the ledger, although the ledger is complete up to a later time"
-    return replace(answer, outcome="missing", sentences=(told, "Next: evertick verify, and keep a copy of the ledger"))
+    told = "it was due, but the ledger has no entry for it and is complete up to a later time"
+    return replace(answer, outcome="missing", sentences=(told, "Next: copy the ledger, then run evertick verify"))
 
 
 def _no_occurrence(answer: Explanation, schedules: tuple[Schedule, ...]) -> Explanation:

@@ -188,7 +188,12 @@ def _settle_missed(
         entries += _skip(job.id, schedules, start, stop, holes, reason, told, now)
     entries += (
         Entry(
-            RunKey(job.id, at), PLANNED, Trigger.CATCHUP, now, detail=f"missed; kept by missed: {keep}", facts=missed_by
+            RunKey(job.id, at),
+            PLANNED,
+            Trigger.CATCHUP,
+            now,
+            detail=f"missed; caught up by missed: {keep}",
+            facts=missed_by,
         )
         for at in fresh_kept
     )
@@ -214,7 +219,7 @@ def _settle_missed(
             now,
             trigger=Trigger.CATCHUP if at in kept_before else None,
             reason=None if at in kept_before else _reason_for_planned(at, now, view, keep, late_one_offs),
-            detail="entered ahead, but its instant was missed",
+            detail="planned ahead, but missed",
             facts=missed_by,
         )
         for at in late_planned
@@ -332,7 +337,7 @@ def _clear_backlog(
     excess = len(view.waiting) + len(kept) - view.job.policy.backlog_max
     if excess <= 0:
         return []
-    detail = f"more than {view.job.policy.backlog_max} entries were waiting"
+    detail = f"more than {view.job.policy.backlog_max} runs were waiting"
     return [Change(key, SKIPPED, now, reason=SkipReason.CAP, detail=detail) for key in view.waiting[:excess]]
 
 
@@ -352,15 +357,15 @@ def _reason_in_words(reason: SkipReason, view: JobView, newer: Instant | None) -
         case SkipReason.LATE:
             return "later than the job's window allows"
         case SkipReason.PAUSED | SkipReason.DISABLED:
-            return f"the job was {reason} since {to_text(view.watermark)}"
+            return f"the job had been {reason} since {to_text(view.watermark)}"
         case SkipReason.MISSED if keep is not Missed.NONE:
             return "missed, and older than the catch-up window"
         case SkipReason.SUPERSEDED if newer is not None:
             return f"missed; {_superseded_by(newer)}"
         case SkipReason.CAP:
-            return f"missed; more than {view.job.policy.backlog_max} were missed, and the newest are kept"
+            return f"missed; more than {view.job.policy.backlog_max} were missed, and only the newest run"
         case _:
-            return f"missed; not kept by missed: {keep}"
+            return f"missed; not caught up by missed: {keep}"
 
 
 def _superseded_by(newer: Instant) -> str:

@@ -73,7 +73,7 @@ def test_a_receiver_that_the_job_and_the_settings_name_is_told_once():
 
 def test_what_is_not_the_end_of_anything_is_not_judged():
     with announcer_of(Job("a", notify=ALL)) as (announcer, kept):
-        note = Change(RunKey("a", NOON), RUNNING, NOON + 3600 * SECOND, detail="it takes longer than expected")
+        note = Change(RunKey("a", NOON), RUNNING, NOON + 3600 * SECOND, detail="it is taking longer than expected")
         announcer([Entry(RunKey("a", NOON), PLANNED, Trigger.SCHEDULER, NOON), note])
     assert kept.told == []
 

@@ -57,7 +57,7 @@ export const TRIGGERS: Record<Trigger, string> = {
 
 export const REASONS: Record<string, string> = {
   overlap: "another run was still active",
-  superseded: "a newer occurrence took its place",
+  superseded: "a newer occurrence replaced it",
   missed: "the scheduler was not running when it was due",
   late: "it was later than the job's maximum delay",
   paused: "the job was paused",
