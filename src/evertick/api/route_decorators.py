@@ -24,10 +24,8 @@ from evertick.errors import InvalidArgument
 from evertick.model.ids import digest
 from evertick.operations.codec import to_json
 from evertick.operations.results.base import Result
+from evertick.operations.routes import PREFIX, WAIT_SECONDS_MAX, Route
 from evertick.operations.tokens import Role
-
-PREFIX = "/api/v1"
-WAIT_MAX = 60.0
 
 _NAMES = re.compile(r"\{(\w+)\}")
 
@@ -89,7 +87,7 @@ RunId = Annotated[
     ),
 ]
 Wait = Annotated[
-    float, Query(ge=0, le=WAIT_MAX, description="Seconds to wait for the scheduler's answer; 0: not at all.")
+    float, Query(ge=0, le=WAIT_SECONDS_MAX, description="Seconds to wait for the scheduler's answer; 0: not at all.")
 ]
 Words = Annotated[list[str], Query(max_length=50)]
 Text = Annotated[str, Query(max_length=200)]
@@ -109,6 +107,10 @@ class Routes:
         self._tag = tag
         self._prefix = prefix
         self._routes: list[dict[str, Any]] = []
+
+    def serve(self, route: Route[Result], role: Role, **options: Any) -> Callable[[Handler], Handler]:
+        """Serve a route of the table that `evertick.Client` calls."""
+        return self._add(route.method, route.path, role, options)
 
     def get(self, path: str, role: Role | None, **options: Any) -> Callable[[Handler], Handler]:
         return self._add("GET", path, role, options)

@@ -13,6 +13,7 @@ from evertick.api.route_decorators import At, Body, JobId, Moment, RequestId, Ro
 from evertick.errors import NotFound
 from evertick.model.lifecycle import JobStatus, Trigger
 from evertick.model.policy import Missed
+from evertick.operations import routes as table
 from evertick.operations.protocol import enum_of, enums_of
 from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rules
 from evertick.operations.results.requests import (
@@ -55,7 +56,7 @@ class BackfillBody(Body):
     gap_seconds: float = Field(0.0, ge=0, le=86_400, description="Minimum time between two starts.")
 
 
-@routes.get("/jobs", Role.VIEWER)
+@routes.serve(table.LIST_JOBS, Role.VIEWER)
 def list_jobs(
     at: At,
     search: Text = "",
@@ -71,25 +72,25 @@ def list_jobs(
     return at.operations.list_jobs(search, tag, statuses, limit, cursor, with_gone=gone, recent=sparkline)
 
 
-@routes.get("/jobs/{job}", Role.VIEWER)
+@routes.serve(table.JOB, Role.VIEWER)
 def get_job(at: At, job: JobId) -> JobDetail:
     """Get the status of a job and its definition."""
     return at.operations.job(job)
 
 
-@routes.get("/jobs/{job}/explain", Role.VIEWER)
+@routes.serve(table.EXPLAIN, Role.VIEWER)
 def explain_job(at: At, job: JobId) -> Rules:
     """List every policy of a job, and where it was set."""
     return Rules(tuple(at.operations.explain(job)))
 
 
-@routes.get("/jobs/{job}/graph", Role.VIEWER)
+@routes.serve(table.GRAPH, Role.VIEWER)
 def get_graph(at: At, job: JobId) -> Graph:
     """Get the steps of a job and their dependencies."""
     return at.operations.graph(job)
 
 
-@routes.get("/jobs/{job}/upcoming", Role.VIEWER)
+@routes.serve(table.JOB_UPCOMING, Role.VIEWER)
 def list_job_upcoming(
     at: At, job: JobId, count: Annotated[int, Query(ge=1, le=1_000)] = 20, to: Moment = None
 ) -> JobUpcoming:
@@ -97,7 +98,7 @@ def list_job_upcoming(
     return at.operations.job_upcoming(job, count, to)
 
 
-@routes.get("/jobs/{job}/why", Role.VIEWER)
+@routes.serve(table.WHY, Role.VIEWER)
 def explain_occurrence(
     at: At,
     job: JobId,
@@ -107,7 +108,7 @@ def explain_occurrence(
     return at.operations.why(job, when)
 
 
-@routes.get("/jobs/{job}/calendar", Role.VIEWER)
+@routes.serve(table.JOB_CALENDAR, Role.VIEWER)
 def get_job_calendar(
     at: At,
     job: JobId,
@@ -119,13 +120,13 @@ def get_job_calendar(
     return at.operations.calendar(job, start, end, zone)
 
 
-@routes.get("/jobs/{job}/durations", Role.VIEWER)
+@routes.serve(table.DURATIONS, Role.VIEWER)
 def get_durations(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=1_000)] = 200) -> Durations:
     """Get the durations of the last runs of a job, with percentiles."""
     return at.operations.durations(job, limit)
 
 
-@routes.get("/jobs/{job}/catchup", Role.VIEWER)
+@routes.serve(table.CATCHUP, Role.VIEWER)
 def preview_catchup(at: At, job: JobId, keep: Annotated[str | None, Query(max_length=20)] = None) -> Catchup:
     """Preview what a start or a resume would catch up now."""
     return at.operations.catchup(job, enum_of("choice", keep, Missed) if keep else None)
@@ -147,7 +148,7 @@ def get_definition(at: At, job: JobId) -> Response:
     return PlainTextResponse(text)
 
 
-@routes.post("/jobs/{job}/trigger", Role.OPERATOR)
+@routes.serve(table.TRIGGER, Role.OPERATOR)
 def trigger_job(
     at: At,
     who: Who,
@@ -164,14 +165,14 @@ def trigger_job(
     return at.operations.trigger(job, params, trigger, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/jobs/{job}/cancel", Role.OPERATOR)
+@routes.serve(table.CANCEL_JOB, Role.OPERATOR)
 def cancel_job(at: At, who: Who, request_id: RequestId, job: JobId, wait: Wait = 0) -> RequestStatus:
     """Cancel every open run of a job."""
     at.operations.require(job)
     return at.operations.cancel(job, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/jobs/{job}/pause", Role.OPERATOR)
+@routes.serve(table.PAUSE, Role.OPERATOR)
 def pause_job(
     at: At, who: Who, request_id: RequestId, job: JobId, body: PauseBody | None = None, wait: Wait = 0
 ) -> RequestStatus:
@@ -180,7 +181,7 @@ def pause_job(
     return at.operations.pause(job, note, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/jobs/{job}/resume", Role.OPERATOR)
+@routes.serve(table.RESUME, Role.OPERATOR)
 def resume_job(
     at: At, who: Who, request_id: RequestId, job: JobId, body: ResumeBody | None = None, wait: Wait = 0
 ) -> RequestStatus:
@@ -189,7 +190,7 @@ def resume_job(
     return at.operations.resume(job, keep, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/jobs/{job}/backfill", Role.OPERATOR)
+@routes.serve(table.BACKFILL, Role.OPERATOR)
 def backfill_job(
     at: At, who: Who, request: Request, request_id: RequestId, job: JobId, body: BackfillBody, wait: Wait = 0
 ) -> Backfill:
@@ -210,19 +211,19 @@ def backfill_job(
     )
 
 
-@routes.get("/jobs/{job}/backfill", Role.VIEWER)
+@routes.serve(table.BACKFILLS, Role.VIEWER)
 def list_backfills(at: At, job: JobId, limit: Annotated[int, Query(ge=1, le=50)] = 10) -> Backfills:
     """List the backfills of a job: those in progress, then the newest."""
     return Backfills(tuple(at.operations.backfills(job, limit)))
 
 
-@routes.get("/jobs/{job}/backfill/{request}", Role.VIEWER)
+@routes.serve(table.BACKFILL_PROGRESS, Role.VIEWER)
 def get_backfill(at: At, job: JobId, request: str) -> BackfillProgress:
     """Get the progress of a backfill."""
     return at.operations.backfill_progress(job, request)
 
 
-@routes.delete("/jobs/{job}/backfill/{request}", Role.OPERATOR)
+@routes.serve(table.CANCEL_BACKFILL, Role.OPERATOR)
 def cancel_backfill(
     at: At, who: Who, request_id: RequestId, job: JobId, request: str, wait: Wait = 0
 ) -> CancelledBackfill:
@@ -230,7 +231,7 @@ def cancel_backfill(
     return at.operations.cancel_backfill(job, request, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.get("/requests/{request}", Role.VIEWER)
+@routes.serve(table.ANSWER, Role.VIEWER)
 def get_request(at: At, request: str, wait: Wait = 0) -> RequestStatus:
     """Get the status of a request."""
     return at.operations.answer(request, wait)

@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from evertick.api.route_decorators import At, Body, RequestId, Routes, RunId, Wait, Who, Words
 from evertick.model.lifecycle import RunState, SkipReason, Trigger
+from evertick.operations import routes as table
 from evertick.operations.protocol import RunQuery, enums_of
 from evertick.operations.results.requests import RequestStatus, Why
 from evertick.operations.results.runs import GapPage, LogFiles, LogHits, LogText, RunDefinition, RunDetail, RunPage
@@ -36,7 +37,7 @@ class RetryBody(Body):
     from_failed: bool = False
 
 
-@routes.get("/runs", Role.VIEWER)
+@routes.serve(table.LIST_RUNS, Role.VIEWER)
 def list_runs(
     at: At,
     job: JobName = None,
@@ -65,7 +66,7 @@ def list_runs(
     return at.operations.list_runs(query, limit, cursor)
 
 
-@routes.get("/ledger/gaps", Role.VIEWER)
+@routes.serve(table.GAPS, Role.VIEWER)
 def list_gaps(
     at: At, job: JobName = None, since: Since = None, until: Until = None, limit: Limit = 100, cursor: Cursor = None
 ) -> GapPage:
@@ -73,13 +74,13 @@ def list_gaps(
     return at.operations.gaps(job, since, until, limit, cursor)
 
 
-@routes.get("/runs/{run}", Role.VIEWER)
+@routes.serve(table.RUN, Role.VIEWER)
 def get_run(at: At, run: RunId) -> RunDetail:
     """Get a run with its attempts, steps and logs."""
     return at.operations.run(run)
 
 
-@routes.get("/runs/{run}/definition", Role.VIEWER)
+@routes.serve(table.RUN_DEFINITION, Role.VIEWER)
 def get_run_definition(
     at: At,
     run: RunId,
@@ -89,19 +90,19 @@ def get_run_definition(
     return at.operations.run_definition(run, attempt)
 
 
-@routes.get("/runs/{run}/why", Role.VIEWER)
+@routes.serve(table.WHY_RUN, Role.VIEWER)
 def explain_run(at: At, run: RunId) -> Why:
     """Explain why a run has its outcome."""
     return at.operations.why_run(run)
 
 
-@routes.get("/runs/{run}/logs", Role.VIEWER)
+@routes.serve(table.LIST_LOGS, Role.VIEWER)
 def list_logs(at: At, run: RunId, here: Here = False) -> LogFiles:
     """List the logs of a run, by attempt and step."""
     return LogFiles(tuple(at.operations.list_logs(run, here_only=here)))
 
 
-@routes.get("/runs/{run}/logs/{attempt}/{step}", Role.VIEWER)
+@routes.serve(table.READ_LOG, Role.VIEWER)
 def read_log(
     at: At,
     request: Request,
@@ -122,7 +123,7 @@ def read_log(
     return at.operations.read_log(run, attempt, step, offset, limit, lines=lines, here_only=here)
 
 
-@routes.get("/runs/{run}/logs/{attempt}/{step}/search", Role.VIEWER)
+@routes.serve(table.SEARCH_LOG, Role.VIEWER)
 def search_log(
     at: At,
     run: RunId,
@@ -135,13 +136,13 @@ def search_log(
     return at.operations.search_log(run, attempt, step, text, here_only=here)
 
 
-@routes.post("/runs/{run}/cancel", Role.OPERATOR)
+@routes.serve(table.CANCEL_RUN, Role.OPERATOR)
 def cancel_run(at: At, who: Who, request_id: RequestId, run: RunId, wait: Wait = 0) -> RequestStatus:
     """Cancel a run: one that has started gets SIGTERM, then SIGKILL."""
     return at.operations.cancel_run(run, request_id=request_id, by=who.name, wait_seconds=wait)
 
 
-@routes.post("/runs/{run}/retry", Role.OPERATOR)
+@routes.serve(table.RETRY, Role.OPERATOR)
 def retry_run(
     at: At, who: Who, request_id: RequestId, run: RunId, body: RetryBody | None = None, wait: Wait = 0
 ) -> RequestStatus:

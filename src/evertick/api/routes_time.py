@@ -14,6 +14,7 @@ from evertick.api.app_state import Members
 from evertick.api.route_decorators import At, Body, Moment, Routes, Text, Who, Words
 from evertick.errors import Conflict
 from evertick.model.lifecycle import JobStatus
+from evertick.operations import routes as table
 from evertick.operations.protocol import enums_of
 from evertick.operations.results.base import Result
 from evertick.operations.results.schedule import Calendar, CronPreview, Load, Overview, Plan, Timeline, Upcoming
@@ -31,13 +32,13 @@ routes = Routes("time")
 machinery = Routes("machinery")
 
 
-@routes.get("/overview", Role.VIEWER)
+@routes.serve(table.OVERVIEW, Role.VIEWER)
 def get_overview(at: At) -> Overview:
     """Get what runs, failed, comes next and was skipped in the last day."""
     return at.operations.overview()
 
 
-@routes.get("/timeline", Role.VIEWER)
+@routes.serve(table.TIMELINE, Role.VIEWER)
 def get_timeline(
     at: At,
     start: Annotated[str, Query(alias="from", max_length=64)],
@@ -53,7 +54,7 @@ def get_timeline(
     return at.operations.timeline(start, end, offset, limit, search, tag, enums_of("status", state, JobStatus), cells)
 
 
-@routes.get("/calendar", Role.VIEWER)
+@routes.serve(table.CALENDAR, Role.VIEWER)
 def get_calendar(
     at: At,
     start: Annotated[str | None, Query(alias="from", max_length=64)] = None,
@@ -64,7 +65,7 @@ def get_calendar(
     return at.operations.calendar(None, start, end, zone or at.settings.timezone)
 
 
-@routes.get("/upcoming", Role.VIEWER)
+@routes.serve(table.UPCOMING, Role.VIEWER)
 def list_upcoming(
     at: At,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
@@ -75,7 +76,7 @@ def list_upcoming(
     return at.operations.upcoming(limit, to, once=once)
 
 
-@routes.get("/plan", Role.VIEWER)
+@routes.serve(table.PLAN, Role.VIEWER)
 def get_plan(
     at: At,
     to: Annotated[str, Query(max_length=64)],
@@ -86,13 +87,13 @@ def get_plan(
     return at.operations.plan(to, job, limit)
 
 
-@routes.get("/load", Role.VIEWER)
+@routes.serve(table.LOAD, Role.VIEWER)
 def get_load(at: At, to: Annotated[str, Query(max_length=64)]) -> Load:
     """Count the starts in each minute until a time."""
     return at.operations.load(to)
 
 
-@routes.get("/cron", Role.VIEWER)
+@routes.serve(table.CRON, Role.VIEWER)
 def explain_cron(
     at: At,
     expression: Annotated[str, Query(max_length=300)],
@@ -111,7 +112,7 @@ def list_zones() -> Zones:
     return _zones()
 
 
-@machinery.get("/executors", Role.VIEWER)
+@machinery.serve(table.EXECUTORS, Role.VIEWER)
 def list_executors(at: At) -> Executors:
     """List the executors, their health and their runs."""
     return at.operations.executors()
@@ -160,13 +161,13 @@ def forget_member(
     return Status(True, told)
 
 
-@machinery.get("/queues", Role.VIEWER)
+@machinery.serve(table.QUEUES, Role.VIEWER)
 def list_queues(at: At) -> Queues:
     """List the queues that jobs share, with their active and waiting runs."""
     return at.operations.queues()
 
 
-@machinery.get("/nodes", Role.VIEWER)
+@machinery.serve(table.NODES, Role.VIEWER)
 def list_nodes(at: At) -> Nodes:
     """List the nodes that schedule, and how many buckets of jobs each owns."""
     return at.operations.nodes()
@@ -176,7 +177,7 @@ class ForgetBody(Body):
     force: bool = Field(False, description="Also if the node is alive: it then ends its local runs.")
 
 
-@machinery.post("/nodes/{node}/forget", Role.ADMIN)
+@machinery.serve(table.FORGET_NODE, Role.ADMIN)
 def forget_node(
     at: At, who: Who, node: Annotated[str, Path(max_length=255)], body: ForgetBody | None = None
 ) -> ForgottenNode:
@@ -184,13 +185,13 @@ def forget_node(
     return at.operations.forget_node(node, body.force if body else False, by=who.name)
 
 
-@machinery.get("/status", Role.VIEWER)
+@machinery.serve(table.STATUS, Role.VIEWER)
 def get_status(at: At) -> Status:
     """Get the report of this node's scheduler."""
     return at.operations.status()
 
 
-@machinery.get("/ledger/verify", Role.OPERATOR)
+@machinery.serve(table.VERIFY, Role.OPERATOR)
 def verify_ledger(at: At) -> Verification:
     """Verify that the ledger has every occurrence exactly once. It reads the whole ledger, which may take a while."""
     return at.operations.verify()
