@@ -288,7 +288,7 @@ def test_a_member_that_does_not_come_back_is_forgotten_and_its_name_is_free(yard
     yard.wait_for_all()
     executor = yard.open(reports, "ex-a", "ex-b")
     said = command("forget", yard.url, "ex-b")
-    assert (said.returncode, "ex-b is there" in said.stderr) == (6, True)
+    assert (said.returncode, "ex-b is connected" in said.stderr) == (6, True)
     said = command("forget", yard.url, "ex-z")
     assert (said.returncode, "Unknown member 'ex-z'" in said.stderr) == (3, True)
     away.kill()

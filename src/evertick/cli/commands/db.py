@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import click
 
@@ -57,7 +58,7 @@ def check(target: Target, output: str) -> None:
     rows = [finding._asdict() for finding in findings]
     columns = (
         Column("Check", lambda row: "ok" if row["is_fine"] else "warn", "state"),
-        Column("Finding", "text", wrap=True),
+        Column("Finding", _finding_text, wrap=True),
     )
     show(output, rows, Table(columns, rows), name="text")
 
@@ -79,3 +80,7 @@ def backup(target: Target, output: str) -> None:
 
     copy = str(admin.backup(target.require_url(), time.time_ns() // 1_000))
     show(output, {"file": copy}, lambda: show_text(copy), name="file")
+
+
+def _finding_text(row: Mapping[str, str]) -> str:
+    return f"{row['text']}. Next: {row['next_step']}" if row["next_step"] else row["text"]

@@ -72,13 +72,11 @@ def check_ledger(target: Target, *, is_full: bool) -> Results:
         from evertick.stores.sql import admin
 
         for one in admin.check(target.url, is_full=is_full):
-            text, _, then = one.text.partition(" Next: ")
-            yield (OK if one.is_fine else WARN), text.rstrip("."), then
+            yield (OK if one.is_fine else WARN), one.text, one.next_step
         if not is_full:
             yield from _background_check(target)
     except EvertickError as error:
-        text, _, then = str(error).partition(" Next: ")
-        yield FAIL, text, then or "make the ledger reachable; for details: evertick db check"
+        yield FAIL, str(error), "for details: evertick db check"
 
 
 def _background_check(target: Target) -> Results:

@@ -24,6 +24,8 @@ _TOOLS = {"postgresql": "pg_dump", "mysql": "mariadb-dump --single-transaction, 
 class Finding(NamedTuple):
     is_fine: bool
     text: str
+    next_step: str = ""
+    """What to do about it."""
 
 
 def migrate(url: str) -> str:
@@ -79,7 +81,7 @@ def _findings(store: SqlStore, *, is_full: bool) -> Iterator[Finding]:
     migrations.refuse_newer(found, store.place)
     if found.version < migrations.newest():
         next_step = "evertick db migrate --store URL, or start Evertick"
-        yield Finding(False, f"schema version {found.version} of {migrations.newest()}. Next: {next_step}")
+        yield Finding(False, f"schema version {found.version} of {migrations.newest()}", next_step)
         return
     known = f", of which this Evertick knows {migrations.newest()}" if found.version > migrations.newest() else ""
     yield Finding(True, f"schema version {found.version}, made by Evertick {found.made_by}{known}")
@@ -89,14 +91,14 @@ def _findings(store: SqlStore, *, is_full: bool) -> Iterator[Finding]:
 def _file_findings(path: Path) -> Iterator[Finding]:
     status = path.stat()
     if status.st_uid != os.geteuid():
-        yield Finding(False, f"the file belongs to user {status.st_uid}, not to you ({os.geteuid()}). Next: chown it")
+        yield Finding(False, f"the file belongs to user {status.st_uid}, not to you ({os.geteuid()})", "chown it")
     if status.st_mode & 0o077:
-        yield Finding(False, f"others may read the file (mode {status.st_mode & 0o777:o}). Next: chmod 600 {path}")
+        yield Finding(False, f"others may read the file (mode {status.st_mode & 0o777:o})", f"chmod 600 {path}")
     known = sqlite_backup.backups(path)
     if known:
         yield Finding(True, f"newest backup of {to_text(known[-1][0])}: {known[-1][1]}")
     else:
-        yield Finding(False, "there is no backup. Next: evertick db backup --store URL, or let Evertick run for a day")
+        yield Finding(False, "there is no backup", "evertick db backup --store URL, or let Evertick run for a day")
 
 
 def _counts(connection: sa.Connection) -> str:
