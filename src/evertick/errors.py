@@ -1,27 +1,27 @@
 """What can go wrong, split by whose fault it is.
 
     EvertickError
-    ├── DefinitionError        the user's: the definition of a job is wrong; carries file, line, column, field
+    ├── DefinitionError        the user's: the definition of a job is invalid; carries file, line, column, field
     │   ├── CronError          ... in a cron expression
     │   └── DurationError      ... in a duration
-    ├── InvalidArgument        the user's: an argument, an option or a query parameter is wrong; carries field
-    ├── SettingsError          the user's: a setting is wrong
+    ├── InvalidArgument        the user's: an argument, an option or a query parameter is invalid; carries field
+    ├── SettingsError          the user's: a setting is invalid
     ├── NotFound               the user's: no such job, run or occurrence
-    ├── Conflict               the user's: it cannot be done in this state
-    ├── AccessDenied           the user's: the server does not know the token, or its role may not do that
+    ├── Conflict               the user's: the current state does not allow it
+    ├── AccessDenied           the user's: the token is invalid, or its role does not permit the action
     ├── StoreError             the world's: the ledger
-    │   ├── StoreUnavailable   ... is away; retried at the edge
-    │   ├── StoreCorrupt       ... cannot be trusted; refuses to start
+    │   ├── StoreUnavailable   ... is unavailable; retried at the edge
+    │   ├── StoreCorrupt       ... is damaged; the scheduler does not start on it
     │   ├── SchemaTooNew       ... was written by a newer Evertick
-    │   ├── GapRefused         ... has lines inside a stretch that was to be skipped as one
-    │   └── Fenced             ... has another owner: this node's epoch is over
-    ├── ExecutorUnavailable    the world's: a fleet cannot be reached; tried again at the edge
-    │   └── MemberUnavailable  ... one member of it does not answer; carries its name, the reason, when it was seen
-    ├── AuditUnavailable       the world's: the audit log cannot be written, and what is not noted is not done
-    ├── ServerUnavailable      the world's: the server does not answer, or is none of ours
-    └── SchedulerLockError     the world's: another instance holds the folder
+    │   ├── GapRefused         ... has entries inside a gap that was to be written
+    │   └── Fenced             ... has another owner; this node's epoch is over
+    ├── ExecutorUnavailable    the world's: a fleet is unreachable; retried at the edge
+    │   └── MemberUnavailable  ... one of its members does not respond; carries name, reason, last contact
+    ├── AuditUnavailable       the world's: the audit log cannot be written, so the action is rejected
+    ├── ServerUnavailable      the world's: the server does not respond, or is not an Evertick server
+    └── SchedulerLockError     the world's: another instance holds the lock of the folder
 
-A fault of ours is an assertion: it crashes and is found.
+A bug in Evertick is an assertion: it crashes and is found.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from enum import StrEnum
 
 
 class EvertickError(Exception):
-    """The root of everything Evertick raises on purpose."""
+    """The base of all errors that Evertick raises on purpose."""
 
 
 class DefinitionError(EvertickError):
-    """A definition is wrong: says where, what, why, and what to write instead."""
+    """A definition is invalid; the text says where, what, why, and what to write instead."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class DurationError(DefinitionError):
 
 
 class InvalidArgument(EvertickError):
-    """An argument of a call, an option of a command or a parameter of a request is wrong; `field` names it."""
+    """An argument of a call, an option of a command or a parameter of a request is invalid; `field` names it."""
 
     def __init__(self, reason: str, *, hint: str | None = None, field: str | None = None) -> None:
         super().__init__(reason, hint, field)
@@ -101,11 +101,11 @@ class NotFound(EvertickError):
 
 
 class Conflict(EvertickError):
-    """The request is understood and cannot be carried out in the present state."""
+    """The current state does not allow the request."""
 
 
 class AccessDenied(EvertickError):
-    """The server does not know the token; or it knows whose it is, and they may not do that."""
+    """The token is invalid, or its role does not permit the action."""
 
     def __init__(self, reason: str, *, is_known: bool = False) -> None:
         super().__init__(reason)
@@ -113,7 +113,7 @@ class AccessDenied(EvertickError):
 
 
 class StoreError(EvertickError):
-    """The root of what a store raises."""
+    """The base of the errors of a store."""
 
 
 class StoreUnavailable(StoreError):
@@ -129,15 +129,15 @@ class SchemaTooNew(StoreError):
 
 
 class GapRefused(StoreError):
-    """There are lines inside these gaps; nothing was written. Who asked must enter what is left around them."""
+    """These gaps contain entries; nothing was written. The caller must write the gaps around them."""
 
     def __init__(self, keys: frozenset[object]) -> None:
-        super().__init__(f"{len(keys)} gaps have lines inside them")
+        super().__init__(f"{len(keys)} gaps have entries inside them")
         self.keys = keys
 
 
 class Fenced(StoreError):
-    """Somebody else owns these buckets now; nothing was written."""
+    """Another node owns these buckets now; nothing was written."""
 
     def __init__(self, buckets: tuple[int, ...]) -> None:
         super().__init__(f"this node no longer owns bucket {', '.join(map(str, buckets))}")
@@ -145,7 +145,7 @@ class Fenced(StoreError):
 
 
 class ExecutorUnavailable(EvertickError):
-    """A place that runs attempts cannot be reached, or has gone away."""
+    """An executor is unreachable."""
 
 
 class MemberUnavailableReason(StrEnum):
@@ -173,7 +173,7 @@ _MEMBER_REASONS = {
 
 
 class MemberUnavailable(ExecutorUnavailable):
-    """A member of the fleet could not be asked, or did not answer."""
+    """A member of the fleet is unreachable or did not answer."""
 
     def __init__(
         self, member: str, reason: MemberUnavailableReason, *, seen_at: int | None = None, detail: str = ""

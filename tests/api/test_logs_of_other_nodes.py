@@ -99,7 +99,7 @@ def test_a_log_is_fetched_from_the_node_that_has_it(ledger, tmp_path):
 @pytest.mark.parametrize(
     ("is_announced", "reason"),
     [
-        pytest.param(False, "the node a1 does not announce where it can be asked", id="it stopped"),
+        pytest.param(False, "the node a1 does not announce its address", id="it stopped"),
         pytest.param(
             True, "the node a1 cannot be reached at http://127.0.0.1:9: Connection refused", id="it was killed"
         ),
@@ -111,7 +111,7 @@ def test_a_log_on_a_node_that_is_away_is_not_said_to_be_empty(ledger, tmp_path, 
         if is_announced:
             LogEndpoint(store, NodeAddress("a1", "http://127.0.0.1:9", "x", machine_name()), app_state.now).announce()
         detail = json.loads(ask(server, app_state, run_path(key(1)))[1])
-        sentence = f"The log of attempt 1 is on node a1, which is not reachable: {reason}."
+        sentence = f"The log of attempt 1 is on node a1, which is unreachable: {reason}."
         (absent,) = detail["absent_logs"]
         assert (absent["attempt"], absent["kind"], absent["name"]) == (1, "node", "a1")
         assert (absent["cause"], absent["reason"], absent["text"]) == ("unreachable", reason, sentence)
@@ -148,7 +148,7 @@ def test_a_store_that_is_away_is_not_an_empty_log(ledger):
 
     (absent,) = RunLogs(None, "a2", None, Away()).find(row).absent
     assert absent.sentence == (
-        "The log of attempt 1 is on the store of copies, which is not reachable: RuntimeError: no credentials."
+        "The log of attempt 1 is on the log store, which is unreachable: RuntimeError: no credentials."
     )
 
 
@@ -180,7 +180,7 @@ def test_over_tls_only_the_certificate_that_was_announced_is_talked_to(ledger, t
         address = app_state.address(server.url)
         wrong = address._replace(certificate=address.certificate[::-1])
         LogEndpoint(store, wrong, app_state.now).announce()
-        with pytest.raises(ExecutorUnavailable, match="another certificate"):
+        with pytest.raises(ExecutorUnavailable, match="not the one it announced"):
             RunLogs(None, "a2", NodeLogs(store, app_state.now)).read(row, 1, "main", 0, 100)
 
 
@@ -189,7 +189,7 @@ def test_an_address_of_another_machine_that_means_this_one_is_not_asked(ledger, 
     with node("a1", ledger, tmp_path) as (_, app_state):
         (row,) = store.query(_only(key(1))).rows
         found = RunLogs(None, "a2", NodeLogs(store, app_state.now, machine="another")).find(row)
-        assert found.absent[0].reason == "the node a1 listens on its own machine only; its setting `host` says so"
+        assert found.absent[0].reason == "the node a1 listens on its own machine only (setting `host`)"
         assert found.files == ()
         assert machine_name() == machine_name() != "another"
 

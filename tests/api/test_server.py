@@ -121,7 +121,7 @@ def test_a_keeper_that_hangs_is_reported_and_replaced_and_the_jobs_go_on(serve, 
     keeper = lock.read_text()
     os.kill(int(keeper), signal.SIGSTOP)
     _, told = until(lambda: (found := serving.ask("/readyz"))[0] == 503 and found)
-    assert "keepers have not answered" in told["reasons"][0]
+    assert "keepers have not responded" in told["reasons"][0]
     until(lambda: lock.read_text() != keeper and serving.ask("/readyz")[0] == 200)
     before = len(serving.ask("/api/v1/runs?state=succeeded&limit=500")[1]["items"])
     until(lambda: len(serving.ask("/api/v1/runs?state=succeeded&limit=500")[1]["items"]) > before + 2)
@@ -245,7 +245,7 @@ def test_a_port_that_is_taken_is_told(tmp_path):
             timeout=LIMIT_SECONDS,
             check=False,
         )
-    assert (done.returncode, "--port takes another one" in done.stderr) == (1, True)
+    assert (done.returncode, "choose another --port" in done.stderr) == (1, True)
 
 
 def test_a_server_by_itself_looks_where_the_settings_say(tmp_path):

@@ -116,7 +116,7 @@ MISTAKES = [
     pytest.param(["trigger", "echo", "-p", "WORD=bye"], 2, id="a value that is not allowed"),
     pytest.param(["trigger", "biuld"], 3, id="no such job to run"),
     pytest.param(["cancel", "{good}"], 6, id="a run that has ended"),
-    pytest.param(["retry", "{good}", "--from-failed"], 6, id="nothing failed"),
+    pytest.param(["retry", "{good}", "--from-failed"], 6, id="failed: the run succeeded"),
     pytest.param(["backfill", "echo", *LONG_AGO], 6, id="no schedule"),
     pytest.param(["backfill", "build", "--from", "2026-03-03", "--to", "2026-03-01"], 2, id="a window backwards"),
     pytest.param(["backfill", "build", "--cancel", "b9"], 3, id="no such backfill"),

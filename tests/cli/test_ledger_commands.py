@@ -150,7 +150,7 @@ def test_waiting_for_a_run_that_nobody_starts_is_a_timeout(folder):
         ),
         pytest.param(["trigger", "export", "-p", "FORMAT"], 2, "Write NAME=VALUE", id="no value"),
         pytest.param(["trigger", "etl", "--timeout", "3"], 2, "needs --wait", id="a timeout without waiting"),
-        pytest.param(["retry", "etl@noon"], 2, "is not the id of a run", id="a retry of no run"),
+        pytest.param(["retry", "etl@noon"], 2, "invalid run id", id="a retry of no run"),
         pytest.param(["why", "etl", "noon"], 2, "is not a time", id="no time"),
         pytest.param(["why", "etl@2026-03-02T09:00:00Z", "now"], 2, "includes its time", id="two times"),
         pytest.param(["backfill", "etl", "--to", "2026-03-02"], 2, "--from and --to", id="half a window"),

@@ -40,11 +40,14 @@ def test_the_first_token_is_shown_to_the_owner_of_the_folder(folder):
     ("arguments", "code", "words"),
     [
         pytest.param(["create", "a", "--role", "root"], 2, "'root' is not one of", id="a role that is none"),
-        pytest.param(["create", "-", "--role", "admin"], 2, "no name for a token", id="a name that is none"),
+        pytest.param(["create", "-", "--role", "admin"], 2, "invalid token name", id="a name that is none"),
         pytest.param(
-            ["create", "a", "--role", "admin", "--expires", "2001-01-01"], 2, "expired already", id="a time that was"
+            ["create", "a", "--role", "admin", "--expires", "2001-01-01"],
+            2,
+            "expiry is in the past",
+            id="a time that was",
         ),
-        pytest.param(["revoke", "nobody"], 3, "there is no token 'nobody'", id="nobody's"),
+        pytest.param(["revoke", "nobody"], 3, "unknown token 'nobody'", id="nobody's"),
         pytest.param(["lst"], 2, "Did you mean 'list'", id="a mistyped command"),
     ],
 )

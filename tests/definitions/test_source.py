@@ -75,7 +75,7 @@ def test_warnings_are_kept_by_file(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_not_found(tmp_path):
-    with pytest.raises(NotFound, match="there is no folder"):
+    with pytest.raises(NotFound, match=r"the folder .* does not exist"):
         load_folder(tmp_path / "nowhere")
 
 

@@ -128,7 +128,7 @@ class TestWhichCopyIsShown:
         assert absent[:3] == (1, PlaceKind.MEMBER, "ex-a")
         assert (absent.cause, absent.seen_at, absent.is_partial) == ("away", NINE, False)
         assert absent.sentence == (
-            "The log of attempt 1 is on member ex-a, which is not reachable: "
+            "The log of attempt 1 is on member ex-a, which is unreachable: "
             "the member ex-a is away (last seen 2026-03-02T09:00:00Z)."
         )
         with pytest.raises(LogUnavailable) as caught:
@@ -145,7 +145,7 @@ class TestWhichCopyIsShown:
     def test_what_nobody_keeps_is_not_said_to_have_printed_nothing(self, here, there, executor):
         (absent,) = self.logs(here, **{"ex-a": there}).find(row(executor)).absent
         assert absent.cause == "not-kept"
-        assert absent.sentence.startswith("The log of attempt 1 is not kept any more: ")
+        assert absent.sentence.startswith("The log of attempt 1 is no longer available: ")
 
     def test_of_a_broadcast_each_part_comes_from_its_member(self, here, tmp_path):
         whole = row("fleet:*ex-a+,ex-b+", logged=())

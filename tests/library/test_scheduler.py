@@ -44,7 +44,7 @@ def test_it_runs_between_start_and_stop_and_says_so(scheduler):
         assert (scheduler.is_running, scheduler.status) == (False, "stopped")
         await scheduler.start()
         assert (scheduler.is_running, scheduler.status) == (True, "running")
-        with pytest.raises(Conflict, match="started already"):
+        with pytest.raises(Conflict, match="already started"):
             await scheduler.start()
         await scheduler.stop()
         await scheduler.stop()
@@ -157,7 +157,7 @@ def test_a_ledger_in_memory_is_announced_loudly_and_kept_while_the_program_lives
 
     with caplog.at_level(logging.WARNING, "evertick.library"):
         run(main)
-    assert "each runs every job" in caplog.text
+    assert "each run every job" in caplog.text
 
 
 def test_without_an_event_loop_it_works_in_the_background(tmp_path):
@@ -233,7 +233,7 @@ def test_what_a_job_file_refuses_is_refused_with_its_place_in_the_code(scheduler
 def test_a_parameter_that_must_be_given_and_a_schedule_do_not_go_together(scheduler):
     def export(region: str) -> None: ...
 
-    with pytest.raises(DefinitionError, match="nobody gives the parameter 'region'"):
+    with pytest.raises(DefinitionError, match="the schedule does not set the parameter 'region'"):
         scheduler.job(every="1h")(export)
     scheduler.job()(export)
 
@@ -498,4 +498,4 @@ def test_jobs_of_files_and_of_code_are_run_by_one_scheduler(tmp_path):
 def test_the_decorator_is_in_the_help_of_the_class():
     told = pydoc.render_doc(Scheduler, renderer=pydoc.plaintext)  # type: ignore[attr-defined]  # typeshed leaves it out
     assert "job(self, *, cron" in told
-    assert "Make a job of a function" in told
+    assert "Make a function a job" in told

@@ -57,8 +57,8 @@ def test_all_runs_what_succeeded_too(store):
 def test_what_is_not_due_yet_never_runs_and_what_is_undecided_is_left_to_the_scheduler(store):
     assert plan(store, 14, 18, now=16) == {
         14: (True, "skipped: missed"),
-        15: (False, "not decided yet: the scheduler settles it by itself"),
-        16: (False, "not decided yet: the scheduler settles it by itself"),
+        15: (False, "not decided yet; the scheduler will decide it"),
+        16: (False, "not decided yet; the scheduler will decide it"),
         17: (False, "not due yet"),
     }
     assert [chosen for chosen, _ in plan(store, 15, 18, now=16, only_missing=False).values()] == [True, True, False]
@@ -88,10 +88,10 @@ def test_candidates_are_exactly_the_occurrences_of_the_half_open_window(start_mi
     ("text", "start", "end", "kind", "words"),
     [
         pytest.param(
-            "schedule: '0 * * * *'\ncommand: x\n", 2, 2, InvalidArgument, "ends before it begins", id="an empty window"
+            "schedule: '0 * * * *'\ncommand: x\n", 2, 2, InvalidArgument, "not after its start", id="an empty window"
         ),
         pytest.param("command: x\n", 0, 2, Conflict, "has no schedule", id="a job without a schedule"),
-        pytest.param("schedule: {every: 1s}\ncommand: x\n", 0, 3, InvalidArgument, "10,800 times", id="too many"),
+        pytest.param("schedule: {every: 1s}\ncommand: x\n", 0, 3, InvalidArgument, "10,800 occurrences", id="too many"),
     ],
 )
 def test_a_backfill_that_makes_no_sense_is_refused(store, text, start, end, kind, words):

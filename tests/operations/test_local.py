@@ -245,7 +245,7 @@ def test_days_that_are_none_are_refused(operations, start, end):
         pytest.param({"tags": ["nobody's"]}, [], id="a tag of no job"),
         pytest.param({"executor": "local"}, [4, 2, 1], id="an executor"),
         pytest.param({"since": "2026-03-02T02:00Z", "until": "2026-03-02T04:00Z"}, [3, 2], id="between"),
-        pytest.param({"job": "etl", "since": "2026-03-02T05:00"}, [4], id="on the clocks of the job's zone"),
+        pytest.param({"job": "etl", "since": "2026-03-02T05:00"}, [4], id="in the job's time zone"),
         pytest.param({"limit": 2}, [4, 3], id="a page"),
         pytest.param({"after": "etl@2026-03-02T03:00:00Z"}, [2, 1], id="the next"),
     ],
@@ -280,7 +280,7 @@ def test_a_run_tells_what_can_be_done(make, operations):
     assert (ended.can_cancel, ended.can_retry, ended.lateness_seconds, ended.logs) == (False, True, 1.0, ())
     with pytest.raises(NotFound, match="etl@2026-03-02T04"):
         operations.run("etl@2026-03-02T09:00:00Z")
-    with pytest.raises(InvalidArgument, match="not the id of a run"):
+    with pytest.raises(InvalidArgument, match="invalid run id"):
         operations.run("etl@yesterday")
 
 

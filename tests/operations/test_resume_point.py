@@ -45,10 +45,10 @@ def test_the_next_run_is_told_which_steps_succeeded_and_what_they_handed_on(stat
 @pytest.mark.parametrize(
     ("row", "job", "reason"),
     [
-        pytest.param(line(FETCHED, state=SUCCEEDED), JOB, "nothing failed", id="it succeeded"),
+        pytest.param(line(FETCHED, state=SUCCEEDED), JOB, "failed: the run succeeded", id="it succeeded"),
         pytest.param(line(FAILED_LOAD), JOB, "no step of", id="nothing of it succeeded"),
         pytest.param(line(), JOB, "no step of", id="nothing is known of its steps"),
-        pytest.param(line(FETCHED), None, "has no definition", id="the job is gone"),
+        pytest.param(line(FETCHED), None, "no longer has a definition", id="the job is gone"),
         pytest.param(line(FETCHED), Job("etl", work=Work((LOAD,))), "step 'fetch' succeeded", id="the step is gone"),
         pytest.param(
             line(FETCHED),

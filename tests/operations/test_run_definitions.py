@@ -80,7 +80,7 @@ def test_the_run_of_a_job_that_is_gone_still_tells_what_it_was(edited, store):
 @pytest.mark.parametrize(
     ("hour", "attempt", "told"),
     [
-        pytest.param(3, None, "never launched", id="a skip"),
+        pytest.param(3, None, "never started", id="a skip"),
         pytest.param(1, None, "not recorded", id="a run from before they were kept"),
         pytest.param(1, 7, "not recorded", id="an attempt that never was"),
     ],

@@ -60,7 +60,7 @@ def test_a_text_names_one_run(filled, text, meant):
     ],
 )
 def test_several_are_named_and_none_is_taken(filled, text, candidates):
-    with pytest.raises(NotFound, match="the beginning of several runs") as error:
+    with pytest.raises(NotFound, match="matches several runs") as error:
         found(filled, text)
     assert [one[len("etl@2026-03-02") :][:3] for one in error.value.suggestions] == candidates
 
@@ -78,7 +78,7 @@ def test_none_is_said_to_be_none(filled, text):
     "text", ["etl@x", "etl@2026-02-3", "etl@2026-03-02T9", "@2026-03-02", "etl@2026-03-02 01", "etl@٢٠٢٦"]
 )
 def test_what_no_id_begins_with_is_a_slip(filled, text):
-    with pytest.raises(InvalidArgument, match="is not the id of a run"):
+    with pytest.raises(InvalidArgument, match="invalid run id"):
         found(filled, text)
 
 

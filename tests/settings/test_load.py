@@ -91,7 +91,7 @@ class TestWhoGoesBefore:
     def test_a_file_that_is_named_must_be_there(self, tmp_path):
         environ = {**UTC, "EVERTICK_CONFIG": str(tmp_path / "none.toml")}
         assert complaints(Settings.load, tmp_path, environ) == [
-            f"EVERTICK_CONFIG: there is no file '{tmp_path}/none.toml'. Write the path of a settings file."
+            f"EVERTICK_CONFIG: the file '{tmp_path}/none.toml' does not exist. Write the path of a settings file."
         ]
 
     def test_a_path_in_the_file_is_meant_from_where_the_file_lies(self, written, tmp_path):

@@ -55,7 +55,7 @@ def test_check_says_what_there_is(url, tmp_path):
         "CHECK  FINDING",
         "ok     the file passed its full integrity check",
         f"warn   others may read the file (mode 644). Next: chmod 600 {tmp_path}/evertick.db",
-        "warn   there is no backup. Next: evertick db backup --store URL, or let Evertick run for a day",
+        "warn   no backup exists. Next: evertick db backup --store URL, or let Evertick run for a day",
         f"ok     schema version {NEWEST}, made by Evertick 0.1.0",
         "ok     2 lines, 1 of them open; 1 jobs; 1 unanswered requests",
     ]
@@ -78,7 +78,7 @@ def test_check_of_a_ledger_that_is_not_migrated_says_so(url, tmp_path):
 
 def test_check_makes_no_ledger_where_there_is_none(url, tmp_path):
     code, text = run("check", "--store", url)
-    assert (code, "there is no ledger" in text) == (5, True)
+    assert (code, "no ledger at" in text) == (5, True)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -122,9 +122,7 @@ class AuthMiddleware:
             await asyncio.to_thread(self._app_state.audit.prepare)
         except AuditUnavailable as error:
             log.error("audit.closed reason=%s", error)
-            return problem(
-                503, "the audit log cannot be written, so nothing can be changed. The server's log says why."
-            )
+            return problem(503, "the audit log cannot be written, so changes are rejected. Next: see the server's log.")
         return None
 
     async def _note(self, scope: Scope, action: str, asked: str, address: str, status: int) -> None:
@@ -139,11 +137,13 @@ class AuthMiddleware:
         """Who it is, and why they may not pass; None: they may."""
         app_state, method, headers = self._app_state, request.method, request.headers
         if not _is_our_name(headers.get("host", ""), app_state.hosts):
-            return None, problem(421, "this server does not answer to that name. Next: the setting api.allowed_hosts.")
+            return None, problem(
+                421, "unknown host name in the request. Next: add it to the setting api.allowed_hosts."
+            )
         if method not in SAFE and not _is_same_origin(request):
-            return None, problem(403, "a page of another origin may not ask for this.")
+            return None, problem(403, "requests from pages of another origin are rejected.")
         if "\0" in request.scope["path"] or b"%00" in request.scope.get("query_string", b""):
-            return None, problem(400, "a NUL character is part of no name and no time.")
+            return None, problem(400, "the request contains a NUL character.")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length) > BODY_MAX:
             return None, problem(413, f"a request has at most {BODY_MAX:,} bytes.")
@@ -151,18 +151,22 @@ class AuthMiddleware:
             caller, is_wrong = self._identify(headers, request.cookies)
         except EvertickError as error:
             log.error("guard.closed reason=%s", error)
-            return None, problem(503, "nobody can be let in now: the server's log says why.")
+            return None, problem(503, "the server cannot check tokens now. Next: see its log.")
         if is_wrong:
             wait = app_state.limiter.failed("token", address)
             return None, too_often(wait) if wait else _unproved("The token or the session is invalid or has expired.")
         if role == OPEN:
             return caller, None
         if caller is None:
-            return None, _unproved("this needs a token. Next: evertick token create, or the link of the first start.")
+            return None, _unproved(
+                "a token is required. Next: evertick token create, or use the link printed at the first start."
+            )
         if role is None:
             return caller, None  # there is no such route; who is known is told so
         if isinstance(role, Role) and caller.role < role:
-            return caller, problem(403, f"the role {caller.role} may not do this; it needs {role}.", needs=str(role))
+            return caller, problem(
+                403, f"the role {caller.role} does not permit this; it needs {role}.", needs=str(role)
+            )
         if caller.is_page and method not in SAFE and not is_same(headers.get("x-csrf-token", ""), caller.csrf or ""):
             return caller, problem(403, "the header X-CSRF-Token is missing or wrong. Next: GET /api/v1/session.")
         return caller, None

@@ -172,22 +172,22 @@ def _clean(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise DefinitionError("the text holds halves of characters.", hint="Send it as UTF-8.") from None
+        raise DefinitionError("the text is not valid Unicode.", hint="Send it as UTF-8.") from None
     return text
 
 
 def _writable(at: AppState) -> FilePath:
     if not at.settings.api.allow_definitions:
-        raise Conflict("job files cannot be written over the API. Next: the setting api.allow_definitions.")
+        raise Conflict("the API may not write job files. Next: the setting api.allow_definitions.")
     if at.folder is None:
-        raise NotFound("the folder of job files is not known here.")
+        raise NotFound("this server has no folder of job files.")
     return at.folder
 
 
 def _file_of(at: AppState, job: str, folder: FilePath) -> str:
     """The name of the file, made here: what somebody sends never becomes a path."""
     if job_id_of(job) != job or not job:
-        raise InvalidArgument(f"'{job}' is no id of a job.", hint=f"Write it as '{job_id_of(job) or 'report'}'.")
+        raise InvalidArgument(f"invalid job id '{job}'.", hint=f"Write it as '{job_id_of(job) or 'report'}'.")
     known = at.operations.jobs.get(job)
     if known is None or known.file is None:
         return f"{job}.yaml"

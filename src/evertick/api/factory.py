@@ -227,7 +227,7 @@ class FleetMembers:
 
         fleet = fleet_settings(self._settings)
         if executor != FLEET or fleet is None:
-            raise NotFound(f"the executor '{executor}' has no members that could be drained.", (FLEET,))
+            raise NotFound(f"the executor '{executor}' has no members.", (FLEET,))
         return fleet
 
 

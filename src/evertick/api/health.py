@@ -34,13 +34,13 @@ LAG_MAX_SECONDS = 30.0
 
 @routes.get("/healthz", None)
 async def get_health() -> Health:
-    """This server answers."""
+    """Get whether this server responds."""
     return Health("ok", ())
 
 
 @routes.get("/readyz", None)
 def get_readiness(at: At) -> Health | Response:
-    """Whether the ledger answers, and the scheduler is there and not behind."""
+    """Get whether the ledger and the scheduler respond and planning is on time."""
     reasons = unready(at)
     if reasons:
         return problem(503, "; ".join(reasons), reasons=reasons, headers={"retry-after": "5"})
@@ -54,7 +54,7 @@ def get_readiness(at: At) -> Health | Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 def get_metrics(at: At) -> Response:
-    """How it does, for Prometheus."""
+    """Get the metrics for Prometheus."""
     registry = CollectorRegistry()
     registry.register(_Collector(at))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
@@ -65,15 +65,15 @@ def unready(at: AppState) -> list[str]:
     try:
         at.operations.store.counters()
     except StoreError:
-        return ["the ledger does not answer"]
+        return ["the ledger does not respond"]
     status = at.operations.raw_report()
     if status is None:
-        return ["the scheduler does not answer"]
+        return ["the scheduler does not respond"]
     planner = status.get("planner") or {}
     reasons = []
     lag, since_turn = planner.get("lag_seconds") or 0.0, planner.get("seconds_since_turn") or 0.0
     if max(lag, since_turn) > LAG_MAX_SECONDS:
-        reasons.append(f"the planner is {max(lag, since_turn):.0f} s behind")
+        reasons.append(f"planning lags by {max(lag, since_turn):.0f} s")
     stuck = (status.get("stuck") or {}).get("now") or 0
     if stuck:
         reasons.append(f"{stuck:,} entries are stuck: evertick verify")
@@ -82,7 +82,7 @@ def unready(at: AppState) -> list[str]:
     silent = [keeper for keeper in _keepers(status) if keeper["is_silent"]]
     if silent:
         longest = max(keeper["silent_seconds"] for keeper in silent)
-        reasons.append(f"{len(silent)} of its keepers have not answered for {longest:.0f} s; they will be replaced")
+        reasons.append(f"{len(silent)} of its keepers have not responded for {longest:.0f} s; they will be replaced")
     if status.get("is_stopping"):
         reasons.append("the scheduler is stopping")
     return reasons
@@ -102,14 +102,14 @@ class _Collector:
 
     def collect(self) -> Iterable[Metric]:
         status: Mapping[str, Any] = self._app_state.operations.raw_report() or {}
-        yield _gauge("evertick_up", "Whether the scheduler answers.", int(bool(status)))
+        yield _gauge("evertick_up", "Whether the scheduler responds.", int(bool(status)))
         try:
             yield from _from_counters(self._app_state.operations.store.counters())
         except StoreError:
-            yield _gauge("evertick_ledger_up", "Whether the ledger answers.", 0)
+            yield _gauge("evertick_ledger_up", "Whether the ledger responds.", 0)
         else:
-            yield _gauge("evertick_ledger_up", "Whether the ledger answers.", 1)
-        yield _gauge("evertick_api_listeners", "Pages that listen to events.", self._app_state.feed.listeners)
+            yield _gauge("evertick_ledger_up", "Whether the ledger responds.", 1)
+        yield _gauge("evertick_api_listeners", "Clients connected to the event stream.", self._app_state.feed.listeners)
         if status:
             yield from _from_status(status)
 
@@ -120,7 +120,7 @@ def _from_counters(counters: Mapping[str, int]) -> Iterator[Metric]:
         "evertick_occurrences", "Occurrences and requested runs that ended, by outcome.", labels=["outcome"]
     )
     skips = CounterMetricFamily("evertick_skipped", "Occurrences that were skipped, by reason.", labels=["reason"])
-    entries = CounterMetricFamily("evertick_entries", "Lines entered in the ledger, by trigger.", labels=["trigger"])
+    entries = CounterMetricFamily("evertick_entries", "Entries added to the ledger, by trigger.", labels=["trigger"])
     skipped = 0
     for name, value in sorted(counters.items()):
         kind, _, word = name.partition(".")
@@ -139,18 +139,18 @@ def _from_counters(counters: Mapping[str, int]) -> Iterator[Metric]:
 def _from_status(status: Mapping[str, Any]) -> Iterator[Metric]:
     """What the scheduler of this node tells."""
     planner, ownership = status.get("planner") or {}, status.get("ownership") or {}
-    yield _gauge(
-        "evertick_planner_lag_seconds", "How long ago planning was due and was not done.", planner.get("lag_seconds")
+    yield _gauge("evertick_planner_lag_seconds", "How far planning lags behind.", planner.get("lag_seconds"))
+    yield from _histogram(
+        "evertick_tick_seconds", "Duration of one turn of the scheduling loop.", planner.get("turn_seconds")
     )
-    yield from _histogram("evertick_tick_seconds", "How long a turn of the loop takes.", planner.get("turn_seconds"))
     yield from _histogram(
         "evertick_start_lateness_seconds",
-        "How long after its time an occurrence starts that neither waits for its turn nor is caught up.",
+        "Delay between due time and start, for occurrences that neither wait nor are caught up.",
         status.get("lateness_seconds"),
     )
     yield from _histogram(
         "evertick_request_delay_seconds",
-        "How long after it was asked for a requested run starts.",
+        "Delay between request and start of a requested run.",
         status.get("request_delay_seconds"),
     )
     runs = GaugeMetricFamily("evertick_runs", "Runs that have not ended, by state.", labels=["state"])
@@ -158,31 +158,37 @@ def _from_status(status: Mapping[str, Any]) -> Iterator[Metric]:
     for state, count in sorted(open_runs.items()) if isinstance(open_runs, Mapping) else ():
         runs.add_metric([str(state)], float(count))
     yield runs
-    yield _counter("evertick_leases_lost", "Buckets of jobs that were lost.", ownership.get("buckets_lost"))
-    yield _counter("evertick_batches_fenced", "Commits refused to a former owner.", ownership.get("batches_fenced"))
+    yield _counter("evertick_leases_lost", "Buckets of jobs that this node lost.", ownership.get("buckets_lost"))
+    yield _counter(
+        "evertick_batches_fenced",
+        "Commits rejected because another node owns the bucket.",
+        ownership.get("batches_fenced"),
+    )
     yield _gauge("evertick_buckets", "Buckets of jobs that this node owns.", ownership.get("buckets"))
     stuck = status.get("stuck") or {}
     yield _gauge("evertick_stuck_runs", "Overdue entries that wait for nothing and do not move.", stuck.get("now"))
-    yield _counter("evertick_runs_repaired", "Stuck entries that were taken up again.", stuck.get("repaired"))
+    yield _counter("evertick_runs_repaired", "Stuck entries that the scheduler has resumed.", stuck.get("repaired"))
     yield _gauge(
         "evertick_ledger_damaged", "Whether the last full check found the ledger damaged.", int(_is_damaged(status))
     )
     keepers = _keepers(status)
-    yield _gauge("evertick_keepers_silent", "Keepers that do not answer.", sum(one["is_silent"] for one in keepers))
+    yield _gauge("evertick_keepers_silent", "Keepers that do not respond.", sum(one["is_silent"] for one in keepers))
     replaced = sum(one["replaced"] for one in keepers)
-    yield _counter("evertick_keepers_replaced", "Keepers that were killed because they did not answer.", replaced)
-    yield _gauge("evertick_ring_size", "Occurrences that wait for their instant.", status.get("ring"))
-    yield _gauge("evertick_inbox_depth", "Messages that wait for the loop.", (status.get("inbox") or {}).get("waiting"))
+    yield _counter("evertick_keepers_replaced", "Keepers that were killed because they did not respond.", replaced)
+    yield _gauge("evertick_ring_size", "Occurrences that are planned and not yet due.", status.get("ring"))
     yield _gauge(
-        "evertick_writer_backlog", "Writes that wait for the ledger.", (status.get("writer") or {}).get("backlog")
+        "evertick_inbox_depth", "Messages queued for the scheduling loop.", (status.get("inbox") or {}).get("waiting")
     )
-    queues = GaugeMetricFamily("evertick_queue_depth", "Runs that wait in a named queue.", labels=["queue"])
+    yield _gauge(
+        "evertick_writer_backlog", "Writes queued for the ledger.", (status.get("writer") or {}).get("backlog")
+    )
+    queues = GaugeMetricFamily("evertick_queue_depth", "Runs waiting in a named queue.", labels=["queue"])
     for name, queue in sorted((status.get("queues") or {}).items()):
         queues.add_metric([str(name)], float(queue.get("waiting") or 0))
     yield queues
     time = status.get("time") or {}
-    yield _counter("evertick_clock_jumps", "Jumps of the clock.", time.get("clock_jumps"))
-    yield _counter("evertick_stalls", "Pauses of the loop.", time.get("stalls"))
+    yield _counter("evertick_clock_jumps", "Clock jumps.", time.get("clock_jumps"))
+    yield _counter("evertick_stalls", "Stalls of the scheduling loop.", time.get("stalls"))
 
 
 def _gauge(name: str, about: str, value: Any) -> GaugeMetricFamily:

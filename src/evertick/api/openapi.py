@@ -9,25 +9,25 @@ from fastapi.openapi.utils import get_openapi
 
 from evertick.api.problems import MEDIA_TYPE, Problem
 
-ABOUT = """Everything that people can ask and do, as plain data: the same names as `evertick -o json` and the library.
+ABOUT = """Read and control the scheduler. Names are the same as in `evertick -o json` and in the library.
 
-Times are RFC 3339 in UTC. Lists are `items`; long ones come in pages with `next`, to be handed back as `cursor`.
-Errors are problem+json. `Idempotency-Key` on a POST makes asking twice asking once. Each operation has an `x-role`:
-the least role that may use it (viewer < operator < editor < admin)."""
+Times are RFC 3339 in UTC. A list is in `items`; long lists have pages: pass `next` of a page as `cursor`.
+Errors are problem+json. A POST that is repeated with the same `Idempotency-Key` takes effect once. `x-role` of an
+operation is the lowest role that may use it (viewer < operator < editor < admin)."""
 
 ERRORS = {
-    "400": "The request cannot be read.",
-    "401": "No token, or an invalid one.",
-    "403": "The role may not do this.",
-    "404": "There is no such thing.",
-    "405": "Not with this method.",
-    "409": "It cannot be done in the present state.",
+    "400": "The request is malformed.",
+    "401": "The token is missing or invalid.",
+    "403": "The role does not permit this.",
+    "404": "The job, run or other resource does not exist.",
+    "405": "The method is not allowed.",
+    "409": "The current state does not allow this.",
     "413": "The request is too large.",
-    "421": "The server does not answer to that name.",
-    "422": "Something in the request is wrong; it says what.",
+    "421": "The host name is not in the setting `api.allowed_hosts`.",
+    "422": "The request is invalid; the response says why.",
     "429": "Too many failed attempts.",
-    "500": "A fault of Evertick.",
-    "503": "The ledger is away, or the server is busy.",
+    "500": "An internal error.",
+    "503": "The ledger is unavailable, or the server is busy.",
 }
 
 
@@ -52,8 +52,13 @@ def _described(app: FastAPI) -> dict[str, Any]:
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     parts["securitySchemes"] = {
-        "token": {"type": "http", "scheme": "bearer", "description": "evertick token create"},
-        "session": {"type": "apiKey", "in": "cookie", "name": "evertick_session", "description": "The page's own."},
+        "token": {"type": "http", "scheme": "bearer", "description": "Create one with `evertick token create`."},
+        "session": {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": "evertick_session",
+            "description": "The session of the web interface.",
+        },
     }
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     parts["responses"] = {

@@ -95,7 +95,7 @@ def _fault(found: Mapping[str, Any]) -> dict[str, str]:
         # Its place is a number of characters, which is no field.
         return {"field": "", "in": place, "reason": f"it is not JSON ({found['ctx']['error']})"}
     if found["type"] == "extra_forbidden":
-        return {"field": ".".join(rest), "in": place, "reason": "there is no such field"}
+        return {"field": ".".join(rest), "in": place, "reason": "unknown field"}
     return {"field": ".".join(rest), "in": place, "reason": str(found["msg"])}
 
 
@@ -119,18 +119,18 @@ def install(app: FastAPI) -> None:
         told = str(error.detail)
         if error.status_code == 405:
             allowed = headers["Allow"] = ", ".join(_methods_of(request))
-            told = f"{request.method} is not for {request.url.path}. Next: {allowed}."
+            told = f"{request.method} is not allowed for {request.url.path}. Allowed: {allowed}."
         return problem(error.status_code, told, headers=headers)
 
     async def on_invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         wrong = [_fault(one) for one in error.errors()]
         told = "; ".join(f"{one['field'] or one['in']}: {one['reason']}" for one in wrong)
-        return problem(422, f"the request cannot be read: {told}.", errors=wrong)
+        return problem(422, f"invalid request: {told}.", errors=wrong)
 
     async def on_fault(_: Request, error: Exception) -> Response:
         """A fault of ours: it is in the log, and nothing of it is told."""
-        return problem(500, f"this is a fault of Evertick ({type(error).__name__}); the server's log has it.")
+        return problem(500, f"internal error ({type(error).__name__}). See the server's log, and report it as a bug.")
 
     app.add_exception_handler(Exception, on_fault)
     app.add_exception_handler(EvertickError, on_ours)

@@ -48,7 +48,7 @@ async def request_id_of(
         str | None,
         Header(
             max_length=200,
-            description="The same key of the same caller asks once, however often the request is sent.",
+            description="A request that is repeated with the same key by the same caller takes effect once.",
         ),
     ] = None,
 ) -> str:
@@ -68,8 +68,8 @@ async def no_strangers(request: Request) -> None:
     strangers = sorted(set(request.query_params) - known)
     if strangers:
         raise InvalidArgument(
-            f"there is no parameter {strangers[0]!r} here.",
-            hint=f"There are: {', '.join(sorted(known))}." if known else "There are none.",
+            f"unknown parameter {strangers[0]!r}.",
+            hint=f"Known parameters: {', '.join(sorted(known))}." if known else "This operation has no parameters.",
             field=strangers[0],
         )
 
@@ -82,16 +82,16 @@ RunId = Annotated[
     str,
     Path(
         max_length=600,
-        description="The id of a run (`job@time`, and `~request` behind it), a beginning of it that no other run has, "
-        "or the id of a job: its latest run.",
+        description="The id of a run (`job@time`, or `job@time~request`), a unique prefix of it, or the id of a job "
+        "for its latest run.",
     ),
 ]
 Wait = Annotated[
-    float, Query(ge=0, le=WAIT_SECONDS_MAX, description="Seconds to wait for the scheduler's answer; 0: not at all.")
+    float, Query(ge=0, le=WAIT_SECONDS_MAX, description="Seconds to wait for the scheduler's answer; 0: do not wait.")
 ]
 Words = Annotated[list[str], Query(max_length=50)]
 Text = Annotated[str, Query(max_length=200)]
-Moment = Annotated[str | None, Query(max_length=64, description="RFC 3339, or on the clocks of the job's zone.")]
+Moment = Annotated[str | None, Query(max_length=64, description="RFC 3339; without an offset, in the job's time zone.")]
 
 
 class Body(BaseModel):

@@ -25,14 +25,17 @@ routes = Routes("events")
 async def stream_events(
     at: At,
     request: Request,
-    last_event_id: Annotated[str | None, Header(max_length=40, description="Where to go on.")] = None,
+    last_event_id: Annotated[
+        str | None,
+        Header(max_length=40, description="The id of the last event received; the stream continues after it."),
+    ] = None,
 ) -> Response:
-    """What happens from now on, or from an event on: `run`, `gap`, `job`, `node`, `time`, `alarm`.
+    """Stream events: `run`, `gap`, `job`, `node`, `time`, `alarm`.
 
-    `reset` says that something was not told: ask again for what is shown. Without news a `beat` comes every 15 seconds.
+    `reset` means that events were lost: reload what you show. Without events, a `beat` is sent every 15 seconds.
     """
     if at.feed.listeners >= LISTENERS_MAX:
-        return problem(503, f"{LISTENERS_MAX} listen already.", headers={"retry-after": "30"})
+        return problem(503, f"The limit of {LISTENERS_MAX} listeners is reached.", headers={"retry-after": "30"})
     headers = {"x-accel-buffering": "no", "cache-control": "no-store"}
     if request.state.is_head:
         return Response(media_type="text/event-stream", headers=headers)  # what follows never ends, and is not wanted

@@ -64,7 +64,7 @@ async def call_hook(
         is_good = bool(secret) and is_same(x_evertick_token or "", secret or "")
     if not is_good:
         wait = at.limiter.failed(f"hook {job}", request.client.host if request.client else "unknown")
-        return too_often(wait) if wait else problem(401, "the hook does not know this caller.")
+        return too_often(wait) if wait else problem(401, "the signature or the secret of this request is invalid.")
     request.state.caller = Caller(f"hook of {job}", Role.OPERATOR)
     params = _params(body)
     return await run_in_threadpool(_trigger, at, job, params, used_id)
@@ -113,5 +113,7 @@ def _params(body: bytes) -> dict[str, str]:
         or len(given) > PARAMS_MAX
         or not all(isinstance(one, str) for one in given.values())
     ):
-        raise InvalidArgument("'params' is not a table of texts.", hint='Send {"params": {"NAME": "value"}}.')
+        raise InvalidArgument(
+            "'params' must be an object with text values.", hint='Send {"params": {"NAME": "value"}}.'
+        )
     return given

@@ -199,7 +199,7 @@ def verify_ledger(at: At) -> Verification:
 
 def _members(at: At, executor: str) -> Members:
     if at.members is None:
-        raise Conflict(f"the executor '{executor}' has no members that could be drained.")
+        raise Conflict(f"the executor '{executor}' has no members.")
     return at.members
 
 

@@ -191,8 +191,8 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host.strip("[]"), port), family=family, backlog=512)
     except (OSError, OverflowError) as error:
         raise SettingsError(
-            f"nothing can listen on {host}:{port}: {getattr(error, 'strerror', None) or error}. "
-            "Next: --port takes another one, and 0 a free one."
+            f"cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}. "
+            "Next: choose another --port; 0 uses a free one."
         ) from error
 
 

@@ -20,14 +20,14 @@ async def serve_page(request: Request) -> Response:
     app_state: AppState = request.state.app_state
     path = request.url.path
     if path.startswith("/api"):
-        return problem(404, f"there is nothing at {path}. Next: /api/v1/openapi.json lists what there is.")
+        return problem(404, f"{path} does not exist. Next: /api/v1/openapi.json lists all operations.")
     if request.method not in ("GET", "HEAD"):
-        return problem(405, f"{request.method} is not for {path}.", headers={"allow": "GET, HEAD"})
+        return problem(405, f"{request.method} is not allowed for {path}.", headers={"allow": "GET, HEAD"})
     if app_state.site is None:
         return HTMLResponse(_unbuilt(), 503 if path != "/" else 200)
     file = app_state.site.read(path.lstrip("/"))
     if file is None and path.startswith("/assets/"):
-        return problem(404, f"there is no file {path}.")
+        return problem(404, f"the file {path} does not exist.")
     return _file(request, file or app_state.site.index)
 
 

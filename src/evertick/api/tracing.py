@@ -166,6 +166,6 @@ def traces_of(look: Look, node: str, environ: Mapping[str, str] = os.environ) ->
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
-        log.warning("traces are asked for, and what sends them is not installed. Next: pip install 'evertick[otel]'")
+        log.warning("tracing is enabled, but OpenTelemetry is not installed. Next: pip install 'evertick[otel]'")
         return None
     return Traces(look, OTLPSpanExporter(), node)

@@ -55,7 +55,7 @@ def load_folder(path: str | Path, settings: Settings | None = None, *, cache: Pa
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise NotFound(f"there is no folder '{folder}'.")
+        raise NotFound(f"the folder '{folder}' does not exist.")
     try:
         files = definition_files(folder)
     except OSError as error:

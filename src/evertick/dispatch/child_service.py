@@ -121,7 +121,7 @@ class ChildService:
             is_hung = self._shows_life and not self._listen(process)
             code = process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"{how}, because it showed no sign of life" if is_hung else how
+        return f"{how}, because it sent no heartbeat" if is_hung else how
 
     def _listen(self, process: subprocess.Popen[bytes]) -> bool:
         """Wait until its output ends; False: it hung, and was killed."""

@@ -215,7 +215,7 @@ class Dispatcher:
         name = executor_of(launch.executor) or LOCAL
         executor = self._executors.get(name)
         if executor is None:
-            self._inbox.report(LaunchRefused(launch.key, launch.attempt, f"there is no executor {name!r} here"))
+            self._inbox.report(LaunchRefused(launch.key, launch.attempt, f"unknown executor {name!r}"))
             return
         try:
             executor.launch(launch)

@@ -17,13 +17,13 @@ from evertick.model.steps import read_steps
 
 RUN, GAP, JOB, NODE, TIME, ALARM, DROPPED = "run", "gap", "job", "node", "time", "alarm", "dropped"
 KINDS: Final[Mapping[str, str]] = {
-    RUN: "A run has another state, or its steps stand otherwise; also an occurrence that was skipped.",
-    GAP: "A stretch of occurrences was skipped as one.",
+    RUN: "The state of a run or of its steps changed, or an occurrence was skipped.",
+    GAP: "Consecutive occurrences were skipped together.",
     JOB: "A job was added, changed, removed, held, resumed, or cannot be planned.",
-    NODE: "This node gained or lost buckets of jobs, or sees other nodes than before.",
+    NODE: "This node gained or lost buckets of jobs, or the set of nodes changed.",
     TIME: "The clock jumped, or the loop stalled.",
-    ALARM: "Something else that the operator should know.",
-    DROPPED: "So many events were lost to this listener, because it was too slow.",
+    ALARM: "Another event that an operator should look at.",
+    DROPPED: "Events were dropped because this listener was too slow; the event has their number.",
 }
 
 STEPS_MAX: Final = 8 * 1024

@@ -1,4 +1,4 @@
-"""How finished logs get from this node's folder into the store of copies: beside the loop, and tried until it works."""
+"""How finished logs get from this node's folder into the log store: beside the loop, and tried until it works."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class JobRegistry:
 
 
 class JobDecorator:
-    """What has a registry lets functions be decorated."""
+    """Provides the decorator `job` to everything that has a registry of jobs."""
 
     _registry: JobRegistry
 
@@ -85,9 +85,9 @@ class JobDecorator:
         enabled: bool | None = None,
         description: str | None = None,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """Make a job of a function, which stays what it is and may be called as before.
+        """Make a function a job; the function itself is unchanged and can still be called.
 
-        `cron`, `every` and `at` say when, and may be lists; without any of them the job runs when somebody asks.
+        `cron`, `every` and `at` set the schedule, and may be lists; without any of them the job runs only on request.
         The other arguments are the fields of a job file, with the same values and defaults. With `runs_on`,
         `resources`, `routing`, `bundle` or `executor="fleet"` a member of the fleet imports the function and calls it.
         """

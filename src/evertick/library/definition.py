@@ -54,7 +54,7 @@ def read_function(
     needed = [param.name for param in function.params if param.default is None]
     if needed and (job.schedules or job.after):
         raise DefinitionError(
-            f"the job of '{name_of(call)}': nobody gives the parameter '{needed[0]}' when it starts by itself.",
+            f"the job of '{name_of(call)}': the schedule does not set the parameter '{needed[0]}'.",
             hint="Give it a default, or leave the schedule out.",
             field=needed[0],
             file=place.rpartition(":")[0] or place,
@@ -84,7 +84,10 @@ def _check_remote(
         wrong = f"a member cannot give it the context that '{function.context_name}' asks for."
         hint = "Call evertick.RunContext.from_environment() in it."
     elif typed is not None:
-        wrong, hint = f"a member gives parameters as texts, and '{typed}' is none.", "Annotate it with 'str'."
+        wrong, hint = (
+            f"a member passes parameters as text, but '{typed}' is not annotated as text.",
+            "Annotate it with 'str'.",
+        )
     elif isolation is not None:
         wrong, hint = "'isolation' is about this process.", "Leave it out: a member has a process for each attempt."
     if wrong:

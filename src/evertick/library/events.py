@@ -179,8 +179,8 @@ class Listeners:
 def _check(name: str) -> None:
     if name not in (*NAMES, EVERY):
         near = get_close_matches(name, NAMES, n=1, cutoff=0.5)
-        hint = f"Did you mean '{near[0]}'?" if near else f"It is one of: {', '.join(NAMES)}, or '*' for all."
-        raise InvalidArgument(f"there is no event '{name}'.", hint=hint)
+        hint = f"Did you mean '{near[0]}'?" if near else f"Use one of: {', '.join(NAMES)}, or '*' for all."
+        raise InvalidArgument(f"unknown event '{name}'.", hint=hint)
 
 
 def _await(made: Coroutine[Any, Any, object], home: asyncio.AbstractEventLoop | None) -> None:

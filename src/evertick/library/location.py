@@ -57,9 +57,7 @@ class InstanceSlot:
                 os.close(fd)
                 continue
             return cls(f"{name}-{number}", folder, fd)
-        raise SettingsError(
-            f"{SLOTS_MAX} processes work on {place.state_folder} already. Give this one a folder of its own."
-        )
+        raise SettingsError(f"{SLOTS_MAX} processes already use {place.state_folder}. Give this one its own folder.")
 
     def leave(self) -> None:
         if self._lock is not None:

@@ -46,11 +46,11 @@ _LEFT_TO_PARENT: list[object] = []
 
 
 class Scheduler(JobDecorator, AsyncOperations):
-    """Schedules the functions that are decorated with `job`, and the job files of a folder where there is one.
+    """Schedules the functions that are decorated with `job`, and the job files in `directory`.
 
-    Nothing is opened and no thread is started before `start`, so that a module may define one and a server fork
-    after that. The ledger is `store`, else what the settings name (EVERTICK_STORE), else SQLite in `directory`; without
-    any of them it is in memory, and ends with the process.
+    It opens no file and starts no thread before `start`, so a module can define it before a server forks. The ledger is
+    `store`, else the setting `store` (EVERTICK_STORE), else SQLite in `directory`; without any of them it is in memory
+    and is lost when the process ends.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Scheduler(JobDecorator, AsyncOperations):
         standby: bool = False,
         max_running: int = 100,
     ) -> None:
-        """`standby`: where another process has the ledger, wait in its shadow instead of raising."""
+        """`standby`: if another process holds the ledger, wait until it stops instead of raising."""
         self._settings = settings or Settings.load(directory)
         folder = None if directory is None else Path(directory)
         self._location = locate(self._settings, folder, store=store)
@@ -81,7 +81,7 @@ class Scheduler(JobDecorator, AsyncOperations):
 
     @property
     def is_running(self) -> bool:
-        """Whether this process schedules: not while it stands by, and not in a process that was forked from it."""
+        """Whether this process schedules; false while it stands by, and in a forked child."""
         node = self._living()
         return node is not None and node.status == "running"
 
@@ -92,17 +92,17 @@ class Scheduler(JobDecorator, AsyncOperations):
         return "stopped" if node is None else node.status
 
     async def start(self) -> None:
-        """Begin; `SchedulerLockError` when another process has the ledger, unless this one may stand by.
+        """Start scheduling; raises `SchedulerLockError` if another process holds the ledger, unless `standby` is set.
 
-        Coroutines run on the event loop that this is awaited on; the scheduling itself has a thread of its own.
+        Coroutines run on the current event loop; the scheduler itself runs in its own thread.
         """
         self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(self._start)
 
     async def stop(self, timeout: float = STOP_SECONDS) -> None:
-        """Start nothing more, and give what runs so many seconds; what has not ended then is tried again later.
+        """Start no new runs and wait up to `timeout` seconds for active ones; the next start retries the others.
 
-        Harmless when it is not started; it closes what questions have opened.
+        Does nothing if the scheduler is not started, except to close its connections.
         """
         await asyncio.to_thread(self._stop, timeout)
 
@@ -116,7 +116,7 @@ class Scheduler(JobDecorator, AsyncOperations):
         await self.stop()
 
     def start_in_background(self) -> None:
-        """Begin, in threads of its own; for programs without an event loop."""
+        """`start`, for programs without an event loop: the scheduler and coroutines run in their own threads."""
         self._loop = None
         self._start()
 
@@ -134,7 +134,7 @@ class Scheduler(JobDecorator, AsyncOperations):
         self._stop(STOP_SECONDS)
 
     def run_forever(self, stop_timeout: float = STOP_SECONDS) -> None:
-        """Schedule until SIGINT or SIGTERM, or until it fails; for a program that does nothing else."""
+        """Run the scheduler until SIGINT, SIGTERM or a failure; for a program that does nothing else."""
         told: list[int] = []  # not an Event: a handler must not wait for a lock that its own thread holds
         signals = (signal.SIGINT, signal.SIGTERM)
         is_main = threading.current_thread() is threading.main_thread()
@@ -159,15 +159,15 @@ class Scheduler(JobDecorator, AsyncOperations):
     def _start_alone(self) -> None:
         if os.environ.get(CHILD):
             raise Conflict(
-                "this process was started to run one function. Next: put what starts the scheduler "
-                "behind: if __name__ == '__main__'"
+                "this process was started to run one function. Next: guard the code that starts the "
+                "scheduler with: if __name__ == '__main__'"
             )
         if self._living() is not None:
-            raise Conflict("the scheduler is started already. Next: await stop() first.")
+            raise Conflict("the scheduler is already started. Next: await stop() first.")
         if self._location.is_memory:
             log.warning(
-                "The ledger is in memory: it ends with this process, what is missed while it is down is never made "
-                "up for, and of several processes, such as the workers of a web server, each runs every job. "
+                "The ledger is in memory and is lost when this process ends: occurrences missed while it is down never "
+                "run, and several processes, such as the workers of a web server, each run every job. "
                 "Next: Scheduler(store='sqlite:///evertick.db'), or postgresql://... for several processes."
             )
         from evertick.library.node import NodeThread
@@ -238,9 +238,9 @@ class Scheduler(JobDecorator, AsyncOperations):
     # --- events
 
     def on(self, name: str, callback: Callback | None = None) -> Callable[..., Any]:
-        """Call a function, or await one, for every event of that name; `*` is all of them.
+        """Call or await `callback` for every event with this name; `*` means all events.
 
-        Answers how to end that; without a callback it is a decorator.
+        Returns a function that removes the callback; without a callback, it is a decorator.
         """
         if callback is not None:
             return self._listeners.add(name, callback)
@@ -252,7 +252,7 @@ class Scheduler(JobDecorator, AsyncOperations):
         return decorate
 
     def events(self, *names: str) -> EventStream:
-        """Events as they come, from now on until the scheduler stops: `async for event in scheduler.events(): ...`."""
+        """New events until the scheduler stops: `async for event in scheduler.events(): ...`."""
         return self._listeners.stream(names)
 
     # --- inside

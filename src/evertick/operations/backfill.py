@@ -54,7 +54,7 @@ def plan_backfill(
     record = find_record(store, job_id, jobs)
     if start >= end:
         raise InvalidArgument(
-            "the backfill ends before it begins, or as it does.", hint="Its end is a later time, and not included."
+            "the end of the backfill is not after its start.", hint="Write a later end; it is exclusive."
         )
     schedules = compile_all(specs_of(store, job_id, jobs))
     if not schedules:
@@ -64,7 +64,7 @@ def plan_backfill(
     count = count_of(schedules, start - 1, end - 1)
     if count > BACKFILL_MAX:
         raise InvalidArgument(
-            f"the job is due {count:,} times in that window; one backfill takes {BACKFILL_MAX:,}.",
+            f"the job has {count:,} occurrences in that range; a backfill runs at most {BACKFILL_MAX:,}.",
             hint="Split it into several.",
         )
     watermark = watermark_of(record, store.load([bucket_of(job_id)]).floors)
@@ -84,7 +84,7 @@ def _judge(
         if row.state is SUCCEEDED or row.state in OPEN:
             return Candidate(at, False, f"{row.state} ({row.trigger})")
     if not lines and watermark is not None and at > watermark:
-        return Candidate(at, False, "not decided yet: the scheduler settles it by itself")
+        return Candidate(at, False, "not decided yet; the scheduler will decide it")
     return Candidate(at, True, _told(lines) or "not in the ledger")
 
 
@@ -120,7 +120,7 @@ def read_overlap(text: str) -> Overlap:
     number = text.removeprefix("parallel(").removesuffix(")")
     if text == f"parallel({number})" and number.isascii() and number.isdigit() and 1 <= int(number) <= 1_000:
         return Overlap(OverlapKind.PARALLEL, int(number))
-    raise InvalidArgument(f"a backfill cannot overlap as '{text}'.", hint="Write wait, or parallel(3).")
+    raise InvalidArgument(f"invalid overlap '{text}' for a backfill.", hint="Write wait, or parallel(3).")
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ def backfill(
     context.require_job(job_id)
     if not 0 <= gap_seconds <= GAP_MAX_SECONDS:
         raise InvalidArgument(
-            f"the time between two starts is {gap_seconds:g} s.",
+            f"the delay between starts is {gap_seconds:g} s.",
             hint=f"Write 0 to {GAP_MAX_SECONDS:,.0f}.",
             field="gap_seconds",
         )
@@ -168,7 +168,7 @@ def backfill(
         from_datetime(at) if isinstance(at, datetime) else read_moment(at, zone, schedules) for at in (start, end)
     )
     if last - first > BACKFILL_US:
-        raise InvalidArgument("the period of the backfill is longer than ten years.", hint="Split it.")
+        raise InvalidArgument("the range of the backfill is longer than ten years.", hint="Split it.")
     found = plan_backfill(context.store, job_id, context.jobs, first, last, context.now(), only_missing=only_missing)
     chosen = [one.at for one in found if one.is_chosen]
     planned = Backfill(

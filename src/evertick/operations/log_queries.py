@@ -107,7 +107,7 @@ def search_log(
 ) -> LogHits:
     """Of a very long log, only the first part is searched."""
     if not text or "\n" in text:
-        raise InvalidArgument("the text to search for must be part of one line.", field="text")
+        raise InvalidArgument("the search text must be on one line.", field="text")
     log = _Log(context, context.find_run(run_id), attempt, step, here_only)
     size, found = log.size(), search_lines(log.pieces(SEARCHED_MAX), text)
     return LogHits(

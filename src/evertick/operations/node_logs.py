@@ -82,7 +82,7 @@ class NodeLogs:
                 raise ValueError(f"status {status}")
             return [RemoteLog(*(one[name] for name in RemoteLog._fields)) for one in json.loads(body)["items"]]
         except (ValueError, KeyError, TypeError) as error:
-            raise NodeUnavailable(f"the node {node} gave an answer that is not understood: {error}") from error
+            raise NodeUnavailable(f"the node {node} gave an invalid answer: {error}") from error
 
     def read_log(
         self, node: str, run_id: str, attempt: int, step: str, offset: int, limit: int, *, is_closed: bool
@@ -94,7 +94,7 @@ class NodeLogs:
         if status == 416:
             data = b""
         elif status != 206:
-            raise NodeUnavailable(f"the node {node} gave an answer that is not understood: status {status}")
+            raise NodeUnavailable(f"the node {node} gave an invalid answer: status {status}")
         return RemoteChunk(data, offset + len(data), is_closed and len(data) < limit)
 
     def _addresses(self) -> dict[str, NodeAddress]:
@@ -113,9 +113,9 @@ class NodeLogs:
     ) -> tuple[int, bytes]:
         address = self._addresses().get(node)
         if address is None:
-            raise NodeUnavailable(f"the node {node} does not announce where it can be asked")
+            raise NodeUnavailable(f"the node {node} does not announce its address")
         if is_loopback(address.url) and address.machine != self._machine:
-            raise NodeUnavailable(f"the node {node} listens on its own machine only; its setting `host` says so")
+            raise NodeUnavailable(f"the node {node} listens on its own machine only (setting `host`)")
         away = self._away.get(node)
         if away is not None and time.monotonic() - away[0] < AWAY_SECONDS:
             raise away[1]
@@ -159,7 +159,7 @@ def _connect(address: NodeAddress) -> http.client.HTTPConnection:
     shown: Any = connection.sock.getpeercert(binary_form=True)
     if not hmac.compare_digest(fingerprint(shown or b""), address.certificate):
         connection.close()
-        raise ValueError("it shows another certificate than the one it announced")
+        raise ValueError("its certificate is not the one it announced")
     return connection
 
 

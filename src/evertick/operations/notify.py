@@ -20,7 +20,7 @@ def send_trial(settings: Settings, name: str, now: Instant, environ: Mapping[str
     channels = dict(settings.notifications.channels)
     if name not in channels:
         near = tuple(get_close_matches(name, channels, n=2, cutoff=0.5))
-        raise NotFound(f"the settings name no channel '{name}'. Add it to [notifications.channels].", near)
+        raise NotFound(f"unknown channel '{name}'. Add it to [notifications.channels].", near)
     told = notify_settings(settings, environ)
     message = trial_of(channels[name], settings.node or os.uname().nodename, now)
     outcome = deliver(message, channels[name], told, EgressGuard.allowing(told.allowed_targets), environ)

@@ -23,7 +23,7 @@ def read_private(path: Path) -> bytes | None:
         return None
     with open(fd, "rb") as file:
         if os.fstat(fd).st_mode & 0o077:
-            raise SettingsError(f"{path} may be read by others than its owner. Next: chmod 600 {path}")
+            raise SettingsError(f"{path} is readable by other users. Next: chmod 600 {path}")
         return file.read(SIZE_MAX)
 
 

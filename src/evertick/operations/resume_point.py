@@ -36,20 +36,20 @@ def resumed_from(row: LedgerRow) -> str | None:
 def resume_params(row: LedgerRow, job: Job | None) -> str:
     """The parameters of a run that begins at what failed; `Conflict` says why there can be none."""
     run_id = row.key.run_id
-    whole = f"Next: evertick retry {run_id} repeats all of it"
+    whole = f"Next: evertick retry {run_id} re-runs all of it"
     if row.state is SUCCEEDED:
-        raise Conflict(f"nothing failed in {run_id}: it succeeded. {whole}.")
+        raise Conflict(f"no step of {run_id} failed: the run succeeded. {whole}.")
     if job is None:
-        raise Conflict(f"the job '{row.key.job_id}' has no definition any more, so its steps cannot be taken up.")
+        raise Conflict(f"the job '{row.key.job_id}' no longer has a definition, so its steps cannot be resumed.")
     done = [step for step in read_steps(row.steps) if step.state == STEP_SUCCEEDED]
     done = [step for step in done if step.digest]  # handlers have none
     if not done:
-        raise Conflict(f"no step of {run_id} is known to have succeeded, so there is nothing to keep. {whole}.")
+        raise Conflict(f"no step of {run_id} has succeeded, so there is nothing to keep. {whole}.")
     changed = [step.name for step in done if not _is_same(step, job)]
     if changed:
         names = ", ".join(f"'{name}'" for name in changed[:NAMED_MAX]) + (", ..." if len(changed) > NAMED_MAX else "")
         what = "step" if len(changed) == 1 else "steps"
-        raise Conflict(f"{what} {names} succeeded in {run_id} and changed or went since, in the definition. {whole}.")
+        raise Conflict(f"{what} {names} succeeded in {run_id} and has been changed or removed since. {whole}.")
     earlier = {"run": run_id, "attempt": row.attempt, "steps": json.loads(steps_text(map(_kept, done)))}
     given = read_params(given_params(row))
     return json.dumps({**given, RESUME: earlier})

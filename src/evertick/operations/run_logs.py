@@ -50,7 +50,7 @@ class LogFile(NamedTuple):
     node: str = ""
     """The node that has it; empty: this one."""
     is_copy: bool = False
-    """Whether it is read from the store of copies."""
+    """Whether it is read from the log store."""
     member: str = ""
     """The member that has it, where no node does."""
     shard: tuple[int, int] | None = None
@@ -73,14 +73,14 @@ class AbsentLog(NamedTuple):
 
     @property
     def place(self) -> str:
-        return "the store of copies" if self.kind is PlaceKind.STORE else f"{self.kind} {self.name}"
+        return "the log store" if self.kind is PlaceKind.STORE else f"{self.kind} {self.name}"
 
     @property
     def sentence(self) -> str:
         what = f"{'A part of the' if self.is_partial else 'The'} log of attempt {self.attempt}"
         if self.cause == NOT_KEPT:
-            return f"{what} is not kept any more: {self.reason}."
-        return f"{what} is on {self.place}, which is not reachable: {self.reason}."
+            return f"{what} is no longer available: {self.reason}."
+        return f"{what} is on {self.place}, which is unreachable: {self.reason}."
 
 
 NOT_KEPT: Final = "not-kept"

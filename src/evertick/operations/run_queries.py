@@ -147,7 +147,7 @@ def run_definition(context: Context, run_id: str, attempt: int | None = None) ->
 def _why_no_definition(row: LedgerRow, attempt: int, digest: str) -> str:
     run_id = row.key.run_id
     if not row.attempt:
-        return f"the run {run_id} was never launched, so it has no definition."
+        return f"the run {run_id} never started, so it has no definition."
     if digest:
         return f"the definition of {run_id} in attempt {attempt} is no longer kept."
     return f"the definition of {run_id} in attempt {attempt} was not recorded."

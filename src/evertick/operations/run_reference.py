@@ -55,7 +55,7 @@ def _of_job(store: Store, text: str, jobs: Mapping[str, Job], now: Instant) -> L
     if is_known(store, text, jobs):
         row = latest_run(store, text, now)
         if row is None:
-            raise NotFound(f"no run of '{text}' has come due yet. Next: evertick trigger {text}")
+            raise NotFound(f"'{text}' has no runs yet. Next: evertick trigger {text}")
         return row
     names = _known_jobs(store, jobs)
     begun = sorted(name for name in names if name.startswith(text))
@@ -75,9 +75,9 @@ def _only(text: str, found: Iterable[LedgerRow], store: Store) -> LedgerRow:
     named = tuple(row.key.run_id for row in rows[:CANDIDATES_MAX])
     if not rows:
         near = store.query(RunFilter(job_ids=[text.partition("@")[0]]), limit=3).rows
-        raise NotFound(f"there is no run '{text}'.", tuple(row.key.run_id for row in near))
-    more = ", the newest of them" if len(rows) > CANDIDATES_MAX else ""
-    raise NotFound(f"'{text}' is the beginning of several runs{more} listed here. Write more of the id.", named)
+        raise NotFound(f"unknown run '{text}'.", tuple(row.key.run_id for row in near))
+    more = "; the newest are shown" if len(rows) > CANDIDATES_MAX else ""
+    raise NotFound(f"'{text}' matches several runs{more}. Write more of the id.", named)
 
 
 def _beginning_with(store: Store, text: str, job_ids: Iterable[str]) -> Iterable[LedgerRow]:

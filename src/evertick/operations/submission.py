@@ -41,9 +41,8 @@ def messages_of(store: Ledger, requests: Sequence[Request]) -> list[RequestMessa
             messages.append(message_of(request))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning("request.not_understood id=%s kind=%s reason=%r", request.id, request.kind, error)
-            text = (
-                f"the scheduler, Evertick {version('evertick')}, cannot read this request; was it made by a newer one?"
-            )
+            reader = f"the scheduler, Evertick {version('evertick')},"
+            text = f"{reader} cannot read this request; a newer version may have sent it"
             answers[request.id] = json.dumps({"error": "not-understood", "text": text})
     if answers:
         store.commit(Batch(by="request", answers=answers))
@@ -103,8 +102,8 @@ def _records(store: Store, job_id: str) -> dict[str, JobRecord]:
 def no_such_job(job_id: str, known: Iterable[str]) -> NotFound:
     names = sorted(known)
     near = tuple(get_close_matches(job_id, names, n=3, cutoff=0.5))
-    hint = "" if near else " Next: evertick list shows the jobs there are." if names else " There are no jobs yet."
-    return NotFound(f"there is no job '{job_id}'.{hint}", near)
+    hint = "" if near else " Next: evertick list" if names else " There are no jobs yet."
+    return NotFound(f"unknown job '{job_id}'.{hint}", near)
 
 
 def read_run_id(text: str) -> RunKey:
@@ -118,7 +117,7 @@ def read_run_id(text: str) -> RunKey:
         except (ValueError, OverflowError):
             pass
     raise InvalidArgument(
-        f"'{text}' is not the id of a run.", hint="Write it as 'evertick history' shows it: job@2026-03-02T09:00:00Z."
+        f"invalid run id '{text}'.", hint="Write it as 'evertick history' shows it: job@2026-03-02T09:00:00Z."
     )
 
 
@@ -134,7 +133,7 @@ def require_run(store: Store, key: RunKey) -> LedgerRow:
     row = find_run(store, key)
     if row is None:
         near = store.query(RunFilter(job_ids=[key.job_id]), limit=3).rows
-        raise NotFound(f"there is no run '{key.run_id}'.", tuple(row.key.run_id for row in near))
+        raise NotFound(f"unknown run '{key.run_id}'.", tuple(row.key.run_id for row in near))
     return row
 
 
@@ -146,7 +145,7 @@ def lines_at(store: Store, job_id: str, at: Instant) -> Sequence[LedgerRow]:
 def params_text(job: Job | None, given: Mapping[str, str]) -> str:
     """Parameters for a run as JSON, once each is known to be one that the job takes."""
     if RESUME in given:
-        raise InvalidArgument(f"the parameter '{RESUME}' is set by Evertick itself.", field=RESUME)
+        raise InvalidArgument(f"the parameter '{RESUME}' is reserved.", field=RESUME)
     if job is not None:
         _check_params(job, given)
     return json.dumps(dict(given)) if given else ""
@@ -159,7 +158,7 @@ def _check_params(job: Job, given: Mapping[str, str]) -> None:
             if not declared:
                 continue  # it is in EVERTICK_RUN_PARAMS, for a job that reads that
             near = get_close_matches(name, declared, n=1, cutoff=0.5)
-            hint = f"Did you mean '{near[0]}'?" if near else f"It takes: {', '.join(declared)}."
+            hint = f"Did you mean '{near[0]}'?" if near else f"Parameters: {', '.join(declared)}."
             raise InvalidArgument(f"job '{job.id}' has no parameter '{name}'.", hint=hint, field=name)
         problem = problem_with(declared[name], value)
         if problem is not None:
@@ -168,6 +167,6 @@ def _check_params(job: Job, given: Mapping[str, str]) -> None:
         if param.default is None and name not in given:
             raise InvalidArgument(
                 f"the parameter '{name}' of job '{job.id}' has no default.",
-                hint=f"Give it: --param {name}=VALUE.",
+                hint=f"Set it: --param {name}=VALUE.",
                 field=name,
             )

@@ -45,7 +45,7 @@ class Role(IntEnum):
 def read_role(text: str) -> Role:
     names = [str(role) for role in Role]
     if text not in names:
-        raise InvalidArgument(f"'{text}' is no role.", hint=f"It is one of {', '.join(names)}.", field="role")
+        raise InvalidArgument(f"unknown role '{text}'.", hint=f"Use one of {', '.join(names)}.", field="role")
     return Role[text.upper()]
 
 
@@ -84,16 +84,16 @@ class Tokens:
         """A new token, and its text, which nobody can show again."""
         if not _NAME.fullmatch(name):
             raise InvalidArgument(
-                f"'{name}' is no name for a token.", hint="Write up to 64 letters, digits, '.', '_', '@' and '-'."
+                f"invalid token name '{name}'.", hint="Write up to 64 letters, digits, '.', '_', '@' and '-'."
             )
         if expires_at is not None and expires_at <= self._now():
-            raise InvalidArgument("the token would have expired already.", hint="Write a time to come.")
+            raise InvalidArgument("the expiry is in the past.", hint="Write a future time.")
         with locked(self._path):
             tokens = self._read()
             if any(one.name == name for one in tokens.values()):
-                raise Conflict(f"there is a token '{name}' already. Next: revoke it, or take another name.")
+                raise Conflict(f"the token '{name}' already exists. Next: revoke it, or use another name.")
             if len(tokens) >= TOKENS_MAX:
-                raise Conflict(f"there are {len(tokens):,} tokens already. Next: revoke some.")
+                raise Conflict(f"the limit of {len(tokens):,} tokens is reached. Next: revoke some.")
             token, text = _new(name, role, self._now(), by, expires_at)
             self._write({**tokens, token.id: token})
         return token, text
@@ -106,7 +106,7 @@ class Tokens:
             tokens = self._read()
             found = [one for one in tokens.values() if name_or_id in (one.id, one.name)]
             if not found:
-                raise NotFound(f"there is no token '{name_or_id}'.", tuple(one.name for one in tokens.values())[:3])
+                raise NotFound(f"unknown token '{name_or_id}'.", tuple(one.name for one in tokens.values())[:3])
             self._write({key: one for key, one in tokens.items() if one is not found[0]})
             if self.first() is not None and _digest(self.first() or "") == found[0].digest:
                 self._first.unlink(missing_ok=True)
@@ -165,7 +165,7 @@ class Tokens:
         except (ValueError, KeyError, TypeError) as error:
             # Fail closed: nobody is let in by a file that cannot be read.
             raise SettingsError(
-                f"{self._path} cannot be read as tokens. Next: restore it, or move it away to begin anew."
+                f"{self._path} is not a valid token file. Next: restore it, or move it away to start with none."
             ) from error
         return {token.id: token for token in found}
 

@@ -25,7 +25,7 @@ _NONE: Mapping[str, Job] = MappingProxyType({})
 def verify(context: Context) -> Verification:
     """Reads the whole ledger, so only one caller at a time may do it."""
     if not _verifying.acquire(blocking=False):
-        raise Conflict("the ledger is being verified already. Next: wait until that has finished.")
+        raise Conflict("a verification is already running. Next: wait until it has finished.")
     try:
         report = verify_store(context.store, context.jobs, context.now())
         # A scheduler may write between two reads: only what is wrong at a second look is wrong.
@@ -37,7 +37,7 @@ def verify(context: Context) -> Verification:
 def result_of(report: Report) -> Verification:
     found = [Finding("lost", one.job_id, f"lost: {one}") for one in report.lost]
     found += [
-        Finding("duplicate", key.job_id, f"duplicate: {key.run_id}: another row has this occurrence already")
+        Finding("duplicate", key.job_id, f"duplicate: {key.run_id}: another row already has this occurrence")
         for key in report.duplicates
     ]
     found += [

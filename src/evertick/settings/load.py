@@ -77,7 +77,7 @@ def _config(folder: Path | None, environ: Mapping[str, str], option: object) -> 
         if written:
             path = Path(str(written)).expanduser()
             if not path.is_file():
-                raise SettingsError(f"{origin}: there is no file '{path}'. Write the path of a settings file.")
+                raise SettingsError(f"{origin}: the file '{path}' does not exist. Write the path of a settings file.")
             return path
     path = (folder or Path()) / FILE_NAME
     return path if path.is_file() else None

@@ -190,7 +190,7 @@ def _abort(writer: asyncio.StreamWriter) -> None:
 
 def _in_words(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
-        return "nobody answers"
+        return "no response"
     if isinstance(error, OSError):
         return str(error) or type(error).__name__
     if isinstance(error, EOFError):

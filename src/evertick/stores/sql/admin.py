@@ -98,7 +98,7 @@ def _file_findings(path: Path) -> Iterator[Finding]:
     if known:
         yield Finding(True, f"newest backup of {to_text(known[-1][0])}: {known[-1][1]}")
     else:
-        yield Finding(False, "there is no backup", "evertick db backup --store URL, or let Evertick run for a day")
+        yield Finding(False, "no backup exists", "evertick db backup --store URL, or let Evertick run for a day")
 
 
 def _counts(connection: sa.Connection) -> str:
@@ -124,7 +124,7 @@ def _kind(url: str) -> str:
 def _open(url: str, *, must_exist: bool = False) -> SqlStore:
     """The ledger as it is, not migrated."""
     if _kind(url) == "sqlite" and must_exist and (path := ledger_path(url)) is not None and not path.exists():
-        raise StoreUnavailable(f"there is no ledger at {path}. Next: evertick db migrate makes one.")
+        raise StoreUnavailable(f"no ledger at {path}. Next: evertick db migrate creates one.")
     store = open_store(url, migrate=False)
     assert isinstance(store, SqlStore)
     return store
