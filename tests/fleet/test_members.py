@@ -398,7 +398,7 @@ def test_a_fleet_where_somebody_listens_already_says_so(crowd, tmp_path):
     second = Process(*words, log=tmp_path / "second.log")
     try:
         log = tmp_path / "second.log"
-        wait_for(lambda: "hub: cannot start: something listens at its address" in log.read_text(), "its complaint")
+        wait_for(lambda: "hub: cannot start: its address is in use" in log.read_text(), "its complaint")
         assert "Traceback" not in log.read_text()
     finally:
         assert second.stop() == 0
