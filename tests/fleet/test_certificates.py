@@ -166,7 +166,7 @@ class TestTokens:
         listed = command("list", secure.url, "--certs", str(tmp_path / "a"), "-o", "name")
         assert listed.stdout.split() == ["ex-a", "ex-b"]
         again = command("certs", "request", secure.url, str(tmp_path / "b"), "--name", "node-2", "--token", token)
-        assert (again.returncode, "was used by node-1" in again.stderr) == (6, True)
+        assert (again.returncode, "already used by node-1" in again.stderr) == (6, True)
         assert not (tmp_path / "b").exists()
 
     def test_a_taken_name_is_not_given_away(self, secure, tmp_path):
@@ -179,7 +179,7 @@ class TestTokens:
         forged = f"{port}.{secret}.{fingerprint[::-1]}"
         home = ("--folder", str(tmp_path / "second"))
         asked = command("join", secure.url, "--name", "ex-z", "--token", forged, *home)
-        assert (asked.returncode, "is not the fleet that the token is for" in asked.stderr) == (5, True)
+        assert (asked.returncode, "is not the one that the token was created for" in asked.stderr) == (5, True)
 
     @pytest.mark.parametrize("garbage", [b"", b"\0" * 100, b"GET / HTTP/1.1\r\n\r\n"])
     def test_who_speaks_nonsense_there_holds_nobody_up(self, secure, tmp_path, garbage):
@@ -263,10 +263,10 @@ def test_a_name_stays_with_the_member_that_had_it_when_the_hub_is_started_again(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        pytest.param(("start", "--url", "tcp://127.0.0.1:1"), "has no encryption", id="plain, not asked for"),
+        pytest.param(("start", "--url", "tcp://127.0.0.1:1"), "is unencrypted", id="plain, not asked for"),
         pytest.param(("start", "--insecure", "--url", "tcp://0.0.0.0:1"), "not on this machine", id="plain, for all"),
-        pytest.param(("start", "--insecure", "--url", "tls://127.0.0.1:1"), "Leave it out", id="both"),
-        pytest.param(("join", "tcp://127.0.0.1:1", "--name", "a"), "has no encryption", id="join, not asked for"),
+        pytest.param(("start", "--insecure", "--url", "tls://127.0.0.1:1"), "Remove --insecure", id="both"),
+        pytest.param(("join", "tcp://127.0.0.1:1", "--name", "a"), "is unencrypted", id="join, not asked for"),
         pytest.param(
             ("join", "tcp://127.0.0.1:1", "--name", "a", "--insecure", "--host", "0.0.0.0"),
             "needs certificates",
@@ -275,8 +275,8 @@ def test_a_name_stays_with_the_member_that_had_it_when_the_hub_is_started_again(
         pytest.param(("join", "tcp://10.0.0.1:1", "--name", "a", "--insecure"), "not on this machine", id="plain, far"),
         pytest.param(("join", "tls://127.0.0.1:1", "--name", "a"), "evertick fleet token", id="without a token"),
         pytest.param(("list", "tls://127.0.0.1:1"), "needs certificates", id="a question without certificates"),
-        pytest.param(("token",), "there is no fleet", id="a token of no fleet"),
-        pytest.param(("certs", "list"), "there is no fleet", id="certificates of no fleet"),
+        pytest.param(("token",), "has no fleet", id="a token of no fleet"),
+        pytest.param(("certs", "list"), "has no fleet", id="certificates of no fleet"),
     ],
 )
 def test_what_is_not_safe_is_refused(tmp_path, words, reason):
