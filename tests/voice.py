@@ -36,6 +36,12 @@ PHRASES = {
     r"waited for in vain": "waits until ...",
     r"whom the settings name": "the configured receivers",
     r"run again what a run was for": "re-run a past run",
+    r"at work when its time came": "was running when it was due",
+    r"entered ahead, but": "planned ahead, but",
+    r"took its place": "replaced it",
+    r"there is no (job|run|token|event) '": "unknown job '...'",
+    r"is no (role|name for|id of)": "unknown role, invalid name",
+    r"a fault of evertick": "an internal error",
 }
 """What is not written anywhere, and what is written instead."""
 

@@ -281,7 +281,7 @@ STEP = "steps:\n  - name: a\n    command: x\n"
         ),
         case(JOB + "notify: {on_failure: me}\n", 2, 22, "notify.on_failure", "Unknown channel", "a name"),
         case(JOB + "notify: {on_failure: ftp://a}\n", 2, 22, "notify.on_failure", "not an address", "a protocol"),
-        case(JOB + "notify: {on_failure: {}}\n", 2, 22, "notify.on_failure", "how to tell it", "an empty channel"),
+        case(JOB + "notify: {on_failure: {}}\n", 2, 22, "notify.on_failure", "names no channel", "an empty channel"),
         case(
             JOB + "notify: {on_failure: {smtp: me}}\n",
             2,

@@ -449,7 +449,7 @@ def stranger(request):
 def test_what_is_no_fleet_is_told_from_one(stranger):
     said = command("list", stranger.url)
     assert (said.returncode, said.stderr.count("\n")) == (5, 1)
-    assert "does not speak as a fleet does" in said.stderr
+    assert "it is not the hub of a fleet" in said.stderr
 
 
 def test_a_fleet_is_looked_for_again_where_something_else_answers(stranger, tmp_path):
@@ -467,7 +467,9 @@ def test_a_cluster_of_somebody_else_is_told_from_a_fleet():
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([*dask, "--dashboard-address", "127.0.0.1:0"], **quiet) as scheduler:
         try:
-            wait_for(lambda: "not as a fleet does" in command("list", f"tcp://127.0.0.1:{port}").stderr, "its answer")
+            wait_for(
+                lambda: "but not the hub of a fleet" in command("list", f"tcp://127.0.0.1:{port}").stderr, "its answer"
+            )
         finally:
             scheduler.kill()
 
@@ -475,8 +477,8 @@ def test_a_cluster_of_somebody_else_is_told_from_a_fleet():
 @pytest.mark.parametrize(
     ("url", "has_certificates", "reason"),
     [
-        pytest.param("tcp://10.0.0.1:8786", False, "anybody could run programs there", id="plain to another machine"),
-        pytest.param("tcp://fleet.example:8786", False, "anybody could run", id="plain to a name"),
+        pytest.param("tcp://10.0.0.1:8786", False, "everyone could run programs there", id="plain to another machine"),
+        pytest.param("tcp://fleet.example:8786", False, "everyone could run", id="plain to a name"),
         pytest.param("tls://10.0.0.1:8786", False, "needs certificates", id="without certificates"),
         pytest.param("tcp://127.0.0.1:8786", True, "does not use the certificates", id="certificates for nothing"),
         pytest.param("http://127.0.0.1", False, "is not the address of a fleet", id="another protocol"),

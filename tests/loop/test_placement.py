@@ -135,7 +135,7 @@ def test_it_waits_only_as_long_as_its_window():
     assert here.ledger() == ["08:31 waiting"]
     here.run_until("08:31:31")
     assert here.ledger() == ["08:31 skipped no-executor"]
-    assert "no member of the fleet is there" in here.line("08:31").detail
+    assert "no member of the fleet is connected" in here.line("08:31").detail
 
 
 def test_it_is_saturated_where_every_member_was_full_until_then():

@@ -176,7 +176,7 @@ GPU = (("gpu", "true"),)
 @pytest.mark.parametrize(
     ("there", "why"),
     [
-        pytest.param([], "no member of the fleet is there", id="nobody"),
+        pytest.param([], "no member of the fleet is connected", id="nobody"),
         pytest.param(members("ex-a"), "of 1 member: none has gpu=true", id="another label"),
         pytest.param(
             members("ex-a", labels=GPU, is_open=False), "of 1 member with gpu=true: 1 cordoned", id="cordoned"
@@ -267,7 +267,7 @@ def test_a_broadcast_waits_for_a_member_that_may_be_back_in_a_moment(before, is_
     known = parse_placement(before) if before else None
     placed = place(asked(Strategy.SHARDING_BROADCAST, *there, before=known))
     if waits:
-        assert placed == Nowhere("of 2 members: ex-b may be back in a moment")
+        assert placed == Nowhere("of 2 members: ex-b may reconnect in a moment")
     else:
         assert placed == Placement("fleet", shards=(Shard(0, "ex-a"),))
 
@@ -326,4 +326,4 @@ def test_a_broadcast_that_the_ledger_cannot_hold_waits_and_says_why():
     assert isinstance(place(asked(Strategy.SHARDING_BROADCAST, *some)), Placement)
     many = members(*(f"member-{number:04}" for number in range(400)))
     placed = place(asked(Strategy.SHARDING_BROADCAST, *many))
-    assert placed == Nowhere("a broadcast to 400 members does not fit into a line of the ledger")
+    assert placed == Nowhere("a broadcast to 400 members does not fit into an entry of the ledger")

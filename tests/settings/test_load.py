@@ -127,7 +127,7 @@ class TestWhatIsWrong:
             ),
             pytest.param(
                 "[notifications.channels]\nops = 'https://a/b'\n[notifications]\non_failure = ['op']",
-                "4: 'notifications.on_failure' names the channel 'op', which is not there. Did you mean 'ops'?",
+                "4: 'notifications.on_failure' names the unknown channel 'op'. Did you mean 'ops'?",
                 id="a channel that is not there",
             ),
             pytest.param(

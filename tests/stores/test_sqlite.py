@@ -182,7 +182,7 @@ class TestAFullDisk:
             jobs=[JobRecord("report", NINE + HOUR)],
         )
         with files_no_larger_than(path.with_name("evertick.db-wal").stat().st_size + 200_000):
-            with pytest.raises(StoreUnavailable, match="see whether its disk has room"):
+            with pytest.raises(StoreUnavailable, match="check that its disk has space"):
                 store.commit(large)
             assert keys(store) == [occurrence()]
             assert [job.watermark for job in store.load().jobs] == [NINE]

@@ -237,4 +237,4 @@ class Dispatcher:
                 executor.reconcile([(asked.key, asked.attempt) for asked in attempts])
                 continue
             for asked in attempts:
-                self._inbox.report(RunLost(asked.key, asked.attempt, f"its executor {name!r} is not here any more"))
+                self._inbox.report(RunLost(asked.key, asked.attempt, f"its executor {name!r} no longer exists"))

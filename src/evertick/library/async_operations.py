@@ -1,4 +1,4 @@
-"""The operations of a scheduler for the program it runs in: on the ledger, so that any process of it may answer."""
+"""The operations of a scheduler for its own program: on the ledger, so any process of the program can answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens while a scheduler works, told to whoever listens; a slow or failing listener harms nobody else."""
+"""Events of a running scheduler for its listeners; a slow or failing listener does not affect the others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EVERY = "*"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened; what does not apply to its kind is None."""
+    """An event; fields that do not apply to its kind are None."""
 
     name: str
     at: datetime
@@ -48,19 +48,19 @@ class Event:
     detail: str | None = None
     """What the function returned or raised."""
     reason: str | None = None
-    """Of a skip."""
+    """Why an occurrence was skipped."""
     duration_seconds: float | None = None
     will_retry: bool | None = None
-    """Of an error: whether another try follows."""
+    """For an error: whether a retry follows."""
     retry_attempt: int | None = None
-    """Of an error: the number of the retry that follows, or that was the last."""
+    """For an error: the number of the next retry, or of the last one."""
     change: str | None = None
     """`added`, `updated` or `removed`."""
     status: str | None = None
-    """Of the scheduler: `starting`, `standby`, `running`, `stopping`, `stopped`."""
+    """The status of the scheduler: `starting`, `standby`, `running`, `stopping`, `stopped`."""
 
     def to_dict(self) -> dict[str, Any]:
-        """What is known, with the names that events have on the wire: `willRetry`, `scheduledFor`."""
+        """The fields that are set, with their JSON names: `willRetry`, `scheduledFor`."""
         plain: dict[str, Any] = {}
         for field in self.__dataclass_fields__:
             value = getattr(self, field)
@@ -87,7 +87,7 @@ _CHANGES = {"job.added": "added", "job.changed": "updated", "job.removed": "remo
 
 
 def event_of(fact: Fact | int, now: Instant) -> Event | None:
-    """What a fact means to those who listen; None for what is no event of theirs."""
+    """The event for a fact; None if listeners have no event for it."""
     match fact:
         case Change():
             return _of_change(fact)
@@ -137,7 +137,7 @@ class Listeners:
         self._streams: list[EventStream] = []
 
     def add(self, name: str, callback: Callback) -> Callable[[], None]:
-        """Call it for every event of that name (`*`: of all); answers how to end that."""
+        """Call it for every event with this name (`*`: all events); returns a function that removes it."""
         _check(name)
 
         def call(event: Event) -> None:
@@ -167,7 +167,7 @@ class Listeners:
         self._events.publish(lambda _number: [event])
 
     def end(self) -> None:
-        """Nothing more comes: what was published is delivered, within a moment."""
+        """Deliver what was published, for a moment, and stop."""
         for stream in list(self._streams):
             stream.finish()
         for thread in self._threads:
@@ -191,7 +191,7 @@ def _await(made: Coroutine[Any, Any, object], home: asyncio.AbstractEventLoop | 
 
 
 class EventStream:
-    """Events as they come: `async for event in scheduler.events(): ...`; it ends when the scheduler has stopped."""
+    """A stream of events: `async for event in scheduler.events(): ...`; it ends when the scheduler stops."""
 
     def __init__(self, names: tuple[str, ...], events: Broadcast[Event], forget: Callable[[EventStream], None]) -> None:
         self._names = names
@@ -208,7 +208,7 @@ class EventStream:
         self._wake()
 
     def close(self) -> None:
-        """Hear no more."""
+        """Stop listening."""
         if not self._is_over:
             self.finish()
         self._events.close_cursor(self._cursor)

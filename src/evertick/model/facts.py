@@ -61,7 +61,7 @@ class Facts(NamedTuple):
     parents: tuple[Parent, ...] = ()
     waits: tuple[Wait, ...] = ()
     other: str = ""
-    """The id of the run that was in the way of a skipped one, or that took its place."""
+    """The id of the run that was in the way of a skipped one, or that replaced it."""
     other_state: str = ""
     """The state that run was in; empty: it took the place."""
     missed_by: str = ""

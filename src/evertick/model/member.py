@@ -43,7 +43,7 @@ class Member(NamedTuple):
     cpu_percent: float = 0.0
     memory_bytes: int = 0
     is_awaited: bool = False
-    """It is away, for less than its lease: it may be back in a moment."""
+    """It is away, for less than its lease: it may reconnect in a moment."""
     is_expected: bool = False
     """Whether the settings name it: it is missing when it is away."""
     offers: Resources = ()

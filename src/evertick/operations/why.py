@@ -67,7 +67,7 @@ class Explanation:
     reason: SkipReason | None = None
     row: LedgerRow | None = None
     other: LedgerRow | None = None
-    """The run that was in the way, or that took its place."""
+    """The run that was in the way, or that replaced it."""
     ruling: Ruling = NO_RULING
     before: Instant | None = None
     after: Instant | None = None

@@ -79,7 +79,7 @@ def _broadcast(asked: Asked) -> Placement | Nowhere:
     awaited = sorted(member.name for member in found if member.is_awaited and member.is_open)
     if awaited:
         # Whoever restarts, or comes back after the others, has its part of the work to do all the same.
-        return Nowhere(f"of {_members(len(found))}: {', '.join(awaited[:3])} may be back in a moment")
+        return Nowhere(f"of {_members(len(found))}: {', '.join(awaited[:3])} may reconnect in a moment")
     # One that is full is not passed over: a shard that nobody carries out would be work that is left undone.
     there = [member for member in found if member.is_healthy and member.is_open]
     busy = [member.name for member in there if not has_room(member, routing.resources)]
@@ -96,7 +96,7 @@ def _broadcast(asked: Asked) -> Placement | Nowhere:
     shards = tuple(Shard(number, "" if name in asked.left_out else name) for number, name in enumerate(names))
     placed = Placement(asked.routing.executor, shards=shards)
     if len(str(placed)) + len(shards) > PLACES_MAX:
-        return Nowhere(f"a broadcast to {_members(len(names))} does not fit into a line of the ledger")
+        return Nowhere(f"a broadcast to {_members(len(names))} does not fit into an entry of the ledger")
     return placed
 
 
@@ -139,7 +139,7 @@ def nowhere(routing: Routing, members: Sequence[Member]) -> Nowhere:
     """What is missing, and how many there are."""
     wanted = ", ".join(f"{name}={value}" for name, value in routing.labels)
     if not members:
-        return Nowhere(f"no member of the {routing.executor} is there")
+        return Nowhere(f"no member of the {routing.executor} is connected")
     found = matching(routing.labels, members)
     if not found:
         return Nowhere(f"of {_members(len(members))}: none has {wanted}")

@@ -1,4 +1,4 @@
-"""What the person who runs Evertick has settled, outside of any job.
+"""The settings of Evertick, outside of any job.
 
 `parts.py` is the table: every setting with its kind, default and meaning. The loader, its errors, the listing and the
 page of the documentation are made from it.

@@ -24,7 +24,7 @@ def check_exposure(settings: Settings) -> None:
         return
     if not api.behind_proxy:
         raise SettingsError(
-            f"the host '{settings.host}' can be reached from other machines, and nothing protects the connection. "
+            f"the host '{settings.host}' can be reached from other machines, and the connection is not encrypted. "
             "Next: set api.tls_cert and api.tls_key, or api.behind_proxy and api.proxies where a proxy serves HTTPS, "
             "or host = 127.0.0.1."
         )

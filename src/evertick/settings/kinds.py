@@ -94,7 +94,7 @@ def _line(value: Any) -> str:
     if not isinstance(value, str):
         raise Unfit("it is not a text", "Write it in quotes.")
     if not value.isprintable():
-        raise Unfit("it holds a character that cannot be seen", "Write one line of text.")
+        raise Unfit("it contains an invisible character", "Write one line of text.")
     return value.strip()
 
 

@@ -148,7 +148,7 @@ def _check_together(found: _Found) -> None:
             if name not in channels:
                 near = get_close_matches(name, channels, n=1, cutoff=0.5)
                 hint = f"Did you mean '{near[0]}'?" if near else f"Add {name} = ... to [notifications.channels]."
-                problems.append(f"{found.origins[key]}: '{key}' names the channel '{name}', which is not there. {hint}")
+                problems.append(f"{found.origins[key]}: '{key}' names the unknown channel '{name}'. {hint}")
     for one, other in (
         ("api.tls_cert", "api.tls_key"),
         ("fleet.tls_cert", "fleet.tls_key"),
@@ -159,7 +159,7 @@ def _check_together(found: _Found) -> None:
                 problems.append(f"{found.origins[here]}: '{here}' is set without '{missing}'. Set both, or none.")
     if values.get("notifications.smtp.password") and values.get("notifications.smtp.tls") == "none":
         origin = found.origins["notifications.smtp.tls"]
-        problems.append(f"{origin}: the password for mail would be sent in the clear. Set 'tls' to starttls or tls.")
+        problems.append(f"{origin}: the password for mail would be sent unencrypted. Set 'tls' to starttls or tls.")
 
 
 def _placed(setting: Setting, value: Any, base: Path | None) -> Any:
@@ -181,7 +181,7 @@ def suggestion(key: str) -> str:
         last = key.rpartition(".")[2]
         near = [known for known in keys if known.rpartition(".")[2] == last][:1]
         near = near or get_close_matches(key, keys, n=1, cutoff=0.55)
-    return f"Did you mean '{near[0]}'?" if near else "Next: evertick settings lists those there are."
+    return f"Did you mean '{near[0]}'?" if near else "Next: evertick settings lists all settings."
 
 
 def line_of(text: str, place: tuple[str, ...]) -> int | None:

@@ -94,10 +94,10 @@ class FolderLock:
             owner = self._owner()
             if owner is not None and owner.is_live(now):
                 raise SchedulerLockError(
-                    f"{self.path} is held by process {owner.pid} on {owner.hostname}, which runs since "
+                    f"{self.path} is held by process {owner.pid} on {owner.hostname}, which has been running since "
                     f"{to_text(owner.started_at)} and was last seen at {to_text(owner.heartbeat_at)}. Stop that one, "
-                    "or use another folder. A process that ended is recognised by itself, on another machine after "
-                    f"{STALE_US // SECOND} seconds."
+                    "or use another folder. The lock of a dead process is released automatically, on another "
+                    f"machine after {STALE_US // SECOND} seconds."
                 )
             write_atomically(self.path, mine.to_bytes())
         self._mine = mine

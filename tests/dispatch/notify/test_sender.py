@@ -116,7 +116,7 @@ def test_the_queue_is_bounded_over_all_and_for_each_receiver():
         dropped = [record.detail for record in sender.records()]
         may_go_on.set()
         assert sender.wait_until_idle(10)
-    assert dropped == ["3 messages wait for it already"] * 2 + ["5 messages wait already"] * 2
+    assert dropped == ["3 messages are already queued for it"] * 2 + ["5 messages are already queued"] * 2
     assert (sender.counts[Delivered.DELIVERED], sender.counts[Delivered.DROPPED]) == (6, 4)
 
 

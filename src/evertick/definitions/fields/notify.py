@@ -93,7 +93,7 @@ def _read_channel(node: Node, field: str, named: Mapping[str, Channel], report: 
     webhook, slack, smtp = (section.take(name) for name in CHANNEL)
     if not node.entries:
         hint = "Write {webhook: https://...}, {slack: https://...} or {smtp: name@host}."
-        report.error(node, field, f"'{field}' does not say how to tell it.", hint)
+        report.error(node, field, f"'{field}' names no channel.", hint)
     section.finish(f"a channel of '{field}'")
     found: list[Channel | None] = []
     if webhook is not None:

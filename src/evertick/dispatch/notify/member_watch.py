@@ -43,5 +43,5 @@ class MemberWatch:
 
 
 def is_missing_member(member: Member) -> bool:
-    """Expected, and away for longer than its lease; one that may be back in a moment is not missing yet."""
+    """Expected, and away for longer than its lease; one that may reconnect in a moment is not missing yet."""
     return member.is_expected and not member.is_healthy and not member.is_awaited

@@ -147,9 +147,11 @@ class Sender:
         if self._is_stopping:
             self._close(parcel, Delivered.DROPPED, "the scheduler stops")
         elif len(self._queue) >= self._settings.queue_max:
-            self._close(parcel, Delivered.DROPPED, f"{self._settings.queue_max:,} messages wait already")
+            self._close(parcel, Delivered.DROPPED, f"{self._settings.queue_max:,} messages are already queued")
         elif self._waiting[parcel.channel] >= self._settings.receiver_max:
-            self._close(parcel, Delivered.DROPPED, f"{self._settings.receiver_max:,} messages wait for it already")
+            self._close(
+                parcel, Delivered.DROPPED, f"{self._settings.receiver_max:,} messages are already queued for it"
+            )
         else:
             self._known[known] = None
             if len(self._known) > KNOWN_MAX:

@@ -159,7 +159,7 @@ class Authority:
             self._settle()
             if self._read(_NEXT_CA):
                 raise Conflict(
-                    "the next authority is there already. Finish: evertick fleet certs rotate-authority --finish"
+                    "a rotation is already in progress. Finish it: evertick fleet certs rotate-authority --finish"
                 )
             if self._read(_FORMER_CA):
                 raise Conflict("Certificates of the former authority are still valid. Try again when all are replaced.")

@@ -51,7 +51,7 @@ class Control:
         except TimeoutError as error:
             _abort(writer)
             raise ExecutorUnavailable(
-                f"a Dask scheduler answers at {settings.url}, but not as a fleet does. Start it with "
+                f"{settings.url} is a Dask scheduler, but not the hub of a fleet. Start it with "
                 "--preload evertick.executors.fleet.preload, or use 'evertick fleet start'."
             ) from error
         except BaseException:
@@ -144,7 +144,7 @@ def _check_hub(writer: asyncio.StreamWriter) -> None:
     if is_of_an_evertick_authority(certificate):
         peer = peer_of(certificate)
         if peer is None or peer.role is not Role.HUB:
-            raise ConnectionAbortedError("what answers there shows a certificate that is not the hub's")
+            raise ConnectionAbortedError("the certificate is not the hub's")
 
 
 def client_context(certificates: Certificates) -> ssl.SSLContext:
@@ -178,7 +178,7 @@ async def _read(reader: asyncio.StreamReader) -> list[dict[str, Any]]:
     found = list(messages) if isinstance(messages, list | tuple) else [messages]
     for message in found:
         if not isinstance(message, dict):
-            raise ExecutorUnavailable("what answers there does not speak as a fleet does")
+            raise ExecutorUnavailable("it is not the hub of a fleet")
         if "refused" in message:
             raise ExecutorUnavailable(f"the fleet refused the connection: {str(message['refused'])[:200]}")
     return found
@@ -194,5 +194,5 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, OSError):
         return str(error) or type(error).__name__
     if isinstance(error, EOFError):
-        return "it was closed from there"
-    return f"what answers there does not speak as a fleet does ({error})"
+        return "the other side closed it"
+    return f"it is not the hub of a fleet ({error})"

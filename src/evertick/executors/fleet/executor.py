@@ -296,4 +296,4 @@ async def _next(control: Control, url: str) -> Sequence[Mapping[str, object]]:
     try:
         return await asyncio.wait_for(control.read(), QUIET_SECONDS)
     except TimeoutError as error:
-        raise ExecutorUnavailable(f"the fleet at {url} has said nothing for {QUIET_SECONDS:g} s") from error
+        raise ExecutorUnavailable(f"the fleet at {url} has not responded for {QUIET_SECONDS:g} s") from error

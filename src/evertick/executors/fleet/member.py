@@ -144,7 +144,7 @@ class MemberPlugin(WorkerPlugin):
             if words[0] == protocol.LAUNCH and self.is_cordoned:
                 self._refuse(words, "the member is cordoned")
             elif words[0] == protocol.LAUNCH and not self._keeper.is_connected:
-                self._refuse(words, "the keeper of the member is not there yet")
+                self._refuse(words, "the keeper of the member has not started yet")
             elif words[0] in OWN_VERBS:
                 self._handle(words)
             elif words[0] == protocol.LAUNCH and (missing := self._reservations.take(_attempt_id(words), self._open)):
@@ -157,7 +157,7 @@ class MemberPlugin(WorkerPlugin):
             ):
                 self._launch_bundled(words)
             elif words[0] == protocol.STOP and _attempt_id(words) in self._held:
-                self._refuse(self._held[_attempt_id(words)], "it was stopped before its bundle was there")
+                self._refuse(self._held[_attempt_id(words)], "it was stopped before its bundle arrived")
             else:
                 if words[0] == protocol.RECONCILE:
                     self._request_sub_runs(words[1])

@@ -38,7 +38,7 @@ class Certificates(NamedTuple):
         paths = [Path(folder).absolute() / name for name in (CA_FILE, CERT_FILE, KEY_FILE)]
         missing = [str(path) for path in paths if not path.is_file()]
         if missing:
-            raise SettingsError(f"{missing[0]} is not there. Get certificates with 'evertick fleet certs request'.")
+            raise SettingsError(f"{missing[0]} does not exist. Get certificates with 'evertick fleet certs request'.")
         return cls(*map(str, paths))
 
     @classmethod
@@ -85,7 +85,7 @@ def check_url(url: str, certificates: Certificates | None) -> None:
         raise SettingsError(f"'{url}' does not use the certificates that were given. Write tls:// instead of tcp://.")
     if parts.scheme == "tcp" and not is_loopback(parts.hostname or ""):
         raise SettingsError(
-            f"'{url}' is not on this machine, and without certificates anybody could run programs there. "
+            f"'{url}' is not on this machine, and without certificates everyone could run programs there. "
             "Write tls:// instead."
         )
 

@@ -53,7 +53,7 @@ class Rules:
     def refusal(self, peer: Peer | None, allowed: frozenset[Role]) -> str:
         """Why this peer is rejected; empty: it is accepted."""
         if peer is None:
-            return "its certificate says no role in a fleet"
+            return "its certificate has no role in a fleet"
         if peer.role not in allowed:
             return f"its certificate is that of the {peer.role} {peer.name}"
         return f"the certificate of {peer.name} was revoked" if self.is_revoked(peer) else ""
@@ -120,7 +120,7 @@ class _PlainTLSConnector(TLSConnector):
         comm: PlainTLS = await super().connect(address, deserialize, **known)
         if refusal := _rules.refusal(comm.peer, _rules.called):
             comm.abort()
-            raise FatalCommClosedError(f"what answers at {address} is not the hub: {refusal}")
+            raise FatalCommClosedError(f"{address} is not the hub: {refusal}")
         return comm
 
 

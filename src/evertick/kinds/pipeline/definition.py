@@ -224,7 +224,7 @@ def _read_generate(part: Plain) -> Generate:
     if not boolean_in(generate, "autoApprove", "input.generate.autoApprove"):
         refuse(
             "input.generate",
-            "makes items that somebody must approve, and nobody is there when a schedule fires",
+            "creates items that need approval, which a scheduled run cannot get",
             "Add autoApprove: true, or write the items down.",
         )
     return Generate(prompt, fields, text_in(generate, "model", "input.generate.model"))

@@ -20,7 +20,7 @@ from evertick.kinds.pipeline.values import refuse
 SETTING: Final = "EVERTICK_INVOKER"
 DRY_RUN: Final = "dry-run"
 DRY_RUN_WARNING: Final = (
-    "DRY RUN: no invoker is set, so nobody was asked and every answer is made up. "
+    "DRY RUN: no invoker is set, so no model was called and all answers are placeholders. "
     f"Write 'invoker' in the pipeline, or set {SETTING}."
 )
 _SHAPES: Final = "Write {command: [program]}, {python: module:function}, {http: {url: ..., model: ...}} or dry-run."

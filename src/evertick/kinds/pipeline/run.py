@@ -268,7 +268,7 @@ def _stats(results: Sequence[ItemResult], summary: Summary, wanted: Map, map_ms:
 def _warnings(wanted: Map, prompt: str) -> tuple[str, ...]:
     found = []
     if wanted.is_batched and "{{ITEMS}}" not in prompt:
-        found.append("map.batchSize is above 1 and the prompt has no {{ITEMS}}: the batch is not shown to anybody.")
+        found.append("map.batchSize is above 1 and the prompt has no {{ITEMS}}: the prompt does not contain the batch.")
     if wanted.is_batched and not wanted.fields:
         found.append("map.batchSize is above 1 without map.output: every item of a batch gets the whole answer.")
     if wanted.parallel > PARALLEL_MANY:

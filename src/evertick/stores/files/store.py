@@ -357,6 +357,6 @@ def _own(home: Path) -> int:
     except OSError as error:
         os.close(fd)
         raise SchedulerLockError(
-            f"another process has the ledger in {home} open. Stop it, or use its API instead of its files."
+            f"another process is using the ledger in {home}. Stop it, or use its API instead of its files."
         ) from error
     return fd

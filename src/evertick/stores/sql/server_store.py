@@ -72,10 +72,10 @@ class ServerStore(SqlStore):
     def _named(self, error: Exception) -> StoreError | None:
         cause = error.orig if isinstance(error, exc.DBAPIError) else error
         if isinstance(error, exc.TimeoutError) or isinstance(cause, self.lost_errors):
-            return unavailable(self.place, error, "see whether its server runs and lets you in")
+            return unavailable(self.place, error, "check that its server is running and accepts your credentials")
         if isinstance(cause, OSError):
             # Drivers hand some errors of the system on as they are, such as the lack of a descriptor to wait with.
-            return unavailable(self.place, error, "see whether this process may open more files ('ulimit -n')")
+            return unavailable(self.place, error, "raise the limit of open files ('ulimit -n')")
         return None
 
     def _is_deadlock(self, error: Exception) -> bool:

@@ -99,7 +99,9 @@ class SqliteStore(SqlStore):
         try:
             return sqlite_backup.backup(self.path, now, keep_days, every_us)
         except (sqlite3.Error, OSError) as error:
-            raise StoreUnavailable(f"the backup of {self.path} failed: {error}. The ledger itself goes on.") from error
+            raise StoreUnavailable(
+                f"the backup of {self.path} failed: {error}. The ledger itself is not affected."
+            ) from error
 
     def _corrupt(self, reason: str) -> StoreCorrupt:
         return StoreCorrupt(sqlite_backup.way_out(self.path, reason))
@@ -135,7 +137,7 @@ class SqliteStore(SqlStore):
         if isinstance(cause, sqlite3.DatabaseError) and _code(cause) in _DAMAGED:
             return self._corrupt(str(cause))
         if isinstance(cause, sqlite3.OperationalError):
-            return unavailable(self.place, error, "see whether its disk has room and can be written")
+            return unavailable(self.place, error, "check that its disk has space and is writable")
         return None
 
     def _is_deadlock(self, error: Exception) -> bool:  # noqa: ARG002
@@ -214,6 +216,6 @@ def _refuse_network(path: Path, *, forced: bool) -> None:
     kind = None if forced else network_file_system(path)
     if kind is not None:
         raise SettingsError(
-            f"{path} lies on a network file system ({kind}), where locks are not to be trusted and two nodes could "
+            f"{path} is on a network file system ({kind}), where locks are unreliable and two nodes could "
             "destroy the ledger. Put it on a local disk, use PostgreSQL or MySQL, or add ?force=1 to the URL."
         )

@@ -81,10 +81,10 @@ def way_out(path: Path, reason: str) -> str:
         return (
             f"{said}\nRestore the newest backup, made at {to_text(made_at)}, while no Evertick runs:\n"
             f"    {aside}; cp -p {shlex.quote(str(newest))} {here}\n"
-            "What was decided since then is decided again by each job's catch-up rule."
+            "Each job's catch-up rule then decides again what was due since."
         )
     return (
         f"{said}\nThere is no backup in {folder_of(path)}. Save what can be read, while no Evertick runs:\n"
         f"    {aside}; sqlite3 {here}.damaged .recover | sqlite3 {here}\n"
-        "To begin anew instead, run only the first part of that line."
+        "To start with an empty ledger instead, run only the first part of that line."
     )

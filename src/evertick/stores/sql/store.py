@@ -331,8 +331,8 @@ def unavailable(place: str, error: Exception, look: str) -> StoreUnavailable:
     """`look` says what the reader should check first."""
     reason = " ".join(str(getattr(error, "orig", None) or error).split())
     return StoreUnavailable(
-        f"the ledger at {place} did not answer: {reason.rstrip('.?')}. Next: {look}; "
-        "what was asked may be asked again. A scheduler goes on asking by itself."
+        f"the ledger at {place} did not answer: {reason.rstrip('.?')}. Next: {look}. "
+        "The call can be repeated; a scheduler retries it by itself."
     )
 
 
