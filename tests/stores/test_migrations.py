@@ -145,7 +145,7 @@ def test_a_ledger_of_the_last_version_before_the_first_release_needs_nothing_new
 
 START = """
 import sys
-from evertick.stores import open_store as open_any_store
+from evertick.stores import open_store
 sys.stdin.readline()
 store = open_store(sys.argv[1])
 print(*store.schema())
