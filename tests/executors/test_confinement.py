@@ -273,7 +273,7 @@ class TestBwrap:
                 {"readable": ("/no/such",)}, "'/no/such', which does not exist", id="a folder that is missing"
             ),
             pytest.param({"readable": ("/",)}, "which is everything", id="everything"),
-            pytest.param({"writable": ("out",)}, "there is no 'workingDir'", id="a relative one without a folder"),
+            pytest.param({"writable": ("out",)}, "no 'workingDir'", id="a relative one without a folder"),
             pytest.param({"readable": (f"/proc/{os.getpid()}",)}, NO_SANDBOX, id="what cannot be put there"),
         ],
     )

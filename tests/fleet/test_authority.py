@@ -143,7 +143,7 @@ def test_two_hubs_do_not_share_a_folder(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "abc", "1.2", "x.y.z", "70000.a.b", "8787..c"])
 def test_what_is_no_token_is_told_from_one(text):
-    with pytest.raises(SettingsError, match="not a token"):
+    with pytest.raises(SettingsError, match="not a fleet token"):
         Token.parse(text)
 
 
