@@ -204,7 +204,7 @@ class TestAnEmptyFolder:
         os.close(theirs)
         said = b""
         try:
-            while b"Write a first one" not in said:
+            while b"Create a first one" not in said:
                 said += os.read(ours, 4096)
             os.write(ours, f"{answer}\n".encode())
             while b"Ctrl-C to stop" not in said:
