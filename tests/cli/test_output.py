@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from evertick.cli.tables import Column, Table, clean, fitting, plain_table
-from evertick.cli.times import duration_text, local_text
+from evertick.cli.times import local_text
+from evertick.model.duration import duration_text
 from evertick.model.instant import DAY, HOUR, MINUTE, SECOND, from_text
 
 WIDE = Table(
@@ -63,7 +64,7 @@ def test_a_text_is_cleaned(text, shown):
     [
         pytest.param(0, "0ms", id="nothing"),
         pytest.param(250_000, "250ms", id="a quarter of a second"),
-        pytest.param(2_560_000, "2.5s", id="tenths below ten seconds"),
+        pytest.param(2_560_000, "2.56s", id="milliseconds below ten seconds"),
         pytest.param(10 * SECOND, "10s", id="seconds"),
         pytest.param(MINUTE + SECOND, "1m 1s", id="minutes and seconds"),
         pytest.param(HOUR + SECOND, "1h", id="an hour, its second left out"),

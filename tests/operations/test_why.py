@@ -171,7 +171,7 @@ def test_a_run_is_told_by_its_course(store):
     assert answer.sentences == (
         "decided 02:59:55 on node a1; an occurrence of its schedule",
         "started 03:00:00.012 on local, 12ms late",
-        "ended 03:01:03 after 1m2s, exit code 3",
+        "ended 03:01:03 after 1m 2s, exit code 3",
         "step 'x' failed",
         "output: evertick logs etl@2026-03-02T02:00:00Z",
         "to retry it: evertick retry etl@2026-03-02T02:00:00Z",
@@ -190,7 +190,7 @@ def test_one_that_waits_names_what_it_waits_for(store):
 @pytest.mark.parametrize(
     ("when", "outcome", "words"),
     [
-        pytest.param("2026-03-02T09:00", "due", "it runs in 1h30m", id="a future occurrence"),
+        pytest.param("2026-03-02T09:00", "due", "it runs in 1h 30m", id="a future occurrence"),
         pytest.param(
             "2026-03-02T09:20",
             "no occurrence",
@@ -282,9 +282,9 @@ def test_a_job_without_a_schedule_was_never_due(store):
 @pytest.mark.parametrize(
     ("late", "said"),
     [
-        pytest.param(-90, "due in 1m30s", id="still to come"),
+        pytest.param(-90, "due in 1m 30s", id="still to come"),
         pytest.param(2, "due now", id="just now"),
-        pytest.param(90, "it was due 1m30s ago; no scheduler has planned this job since", id="long ago"),
+        pytest.param(90, "it was due 1m 30s ago; no scheduler has planned this job since", id="long ago"),
     ],
 )
 def test_a_run_that_has_not_started_says_how_long_it_should_have(store, late, said):

@@ -13,7 +13,7 @@ import click
 
 from evertick.cli.output import note
 from evertick.cli.tables import STATE_STYLES, clean, is_terminal
-from evertick.cli.times import duration_text
+from evertick.model.duration import duration_text
 
 # Colours pass; every other control sequence is escaped.
 _UNSAFE = re.compile(rb"\x1b(?!\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\xc2[\x80-\x9f]")

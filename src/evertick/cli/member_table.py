@@ -35,7 +35,8 @@ def show_members(output: str, members: list[Member]) -> None:
 
 
 def _ago(seen_at: str | None) -> str:
-    from evertick.cli.times import duration_text, now
+    from evertick.cli.times import now
+    from evertick.model.duration import duration_text
     from evertick.model.instant import from_text
 
     return "never" if seen_at is None else f"{duration_text(now() - from_text(seen_at))} ago"

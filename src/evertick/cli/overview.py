@@ -11,7 +11,8 @@ import click
 from evertick.cli.output import Column, Table, note, show
 from evertick.cli.runs import due_text, state_text, took_text
 from evertick.cli.tables import plain_table
-from evertick.cli.times import duration_text, local_text
+from evertick.cli.times import local_text
+from evertick.model.duration import duration_text
 from evertick.model.facts import WaitKind
 from evertick.model.instant import from_datetime
 

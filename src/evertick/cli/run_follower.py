@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from evertick.cli.live_view import Display, Step
-from evertick.cli.times import duration_text, now
+from evertick.cli.times import now
+from evertick.model.duration import duration_text
 
 if TYPE_CHECKING:
     from evertick.operations.protocol import Operations

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evertick.cli.output import Column, Table
-from evertick.cli.times import duration_text, local_text
+from evertick.cli.times import local_text
+from evertick.model.duration import duration_text
 from evertick.model.instant import from_datetime
 
 if TYPE_CHECKING:

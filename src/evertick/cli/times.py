@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from evertick.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Instant, from_datetime, to_datetime
+from evertick.model.instant import SECOND, Instant, from_datetime, to_datetime
 
 
 class MomentType(click.ParamType[Instant]):
@@ -42,22 +42,6 @@ def local_text(instant: Instant, zone: str, *, seconds: bool = True) -> str:
     moment = to_datetime(instant).astimezone(ZoneInfo(zone))
     fraction = instant % SECOND
     return moment.strftime(pattern) + (f".{fraction:06d}".rstrip("0") if seconds and fraction else "")
-
-
-def duration_text(duration_us: int) -> str:
-    """`250ms`, `2.5s`, `42s`, `3h 20m`: the two largest units, with tenths below ten seconds."""
-    if duration_us < SECOND:
-        return f"{max(duration_us, 0) // MILLISECOND}ms"
-    if duration_us < 10 * SECOND:
-        return f"{duration_us // (SECOND // 10) / 10:g}s"
-    parts = []
-    for unit, unit_us in (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND)):
-        amount, duration_us = divmod(duration_us, unit_us)
-        if amount:
-            parts.append(f"{amount}{unit}")
-        elif parts:
-            break
-    return " ".join(parts[:2])
 
 
 def offset_text(instant: Instant, zone: str) -> str:

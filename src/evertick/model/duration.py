@@ -60,6 +60,22 @@ def format_duration(duration_us: int) -> str:
     return ("-" if duration_us < 0 else "") + "".join(parts)
 
 
+def duration_text(duration_us: int) -> str:
+    """For people, one format on every surface: `250ms`, `3.006s`, `42s`, `3h 20m`; the two largest units."""
+    if duration_us < SECOND:
+        return f"{max(duration_us, 0) // MILLISECOND}ms"
+    if duration_us < 10 * SECOND:
+        return f"{duration_us // MILLISECOND / 1_000:g}s"
+    parts = []
+    for unit, unit_us in (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND)):
+        amount, duration_us = divmod(duration_us, unit_us)
+        if amount:
+            parts.append(f"{amount}{unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
 def _why_unreadable(text: str) -> str:
     """The reason most likely to help, judged from the outside in."""
     if not text:

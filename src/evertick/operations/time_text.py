@@ -6,8 +6,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from evertick.errors import InvalidArgument
-from evertick.model.duration import format_duration
-from evertick.model.instant import MILLISECOND, SECOND, Instant, from_datetime, to_datetime
+from evertick.model.instant import SECOND, Instant, from_datetime, to_datetime
 from evertick.planning.schedules import Schedule
 
 
@@ -29,14 +28,6 @@ def time_text(at: Instant, zone: str, beside: Instant) -> str:
     clock = clock_text(at, zone, exact=True)
     day = _local(at, zone).date()
     return clock if day == _local(beside, zone).date() else f"{day:%Y-%m-%d} {clock}"
-
-
-def span_text(span_us: int) -> str:
-    """How long that is: `1h12m41s`, `3.006 s`, `12ms`; milliseconds only below ten seconds."""
-    if SECOND < abs(span_us) < 10 * SECOND and span_us // MILLISECOND % 1_000:
-        return f"{span_us // MILLISECOND / 1_000:.3f} s"
-    unit = MILLISECOND if abs(span_us) < 10 * SECOND else SECOND
-    return format_duration(span_us // unit * unit)
 
 
 def local_text(at: Instant, zone: str) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from evertick.errors import InvalidArgument, NotFound
 from evertick.model.bucket import bucket_of
+from evertick.model.duration import duration_text
 from evertick.model.facts import Facts, read_facts
 from evertick.model.instant import MILLISECOND, SECOND, Instant, from_datetime, to_datetime, to_text
 from evertick.model.job import Job
@@ -36,7 +37,7 @@ from evertick.operations.protocol import Moment
 from evertick.operations.results.requests import Why
 from evertick.operations.rules import NO_RULING, Ruling, missed_words, origin_of, ruling_on
 from evertick.operations.submission import find_record, find_run, lines_at, read_run_id
-from evertick.operations.time_text import clock_text, is_due, local_text, moment_text, read_moment, span_text, time_text
+from evertick.operations.time_text import clock_text, is_due, local_text, moment_text, read_moment, time_text
 from evertick.operations.waits import find_waits, parent_sentences, waited_sentences
 from evertick.planning.schedules import Schedule, compile_all, next_of, previous_of
 from evertick.planning.stuck import is_stuck
@@ -292,20 +293,20 @@ def _course(answer: Explanation, row: LedgerRow, now: Instant) -> list[str]:
         return [row.detail] if row.detail and row.state not in (PLANNED, WAITING) else []
     late_us = row.started_at - row.key.scheduled_for
     started = time_text(row.started_at, answer.zone, answer.at)
-    late = f", {span_text(late_us)} late" if late_us >= MILLISECOND and not row.key.origin else ""
+    late = f", {duration_text(late_us)} late" if late_us >= MILLISECOND and not row.key.origin else ""
     again = f", attempt {row.attempt}" if row.attempt > 1 else ""
     executor = f" on {row.executor}" if row.executor else ""
     sentences = [f"started {started}{executor}{late}{again}"]
     if row.finished_at is not None:
         code = f", exit code {row.exit_code}" if row.exit_code is not None else ""
         ended = time_text(row.finished_at, answer.zone, answer.at)
-        took = span_text(max(row.finished_at - row.started_at, 0))
+        took = duration_text(max(row.finished_at - row.started_at, 0))
         sentences.append(f"ended {ended} after {took}{code}")
     elif row.state is RETRYING:
         again_at = "" if row.retry_at is None else f" at {time_text(row.retry_at, answer.zone, answer.at)}"
         sentences.append(f"the attempt failed and is retried{again_at}")
     elif row.state in ACTIVE:
-        sentences.append(f"active for {span_text(max(now - row.started_at, 0))}")
+        sentences.append(f"active for {duration_text(max(now - row.started_at, 0))}")
     if row.detail and row.state is not SUCCEEDED and row.detail != f"exit code {row.exit_code}":
         # An attempt that goes on has nothing to tell yet: these are the words of the one before.
         whose = "previous attempt: " if row.state in (LAUNCHING, RUNNING) and row.attempt > 1 else ""
@@ -343,10 +344,10 @@ def _awaited_node(store: Store, answer: Explanation, row: LedgerRow, now: Instan
 def _still_planned(store: Store, row: LedgerRow, job: Job | None, now: Instant) -> str:
     due = row.key.scheduled_for
     if due > now:
-        return f"due in {span_text(due - now)}"
+        return f"due in {duration_text(due - now)}"
     if now - due < _OVERDUE_US:
         return "due now"
-    late = f"it was due {span_text(now - due)} ago"
+    late = f"it was due {duration_text(now - due)} ago"
     snapshot = store.load([bucket_of(row.key.job_id)])
     worked_until = snapshot.floors.get(bucket_of(row.key.job_id), 0)
     if now - worked_until > _AWAY_US:
@@ -396,12 +397,12 @@ def _future(
 ) -> Explanation:
     if not is_due(schedules, answer.at):
         return _no_occurrence(answer, schedules)
-    sentences = [f"it runs in {span_text(answer.at - now)}, if a scheduler is running then"]
+    sentences = [f"it runs in {duration_text(answer.at - now)}, if a scheduler is running then"]
     if record is not None and record.paused_at is not None:
         note = f" ({record.pause_note})" if record.pause_note else ""
         since = moment_text(record.paused_at, answer.zone)
         sentences = [
-            f"it is due in {span_text(answer.at - now)}, but the job has been paused since {since}{note}",
+            f"it is due in {duration_text(answer.at - now)}, but the job has been paused since {since}{note}",
             f"to let it run: evertick resume {answer.job_id}",
         ]
     elif job is not None and not job.enabled:

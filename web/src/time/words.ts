@@ -53,19 +53,23 @@ export function everywhere(ms: number, localZone: string, jobZone?: string): str
 export function span(ms: number): string {
   const size = Math.abs(ms);
   const sign = ms < 0 ? "−" : "";
-  if (size < 1) return "0 ms";
-  if (size < SECOND) return `${sign}${Math.round(size)} ms`;
-  if (size < 10 * SECOND) return `${sign}${trimmed(size / SECOND, 2)} s`;
-  if (size < MINUTE) return `${sign}${trimmed(size / SECOND, 1)} s`;
-  if (size < HOUR) return `${sign}${Math.floor(size / MINUTE)}m ${two(Math.floor((size % MINUTE) / SECOND))}s`;
-  if (size < DAY) return `${sign}${Math.floor(size / HOUR)}h ${two(Math.floor((size % HOUR) / MINUTE))}m`;
-  return `${sign}${Math.floor(size / DAY)}d ${Math.floor((size % DAY) / HOUR)}h`;
+  if (size < 1) return "0ms";
+  if (size < SECOND) return `${sign}${Math.floor(size)}ms`;
+  if (size < 10 * SECOND) return `${sign}${trimmed(Math.floor(size) / SECOND, 3)}s`;
+  if (size < MINUTE) return `${sign}${Math.floor(size / SECOND)}s`;
+  if (size < HOUR) return sign + units(Math.floor(size / MINUTE), "m", Math.floor((size % MINUTE) / SECOND), "s");
+  if (size < DAY) return sign + units(Math.floor(size / HOUR), "h", Math.floor((size % HOUR) / MINUTE), "m");
+  return sign + units(Math.floor(size / DAY), "d", Math.floor((size % DAY) / HOUR), "h");
 }
 
-/** A round span, without the parts that are nothing. */
+/** The two largest units, without a part that is zero. */
+function units(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small ? `${large}${largeUnit} ${small}${smallUnit}` : `${large}${largeUnit}`;
+}
+
+/** A tick of an axis. */
 export function roundSpan(ms: number): string {
-  if (ms === 0) return "0";
-  return span(ms).replace(/(\d+[dhm]) 0+[hms]$/, "$1");
+  return ms === 0 ? "0" : span(ms);
 }
 
 function trimmed(number: number, digits: number): string {

@@ -9,7 +9,8 @@ import click
 from evertick.cli.lazy import SuggestingGroup
 from evertick.cli.output import Column, Row, Table, output_option, show, show_text
 from evertick.cli.tables import show_tables
-from evertick.cli.times import MOMENT, duration_text, local_text, offset_text
+from evertick.cli.times import MOMENT, local_text, offset_text
+from evertick.model.duration import duration_text
 from evertick.model.instant import from_text
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 from evertick.cli.complete import complete_jobs
 from evertick.cli.output import Column, Table, note, output_option, show
 from evertick.cli.target import Target, target_options
-from evertick.cli.times import duration_text
+from evertick.model.duration import duration_text
 
 
 @click.command()

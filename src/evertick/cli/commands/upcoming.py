@@ -12,7 +12,8 @@ from evertick.cli.complete import complete_jobs
 from evertick.cli.exits import USAGE
 from evertick.cli.output import Column, Table, note, output_option, show
 from evertick.cli.target import Target, target_options
-from evertick.cli.times import MOMENT, duration_text
+from evertick.cli.times import MOMENT
+from evertick.model.duration import duration_text
 
 if TYPE_CHECKING:
     from evertick.operations.results.schedule import Fire

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from evertick.cli.doctor_checks import FAIL, OK, WARN, Results
-from evertick.cli.times import duration_text
 from evertick.definitions.source import writable_by_others
+from evertick.model.duration import duration_text
 from evertick.mounts import network_file_system
 
 FSYNC_SLOW_SECONDS = 0.25

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evertick.cli.doctor_checks import FAIL, OK, WARN, Results
-from evertick.cli.times import duration_text
 from evertick.definitions.watch import watch_failure
+from evertick.model.duration import duration_text
 
 UNSYNCHRONISED = 0x40
 CLOCK_OFF_MAX_US = 500_000

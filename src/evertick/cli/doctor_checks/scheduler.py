@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from evertick.cli import times
 from evertick.cli.doctor_checks import FAIL, OK, WARN, Results
 from evertick.cli.output import counted
-from evertick.cli.times import duration_text
 from evertick.errors import EvertickError, SettingsError
+from evertick.model.duration import duration_text
 from evertick.model.instant import to_text
 from evertick.planning.stuck import stuck_entries
 
