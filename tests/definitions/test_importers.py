@@ -1,4 +1,4 @@
-"""Whether the jobs of other schedulers are carried over as far as they can be, and the rest is told with its line."""
+"""Whether the jobs of other schedulers are converted as far as they can be, and the rest is told with its line."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ CRON_TZ=Europe/Berlin
         assert jobs["poll"].schedules == (CronSpec("*/5 9-17 * * mon-fri", "Europe/Berlin", "poll"),)
         assert jobs["poll"].policy.missed is Missed.NONE
         assert "4: MAILTO" in told(imported)
-        assert "11: '/opt/start' is not carried over: @reboot" in told(imported)
+        assert "11: '/opt/start' is not converted: @reboot" in told(imported)
         assert "although its last run is still active" in told(imported)
 
     @pytest.mark.parametrize(
@@ -120,10 +120,10 @@ CRON_TZ=Europe/Berlin
     @pytest.mark.parametrize(
         ("line", "words"),
         [
-            pytest.param("0 0 * * *", "1: this line is not carried over", id="no command"),
-            pytest.param("0~30 0 * * * x", "1: 'x' is not carried over", id="a random time"),
+            pytest.param("0 0 * * *", "1: this line is not converted", id="no command"),
+            pytest.param("0~30 0 * * * x", "1: 'x' is not converted", id="a random time"),
             pytest.param("0 0 31 2 * x", "never fire", id="a day that never comes"),
-            pytest.param("@every x", "1: 'x' is not carried over", id="an unknown word"),
+            pytest.param("@every x", "1: 'x' is not converted", id="an unknown word"),
         ],
     )
     def test_a_line_that_cannot_be_carried_over_is_told(self, line, words):
@@ -253,7 +253,7 @@ steps:
         imported = read_dagu("steps:\n  - name: a\n    executor: docker\n    command: x\n", "w.yaml")
         assert imported.files == ()
         assert "2: the executor 'docker'." in told(imported)
-        assert "'w' is not carried over" in told(imported)
+        assert "'w' is not converted" in told(imported)
 
     def test_what_has_no_counterpart_is_told_with_its_line(self):
         imported = read_dagu("smtp: {host: x}\nsteps:\n  - name: a\n    command: x\n    stdout: /tmp/x\n", "w.yaml")
@@ -493,7 +493,7 @@ class TestCommand:
         result = self.run("crontab", str(source), "--to", str(tmp_path / "jobs"))
         assert result.exit_code == 0
         assert result.stdout.split() == [str(tmp_path / "jobs" / "a.yaml")]
-        assert f"{source}:2: 'b' is not carried over" in result.stderr
+        assert f"{source}:2: 'b' is not converted" in result.stderr
         assert list(load_folder(tmp_path / "jobs").jobs) == ["a"]
 
     def test_json_has_files_and_notes(self, tmp_path):

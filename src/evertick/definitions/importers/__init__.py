@@ -1,1 +1,1 @@
-"""How the jobs of other schedulers become job files, and what of them cannot be carried over."""
+"""How the jobs of other schedulers become job files, and what of them cannot be converted."""

@@ -80,14 +80,14 @@ def _read_entry(
     parts = line.split(None, columns)
     if len(parts) <= columns:
         what = "schedule, user and command" if is_system else "schedule and command"
-        notes.append(Note(number, f"this line is not carried over: it has no {what}."))
+        notes.append(Note(number, f"this line is not converted: it has no {what}."))
         return []
     schedule = parts[0] if is_alias else " ".join(parts[:_FIELDS])
     own: list[Note] = []
     if is_system and parts[columns - 1] != "root":
         own.append(Note(number, f"the user '{parts[columns - 1]}': a job runs as the user of the scheduler."))
     if schedule.lower() == "@reboot":
-        notes.append(Note(number, f"'{parts[columns]}' is not carried over: @reboot is not a time."))
+        notes.append(Note(number, f"'{parts[columns]}' is not converted: @reboot is not a time."))
         return []
     command, stdin = _split_percent(parts[columns])
     name = _name_of(command, number)

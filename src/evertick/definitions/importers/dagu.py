@@ -39,14 +39,14 @@ def read_dagu(text: str, source: str, *, timezone: str | None = None) -> Importe
 
 
 def read_dagu_folder(files: Mapping[str, str], *, timezone: str | None = None) -> Imported:
-    """The workflows of several files by their paths; a file that is none is told, and the others are carried over."""
+    """The workflows of several files by their paths; a file that is none is told, and the others are converted."""
     drafts: list[Draft] = []
     notes: list[Note] = []
     for source, text in files.items():
         try:
             drafts.append(replace(_draft(text, source), source=source))
         except DefinitionError as error:
-            notes.append(Note(error.line, f"this file is not carried over: {error.reason} {error.hint or ''}", source))
+            notes.append(Note(error.line, f"this file is not converted: {error.reason} {error.hint or ''}", source))
     # A workflow is called by the name of its file, a job by the id that its name gives.
     ids = {job_id_of(PurePath(draft.source).stem): job_id_of(draft.name) for draft in drafts}
     return finish([_calling(draft, ids) for draft in drafts], notes, "", timezone)

@@ -18,7 +18,7 @@ from evertick.errors import Conflict
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that could not be carried over as it was."""
+    """Something that could not be converted as it was."""
 
     line: int | None
     text: str
@@ -67,7 +67,7 @@ def finish(drafts: Iterable[Draft], notes: Iterable[Note], source: str, timezone
         told += (note if note.source else replace(note, source=draft.source) for note in draft.notes)
         if parsed.errors:
             reasons = " ".join(f"{error.reason} {error.hint or ''}".strip() for error in parsed.errors[:3])
-            told.append(Note(draft.line, f"'{draft.name}' is not carried over: {reasons}", draft.source))
+            told.append(Note(draft.line, f"'{draft.name}' is not converted: {reasons}", draft.source))
             continue
         files.append(JobFile(name, text))
     return Imported(tuple(files), tuple(sorted(told, key=lambda note: (note.source, note.line or 0))))
@@ -113,7 +113,7 @@ def render(fields: Mapping[str, Any]) -> str:
 
 def _headed(text: str, draft: Draft, source: str) -> str:
     where = f"{source}, line {draft.line}" if draft.line else source
-    lines = [f"Imported from {where}.", *(f"Not carried over: {note.text}" for note in draft.notes)]
+    lines = [f"Imported from {where}.", *(f"Not converted: {note.text}" for note in draft.notes)]
     return "".join(f"# {_one_line(line)}\n" for line in lines) + text
 
 

@@ -137,13 +137,13 @@ def _read_timer(name: str, timer: _Unit, units: Mapping[str, _Unit], notes: list
     service_name = timer.last("Unit") or f"{stem}.service"
     service = units.get(service_name)
     if service is None:
-        notes.append(Note(None, f"'{stem}' is not carried over: its service {service_name} is not here.", timer.file))
+        notes.append(Note(None, f"'{stem}' is not converted: its service {service_name} is not here.", timer.file))
         return
     own: list[Note] = []
     schedules = _read_schedules(timer, own)
     if not schedules:
         notes += own
-        notes.append(Note(None, f"'{stem}' is not carried over: it has no time that can be.", timer.file))
+        notes.append(Note(None, f"'{stem}' is not converted: it has no time that can be.", timer.file))
         return
     fields: dict[str, Any] = {}
     description = timer.last("Description") or service.last("Description")
@@ -176,7 +176,7 @@ def _read_schedules(timer: _Unit, notes: list[Note]) -> list[dict[str, str]]:
         for text, place in timer.all(key):
             span = _duration(text)
             if span is None:
-                notes.append(_note(place, f"'{text}' is not a duration that can be carried over."))
+                notes.append(_note(place, f"'{text}' is not a duration that can be converted."))
             else:
                 found.append({"every": span})
                 notes.append(_note(place, difference))

@@ -246,7 +246,7 @@ class TestCronJob:
     def test_a_manifest_without_an_image_is_noted(self):
         imported = read_cron_jobs("kind: CronJob\nmetadata: {name: x}\nspec: {schedule: '@daily'}\n", "x")
         assert imported.files == ()
-        assert "'x' is not carried over" in told(imported)
+        assert "'x' is not converted" in told(imported)
 
     @pytest.mark.parametrize(("text", "line"), [("- a\n", 1), ("kind: [\n", 2)])
     def test_what_is_no_manifest_is_an_error_with_its_place(self, text, line):
