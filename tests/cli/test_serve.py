@@ -153,6 +153,7 @@ class TestAnswering:
         with Serve(folder) as serve:
             wait_for(lambda: serve.live.status() is not None, "it does not answer")
             serve.process.send_signal(signal.SIGSTOP)
+            wait_for(lambda: _is_stopped(serve.process.pid), "it was not stopped")
             serve.live._timeout = 0.2
             assert serve.live.status() is None
             serve.process.send_signal(signal.SIGCONT)
@@ -271,3 +272,9 @@ def _is_well(url: str) -> bool:
             return bool(answer.status == 200)
     except OSError:
         return False
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether every thread is: a signal reaches them when each is scheduled next."""
+    stats = [file.read_text().rpartition(") ")[2] for file in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(stat.startswith("T") for stat in stats)

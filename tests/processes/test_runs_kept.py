@@ -130,12 +130,14 @@ def test_a_node_that_is_stopped_in_order_finds_its_runs_when_it_is_back_and_the_
     other = next(one for one in cluster.nodes.values() if one is not node)
     node.stop()
     # Longer than the lease of a node that was killed: the other has had every reason to give the run up.
-    wait_for(lambda: "expected back" in cluster.command("why", "long"), "the other to know that it waits")
+    wait_for(
+        lambda: "was stopped; unless it is back" in cluster.command("why", "long"), "the other to know that it waits"
+    )
     log = cluster.folder / f"{other.name}.log"
     assert is_alive(pid)
     assert "run.lost" not in log.read_text()
     node.start()
-    wait_for(lambda: "expected back" not in cluster.command("why", "long"), "it to be back")
+    wait_for(lambda: "was stopped; unless it is back" not in cluster.command("why", "long"), "it to be back")
     cluster.let_go()
     wait_for(lambda: cluster.row().finished_at, "its end")
     assert (cluster.row().state, cluster.row().attempt) == (SUCCEEDED, 1)
