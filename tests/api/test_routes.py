@@ -226,7 +226,7 @@ def test_a_backfill_is_previewed_followed_and_cancelled(client, store):
         pytest.param("GET", "/runs/etl@2026-03-02T09:00:00Z", 404, "etl@", id="a run that is not there"),
         pytest.param("GET", "/runs/elt", 404, "etl", id="the run of a job that is not there"),
         pytest.param("POST", "/runs/elt/cancel", 404, "etl", id="the same, to cancel it"),
-        pytest.param("GET", "/runs/etl@noon/why", 422, "'etl@noon' is not the id", id="what no id begins with"),
+        pytest.param("GET", "/runs/etl@noon/why", 422, "invalid run id 'etl@noon'", id="what no id begins with"),
         pytest.param("GET", "/runs/etl@0001-01-01T00:00:00+23:59", 422, "invalid run id", id="before all time"),
         pytest.param("GET", "/jobs?search=%00", 400, "NUL", id="a character that is none"),
         pytest.param("GET", "/runs?state=done", 422, "succeeded", id="a word that is not there"),
@@ -237,7 +237,11 @@ def test_a_backfill_is_previewed_followed_and_cancelled(client, store):
         pytest.param("POST", f"/runs/{RUN}/cancel", 409, "has ended", id="what has ended"),
         pytest.param("POST", "/jobs/etl/backfill", 422, "body", id="a body that is missing"),
         pytest.param(
-            "DELETE", "/jobs", 405, "DELETE is not for /api/v1/jobs. Next: GET", id="a method that is not there"
+            "DELETE",
+            "/jobs",
+            405,
+            "DELETE is not allowed for /api/v1/jobs. Allowed: GET",
+            id="a method that is not there",
         ),
         pytest.param("PUT", "/definitions/etl", 422, "body", id="a definition that is missing"),
     ],
@@ -255,7 +259,9 @@ def test_what_is_wrong_is_told_as_a_problem(client, method, path, status, word):
     [
         pytest.param("trigger", "{", "it is not JSON", id="no JSON"),
         pytest.param("trigger", '{"parms": {}}', "parms: unknown field", id="a field that is not there"),
-        pytest.param("backfill", '{"from": "2026-03-02", "to": "2026-03-01"}', "ends before", id="not after its start"),
+        pytest.param(
+            "backfill", '{"from": "2026-03-02", "to": "2026-03-01"}', "is not after its start", id="not after its start"
+        ),
     ],
 )
 def test_what_is_wrong_with_a_body_is_told_in_words_of_the_api(client, path, body, told):

@@ -224,7 +224,7 @@ def test_a_folder_that_a_scheduler_has_open_cannot_be_read(tmp_path):
     store.close()
     assert isinstance(result.exception, EvertickError)
     assert exit_code(result.exception) == 5
-    assert "another process has the ledger" in str(result.exception)
+    assert "another process is using the ledger" in str(result.exception)
 
 
 def test_without_a_ledger_the_way_to_one_is_told(tmp_path, monkeypatch):

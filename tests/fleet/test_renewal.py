@@ -275,7 +275,7 @@ class TestRotationOfTheAuthority:
 
     def test_only_one_at_a_time(self, hub):
         hub.authority.begin_rotation()
-        with pytest.raises(Conflict, match="there already"):
+        with pytest.raises(Conflict, match="already in progress"):
             hub.authority.begin_rotation()
         hub.look()
         hub.authority.finish_rotation()

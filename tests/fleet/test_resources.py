@@ -83,7 +83,7 @@ class TestInPython:
             pytest.param(plain, {"executor": "kubernetes"}, "which container", id="on a cluster"),
             pytest.param(lambda: None, {"executor": "fleet", "name": "x"}, "cannot import it", id="without a name"),
             pytest.param(named, {"executor": "fleet"}, "from_environment", id="with a context"),
-            pytest.param(counted, {"executor": "fleet"}, "'count' is none", id="with a number"),
+            pytest.param(counted, {"executor": "fleet"}, "'count' is not annotated", id="with a number"),
             pytest.param(plain, {"executor": "fleet", "isolation": "thread"}, "'isolation'", id="with a thread"),
         ],
     )
