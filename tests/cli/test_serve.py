@@ -226,6 +226,19 @@ class TestAnEmptyFolder:
         assert f"evertick init {tmp_path}/nowhere" in ended.stderr
 
 
+@pytest.mark.slow
+def test_a_stop_is_carried_out_although_the_output_cannot_be_written(folder):
+    (folder / "often.yaml").write_text(OFTEN)
+    env = {**os.environ, "EVERTICK_WEB": "false"}
+    command = [sys.executable, "-m", "evertick", "serve", str(folder), "--patience", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=env) as process:
+        assert process.stderr is not None
+        assert any(b"Ctrl-C to stop" in line for line in process.stderr)
+        process.stderr.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
 def _drain(descriptor: int) -> None:
     try:
         while os.read(descriptor, 4096):

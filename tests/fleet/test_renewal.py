@@ -29,8 +29,11 @@ from evertick.executors.fleet.registry import write_private
 from evertick.executors.fleet.renewal import LOOK_SECONDS, look_after, needs_renewal
 from evertick.executors.fleet.settings import CERT_FILE, NEXT_KEY_FILE, Certificates, FleetSettings
 from evertick.executors.fleet.silent_connections import AT_ONCE
+from evertick.loop.effects import Launch
+from evertick.loop.messages import LaunchRefused
 from evertick.model.instant import DAY, HOUR, MINUTE
 from evertick.model.lifecycle import SUCCEEDED
+from tests.executors.contract import Reports
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.yard import LONG_US, Yard, free_port, wait_for
 
@@ -338,12 +341,20 @@ def test_members_and_schedulers_elsewhere_renew_while_they_work(tmp_path, report
                 assert not needs_renewal(Certificates.in_folder(folder))
             yard.wait_until_ready(executor, "ex-a")
             order = launch(job_of(sh("true"), id="renewed"))._replace(executor="fleet:ex-a")
-            executor.launch(order)
+            # The member's keeper may still start, and refuse until then; a scheduler launches again as well.
+            wait_for(lambda: is_accepted(executor, order, reports), "the launch to be accepted")
             assert reports.end_of(order.key).state is SUCCEEDED
         finally:
             executor.close()
     finally:
         yard.close()
+
+
+def is_accepted(executor: FleetExecutor, order: Launch, reports: Reports) -> bool:
+    known = len(list(reports))
+    executor.launch(order)
+    said = reports.wait_until(lambda all_: len(all_) > known)
+    return not isinstance(list(said)[known], LaunchRefused)
 
 
 def has_new_certificate(folder: Path, serial: int) -> bool:

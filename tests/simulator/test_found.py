@@ -495,7 +495,7 @@ def test_a_launch_that_waits_for_a_renewal_is_not_made_when_its_job_is_another_n
     assert driver.launched == []
     (report,) = [request for request in driver.store.claim(None, 10) if request.kind is RequestKind.REPORT]
     assert TEN.run_id in report.payload
-    assert "before it started it" in report.payload
+    assert "before starting it" in report.payload
 
 
 def test_a_node_that_was_cut_off_says_how_the_attempt_ended_that_the_ledger_has_as_running():

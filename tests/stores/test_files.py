@@ -85,7 +85,7 @@ class TestOwnership:
 
     @pytest.mark.usefixtures("store")
     def test_two_stores_on_one_folder_are_one_too_many(self, folder):
-        with pytest.raises(SchedulerLockError, match="another process has the ledger"):
+        with pytest.raises(SchedulerLockError, match="another process is using the ledger"):
             FilesStore(folder)
 
     def test_another_process_is_refused_until_the_owner_ends_however_it_ends(self, folder):

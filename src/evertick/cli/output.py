@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -133,4 +134,6 @@ def show_lines(lines: Iterable[str]) -> None:
 
 def note(text: str) -> None:
     """Print a hint, a count or a warning to stderr: anything but the result."""
-    click.echo(clean(text), err=True, color=None if has_colour(sys.stderr) else False)
+    # A closed pipe or a full disk behind stderr must not keep the scheduler from what it does next, such as stopping.
+    with contextlib.suppress(OSError):
+        click.echo(clean(text), err=True, color=None if has_colour(sys.stderr) else False)
