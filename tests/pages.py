@@ -9,6 +9,9 @@ A block that begins with a comment that names a file (`# jobs/report.yaml`) is w
 - `console` does the same for its lines after `$ `. The lines below each command must be in its output: digits, dates
   and names of the machine may differ, and a line `...` stands for any lines.
 
+Where a page names or means the default port of a server, the session uses a free one: two checkouts can run their tests
+at once.
+
 A comment in the line before a block changes this, and gives the reason:
 
     <!-- not run: needs an account -->        the block is only read
@@ -35,9 +38,12 @@ from evertick.definitions.parser import parse_definition
 from evertick.model.job import Job
 from evertick.model.work import Command, ConditionKind
 from evertick.settings import Settings
+from tests.ports import free_port
 from tests.serve_for import READY
 
 LIMIT_SECONDS = 120
+FLEET_URL = "tls://127.0.0.1:8786"
+"""Where a hub listens by default."""
 FROM_THE_START = ("README.md",)
 """Pages that begin before anything is installed, and put `evertick` on the PATH themselves."""
 
@@ -51,6 +57,7 @@ _NAME = re.compile(r"(?:#|//) ([\w./-]+\.(?:py|yaml|yml|toml|json|sh|txt|csv))(?
 
 ROOT = Path(__file__).parent.parent
 # The seconds count from when the scheduler is ready, however long a busy machine takes to start it.
+_FLEET_START = re.compile(r"evertick fleet start(?=\n)")
 _FOR_A_WHILE = re.compile(r"timeout --preserve-status -s INT (?=\d+ evertick serve )")
 
 
@@ -75,6 +82,13 @@ def blocks_of(markdown: str) -> Iterator[Block]:
         indent = len(found["indent"])
         text = "".join(row[indent:] for row in found["text"].splitlines(True))
         yield Block(found["language"], line, text, found["marker"] or "", (found["reason"] or "").strip())
+
+
+def with_free_ports(markdown: str) -> str:
+    """The page with a fleet at an address of its own."""
+    url = f"tls://127.0.0.1:{free_port()}"
+    start = f"evertick fleet start --url {url} --join-port {free_port()}"
+    return _FLEET_START.sub(start, markdown).replace(FLEET_URL, url)
 
 
 def relative_paths(job: Job) -> list[str]:
@@ -113,7 +127,7 @@ class Session:
 
     def run(self, markdown: str) -> None:
         try:
-            for block in blocks_of(markdown):
+            for block in blocks_of(with_free_ports(markdown)):
                 self._do(block)
         finally:
             self.end()
@@ -175,6 +189,7 @@ class Session:
             "NO_COLOR": "1",
             "COLUMNS": "160",
             "PYTHONUNBUFFERED": "1",
+            "EVERTICK_PORT": "0",
         }
         if block.marker == "background":
             self._start(command, place, environ)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import http.client
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from tests.ports import free_port
 
 START_SECONDS = 60.0
 BUCKET = "evertick-tests"
@@ -18,9 +19,7 @@ class S3Server:
     """moto's server on a port of this machine, with one bucket."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self._log = folder / "s3.log"
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -8,7 +8,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ import psycopg
 import pymysql
 
 from tests import provision, supervisor
+from tests.ports import free_port
 
 START_SECONDS = 60
 LOOK_SECONDS = 0.02
@@ -369,10 +369,3 @@ def ordinary_account(names: tuple[str, ...]) -> pwd.struct_passwd | None:
         except KeyError:
             continue
     raise ServiceError(f"no ordinary user to run a server as; looked for {', '.join(names)}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -21,7 +21,7 @@ from _pytest.mark import ParameterSet
 from evertick.cli.app import evertick
 from tests import generate_docs
 from tests.docs_site import ROOT_PAGES, anchor_of, rewrite_links
-from tests.pages import Session, blocks_of, is_shown
+from tests.pages import Session, blocks_of, is_shown, with_free_ports
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -291,6 +291,14 @@ def test_few_blocks_are_not_run():
 def test_a_wrong_page_is_found(markdown, words, tmp_path):
     with pytest.raises(AssertionError, match=words):
         Session("page.md", tmp_path).run(markdown)
+
+
+def test_two_sessions_with_a_fleet_use_different_ports():
+    page = (ROOT / "docs/fleet.md").read_text()
+    ports = [set(re.findall(r"tls://127\.0\.0\.1:(\d+)", with_free_ports(page))) for _ in range(2)]
+    assert [len(found) for found in ports] == [1, 1]
+    assert not ports[0] & ports[1]
+    assert "8786" not in ports[0] | ports[1]
 
 
 def test_shown_output_may_differ_in_times_and_names_of_the_machine():

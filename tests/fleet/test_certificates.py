@@ -22,7 +22,8 @@ from evertick.executors.fleet.settings import Certificates, FleetSettings
 from evertick.model.lifecycle import CANCELLED, SUCCEEDED
 from tests.executors.running import job_of, launch, sh
 from tests.fleet.intruder import Intruder, call
-from tests.fleet.yard import ROOT, Process, Yard, free_port, wait_for
+from tests.fleet.yard import ROOT, Process, Yard, wait_for
+from tests.ports import free_port
 from tests.present import present
 
 pytestmark = pytest.mark.slow

@@ -26,7 +26,8 @@ from evertick.model.routing import Routing
 from evertick.model.work import Secret
 from evertick.settings import Settings
 from tests.executors.running import job_of, launch, sh
-from tests.fleet.yard import ROOT, Heard, Process, Yard, end_family, free_port, wait_for
+from tests.fleet.yard import ROOT, Heard, Process, Yard, end_family, wait_for
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 

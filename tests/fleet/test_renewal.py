@@ -35,7 +35,8 @@ from evertick.model.instant import DAY, HOUR, MINUTE
 from evertick.model.lifecycle import SUCCEEDED
 from tests.executors.contract import Reports
 from tests.executors.running import job_of, launch, sh
-from tests.fleet.yard import LONG_US, Yard, free_port, wait_for
+from tests.fleet.yard import LONG_US, Yard, wait_for
+from tests.ports import free_port
 
 
 class Hub:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from evertick.model.instant import SECOND
 from evertick.model.report import Report
 from evertick.model.run import RunKey
 from tests.executors.contract import Reports
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 120.0
@@ -30,12 +30,6 @@ SHORT_US = 10 * SECOND
 LONG_US = 300 * SECOND
 
 T = TypeVar("T")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_for(look: Callable[[], T | bool | None], what: str) -> T:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -14,6 +13,7 @@ import pytest
 
 from evertick import Scheduler
 from tests.library.programs import LIMIT_SECONDS, run, until
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -85,9 +85,7 @@ class Web:
 
     def __init__(self, folder: Path, store: str) -> None:
         self.folder, self.store = folder, store
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         for name, text in {"jobs": JOBS, "wsgi": WSGI, "asgi": ASGI, "gunicorn_settings": GUNICORN}.items():
             (folder / f"{name}.py").write_text(text)
 

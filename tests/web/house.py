@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.ports import free_port
 from tests.provision import find_chromium
 
 PATIENCE_SECONDS = 60.0
@@ -114,12 +115,6 @@ def _is_listening(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_for(is_so: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
