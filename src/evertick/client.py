@@ -24,6 +24,7 @@ from evertick.operations.routes import COUNT_MAX, PREFIX, WAIT_SECONDS_MAX, Rout
 
 if TYPE_CHECKING:
     from evertick.model.policy import Missed
+    from evertick.operations.results.attention import Attention
     from evertick.operations.results.base import Result
     from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule
     from evertick.operations.results.requests import (
@@ -219,6 +220,10 @@ class Client:
         return self._call(routes.SEARCH_LOG, run=run_id, attempt=attempt, step=step, text=text)
 
     # --- time
+
+    def attention(self) -> Attention:
+        """What an operator should look at now, worst first, and what most likely helps."""
+        return self._call(routes.ATTENTION)
 
     def overview(self) -> Overview:
         """What runs, waits, failed and comes next, and the figures of the last day."""

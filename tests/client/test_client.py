@@ -125,6 +125,7 @@ def test_logs(served, client):
 
 def test_time(client):
     assert client.overview().jobs.total == 4
+    assert [item.kind for item in client.attention().items] == ["failing"]
     start = datetime.now(UTC) - timedelta(hours=1)
     lanes = client.timeline(start, TOMORROW, limit=2, search="u", tags=["nightly"], statuses=[JobStatus.ERROR]).lanes
     assert [lane.job for lane in lanes] == ["build"]

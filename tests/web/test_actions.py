@@ -102,6 +102,27 @@ def test_a_run_is_followed_cancelled_and_retried(job):
     expect(page.locator("h1").get_by_text("Cancelled")).to_be_visible()
 
 
+def test_a_failing_job_is_on_the_first_page_with_its_error_and_a_retry_that_mends_it(page, house):
+    file = house.folder / "cache-warm.yaml"
+    before = file.read_text()
+    file.write_text(before.replace("echo warm", "echo error, no room left >&2; exit 3"))
+    attention = page.get_by_role("region", name="Needs attention")
+    row = attention.get_by_role("listitem").filter(has_text="cache-warm")
+    try:
+        wait_for(lambda: "exit 3" in str(house.get("/jobs/cache-warm")["definition"]))
+        house.post("/jobs/cache-warm/trigger?wait=30")
+        page.goto(house.url)
+        expect(row).to_contain_text("error, no room left")
+        expect(row).to_contain_text("Failed")
+    finally:
+        file.write_text(before)
+        wait_for(lambda: "exit 3" not in str(house.get("/jobs/cache-warm")["definition"]))
+    row.get_by_role("button", name="Retry").click()
+    expect(page.get_by_text("Started a retry of cache-warm")).to_be_visible()
+    expect(row).to_have_count(0)
+    expect(attention).to_be_visible()
+
+
 def test_a_run_shows_every_attempt_and_what_its_job_was(job, house):
     page = job("certificates")
     page.get_by_role("button", name="Run now").click()

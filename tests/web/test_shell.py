@@ -148,7 +148,11 @@ def test_a_definition_with_errors_is_told_on_the_home_page(page, house):
     broken.write_text("schedule: '0 22-2 * * *'\ncommand: echo never\n")
     try:
         page.goto(house.url)
-        page.get_by_role("alert").filter(has_text="1 definition with errors").click()
+        row = (
+            page.get_by_role("region", name="Needs attention").get_by_role("listitem").filter(has_text="broken.yaml:1")
+        )
+        expect(row).to_contain_text("1 error; not loaded")
+        row.get_by_role("link", name="Show errors").click()
         expect(page.get_by_text("hour range 22-2 goes backwards")).to_be_visible()
     finally:
         broken.unlink()

@@ -16,6 +16,7 @@ from evertick.errors import Conflict
 from evertick.model.lifecycle import JobStatus
 from evertick.operations import routes as table
 from evertick.operations.protocol import enums_of
+from evertick.operations.results.attention import Attention
 from evertick.operations.results.base import Result
 from evertick.operations.results.schedule import Calendar, CronPreview, Load, Overview, Plan, Timeline, Upcoming
 from evertick.operations.results.system import Executors, ForgottenNode, Nodes, Queues, Status, Verification
@@ -30,6 +31,12 @@ class Zones(Result):
 
 routes = Routes("time")
 machinery = Routes("machinery")
+
+
+@routes.serve(table.ATTENTION, Role.VIEWER)
+def get_attention(at: At) -> Attention:
+    """Get what an operator should look at now, worst first, and what most likely helps."""
+    return at.operations.attention()
 
 
 @routes.serve(table.OVERVIEW, Role.VIEWER)

@@ -14,7 +14,7 @@ from evertick.dispatch.run_counters import RunCounters
 from evertick.dispatch.writer import Writer
 from evertick.executor import Executor, HasKeepers, KeeperHealth
 from evertick.loop.state import State
-from evertick.loop.statistics import Histogram
+from evertick.loop.statistics import Histogram, Statistics
 from evertick.model.instant import MILLISECOND, SECOND, Instant, to_text
 from evertick.model.member import Member
 from evertick.model.resources import amount_text
@@ -114,7 +114,7 @@ class Status:
                 "lease_until": None if state.lease_until is None else to_text(state.lease_until),
                 "nodes": sorted(state.live_nodes or ()),
             },
-            "time": {"clock_jumps": numbers.clock_jumps, "stalls": numbers.stalls},
+            "time": {"clock_jumps": numbers.clock_jumps, "stalls": numbers.stalls, "last_jump": _jump(numbers)},
             "queues": {
                 name: {"limit": queue.limit, "active": len(queue.active), "waiting": len(queue.waiting)}
                 for name, queue in state.queues.items()
@@ -175,6 +175,13 @@ def _member(executor: str, member: Member) -> dict[str, Any]:
 
 def _keeper(keeper: KeeperHealth) -> dict[str, Any]:
     return {**keeper._asdict(), "is_silent": keeper.is_silent}
+
+
+def _jump(numbers: Statistics) -> dict[str, Any] | None:
+    if numbers.last_jump is None:
+        return None
+    at, by_us = numbers.last_jump
+    return {"at": to_text(at), "seconds": by_us / SECOND}
 
 
 def _counts(counts: Mapping[Any, int]) -> dict[str, int]:

@@ -33,6 +33,7 @@ def compare_clocks(state: State, turn: Turn, boottime_us: int) -> None:
     jumped_us = wall_us - steady_us
     if abs(jumped_us) > state.settings.clock_jump_us:
         state.statistics.clock_jumps += 1
+        state.statistics.last_jump = (turn.now, jumped_us)
         _move_leases(state, jumped_us)
         if jumped_us < 0:
             _move_waits(state, jumped_us)

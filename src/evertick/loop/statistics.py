@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from evertick.model.instant import MILLISECOND
+from evertick.model.instant import MILLISECOND, Instant
 
 
 class Histogram:
@@ -84,6 +84,8 @@ class Statistics:
     refused_reports: int = 0
     """Reports that came too late to count: of another attempt, or about a run that had ended."""
     clock_jumps: int = 0
+    last_jump: tuple[Instant, int] | None = None
+    """When the clock was last changed, and by how many microseconds."""
     stalls: int = 0
     planning_held_back: int = 0
     """Iterations that did not plan because the ledger was behind."""

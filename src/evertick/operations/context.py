@@ -150,6 +150,8 @@ class Context:
         self._kept: tuple[Instant, View] | None = None
         self.kept_days: dict[Instant, tuple[Instant, list[Tally]]] = {}
         """The counts of past days by their start, and until when they are used."""
+        self.kept_error_lines: dict[str, str] = {}
+        """The lines that name the errors of failed runs, by run and attempt."""
         self._has_changed = False
         self._changed = threading.Condition()
         self._changes = 0

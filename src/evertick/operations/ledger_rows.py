@@ -104,7 +104,7 @@ def _fields_of(row: LedgerRow) -> dict[str, Any]:
         "request": key.origin or None,
         "params": _params(given_params(row)),
         "resumed_from": resumed_from(row),
-        "waits": tuple(map(_wait, known.waits)),
+        "waits": tuple(map(wait_of, known.waits)),
         "running_steps": tuple(step.name for step in read_steps(row.steps) if step.state == STEP_RUNNING)
         if row.steps
         else (),
@@ -112,7 +112,7 @@ def _fields_of(row: LedgerRow) -> dict[str, Any]:
     }
 
 
-def _wait(wait: facts.Wait) -> Wait:
+def wait_of(wait: facts.Wait) -> Wait:
     return Wait(wait.kind, moment_of(wait.since), wait.name, wait.runs, wait.jobs, wait.detail, wait.limit or None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evertick.operations import attention as attention_query
 from evertick.operations import (
     commands,
     executor_queries,
@@ -44,6 +45,7 @@ class LocalOperations(Context):
     log_bytes = log_queries.log_bytes
     search_log = log_queries.search_log
 
+    attention = attention_query.attention
     overview = overview_query.overview
     timeline = timeline_query.timeline
     upcoming = time_queries.upcoming

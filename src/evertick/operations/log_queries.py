@@ -189,12 +189,17 @@ def search_lines(pieces: Iterable[bytes], text: str) -> Found:
             line, start = line + block.count(b"\n"), start + len(block)
             continue
         for one in _LINE.findall(block):
-            if wanted in _ESCAPE.sub(b"", one[:LINE_MAX]).decode("utf-8", "replace").lower():
+            if wanted in without_escapes(one[:LINE_MAX]).decode("utf-8", "replace").lower():
                 total += 1
                 if len(hits) < HITS_MAX:
                     hits.append(LogHit(line, start))
             line, start = line + 1, start + len(one)
     return Found(tuple(hits), total)
+
+
+def without_escapes(data: bytes) -> bytes:
+    """A log without the escape sequences of terminals."""
+    return _ESCAPE.sub(b"", data)
 
 
 def _unfinished(data: bytes) -> int:

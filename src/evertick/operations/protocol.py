@@ -17,6 +17,7 @@ from evertick.model.lifecycle import JobStatus, RunState, SkipReason, Trigger
 if TYPE_CHECKING:
     # A hundred classes take longer to import than most commands to run.
     from evertick.model.policy import Missed
+    from evertick.operations.results.attention import Attention
     from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rule
     from evertick.operations.results.requests import (
         Backfill,
@@ -176,6 +177,10 @@ class Operations(Protocol):
         ...
 
     # --- time
+
+    def attention(self) -> Attention:
+        """What an operator should look at now, worst first, and what most likely helps."""
+        ...
 
     def overview(self) -> Overview:
         """What runs, waits, failed and comes next, and the figures of the last day."""

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
+    from evertick.operations.results.attention import Attention
     from evertick.operations.results.base import Result
     from evertick.operations.results.jobs import Durations, Graph, JobDetail, JobPage, Rules
     from evertick.operations.results.requests import (
@@ -96,6 +97,7 @@ SEARCH_LOG: Route[LogHits] = Route("GET", "/runs/{run}/logs/{attempt}/{step}/sea
 
 # --- time
 
+ATTENTION: Route[Attention] = Route("GET", "/attention", "attention.Attention")
 OVERVIEW: Route[Overview] = Route("GET", "/overview", "schedule.Overview")
 TIMELINE: Route[Timeline] = Route(
     *("GET", "/timeline", "schedule.Timeline"), *_PERIOD, "offset", "limit", "search", "tag", "state", "cells"

@@ -35,6 +35,14 @@ class MemberReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockJump:
+    at: str
+    seconds: float
+    count: int
+    """Jumps since the scheduler started."""
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerReport:
     node: str
     version: str | None
@@ -47,6 +55,10 @@ class SchedulerReport:
     queue_limits: Mapping[str, int | None] = field(default_factory=dict)
     executors: Mapping[str, MemberReport] = field(default_factory=dict)
     """By the name that runs carry: `local@node`, or the executor with its member."""
+    integrity: str | None = None
+    """The state of the last full check of the ledger."""
+    integrity_finding: str = ""
+    clock_jump: ClockJump | None = None
 
 
 def read_report(data: Mapping[str, Any]) -> SchedulerReport:
@@ -60,7 +72,15 @@ def read_report(data: Mapping[str, Any]) -> SchedulerReport:
         lateness=_percentiles(_part(data, "lateness_seconds")),
         queue_limits={name: _part({name: queue}, name).get("limit") for name, queue in _part(data, "queues").items()},
         executors={name: read_member(one) for name, one in _part(data, "executors").items()},
+        integrity=_part(data, "integrity").get("state"),
+        integrity_finding=str(_part(data, "integrity").get("finding") or ""),
+        clock_jump=_clock_jump(_part(data, "time")),
     )
+
+
+def _clock_jump(data: Mapping[str, Any]) -> ClockJump | None:
+    last = _part(data, "last_jump")
+    return ClockJump(last["at"], last["seconds"], int(data.get("clock_jumps") or 1)) if last else None
 
 
 def read_member(data: Mapping[str, Any]) -> MemberReport:

@@ -58,6 +58,51 @@ export interface AttemptStep {
   log_bytes: number | null;
 }
 
+export interface Attention {
+  now: string;
+  jobs: number;
+  /** Worst first; at most 50 of a kind. */
+  items: AttentionItem[];
+  total: number;
+}
+
+/** What most likely helps. */
+export type AttentionAction = "retry" | "retry-failed" | "run" | "backfill" | "undrain" | "show-run" | "show-job" | "show-executors" | "show-skipped";
+
+/** One thing that is wrong. Fields that do not apply are null. */
+export interface AttentionItem {
+  kind: AttentionKind;
+  action: AttentionAction | null;
+  since: string | null;
+  /** Failures or skips in a row, runs that wait, errors of a file; otherwise 1. */
+  count: number;
+  /** The line of the log that names the error, or the reason as it was recorded; may be empty. */
+  text: string;
+  job?: string | null;
+  job_name?: string | null;
+  timezone?: string | null;
+  /** The newest run that failed, or the oldest that waits. */
+  run?: string | null;
+  /** The run that is in the way. */
+  other_run?: string | null;
+  state?: RunState | null;
+  /** Runs of the job that are in progress now, such as a retry. */
+  active?: number;
+  reason?: SkipReason | null;
+  wait?: Wait | null;
+  executor?: string | null;
+  member?: string | null;
+  closed?: Closed | null;
+  node?: string | null;
+  file?: string | null;
+  line?: number | null;
+  /** By how much the scheduler lags, or the clock was changed. */
+  seconds?: number | null;
+}
+
+/** What is wrong, worst first. */
+export type AttentionKind = "no-scheduler" | "lagging" | "ledger-damaged" | "clock" | "failing" | "stuck" | "skipping" | "node-away" | "member-away" | "member-closed" | "invalid-file";
+
 export interface AuditLine {
   number: number;
   at: string;

@@ -1,4 +1,4 @@
-/** The home page: the status in one strip, and the timeline. */
+/** The home page: what needs attention, the status in one strip, and the timeline. */
 
 import { useApi } from "../api/use";
 import type { Overview } from "../api/types";
@@ -7,6 +7,7 @@ import { TimelineView } from "../timeline/timeline";
 import { setQuery } from "../state/route";
 import { JOB_STATES } from "../ui/outcomes";
 import { Search } from "../ui/search";
+import { NeedsAttention } from "./attention";
 import { Strip } from "./strip";
 
 export function Home({ query }: { query: URLSearchParams }) {
@@ -17,6 +18,7 @@ export function Home({ query }: { query: URLSearchParams }) {
   return (
     <PageBody isFull>
       <h1 class="hidden-text">Timeline</h1>
+      <NeedsAttention />
       <Strip overview={data} />
       <TimelineView filter={filter} span={span} at={Number.isNaN(at) ? null : at} view={query.get("view") === "table" ? "table" : "timeline"}>
         <Search label="Filter jobs" value={filter.search} onSearch={(search) => setQuery({ search })} />

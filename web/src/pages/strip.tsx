@@ -10,7 +10,7 @@ import { Time } from "../ui/time";
 
 const DAY = 86_400_000;
 
-/** `hasDetails`: what is wrong in job files is told in full beside it. */
+/** `hasDetails`: no list of what needs attention is beside it. */
 export function Strip({ overview, hasDetails }: { overview: Overview | undefined; hasDetails?: boolean }) {
   if (!overview) return <div class="strip is-loading" role="status" aria-label="Loading" />;
   const { day, next, jobs } = overview;
@@ -21,17 +21,11 @@ export function Strip({ overview, hasDetails }: { overview: Overview | undefined
   const since = `from=${new Date(Date.parse(overview.now) - DAY).toISOString()}`;
   return (
     <section class="strip" aria-label="Summary">
-      {!overview.scheduler.alive && (
+      {!overview.scheduler.alive && hasDetails && (
         <div class="strip-tile is-bad" role="alert">
           <span class="strip-name">No scheduler is running</span>
           <span class="strip-value small">No job runs until one starts.</span>
         </div>
-      )}
-      {overview.problems.length > 0 && !hasDetails && (
-        <a class="strip-tile is-bad" href="/jobs" role="alert">
-          <span class="strip-name">{counted(new Set(overview.problems.map((problem) => problem.file)).size, "definition")} with errors</span>
-          <span class="strip-value small">Show errors with file and line</span>
-        </a>
       )}
       <Tile
         name="Running"

@@ -1,0 +1,224 @@
+/** What an operator should look at now, each with the one button that helps. */
+
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { path, send } from "../api/client";
+import type { Attention, AttentionAction, AttentionItem, AttentionKind, RequestStatus } from "../api/types";
+import { useApi } from "../api/use";
+import { askedAction } from "../actions";
+import { jobPath, runPath } from "../state/route";
+import { may } from "../state/session";
+import { counted, number, span } from "../time/words";
+import { Glyph } from "../ui/icon";
+import { JobName } from "../ui/job-name";
+import { JOB_STATES, REASONS, STATES, type Look } from "../ui/outcomes";
+import { Button } from "../ui/parts";
+import { Time } from "../ui/time";
+import { attempt } from "../ui/toast";
+
+/** More than this would push the timeline off the screen. */
+const SHOWN = 4;
+
+export function NeedsAttention() {
+  const { data } = useApi<Attention>("/attention", () => true);
+  const [isAll, setAll] = useState(false);
+  if (!data) return <div class="attention is-loading" role="status" aria-label="Loading" />;
+  if (!data.items.length) {
+    return (
+      <section class="attention is-well" aria-label="Needs attention">
+        <Glyph look={STATES.succeeded} size={12} />
+        <span>
+          <strong>All is well.</strong> No job of {number(data.jobs)} is failing, stuck or skipped, and the scheduler is running.
+        </span>
+      </section>
+    );
+  }
+  const shown = isAll ? data.items : data.items.slice(0, SHOWN);
+  return (
+    <section class="attention" aria-label="Needs attention">
+      <h2 class="attention-head">
+        Needs attention <span class="attention-count">{number(data.total)}</span>
+        <span class="attention-kinds">{kinds(data.items)}</span>
+        {data.items.length > SHOWN && (
+          <Button kind="bare" isSmall onClick={() => setAll(!isAll)}>
+            {isAll ? "Show fewer" : `Show all ${number(data.items.length)}`}
+          </Button>
+        )}
+      </h2>
+      <ul class={isAll ? "attention-list is-all" : "attention-list"} tabIndex={isAll ? 0 : undefined}>
+        {shown.map((item) => (
+          <Row key={keyOf(item)} item={item} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+const keyOf = (item: AttentionItem) => [item.kind, item.job, item.run, item.member, item.node, item.file].join(" ");
+
+const NAMES: Record<AttentionKind, string> = {
+  "no-scheduler": "no scheduler",
+  lagging: "scheduler lags",
+  "ledger-damaged": "ledger damaged",
+  clock: "clock changed",
+  failing: "failing",
+  stuck: "stuck",
+  skipping: "skipped",
+  "node-away": "nodes away",
+  "member-away": "members away",
+  "member-closed": "members closed",
+  "invalid-file": "invalid files",
+};
+
+function kinds(items: AttentionItem[]): string {
+  const counts = new Map<AttentionKind, number>();
+  for (const { kind } of items) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  return [...counts].map(([kind, count]) => `${number(count)} ${NAMES[kind]}`).join(" · ");
+}
+
+const MACHINE: Look = { word: "Machine", color: "timed-out", shape: "clock" };
+
+function lookOf(item: AttentionItem): Look {
+  if (item.kind === "failing") return STATES[item.state ?? "failed"];
+  if (item.kind === "stuck") return STATES.waiting;
+  if (item.kind === "skipping") return STATES.skipped;
+  if (item.kind === "no-scheduler" || item.kind === "ledger-damaged" || item.kind === "invalid-file") return JOB_STATES.error;
+  return MACHINE;
+}
+
+function Row({ item }: { item: AttentionItem }) {
+  return (
+    <li class={`attention-row is-${item.kind}`}>
+      <Glyph look={lookOf(item)} size={12} />
+      <span class="attention-name cut">{subject(item)}</span>
+      <span class="attention-what">{what(item)}</span>
+      <span class="attention-text mono cut" data-tip={item.text || undefined}>
+        {item.text}
+      </span>
+      <span class="attention-since quiet small nowrap">{item.since && <Time at={item.since} zone={item.timezone ?? undefined} as="ago" />}</span>
+      <span class="attention-do">
+        <Help item={item} />
+      </span>
+    </li>
+  );
+}
+
+function subject(item: AttentionItem): ComponentChildren {
+  if (item.job) {
+    return (
+      <a class="strong" href={jobPath(item.job)}>
+        <JobName job={item.job} name={item.job_name ?? item.job} />
+      </a>
+    );
+  }
+  if (item.member || item.executor) return <a href="/executors">{[item.executor, item.member].filter(Boolean).join(" · ")}</a>;
+  if (item.file) return <code class="small">{item.line ? `${item.file}:${item.line}` : item.file}</code>;
+  return <strong>{item.node ?? "Scheduler"}</strong>;
+}
+
+/** What is wrong, from the fields of the item. */
+function what(item: AttentionItem): string {
+  const times = item.count > 1 ? `, ${number(item.count)} in a row` : "";
+  switch (item.kind) {
+    case "no-scheduler":
+      return "No scheduler is running. No job starts until one does: evertick serve";
+    case "lagging":
+      return `Planning lags by ${span((item.seconds ?? 0) * 1000)}`;
+    case "ledger-damaged":
+      return "The ledger is damaged: evertick db check";
+    case "clock":
+      return `The clock went ${(item.seconds ?? 0) < 0 ? "back" : "forward"} by ${span(Math.abs(item.seconds ?? 0) * 1000)}`;
+    case "failing":
+      return STATES[item.state ?? "failed"].word + times + (item.active ? ", a run is in progress" : "");
+    case "stuck":
+      return `${item.count > 1 ? `${number(item.count)} runs wait` : item.state === "launching" ? "Does not start" : "Waits"}${waitsFor(item)}`;
+    case "skipping":
+      return `Skipped ${counted(item.count, "time")} in a row: ${(item.reason && REASONS[item.reason]) ?? item.reason ?? ""}`;
+    case "node-away":
+      return `Away with ${counted(item.count, "run")}; the other nodes wait for its lease to end`;
+    case "member-away":
+      return "Does not respond";
+    case "member-closed":
+      return `Accepts no runs${item.closed ? `: ${item.closed}` : ""}`;
+    case "invalid-file":
+      return `${counted(item.count, "error")}${item.job ? "; the last valid version runs" : "; not loaded"}`;
+  }
+}
+
+function waitsFor({ wait }: AttentionItem): string {
+  switch (wait?.kind) {
+    case "queue":
+      return ` for a slot of the queue ${wait.name}${wait.limit ? ` (${number(wait.limit)})` : ""}`;
+    case "overlap":
+      return " for another run of the job";
+    case "after":
+      return ` for ${wait.jobs.join(", ")}`;
+    case "executor":
+      return ` for a member of ${wait.name}`;
+    default:
+      return "";
+  }
+}
+
+const LINKS: Partial<Record<AttentionAction, (item: AttentionItem) => [string, string]>> = {
+  "show-run": (item) => [runPath(item.other_run ?? item.run ?? ""), item.other_run ? "Show the run in its way" : "Show run"],
+  "show-job": (item) => [item.job ? `${jobPath(item.job)}?tab=rules` : "/jobs", "Show errors"],
+  "show-executors": () => ["/executors", "Show executors"],
+  "show-skipped": (item) => [`/runs?state=skipped${item.since ? `&from=${item.since}` : ""}`, "Show skipped runs"],
+};
+
+function Help({ item }: { item: AttentionItem }) {
+  const link = item.action && LINKS[item.action]?.(item);
+  if (link) {
+    return (
+      <a class="button is-small" href={link[0]}>
+        {link[1]}
+      </a>
+    );
+  }
+  if (!item.action || !may("operator")) {
+    if (!item.run) return null;
+    return (
+      <a class="button is-small" href={runPath(item.run)}>
+        Show run
+      </a>
+    );
+  }
+  return (
+    <>
+      {item.kind === "failing" && item.run && (
+        <a class="button is-small is-bare" href={runPath(item.run)}>
+          Log
+        </a>
+      )}
+      <Button isSmall isDisabled={item.kind === "failing" && !!item.active} onClick={() => act(item)} label={`${WORDS[item.action]} ${item.job ?? item.member ?? ""}`}>
+        {WORDS[item.action]}
+      </Button>
+    </>
+  );
+}
+
+const WORDS: Partial<Record<AttentionAction, string>> = {
+  retry: "Retry",
+  "retry-failed": "Retry from the failed step",
+  run: "Run now",
+  backfill: "Backfill",
+  undrain: "Accept runs again",
+};
+
+function act(item: AttentionItem): void {
+  if (item.action === "run" && item.job) askedAction.value = { action: "trigger", job: item.job };
+  else if (item.action === "backfill" && item.job) askedAction.value = { action: "backfill", job: item.job };
+  else if (item.action === "undrain") void attempt(() => undrain(item));
+  else void attempt(() => retry(item));
+}
+
+async function undrain({ executor, member }: AttentionItem): Promise<string> {
+  await send(path`/executors/${executor ?? ""}/members/${member ?? ""}/undrain`);
+  return `${member} accepts runs again.`;
+}
+
+async function retry(item: AttentionItem): Promise<string> {
+  const asked = await send<RequestStatus>(`${path`/runs/${item.run ?? ""}/retry`}?wait=5`, { from_failed: item.action === "retry-failed" });
+  return asked.is_scheduler_running ? `Started a retry of ${item.job_name}.` : "No scheduler is running. The retry is queued and runs when one starts.";
+}
